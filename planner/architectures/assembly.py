@@ -1,0 +1,169 @@
+"""Puts a model together from layers, embeddings and head, stage by stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+
+from planner.architectures.decoder import embeddings, lm_head
+from planner.architectures.facts import Facts
+from planner.architectures.rope import rope_parameters
+from planner.layers import Module, Part, Replicated
+from planner.model import LayerKind, ModelArchitecture
+
+_LENGTH_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+
+_FLOAT16_REFUSALS = {
+    model_type: "Numerical instability. Please use bfloat16 or float32 instead."
+    for model_type in ("gemma2", "gemma3", "gemma3_text", "glm4")
+}
+
+
+class Placement(Enum):
+    """On which pipeline stages a vLLM model class builds a module."""
+
+    BY_STAGE = "embeddings on the first, norm and head on the last"
+    EVERYWHERE = "on every stage, used or not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skeleton:
+    """What surrounds the decoder layers of a model."""
+
+    hidden_size: int
+    vocab_size: int
+    final_norm: tuple[Module, ...]
+    embeddings_on: Placement = Placement.BY_STAGE
+    norm_on: Placement = Placement.BY_STAGE
+    head_on: Placement = Placement.BY_STAGE
+    tie_word_embeddings: bool = False
+    lm_head_bias: bool = False
+    extra_embeddings: tuple[Module, ...] = ()
+    """Learned positions and the like, placed with the word embeddings."""
+    every_stage: tuple[Module, ...] = ()
+    classifier: tuple[Module, ...] | None = None
+    """Replaces the LM head: a score layer, or nothing for an embedding model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stages:
+    first: tuple[Module, ...]
+    last: tuple[Module, ...]
+    every: tuple[Module, ...]
+    tied: tuple[Module, ...]
+
+
+def _stages(skeleton: Skeleton) -> _Stages:
+    """Place embeddings, norm and head; a module on every stage is counted once."""
+    words = (
+        embeddings(skeleton.vocab_size, skeleton.hidden_size),
+        *skeleton.extra_embeddings,
+    )
+    first, last, every = [], [], [*skeleton.every_stage]
+    (first if skeleton.embeddings_on is Placement.BY_STAGE else every).extend(words)
+    (last if skeleton.norm_on is Placement.BY_STAGE else every).extend(
+        skeleton.final_norm
+    )
+    head_is_own = skeleton.classifier is None and not skeleton.tie_word_embeddings
+    if skeleton.classifier is not None:
+        last.extend(skeleton.classifier)
+    if head_is_own:
+        head = lm_head(
+            skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias
+        )
+        (last if skeleton.head_on is Placement.BY_STAGE else every).append(head)
+    needs_copy = (
+        skeleton.tie_word_embeddings and skeleton.embeddings_on is Placement.BY_STAGE
+    )
+    return _Stages(
+        first=tuple(first),
+        last=tuple(last),
+        every=tuple(every),
+        tied=words if needs_copy else (),
+    )
+
+
+def assemble(
+    facts: Facts,
+    *,
+    architecture: str,
+    name: str,
+    skeleton: Skeleton,
+    layer_kinds: tuple[LayerKind, ...],
+    layers: tuple[int, ...],
+    **overrides: object,
+) -> ModelArchitecture:
+    """Return the architecture; `overrides` replace what the config says.
+
+    Source of the length rules: vLLM 0.33.0
+    `transformers_utils/model_arch_config_convertor.py` derive_max_model_len_and_key.
+    """
+    length, key = _derived_length(facts)
+    stages = _stages(skeleton)
+    attention = next((k.attention for k in layer_kinds if k.attention), None)
+    num_heads = attention.num_heads if attention else 0
+    values: dict[str, object] = {
+        "name": name,
+        "architecture": architecture,
+        "model_type": facts.model_type,
+        "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
+        "hidden_size": skeleton.hidden_size,
+        "vocab_size": skeleton.vocab_size,
+        "num_attention_heads": num_heads,
+        "num_kv_heads": attention.num_kv_heads if attention else 0,
+        "head_size": attention.head_size if attention else 0,
+        "max_position_embeddings": length,
+        "max_len_key": key,
+        "model_max_length": facts.optional_integer("model_max_length"),
+        "original_max_position_embeddings": facts.optional_integer(
+            "original_max_position_embeddings"
+        ),
+        "rope_parameters": rope_parameters(facts),
+        "first_stage": stages.first,
+        "last_stage": stages.last,
+        "every_stage": stages.every,
+        "tied_embeddings": stages.tied,
+        "layer_kinds": layer_kinds,
+        "layers": layers,
+        "float16_refusal": _FLOAT16_REFUSALS.get(facts.model_type),
+        **overrides,
+    }
+    return ModelArchitecture(**values)  # type: ignore[arg-type]
+
+
+def _derived_length(facts: Facts) -> tuple[float, str | None]:
+    length, key = inf, None
+    for name in _LENGTH_KEYS:
+        value = facts.value(name)
+        if value is not None and value < length:
+            length, key = value, name
+    if facts.value("model_max_length"):  # Cohere: this one wins even when larger
+        return facts.integer("model_max_length"), "model_max_length"
+    return length, key
+
+
+def classification_head(hidden_size: int, num_labels: int) -> tuple[Module, ...]:
+    """Return the score layer of a sequence classifier, float32 in vLLM.
+
+    Source: vLLM 0.33.0 `models/adapters.py` as_seq_cls_model; pooling heads run in
+    float32 (`config/model.py` _get_head_dtype).
+    """
+    return (
+        Replicated(
+            name="score",
+            part=Part.CLASSIFIER,
+            shapes=((num_labels, hidden_size),),
+            dtype="float32",
+        ),
+    )

@@ -1,0 +1,108 @@
+"""BERT and RoBERTa: encoders without a KV cache."""
+
+from __future__ import annotations
+
+from planner.architectures.assembly import Placement, Skeleton, assemble
+from planner.architectures.decoder import (
+    AttentionShape,
+    alike,
+    attention,
+    norms,
+    plain_mlp,
+)
+from planner.architectures.facts import Facts
+from planner.architectures.llama import num_labels
+from planner.errors import UnknownArchitecture
+from planner.layers import Module, Part, Replicated, VocabParallelEmbedding
+from planner.model import LayerKind, ModelArchitecture
+
+_EMBEDDING_MODELS = ("BertModel", "RobertaModel", "XLMRobertaModel", "RobertaForMaskedLM")
+_CLASSIFIERS = ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification")
+
+
+def read_bert(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return an encoder for embeddings or classification.
+
+    Source: vLLM 0.33.0 `models/bert.py` and `models/roberta.py`.
+    """
+    if facts.value("position_embedding_type") not in (None, "absolute"):
+        raise facts.unsupported("position_embedding_type", "only absolute is.")
+    size = facts.integer("hidden_size")
+    num_heads = facts.integer("num_attention_heads")
+    shape = AttentionShape(
+        hidden_size=size,
+        num_heads=num_heads,
+        num_kv_heads=num_heads,
+        head_size=size // num_heads,
+        qkv_bias=True,
+        output_bias=True,
+    )
+    modules = (
+        *attention(shape),
+        *plain_mlp(size, facts.integer("intermediate_size")),
+        norms(size, bias=True),
+    )
+    # Encoder-only attention keeps no KV cache, hence attention=None.
+    kind = LayerKind(attention=None, modules=modules)
+    layer_kinds, layers = alike(kind, facts.integer("num_hidden_layers"))
+    skeleton = Skeleton(
+        hidden_size=size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(),
+        embeddings_on=Placement.EVERYWHERE,
+        extra_embeddings=_embeddings(facts, size),
+        classifier=_head(facts, architecture, size),
+    )
+    return assemble(
+        facts,
+        architecture=architecture,
+        name=name,
+        skeleton=skeleton,
+        layer_kinds=layer_kinds,
+        layers=layers,
+        num_attention_heads=num_heads,
+        num_kv_heads=num_heads,
+        head_size=size // num_heads,
+        supports_pp=False,
+        is_pooling=True,
+        is_encoder_only=True,
+    )
+
+
+def _embeddings(facts: Facts, size: int) -> tuple[Module, ...]:
+    positions = facts.integer("max_position_embeddings")
+    return (
+        VocabParallelEmbedding(
+            name="position_embeddings", num_embeddings=positions, embedding_dim=size
+        ),
+        VocabParallelEmbedding(
+            name="token_type_embeddings",
+            num_embeddings=facts.integer("type_vocab_size"),
+            embedding_dim=size,
+        ),
+        norms(size, count=1, bias=True),
+        Replicated(
+            name="position_ids",
+            part=Part.BUFFERS,
+            shapes=((1, positions),),
+            dtype="int64",
+        ),
+    )
+
+
+def _head(facts: Facts, architecture: str, size: int) -> tuple[Module, ...]:
+    if architecture in _EMBEDDING_MODELS:
+        return ()
+    if architecture in _CLASSIFIERS:
+        labels = num_labels(facts)
+        return (
+            Replicated(
+                name="classifier",
+                part=Part.CLASSIFIER,
+                shapes=((size, size), (size,), (labels, size), (labels,)),
+                dtype="float32",
+            ),
+        )
+    raise UnknownArchitecture(
+        f"architectures: {architecture!r}: its head is not modelled yet."
+    )

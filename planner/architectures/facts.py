@@ -1,0 +1,91 @@
+"""Typed reading of a config.json: what it says, or what its silence means to vLLM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from planner.errors import UnknownArchitecture
+
+
+@cache
+def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
+    path = resources.files("planner").joinpath("data/config_defaults.json")
+    table: dict[str, Any] = json.loads(path.read_text())
+    del table["source"]
+    return table
+
+
+class Facts:
+    """A config with the defaults of its configuration class behind it.
+
+    Names are tried in order, first in the config, then in the defaults.
+
+    Source of the defaults: Transformers' configuration classes, through which vLLM
+    reads config.json (`data/config_defaults.json`, `tools/config_defaults.py`).
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        model_type: str,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Read `config` with the defaults of `model_type` (and `defaults` over them)."""
+        self.config = config
+        self.model_type = model_type
+        self._defaults = {**_config_defaults().get(model_type, {}), **(defaults or {})}
+
+    def value(self, *names: str) -> Any:  # noqa: ANN401 - the untyped border
+        """Return the first value that is given, or None.
+
+        A null in the config is an answer: the class default does not replace it.
+        """
+        given = [name for name in names if name in self.config]
+        for source, keys in ((self.config, given), (self._defaults, names)):
+            for name in keys:
+                if source.get(name) is not None:
+                    return source[name]
+            if given:
+                return None
+        return None
+
+    def integer(self, *names: str, default: int | None = None) -> int:
+        """Return a whole number.
+
+        Raises:
+            UnknownArchitecture: when the config lacks it or holds something else.
+        """
+        value = self.value(*names)
+        if value is None:
+            value = default
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UnknownArchitecture(
+                f"config.json of model type {self.model_type!r}: "
+                f"{' or '.join(names)} is {value!r}, a whole number is needed."
+            )
+        return value
+
+    def optional_integer(self, *names: str) -> int | None:
+        """Return a whole number, or None when the config has none."""
+        return None if self.value(*names) is None else self.integer(*names)
+
+    def flag(self, *names: str, default: bool = False) -> bool:
+        """Return a yes or no."""
+        value = self.value(*names)
+        return default if value is None else bool(value)
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return a nested mapping, empty when the config has none."""
+        value = self.value(name)
+        return value if isinstance(value, Mapping) else {}
+
+    def unsupported(self, name: str, why: str) -> UnknownArchitecture:
+        """Build the error for a field whose memory the planner does not know."""
+        return UnknownArchitecture(
+            f"config.json of model type {self.model_type!r}: "
+            f"{name} = {self.value(name)!r} is not modelled: {why}"
+        )

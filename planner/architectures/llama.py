@@ -1,0 +1,290 @@
+"""Llama and the decoders that differ from it in a bias, a norm or a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.architectures.assembly import (
+    Placement,
+    Skeleton,
+    assemble,
+    classification_head,
+)
+from planner.architectures.decoder import (
+    AttentionShape,
+    alike,
+    attention,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+    plain_mlp,
+)
+from planner.architectures.facts import Facts
+from planner.architectures.rope import inverse_frequencies, rope_cache
+from planner.errors import UnknownArchitecture
+from planner.layers import Module
+from planner.model import LayerKind, ModelArchitecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """In what a decoder differs from Llama."""
+
+    qkv_bias: bool | str = False
+    """Yes, no, or the config field that decides."""
+    output_bias: bool | str = False
+    mlp_bias: bool | str = False
+    is_gated: bool = True
+    norm_count: int = 2
+    norm_bias: bool = False
+    qk_norm: bool | str = False
+    """One norm over each head's dimensions for query and key."""
+    is_qk_norm_wide: bool = False
+    """The query/key norm covers all heads at once."""
+    is_transformers_backend: bool = False
+    """vLLM has no class of its own and wraps Transformers' model."""
+    placement: Placement = Placement.BY_STAGE
+    lm_head_bias: bool = False
+
+
+LLAMA = Style(mlp_bias="mlp_bias")
+STYLES = {
+    "Qwen2": Style(qkv_bias=True),
+    "Qwen3": Style(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
+    "Phi3": Style(),
+    "Gemma": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        placement=Placement.EVERYWHERE,
+    ),
+    "MiMo": Style(qkv_bias=True),
+    "Exaone": LLAMA,
+    "Glm4": Style(qkv_bias="attention_bias", norm_count=4),
+    "Cohere": Style(norm_count=1, qk_norm="use_qk_norm", placement=Placement.EVERYWHERE),
+    "Nemotron": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        is_gated=False,
+        norm_bias=True,
+    ),
+    "Orion": Style(norm_bias=True, placement=Placement.EVERYWHERE),
+    "StableLm": Style(
+        qkv_bias="use_qkv_bias", norm_bias=True, placement=Placement.EVERYWHERE
+    ),
+    "InternLM2": Style(
+        qkv_bias="bias", output_bias="bias", placement=Placement.EVERYWHERE
+    ),
+    "MiniCPM": Style(placement=Placement.EVERYWHERE),
+    "Olmo": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        norm_count=0,
+        is_transformers_backend=True,
+    ),
+    "Olmo2": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        is_qk_norm_wide=True,
+        is_transformers_backend=True,
+    ),
+    "SmolLM3": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        is_transformers_backend=True,
+    ),
+    "SeedOss": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_out_bias",
+        mlp_bias="mlp_bias",
+        is_transformers_backend=True,
+    ),
+    "Glm": Style(qkv_bias="attention_bias", is_transformers_backend=True),
+    "Helium": Style(
+        qkv_bias="attention_bias", mlp_bias="mlp_bias", is_transformers_backend=True
+    ),
+    "Arcee": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        is_gated=False,
+        is_transformers_backend=True,
+    ),
+    "Jais2": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        is_gated=False,
+        norm_bias=True,
+        is_transformers_backend=True,
+    ),
+    "Starcoder2": Style(
+        qkv_bias="use_bias",
+        output_bias="use_bias",
+        mlp_bias="use_bias",
+        is_gated=False,
+        norm_bias=True,
+        is_transformers_backend=True,
+    ),
+}
+
+
+def _asked(facts: Facts, value: bool | str) -> bool:
+    return facts.flag(value) if isinstance(value, str) else value
+
+
+def _attention(facts: Facts, style: Style) -> AttentionShape:
+    return attention_shape(
+        facts,
+        qkv_bias=_asked(facts, style.qkv_bias),
+        output_bias=_asked(facts, style.output_bias),
+        has_qk_norm=_asked(facts, style.qk_norm),
+    )
+
+
+def check_full_attention(facts: Facts) -> None:
+    """Refuse models whose attention sees a window only.
+
+    Raises:
+        UnknownArchitecture: naming the field.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py`: a layer without a window of its
+    own takes `sliding_window` of the config.
+    """
+    layer_types = facts.value("layer_types")
+    if layer_types and set(layer_types) != {"full_attention"}:
+        raise facts.unsupported("layer_types", "only full_attention is, for now.")
+    window = facts.value("sliding_window")
+    if window and facts.flag("use_sliding_window", default=True) and not layer_types:
+        raise facts.unsupported("sliding_window", "only full attention is, for now.")
+
+
+def read_llama_attention(facts: Facts) -> AttentionShape:
+    """Return Llama's attention with its three spellings of a bias.
+
+    Source: vLLM 0.33.0 `models/llama.py` LlamaDecoderLayer.
+    """
+    has_bias = facts.flag("attention_bias") or facts.flag("bias")
+    qkv_bias = facts.value("qkv_bias")
+    return attention_shape(
+        facts,
+        qkv_bias=has_bias if qkv_bias is None else bool(qkv_bias),
+        output_bias=has_bias,
+    )
+
+
+def read(facts: Facts, *, architecture: str, name: str, style: Style) -> ModelArchitecture:
+    """Return a decoder of this family.
+
+    Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
+    `models/transformers/` for those vLLM leaves to Transformers.
+    """
+    check_full_attention(facts)
+    shape = read_llama_attention(facts) if style is LLAMA else _attention(facts, style)
+    if style.is_qk_norm_wide:
+        shape = _widen_norms(shape)
+    elif style is STYLES["Cohere"] and shape.qk_norm_sizes:
+        shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
+    kind = LayerKind(
+        attention=kv_of(shape), modules=_layer_modules(facts, style, shape)
+    )
+    layer_kinds, layers = alike(
+        kind, facts.integer("num_hidden_layers", "num_layers")
+    )
+    return assemble(
+        facts,
+        architecture=architecture,
+        name=name,
+        skeleton=_skeleton(facts, style, shape, architecture),
+        layer_kinds=layer_kinds,
+        layers=layers,
+        is_pooling=_is_pooling(architecture),
+    )
+
+
+def _widen_norms(shape: AttentionShape) -> AttentionShape:
+    return replace(
+        shape,
+        qk_norm_sizes=(
+            shape.num_heads * shape.head_size,
+            shape.num_kv_heads * shape.head_size,
+        ),
+    )
+
+
+def _layer_modules(
+    facts: Facts, style: Style, shape: AttentionShape
+) -> tuple[Module, ...]:
+    mlp = gated_mlp if style.is_gated else plain_mlp
+    layer = (
+        *attention(shape),
+        *mlp(
+            shape.hidden_size,
+            facts.integer("intermediate_size"),
+            bias=_asked(facts, style.mlp_bias),
+        ),
+    )
+    if not style.norm_count:
+        return layer
+    return (
+        *layer,
+        norms(shape.hidden_size, count=style.norm_count, bias=style.norm_bias),
+    )
+
+
+def _skeleton(
+    facts: Facts, style: Style, shape: AttentionShape, architecture: str
+) -> Skeleton:
+    has_norm = bool(style.norm_count)
+    return Skeleton(
+        hidden_size=shape.hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(shape.hidden_size, count=1, bias=style.norm_bias),)
+        if has_norm
+        else (),
+        embeddings_on=style.placement,
+        norm_on=style.placement,
+        head_on=style.placement,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        lm_head_bias=style.lm_head_bias,
+        every_stage=_rotary(facts, style, shape),
+        classifier=_classifier(facts, shape, architecture),
+    )
+
+
+def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, ...]:
+    if style.is_transformers_backend:
+        return inverse_frequencies(facts, shape.head_size)
+    max_position = facts.optional_integer("model_max_length") or facts.integer(
+        "max_position_embeddings", default=8192
+    )
+    if style is not STYLES["Cohere"]:
+        max_position = facts.integer("max_position_embeddings", default=8192)
+    return rope_cache(facts, head_size=shape.head_size, max_position=max_position)
+
+
+def _is_pooling(architecture: str) -> bool:
+    return not architecture.endswith("ForCausalLM")
+
+
+def _classifier(
+    facts: Facts, shape: AttentionShape, architecture: str
+) -> tuple[Module, ...] | None:
+    if architecture.endswith("ForCausalLM"):
+        return None
+    if architecture.endswith("ForSequenceClassification"):
+        return classification_head(shape.hidden_size, num_labels(facts))
+    if architecture.endswith("Model"):
+        return ()
+    raise UnknownArchitecture(
+        f"architectures: {architecture!r}: its head is not modelled yet."
+    )
+
+
+def num_labels(facts: Facts) -> int:
+    """Return the classes of a classifier; Transformers assumes two."""
+    labels = facts.value("id2label")
+    return len(labels) if labels else facts.integer("num_labels", default=2)

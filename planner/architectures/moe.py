@@ -1,0 +1,327 @@
+"""Mixture-of-experts decoders with full attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from planner.architectures.assembly import Placement, Skeleton, assemble
+from planner.architectures.decoder import (
+    AttentionShape,
+    ExpertsShape,
+    attention,
+    attention_shape,
+    experts,
+    gated_mlp,
+    kv_of,
+    norms,
+)
+from planner.architectures.facts import Facts
+from planner.architectures.llama import check_full_attention
+from planner.architectures.rope import rope_cache
+from planner.layers import Module
+from planner.model import LayerKind, ModelArchitecture
+
+
+def _build(
+    facts: Facts,
+    architecture: str,
+    name: str,
+    *,
+    shape: AttentionShape,
+    expert_shape: ExpertsShape,
+    is_sparse: Callable[[int], bool] = lambda _layer: True,
+    dense_intermediate_size: int = 0,
+    dense_bias: bool = False,
+    placement: Placement = Placement.BY_STAGE,
+    norm_bias: bool = False,
+    lm_head_bias: bool = False,
+    num_layers: int | None = None,
+    max_position: int | None = None,
+    rotary_dim: int | None = None,
+) -> ModelArchitecture:
+    check_full_attention(facts)
+    size = shape.hidden_size
+    common: tuple[Module, ...] = (*attention(shape), norms(size, bias=norm_bias))
+    kinds = (
+        LayerKind(
+            attention=kv_of(shape), modules=(*common, *experts(expert_shape))
+        ),
+        LayerKind(
+            attention=kv_of(shape),
+            modules=(
+                *common,
+                *gated_mlp(size, dense_intermediate_size, bias=dense_bias),
+            ),
+        ),
+    )
+    count = num_layers or facts.integer("num_hidden_layers")
+    layers = tuple(0 if is_sparse(layer) else 1 for layer in range(count))
+    skeleton = Skeleton(
+        hidden_size=size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(size, count=1, bias=norm_bias),),
+        embeddings_on=placement,
+        norm_on=placement,
+        head_on=placement,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        lm_head_bias=lm_head_bias,
+        every_stage=rope_cache(
+            facts,
+            head_size=shape.head_size,
+            max_position=max_position
+            or facts.integer("max_position_embeddings", default=8192),
+            dim=rotary_dim,
+        ),
+    )
+    return assemble(
+        facts,
+        architecture=architecture,
+        name=name,
+        skeleton=skeleton,
+        layer_kinds=kinds,
+        layers=layers,
+        num_experts=expert_shape.num_experts,
+    )
+
+
+def _sparse_steps(facts: Facts) -> Callable[[int], bool]:
+    """Which layers hold experts, by Qwen's fields.
+
+    Source: vLLM 0.33.0 `models/qwen3_moe.py` Qwen3MoeDecoderLayer.
+    """
+    step = facts.integer("decoder_sparse_step", default=1)
+    dense = set(facts.value("mlp_only_layers") or ())
+    return lambda layer: layer not in dense and (layer + 1) % step == 0
+
+
+def read_mixtral(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return Mixtral. Source: vLLM 0.33.0 `models/mixtral.py`."""
+    shape = attention_shape(facts)
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("intermediate_size"),
+        ),
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_qwen_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return Qwen1.5-MoE, Qwen2-MoE and Qwen3-MoE.
+
+    Source: vLLM 0.33.0 `models/qwen2_moe.py` and `models/qwen3_moe.py`.
+    """
+    is_qwen2 = architecture.startswith("Qwen2")
+    shape = attention_shape(
+        facts,
+        qkv_bias=is_qwen2 or facts.flag("attention_bias"),
+        has_qk_norm=not is_qwen2,
+    )
+    shared = facts.optional_integer("shared_expert_intermediate_size") or 0
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_experts", "num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("moe_intermediate_size"),
+            shared_intermediate_size=shared,
+            # Qwen2-MoE builds the gate whether or not there is a shared expert.
+            has_shared_gate=is_qwen2 or bool(shared),
+            is_renormalized=facts.flag("norm_topk_prob"),
+        ),
+        is_sparse=_sparse_steps(facts),
+        dense_intermediate_size=facts.integer("intermediate_size"),
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_glm4_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return GLM-4.5 and its kin. Source: vLLM 0.33.0 `models/glm4_moe.py`."""
+    shape = attention_shape(
+        facts,
+        qkv_bias=facts.flag("attention_bias"),
+        has_qk_norm=facts.flag("use_qk_norm"),
+    )
+    moe_size = facts.integer("moe_intermediate_size")
+    first_sparse = facts.integer("first_k_dense_replace")
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("n_routed_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=moe_size,
+            shared_intermediate_size=moe_size
+            * (facts.optional_integer("n_shared_experts") or 0),
+            router_dtype="float32",
+            has_correction_bias=True,
+        ),
+        is_sparse=lambda layer: layer >= first_sparse,
+        dense_intermediate_size=facts.integer("intermediate_size"),
+    )
+
+
+def read_minimax_m2(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return MiniMax-M2. Source: vLLM 0.33.0 `models/minimax_m2.py`."""
+    shape = replace(attention_shape(facts), has_qk_norm_per_rank=True)
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("intermediate_size"),
+            router_dtype="float32",
+            has_correction_bias=facts.flag("use_routing_bias"),
+        ),
+        rotary_dim=facts.optional_integer("rotary_dim"),
+    )
+
+
+def read_dbrx(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return DBRX. Source: vLLM 0.33.0 `models/dbrx.py`."""
+    attn = Facts(facts.mapping("attn_config"), "dbrx")
+    ffn = Facts(facts.mapping("ffn_config"), "dbrx")
+    size = facts.integer("d_model", "hidden_size")
+    num_heads = facts.integer("n_heads", "num_attention_heads")
+    shape = AttentionShape(
+        hidden_size=size,
+        num_heads=num_heads,
+        num_kv_heads=attn.integer("kv_n_heads", default=1),
+        head_size=size // num_heads,
+    )
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=size,
+            num_experts=ffn.integer("moe_num_experts"),
+            top_k=ffn.integer("moe_top_k"),
+            intermediate_size=ffn.integer("ffn_hidden_size"),
+        ),
+        num_layers=facts.integer("n_layers", "num_hidden_layers"),
+        max_position=facts.integer("max_seq_len", "max_position_embeddings"),
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_olmoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return OLMoE. Source: vLLM 0.33.0 `models/olmoe.py`."""
+    plain = attention_shape(facts)
+    shape = replace(
+        plain,
+        qk_norm_sizes=(
+            plain.num_heads * plain.head_size,
+            plain.num_kv_heads * plain.head_size,
+        ),
+    )
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("intermediate_size"),
+            is_renormalized=facts.flag("norm_topk_prob"),
+        ),
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_granite_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return Granite MoE, with or without a shared expert.
+
+    Source: vLLM 0.33.0 `models/granitemoe.py` and `models/granitemoeshared.py`.
+    """
+    shape = attention_shape(facts)
+    has_shared = architecture.startswith("GraniteMoeShared")
+    shared = facts.optional_integer("shared_intermediate_size") if has_shared else 0
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("intermediate_size"),
+            shared_intermediate_size=shared or 0,
+        ),
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_phimoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return Phi-3.5-MoE. Source: vLLM 0.33.0 `models/phimoe.py`."""
+    shape = attention_shape(facts, qkv_bias=True, output_bias=True)
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=facts.integer("intermediate_size"),
+            is_renormalized=False,  # its own routing function
+        ),
+        norm_bias=True,
+        lm_head_bias=True,
+        placement=Placement.EVERYWHERE,
+    )
+
+
+def read_ernie45_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+    """Return ERNIE 4.5 MoE. Source: vLLM 0.33.0 `models/ernie45_moe.py`."""
+    has_bias = facts.flag("use_bias")
+    shape = attention_shape(facts, qkv_bias=has_bias, output_bias=False)
+    moe_size = facts.integer("moe_intermediate_size")
+    start = facts.integer("moe_layer_start_index", default=0)
+    end = facts.integer(
+        "moe_layer_end_index", default=facts.integer("num_hidden_layers") - 1
+    )
+    step = facts.integer("moe_layer_interval", default=1)
+    return _build(
+        facts,
+        architecture,
+        name,
+        shape=shape,
+        expert_shape=ExpertsShape(
+            hidden_size=shape.hidden_size,
+            num_experts=facts.integer("moe_num_experts"),
+            top_k=facts.integer("moe_k"),
+            intermediate_size=moe_size,
+            shared_intermediate_size=moe_size
+            * (facts.optional_integer("moe_num_shared_experts") or 0),
+            router_dtype="float32",
+            has_correction_bias=True,
+            shared_bias=has_bias,
+        ),
+        is_sparse=lambda layer: start <= layer <= end and (layer + 1) % step == 0,
+        dense_intermediate_size=facts.integer("intermediate_size"),
+        dense_bias=has_bias,
+    )

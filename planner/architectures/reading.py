@@ -1,0 +1,87 @@
+"""The door: a model's files in, a ModelArchitecture out, or a clear refusal."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner.architectures.registry import facts_for, readers
+from planner.architectures.removed import REMOVED_IN
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.model import ModelArchitecture
+from planner.model_files import ModelFiles
+
+_QUANTISATION_KEYS = ("quantization_config", "compression_config")
+
+
+def supported_architectures() -> tuple[str, ...]:
+    """Names of the architectures the planner understands, sorted."""
+    return tuple(sorted(readers()))
+
+
+def read(files: ModelFiles) -> ModelArchitecture:
+    """Return the model as vLLM builds it.
+
+    Raises:
+        UnknownArchitecture: naming the field that was not understood.
+        PlannerError: when config.json is not one of a model.
+        Refused: in vLLM's words, for an architecture that it has dropped.
+    """
+    architecture = _architecture_name(files)
+    if architecture in REMOVED_IN:
+        raise Refused(
+            f"Model architecture {architecture} was supported in vLLM until "
+            f"v{REMOVED_IN[architecture]}, and is not supported anymore. "
+            "Please use an older version of vLLM if you want to use this model "
+            "architecture."
+        )
+    reader = readers().get(architecture)
+    if reader is None:
+        raise _unknown(files, architecture)
+    _refuse_quantised(files)
+    model_type = str(files.config.get("model_type", ""))
+    model = reader(
+        facts_for(dict(files.config), model_type),
+        architecture=architecture,
+        name=files.name,
+    )
+    return replace(model, source=files.source, is_certain=files.is_certain)
+
+
+def _architecture_name(files: ModelFiles) -> str:
+    names = files.config.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        return names[0]
+    raise PlannerError(
+        f"config.json of {files.name!r} has no `architectures`; vLLM needs its first "
+        "entry to know the model. Is this the config.json of a model?"
+    )
+
+
+def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
+    near = difflib.get_close_matches(architecture, readers(), n=3)
+    hint = f" Nearest known: {', '.join(near)}." if near else ""
+    return UnknownArchitecture(
+        f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet.{hint}"
+    )
+
+
+def _refuse_quantised(files: ModelFiles) -> None:
+    for key in _QUANTISATION_KEYS:
+        given = files.config.get(key)
+        if given:
+            method = (
+                given.get("quant_method", "?") if isinstance(given, Mapping) else "?"
+            )
+            raise _quantised(files, key, method)
+    if files.hf_quant_config is not None:
+        raise _quantised(files, "hf_quant_config.json", "modelopt")
+
+
+def _quantised(files: ModelFiles, field: str, method: Any) -> UnknownArchitecture:  # noqa: ANN401
+    return UnknownArchitecture(
+        f"{field} of {files.name!r}: quantised checkpoints (here {method}) are not "
+        "modelled yet; bfloat16, float16 and float32 ones are."
+    )

@@ -1,0 +1,111 @@
+"""Rotary embeddings: their parameters, and the cache of cosines each rank holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from planner.architectures.facts import Facts
+from planner.errors import UnknownArchitecture
+from planner.layers import Part, Replicated
+from planner.model import RopeParameters
+
+_ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
+
+
+def rope_dict(facts: Facts) -> Mapping[str, Any]:
+    """Return the rope parameters in one mapping, whichever way the config has them.
+
+    Source: vLLM 0.33.0 `transformers_utils/config.py` patch_rope_parameters.
+    """
+    merged = {**facts.mapping("rope_scaling"), **facts.mapping("rope_parameters")}
+    rope_type = merged.get("rope_type") or merged.get("type") or "default"
+    if rope_type == "su":
+        rope_type = "longrope"  # Phi-3's first name for it
+    if any(isinstance(value, Mapping) for value in merged.values()):
+        raise facts.unsupported("rope_parameters", "they differ by layer type")
+    original = facts.value("original_max_position_embeddings")
+    if original is not None:
+        merged.setdefault("original_max_position_embeddings", original)
+    return {**merged, "rope_type": rope_type}
+
+
+def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
+    """Return what the derived context length depends on."""
+    rope = rope_dict(facts)
+    return (RopeParameters(rope_type=rope["rope_type"], factor=rope.get("factor")),)
+
+
+def rotary_dim(facts: Facts, head_size: int) -> int:
+    """Return how many of a head's dimensions are rotated.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/__init__.py` get_rope.
+    """
+    rope = rope_dict(facts)
+    if rope.get("rope_dim"):
+        return int(rope["rope_dim"])
+    factor = rope.get("partial_rotary_factor")
+    if factor is None:
+        factor = facts.value("partial_rotary_factor", "rotary_pct", "rope_pct")
+    return int(head_size * (1.0 if factor is None else factor))
+
+
+def rope_rows(facts: Facts, max_position: int) -> int:
+    """Return how many positions the cache holds.
+
+    Raises:
+        UnknownArchitecture: for a scaling type whose cache is not known.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/`, `_compute_cos_sin_cache` of each
+    scaling class.
+    """
+    rope = rope_dict(facts)
+    rope_type = rope["rope_type"]
+    if rope_type in _ROWS_ARE_MAX_POSITION:
+        return max_position
+    if rope_type == "linear":
+        return ceil(max_position * rope["factor"])
+    if rope_type in ("yarn", "deepseek_yarn", "deepseek_llama_scaling"):
+        original = rope.get("original_max_position_embeddings", max_position)
+        return ceil(original * rope["factor"])
+    if rope_type == "longrope":
+        # A short and a long table, one after the other.
+        original = rope.get("original_max_position_embeddings", max_position)
+        return int(original) + max_position
+    raise UnknownArchitecture(
+        f"config.json of model type {facts.model_type!r}: rope_type {rope_type!r} is "
+        "not modelled."
+    )
+
+
+def rope_cache(
+    facts: Facts, *, head_size: int, max_position: int, dim: int | None = None
+) -> tuple[Replicated, ...]:
+    """Return the cosine and sine table that all layers of a rank share."""
+    shape = (
+        rope_rows(facts, max_position),
+        rotary_dim(facts, head_size) if dim is None else dim,
+    )
+    return (
+        Replicated(name="rotary_emb.cos_sin_cache", part=Part.BUFFERS, shapes=(shape,)),
+    )
+
+
+def inverse_frequencies(
+    facts: Facts, head_size: int, dim: int | None = None
+) -> tuple[Replicated, ...]:
+    """Return the rotary buffers of the Transformers modeling backend.
+
+    Source: Transformers' rotary embedding modules keep `inv_freq` and
+    `original_inv_freq`, float32, and no table.
+    """
+    half = (rotary_dim(facts, head_size) if dim is None else dim) // 2
+    return (
+        Replicated(
+            name="rotary_emb.inv_freq",
+            part=Part.BUFFERS,
+            shapes=((half,), (half,)),
+            dtype="float32",
+        ),
+    )

@@ -1,0 +1,104 @@
+"""A plan as plain values: the shape that other programs rely on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planner.result import Line, Plan, RankMemory
+
+
+def plan_dict(plan: Plan) -> dict[str, Any]:
+    """Return the plan in the shape of the public contract; sizes in whole bytes."""
+    return {
+        "model": plan.name,
+        "vllm_version": plan.vllm_version,
+        "fits": plan.fits,
+        "error": None if plan.error is None else asdict(plan.error),
+        "resolved": _resolved(plan),
+        "gpu": _gpu(plan),
+        "ranks": [_rank(rank) for rank in plan.ranks],
+        **_totals(plan),
+        "kv_groups": [asdict(group) for group in plan.kv_groups],
+        "bytes_per_block": [rank.bytes_per_block for rank in plan.ranks],
+        "blocks_per_request": plan.blocks_per_request,
+        "num_gpu_blocks": plan.num_gpu_blocks,
+        "kv_cache_size_tokens": plan.kv_cache_size_tokens,
+        "max_concurrency": plan.max_concurrency,
+        "max_model_len_that_fits": plan.max_model_len_that_fits,
+        "gpus_total": plan.gpus_total,
+        "notes": list(plan.notes),
+        "command": plan.command(),
+    }
+
+
+def _resolved(plan: Plan) -> dict[str, Any]:
+    if plan.resolved is None:
+        return {}
+    values = asdict(plan.resolved)
+    values["cudagraph_capture_sizes"] = list(plan.resolved.cudagraph_capture_sizes)
+    return values
+
+
+def _gpu(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.gpu.name,
+        "device_name": plan.gpu.device_name,
+        "total_memory_bytes": plan.gpu.total_memory_bytes,
+        "free_memory_bytes": plan.gpu.free_memory_bytes,
+        "compute_capability": list(plan.gpu.compute_capability),
+    }
+
+
+def _rank(rank: RankMemory) -> dict[str, Any]:
+    return {
+        "pp_rank": rank.pp_rank,
+        "weights_bytes": rank.weights_bytes,
+        "allocated_weights_bytes": rank.allocated_weights_bytes,
+        "requested_memory_bytes": rank.requested_memory_bytes,
+        "lines": [_line(line) for line in rank.lines],
+        "weight_parts": {part.name: part.size_bytes for part in rank.weight_parts},
+        "available_kv_cache_bytes": rank.available_kv_cache_bytes,
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "bytes": line.size_bytes,
+        "low_bytes": line.low_bytes,
+        "high_bytes": line.high_bytes,
+        "basis": str(line.basis),
+        "why": line.why,
+    }
+
+
+def _totals(plan: Plan) -> dict[str, Any]:
+    """Figures of the largest and of the limiting rank; None when refused."""
+    rank = plan.limiting_rank
+    if rank is None:
+        names = (
+            "weights_bytes",
+            "allocated_weights_bytes",
+            "activation_bytes",
+            "cudagraph_bytes",
+            "non_torch_bytes",
+            "available_kv_cache_bytes",
+            "available_kv_cache_low_bytes",
+            "available_kv_cache_high_bytes",
+        )
+        return dict.fromkeys(names)
+    ranks = plan.ranks
+    return {
+        "weights_bytes": max(r.weights_bytes for r in ranks),
+        "allocated_weights_bytes": max(r.allocated_weights_bytes for r in ranks),
+        "activation_bytes": rank.line("peak activation").size_bytes,
+        "cudagraph_bytes": rank.line("CUDA graphs").size_bytes,
+        "non_torch_bytes": rank.line("non-torch").size_bytes,
+        "available_kv_cache_bytes": min(r.available_kv_cache_bytes for r in ranks),
+        "available_kv_cache_low_bytes": min(r.available_kv_cache_low_bytes for r in ranks),
+        "available_kv_cache_high_bytes": min(
+            r.available_kv_cache_high_bytes for r in ranks
+        ),
+    }

@@ -1,0 +1,182 @@
+"""EngineSettings: what the user typed, in vLLM's names.
+
+None means not given; `planner.defaults.resolve` fills in what vLLM would.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.errors import PlannerError, UnknownArchitecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Engine arguments as given.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` EngineArgs; sizes are tokens, sequences,
+    bytes or GPUs as their names say.
+    """
+
+    dtype: str | None = None
+    """auto, bfloat16, float16 (half), float32 (float)."""
+    quantization: str | None = None
+    """None, or a method applied while loading; none is modelled yet."""
+    kv_cache_dtype: str | None = None
+    """auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2."""
+    max_model_len: int | str | None = None
+    """Tokens of the longest request; -1 or "auto" fits it to the memory."""
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    """Share of the GPU's total memory, above 0, at most 1."""
+    kv_cache_memory_bytes: int | str | None = None
+    """Fixes the KV cache instead of measuring what is left."""
+    num_gpu_blocks_override: int | None = None
+    block_size: int | None = None
+    """Tokens in a KV cache block."""
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    data_parallel_size: int | None = None
+    decode_context_parallel_size: int | None = None
+    enable_expert_parallel: bool | None = None
+    enforce_eager: bool | None = None
+    cudagraph_capture_sizes: tuple[int, ...] | None = None
+    max_cudagraph_capture_size: int | None = None
+    performance_mode: str | None = None
+    """balanced, interactivity or throughput."""
+    async_scheduling: bool | None = None
+    enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
+    language_model_only: bool | None = None
+    """Without effect on a text model."""
+    others: tuple[tuple[str, object], ...] = ()
+    """Arguments without effect on GPU memory, kept for the command."""
+
+
+_FIELDS = tuple(
+    field.name for field in fields(EngineSettings) if field.name != "others"
+)
+
+_WHOLE_NUMBERS = (
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "num_gpu_blocks_override",
+    "block_size",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "decode_context_parallel_size",
+    "max_cudagraph_capture_size",
+)
+
+
+def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
+    """Check engine arguments and return them typed.
+
+    Raises:
+        PlannerError: for an unknown argument or a value that vLLM could not read.
+        UnknownArchitecture: for an argument whose memory is not modelled yet.
+    """
+    given: dict[str, Any] = {}
+    others: list[tuple[str, object]] = []
+    for name, value in engine_args.items():
+        if name in _FIELDS:
+            given[name] = value
+        elif name in WITHOUT_EFFECT:
+            others.append((name, value))
+        elif name in SWITCHED_OFF:
+            _refuse_unless_off(name, value)
+            others.append((name, value))
+        else:
+            raise _unknown_argument(name)
+    _check(given)
+    _refuse_quantization(given.get("quantization"))
+    if isinstance(given.get("cudagraph_capture_sizes"), list):
+        given["cudagraph_capture_sizes"] = tuple(given["cudagraph_capture_sizes"])
+    return EngineSettings(**given, others=tuple(others))
+
+
+def _refuse_quantization(method: object) -> None:
+    if method is not None:
+        raise UnknownArchitecture(
+            f"quantization={method!r} is not modelled yet. Leave it out."
+        )
+
+
+def _refuse_unless_off(name: str, value: object) -> None:
+    if value is not None and value not in SWITCHED_OFF[name]:
+        raise UnknownArchitecture(
+            f"{name}={value!r} changes memory in a way that is not modelled yet. "
+            f"Leave {name} out."
+        )
+
+
+def _unknown_argument(name: str) -> PlannerError:
+    known = (*_FIELDS, *WITHOUT_EFFECT, *SWITCHED_OFF)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for name in _WHOLE_NUMBERS:
+        value = given.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise PlannerError(f"{name}={value!r}: a whole number from 1 is needed.")
+    utilization = given.get("gpu_memory_utilization")
+    if utilization is not None and not _is_share(utilization):
+        raise PlannerError(
+            f"gpu_memory_utilization={utilization!r}: a number above 0 and at most 1 "
+            "is needed, such as 0.92."
+        )
+    _check_max_model_len(given.get("max_model_len"))
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _check_max_model_len(value: object) -> None:
+    if value is None or value in ("auto", -1):
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PlannerError(
+            f"max_model_len={value!r}: a whole number from 1, -1 or auto is needed."
+        )
+
+
+def command(model: str, settings: EngineSettings) -> str:
+    """Return the `vllm serve` line that asks for these settings.
+
+    >>> command("org/model", EngineSettings(tensor_parallel_size=2, enforce_eager=True))
+    'vllm serve org/model --tensor-parallel-size 2 --enforce-eager'
+    """
+    words = ["vllm", "serve", model]
+    named = [(name, getattr(settings, name)) for name in _FIELDS]
+    for name, value in (*named, *settings.others):
+        words += _flag(name, value)
+    return shlex.join(words)
+
+
+def _flag(name: str, value: object) -> list[str]:
+    option = "--" + name.replace("_", "-")
+    if value is None:
+        return []
+    if value is True:
+        return [option]
+    if value is False:
+        return ["--no-" + name.replace("_", "-")]
+    if isinstance(value, list | tuple):
+        return [option, *map(str, value)]
+    if isinstance(value, Mapping):
+        return [option, json.dumps(value)]
+    return [option, str(value)]

@@ -1,0 +1,180 @@
+"""vLLM's engine arguments by name, and what each means for the planner.
+
+Three kinds: modelled (fields of `planner.engine.EngineSettings`), without effect on GPU
+memory (kept for the command line), and not modelled yet (refused unless they hold the
+value that switches them off, so that no figure silently ignores them).
+
+Source: vLLM 0.33.0 `engine/arg_utils.py` EngineArgs and AsyncEngineArgs.
+"""
+
+from __future__ import annotations
+
+WITHOUT_EFFECT = frozenset(
+    """
+    aggregate_engine_logging allow_deprecated_quantization allowed_local_media_path
+    allowed_media_domains code_revision collect_detailed_traces config_format
+    cpu_distributed_timeout_seconds cudagraph_metrics custom_histogram_buckets
+    data_parallel_address data_parallel_backend data_parallel_external_lb
+    data_parallel_hybrid_lb data_parallel_multi_port_external_lb data_parallel_rank
+    data_parallel_rpc_port data_parallel_size_local data_parallel_start_rank
+    default_mm_loras device_ids disable_cascade_attn disable_log_stats
+    disable_nccl_for_dp_synchronization distributed_timeout_seconds download_dir
+    dp_sync_interval enable_layerwise_nvtx_tracing enable_log_requests
+    enable_logging_iteration_details enable_mfu_metrics enable_mm_processor_stats
+    fail_on_environ_validation generation_config hf_config_path hf_token ignore_patterns
+    interleave_mm_strings io_processor_plugin jit_monitor_mode jit_monitor_verbose
+    kv_cache_metrics kv_cache_metrics_sample kv_events_config load_format log_config_file
+    log_level logging_config logits_processors logprobs_mode long_prefill_token_threshold
+    long_prefill_token_threshold_adaptive master_addr master_port max_logprobs
+    max_num_queued_reqs max_num_queued_tokens max_num_scheduled_tokens
+    max_parallel_loading_workers media_io_kwargs mm_hasher_algorithm mm_tensor_ipc
+    model_loader_extra_config nnodes node_rank numa_bind numa_bind_cpus numa_bind_nodes
+    otlp_traces_endpoint override_generation_config per_request_spec_decode_metrics
+    prefix_cache_retention_interval prefix_caching_hash_algo profiler_config
+    pt_load_map_location ray_workers_use_nsight reasoning_config reasoning_parser
+    reasoning_parser_plugin renderer_num_workers revision safetensors_load_strategy
+    safetensors_prefetch_block_size safetensors_prefetch_num_threads
+    scheduler_reserve_full_isl scheduling_policy seed served_model_name
+    show_hidden_metrics_for_version shutdown_timeout skip_tokenizer_init
+    stream_interval tokenizer tokenizer_mode tokenizer_revision trust_remote_code
+    use_fp64_gumbel use_tqdm_on_load watchdog_config worker_extension_cls
+    """.split()
+)
+
+SWITCHED_OFF: dict[str, tuple[object, ...]] = {
+    # Not modelled yet; these values leave the memory as it is without the argument.
+    "additional_config": ({},),
+    "all2all_backend": (),
+    "attention_backend": (),
+    "attention_config": ({},),
+    "aux_output_config": (),
+    "compilation_config": ({},),
+    "cpu_offload_gb": (0,),
+    "cpu_offload_params": (),
+    "cp_kv_cache_interleave_size": (1,),
+    "dbo_decode_token_threshold": (),
+    "dbo_prefill_token_threshold": (),
+    "dcp_comm_backend": (),
+    "dcp_kv_cache_interleave_size": (1,),
+    "dcp_q_replicate": (False,),
+    "diffusion_config": (),
+    "disable_chunked_mm_input": (False,),
+    "disable_custom_all_reduce": (False,),
+    "disable_hybrid_kv_cache_manager": (False, True),  # one group: nothing to manage
+    "disable_sliding_window": (False,),
+    "distributed_executor_backend": ("mp", "uni"),
+    "ec_manager_config": (),
+    "ec_transfer_config": (),
+    "elastic_ep_max_dp_size": (),
+    "enable_batch_sharded_sampling": (False,),
+    "enable_cumem_allocator": (False,),
+    "enable_dbo": (False,),
+    "enable_elastic_ep": (False,),
+    "enable_ep_weight_filter": (False, True),
+    "enable_eplb": (False,),
+    "enable_fault_tolerance": (False,),
+    "enable_flashinfer_autotune": (True, False),
+    "enable_hc_sp": (False,),
+    "enable_lora": (False,),
+    "enable_mamba_cache_stochastic_rounding": (False,),
+    "enable_mamba_shared_prefix_checkpoint": (),
+    "enable_mixed_moe_lora_format": (False,),
+    "enable_mm_embeds": (False,),
+    "enable_moe_shared_loras": (False,),
+    "enable_nccl_comm_suspend": (False,),
+    "enable_prompt_embeds": (False,),
+    "enable_return_routed_experts": (False,),
+    "enable_shm_tensor_arena": (False, True),
+    "enable_sleep_mode": (False,),
+    "enable_tower_connector_lora": (False,),
+    "enable_trace_replay": (False,),
+    "engram_config": (),
+    "eplb_config": ({},),
+    "expert_placement_strategy": ("linear", "round_robin"),
+    "fault_tolerance_config": (),
+    "fully_sharded_loras": (False,),
+    "gdn_prefill_backend": (),
+    "hf_overrides": ({},),
+    "ir_op_priority": (),
+    "kda_decode_backend": (),
+    "kda_prefill_backend": (),
+    "kernel_config": ({},),
+    "kv_cache_dtype_skip_layers": ([], ()),
+    "kv_offloading_backend": ("native", "lmcache"),
+    "kv_offloading_size": (0,),
+    "kv_sharing_fast_prefill": (False,),
+    "kv_transfer_config": (),
+    "limit_mm_per_prompt": ({},),
+    "linear_backend": (),
+    "lora_dtype": ("auto",),
+    "lora_target_modules": (),
+    "mamba_backend": (),
+    "mamba_block_size": (),
+    "mamba_cache_dtype": ("auto",),
+    "mamba_cache_mode": (),
+    "mamba_cache_philox_rounds": (),
+    "mamba_config": (),
+    "mamba_ssm_cache_dtype": ("auto",),
+    "mamba_ssu_algorithm": (),
+    "max_cpu_loras": (),
+    "max_lora_cls_labels": (),
+    "max_lora_rank": (16,),
+    "max_loras": (1,),
+    "max_num_active_seqs": (),
+    "mm_device_do_normalize": (),
+    "mm_encoder_attn_backend": (),
+    "mm_encoder_attn_dtype": (),
+    "mm_encoder_fp8_scale_path": (),
+    "mm_encoder_fp8_scale_save_margin": (),
+    "mm_encoder_fp8_scale_save_path": (),
+    "mm_encoder_only": (False,),
+    "mm_encoder_tp_mode": ("weights",),
+    "mm_ipc_gpu_memory_gb": (0,),
+    "mm_processor_cache_gb": (4, 0),
+    "mm_processor_cache_type": ("lru", "shm"),
+    "mm_processor_device": (),
+    "mm_processor_kwargs": ({},),
+    "mm_shm_cache_max_object_size_mb": (128,),
+    "model_class_overrides": (),
+    "model_impl": ("auto",),
+    "model_weights": (),
+    "moe_backend": ("auto",),
+    "monokernel": (),
+    "offload_backend": ("auto",),
+    "offload_group_size": (0,),
+    "offload_num_in_group": (0, 1),
+    "offload_params": (),
+    "offload_prefetch_step": (0, 1),
+    "optimization_level": (2,),
+    "pooler_config": (),
+    "prefill_context_parallel_size": (1,),
+    "prefill_schedule_interval": (),
+    "prefix_match_unit": (),
+    "quantization_config": (),
+    "replayssm_buffer_len": (),
+    "return_sampling_mask": (),
+    "skip_mm_profiling": (False, True),
+    "sleep_mode_backend": (),
+    "sleep_mode_offload_cudagraph": (False,),
+    "sleep_preserve_parameter_names": (),
+    "sparse_indexer_topk_backend": (),
+    "spec_method": (),
+    "spec_model": (),
+    "spec_tokens": (),
+    "specialize_active_lora": (False,),
+    "speculative_config": (),
+    "structured_outputs_config": ({},),
+    "swa_bounded_replay": (),
+    "tokens_only": (False,),
+    "ubatch_size": (0,),
+    "use_replayssm": (),
+    "video_pruning_method": (),
+    "video_pruning_rate": (),
+    "watermark": (),
+    "watermark_config": (),
+    "weight_transfer_config": (),
+    "worker_cls": ("auto",),
+    "scheduler_cls": (),
+    "runner": ("auto",),
+    "convert": ("auto",),
+}

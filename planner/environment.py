@@ -1,0 +1,68 @@
+"""vLLM's environment variables, as far as they decide memory."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.errors import PlannerError, UnknownArchitecture
+
+_KNOWN = (
+    "VLLM_PP_LAYER_PARTITION",
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+    "VLLM_USE_FLASHINFER_SAMPLER",
+)
+_NOT_MODELLED = (
+    "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_BATCH_INVARIANT",
+    "VLLM_ENABLE_STARTUP_PLAN",
+    "VLLM_MLA_DISABLE",
+    "VLLM_USE_V2_MODEL_RUNNER",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Environment variables with their meaning.
+
+    Source: vLLM 0.33.0 `envs.py`.
+    """
+
+    pp_layer_partition: str | None = None
+    allow_long_max_model_len: bool = False
+    estimate_cudagraphs: bool = True
+    use_flashinfer_sampler: bool = True
+
+
+def environment_from(env: Mapping[str, str] | None) -> Environment:
+    """Read vLLM's variables from `env`; others than VLLM_... are no concern of ours.
+
+    Raises:
+        PlannerError: for a VLLM_ variable the planner does not know.
+        UnknownArchitecture: for one whose memory is not modelled yet.
+    """
+    given = {name: value for name, value in (env or {}).items() if name.startswith("VLLM_")}
+    for name in given:
+        if name in _NOT_MODELLED:
+            raise UnknownArchitecture(f"{name} changes memory and is not modelled yet.")
+        if name not in _KNOWN:
+            near = difflib.get_close_matches(name, (*_KNOWN, *_NOT_MODELLED), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise PlannerError(
+                f"Environment variable {name} is not known to matter for memory.{hint}"
+            )
+    return Environment(
+        pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
+        allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
+        estimate_cudagraphs=_is_on(
+            given, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1"
+        ),
+        use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1"),
+    )
+
+
+def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:
+    return env.get(name, default).strip().lower() in ("1", "true")

@@ -1,0 +1,129 @@
+"""Composes a rank's lines; they add up to the requested memory, always."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from planner.memory import activations, cudagraphs, non_torch, persistent
+from planner.memory.profile_run import ProfileRun
+from planner.memory.weights import StageWeights, explain
+from planner.result import Basis, Line, RankMemory
+from planner.units import format_gib, format_size
+
+
+def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
+    """Return vLLM's budget on one GPU.
+
+    Source: vLLM 0.33.0 `v1/worker/utils.py` request_memory.
+    """
+    return ceil(total_memory_bytes * utilization)
+
+
+def weights_line(stage: StageWeights, dtype: str) -> Line:
+    """Return the line of parameters and buffers."""
+    return Line(
+        name="weights",
+        size_bytes=stage.weights_bytes,
+        low_bytes=stage.weights_bytes,
+        high_bytes=stage.weights_bytes,
+        basis=Basis.EXACT,
+        why=explain(stage, dtype),
+    )
+
+
+def used_lines(
+    run: ProfileRun,
+    stage: StageWeights,
+    *,
+    capture_sizes: tuple[int, ...],
+    is_cudagraph_charged: bool,
+    num_layers: int,
+) -> tuple[Line, ...]:
+    """Return every line but the KV cache."""
+    slack = stage.allocated_bytes - stage.weights_bytes
+    return (
+        weights_line(stage, run.dtype),
+        persistent.line(run),
+        activations.line(run),
+        non_torch.line(run.layout, run.gpu, slack),
+        cudagraphs.line(
+            capture_sizes,
+            max_num_seqs=run.max_num_seqs,
+            num_layers=num_layers,
+            is_pooling=run.model.is_pooling,
+            is_charged=is_cudagraph_charged,
+        ),
+    )
+
+
+def rank_memory(
+    pp_rank: int,
+    stage: StageWeights,
+    lines: tuple[Line, ...],
+    *,
+    requested_bytes: int,
+    kv_cache_memory_bytes: int | None,
+    bytes_per_block: int,
+) -> RankMemory:
+    """Close the account of a rank with its KV cache.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory.
+    """
+    used = sum(line.size_bytes for line in lines)
+    if kv_cache_memory_bytes is None:
+        closing: tuple[Line, ...] = (_measured_kv(lines, requested_bytes),)
+    else:
+        closing = _fixed_kv(kv_cache_memory_bytes, requested_bytes - used)
+    kv_line = closing[0]
+    return RankMemory(
+        pp_rank=pp_rank,
+        weights_bytes=stage.weights_bytes,
+        allocated_weights_bytes=stage.allocated_bytes,
+        requested_memory_bytes=requested_bytes,
+        weight_parts=stage.parts,
+        lines=(*lines, *closing),
+        available_kv_cache_bytes=kv_line.size_bytes,
+        available_kv_cache_low_bytes=kv_line.low_bytes,
+        available_kv_cache_high_bytes=kv_line.high_bytes,
+        bytes_per_block=bytes_per_block,
+    )
+
+
+def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
+    used = sum(line.size_bytes for line in lines)
+    others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
+    return Line(
+        name="KV cache",
+        size_bytes=requested_bytes - used,
+        low_bytes=requested_bytes - sum(line.high_bytes for line in lines),
+        high_bytes=requested_bytes - sum(line.low_bytes for line in lines),
+        basis=Basis.FORMULA,
+        why=(
+            f"requested {format_gib(requested_bytes)} - {others} = "
+            f"{format_gib(requested_bytes - used)}"
+        ),
+    )
+
+
+def _fixed_kv(kv_bytes: int, left_bytes: int) -> tuple[Line, Line]:
+    rest = left_bytes - kv_bytes
+    return (
+        Line(
+            name="KV cache",
+            size_bytes=kv_bytes,
+            low_bytes=kv_bytes,
+            high_bytes=kv_bytes,
+            basis=Basis.EXACT,
+            why=f"kv_cache_memory_bytes = {kv_bytes:,} bytes, as asked",
+        ),
+        Line(
+            name="not planned",
+            size_bytes=rest,
+            low_bytes=rest,
+            high_bytes=rest,
+            basis=Basis.FORMULA,
+            why="requested memory that a fixed KV cache leaves to no one"
+            if rest >= 0
+            else "the fixed KV cache goes beyond the requested memory by this much",
+        ),
+    )

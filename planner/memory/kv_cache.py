@@ -1,0 +1,131 @@
+"""Blocks, tokens and concurrency from a budget, and vLLM's two refusals.
+
+Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` get_kv_cache_configs and
+_check_enough_kv_cache_memory; `v1/core/kv_cache_utils.py` get_kv_cache_capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.memory.kv_groups import LayerGroup
+from planner.result import VLLMError
+from planner.units import vllm_gib
+
+_SEE = (
+    "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ "
+    "for more details."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCache:
+    """The KV cache of one pipeline stage."""
+
+    groups: tuple[LayerGroup, ...]
+    available_bytes: int
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes of one block on a rank; the groups share one pool of blocks."""
+        return max((group.bytes_per_block for group in self.groups), default=0)
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole blocks that fit; 1 without any layer that keeps a cache."""
+        if not self.groups:
+            return 1
+        return max(self.available_bytes, 0) // self.bytes_per_block
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes that requests may use: block 0 is vLLM's null block."""
+        return self.available_bytes - self.bytes_per_block
+
+    def blocks_per_request(self, max_model_len: int, dcp_size: int) -> int:
+        """Blocks that one request needs over all groups."""
+        return sum(g.blocks_per_request(max_model_len, dcp_size) for g in self.groups)
+
+    def needed_bytes(self, max_model_len: int, dcp_size: int) -> int:
+        """Bytes that one request needs on a rank."""
+        return self.bytes_per_block * self.blocks_per_request(max_model_len, dcp_size)
+
+    def longest_request(self, limit: int, dcp_size: int) -> int:
+        """Largest length up to `limit` that the usable bytes hold; 0 when none does."""
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.needed_bytes(middle, dcp_size) <= self.usable_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What the KV cache holds, as vLLM logs it."""
+
+    num_gpu_blocks: int
+    blocks_per_request: int
+    max_concurrency: float
+    kv_cache_size_tokens: int
+
+
+def capacity(
+    num_gpu_blocks: int, blocks_per_request: int, max_model_len: int
+) -> Capacity:
+    """Return the figures of vLLM's "GPU KV cache size" line."""
+    concurrency = num_gpu_blocks / blocks_per_request if blocks_per_request else 0.0
+    return Capacity(
+        num_gpu_blocks=num_gpu_blocks,
+        blocks_per_request=blocks_per_request,
+        max_concurrency=concurrency,
+        kv_cache_size_tokens=int(concurrency * max_model_len),
+    )
+
+
+def check(
+    stages: Sequence[StageCache], max_model_len: int, dcp_size: int
+) -> VLLMError | None:
+    """Return vLLM's error when a stage cannot hold one request, else None."""
+    for stage in stages:
+        if not stage.groups:
+            continue
+        error = _check_stage(stage, max_model_len, dcp_size)
+        if error is not None:
+            return error
+    return None
+
+
+def _check_stage(
+    stage: StageCache, max_model_len: int, dcp_size: int
+) -> VLLMError | None:
+    if stage.usable_bytes <= 0:
+        return VLLMError(
+            kind="no_kv",
+            message="No available memory for the cache blocks. Try increasing "
+            "`gpu_memory_utilization` when initializing the engine (this flag also "
+            "controls CPU memory reservation on the CPU backend, despite its name). "
+            + _SEE,
+        )
+    needed = stage.needed_bytes(max_model_len, dcp_size)
+    if needed <= stage.usable_bytes:
+        return None
+    longest = stage.longest_request(max_model_len, dcp_size)
+    estimate = (
+        "Based on the available memory, the estimated maximum model length is "
+        f"{longest}. "
+        if longest
+        else ""
+    )
+    return VLLMError(
+        kind="max_model_len",
+        message="To serve at least one request with the model's max seq len "
+        f"({max_model_len}), ({vllm_gib(needed)} GiB KV cache is needed, which is "
+        "larger than the available KV cache memory "
+        f"({vllm_gib(stage.usable_bytes)} GiB). {estimate}Try increasing "
+        "`gpu_memory_utilization` (which also controls CPU memory on the CPU "
+        "backend) or decreasing `max_model_len` when initializing the engine. " + _SEE,
+    )

@@ -1,0 +1,38 @@
+"""What the lines that depend on vLLM's profile run need to know, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.dtypes import element_bytes
+from planner.gpu import GPU
+from planner.model import ModelArchitecture
+from planner.parallel import ParallelLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRun:
+    """One rank's profile run: `max_num_batched_tokens` tokens of `max_num_seqs`.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` profile_run.
+    """
+
+    model: ModelArchitecture
+    gpu: GPU
+    layout: ParallelLayout
+    dtype: str
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    is_first_stage: bool
+    is_last_stage: bool
+    uses_flashinfer_sampler: bool
+
+    @property
+    def element_size(self) -> int:
+        """Bytes of one activation."""
+        return element_bytes(self.dtype)
+
+    @property
+    def samples(self) -> bool:
+        """Whether this rank turns hidden states into tokens."""
+        return self.is_last_stage and not self.model.is_pooling

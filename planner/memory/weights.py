@@ -1,0 +1,132 @@
+"""Bytes of parameters and buffers on each pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.dtypes import element_bytes
+from planner.layers import Module, Part
+from planner.model import ModelArchitecture
+from planner.parallel import ParallelLayout
+from planner.result import WeightPart
+from planner.units import MIB, format_size
+
+_ALLOCATION_UNIT = 512
+_LARGE_BYTES = 10 * MIB
+_SEGMENT_BYTES = 2 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageWeights:
+    """The weights that one rank of a pipeline stage holds."""
+
+    weights_bytes: int
+    """Sum of the tensors' own bytes."""
+    allocated_bytes: int
+    """The same as PyTorch's allocator counts them, which is what vLLM logs."""
+    parts: tuple[WeightPart, ...]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Bytes by part while they are added up; mutable on purpose, never leaves."""
+
+    bytes_by_part: dict[Part, int]
+    allocated_bytes: int = 0
+
+    def add(self, other: _Tally, times: int = 1) -> None:
+        for part, size_bytes in other.bytes_by_part.items():
+            self.bytes_by_part[part] = (
+                self.bytes_by_part.get(part, 0) + times * size_bytes
+            )
+        self.allocated_bytes += times * other.allocated_bytes
+
+
+def allocated_bytes(tensor_bytes: int) -> int:
+    """Return what PyTorch's caching allocator hands out for a tensor.
+
+    Sizes are rounded up to 512 bytes. From 10 MiB on a tensor gets a segment of its
+    own, rounded to 2 MiB, whose tail counts as allocated when it is 1 MiB or less.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
+    get_allocation_size and should_split.
+    """
+    rounded = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+    if rounded < _LARGE_BYTES:
+        return rounded
+    segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
+    return segment if segment - rounded <= MIB else rounded
+
+
+def stage_weights(
+    model: ModelArchitecture,
+    layout: ParallelLayout,
+    dtype: str,
+    kernel_buffers: tuple[Module, ...] = (),
+) -> tuple[StageWeights, ...]:
+    """Return the weights of each pipeline stage's fullest rank.
+
+    `kernel_buffers` are what attention kernels allocate while the model is built.
+
+    Raises:
+        Refused: in vLLM's words, when the ranks do not divide a layer.
+    """
+    kinds = [_tally(kind.modules, layout, dtype) for kind in model.layer_kinds]
+    first = _tally(model.first_stage, layout, dtype)
+    last = _tally(model.last_stage, layout, dtype)
+    every = _tally((*model.every_stage, *kernel_buffers), layout, dtype)
+    tied = _tally(model.tied_embeddings, layout, dtype)
+    sizes = layout.stage_sizes(model.num_hidden_layers)
+    stages, begin = [], 0
+    for stage, size in enumerate(sizes):
+        total = _Tally({})
+        layers = model.layers[begin : begin + size]
+        for index, kind in enumerate(kinds):
+            total.add(kind, layers.count(index))
+        total.add(every)
+        is_first, is_last = stage == 0, stage == len(sizes) - 1
+        if is_first:
+            total.add(first)
+        if is_last:
+            total.add(last)
+        if is_last and not is_first:
+            total.add(tied)
+        stages.append(_finish(total))
+        begin += size
+    return tuple(stages)
+
+
+def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Tally:
+    tally = _Tally({})
+    for module in modules:
+        size = element_bytes(module.dtype or dtype)
+        for elements in module.tensors(layout):
+            tensor_bytes = elements * size
+            tally.bytes_by_part[module.part] = (
+                tally.bytes_by_part.get(module.part, 0) + tensor_bytes
+            )
+            tally.allocated_bytes += allocated_bytes(tensor_bytes)
+    return tally
+
+
+def _finish(total: _Tally) -> StageWeights:
+    parts = tuple(
+        WeightPart(name=str(part), size_bytes=total.bytes_by_part[part])
+        for part in Part
+        if total.bytes_by_part.get(part)
+    )
+    return StageWeights(
+        weights_bytes=sum(part.size_bytes for part in parts),
+        allocated_bytes=total.allocated_bytes,
+        parts=parts,
+    )
+
+
+def explain(stage: StageWeights, dtype: str) -> str:
+    """Return the arithmetic of the weights line."""
+    parts = " + ".join(f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts)
+    return (
+        f"{parts} = {format_size(stage.weights_bytes)} in {dtype}; "
+        f"the allocator rounds it up to {format_size(stage.allocated_bytes)}"
+    )

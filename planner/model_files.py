@@ -1,0 +1,29 @@
+"""What a model's published files say, before anything is understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """The small files of a model: never the weights themselves.
+
+    This is the border of the typed core: `Any` ends here, and
+    `planner.architectures.read` turns these mappings into a `ModelArchitecture`.
+    """
+
+    name: str
+    """As the user gave it, or as the catalogue calls it; the name in the command."""
+    config: Mapping[str, Any]
+    """config.json (or the part of it the catalogue keeps)."""
+    hf_quant_config: Mapping[str, Any] | None = None
+    """hf_quant_config.json, where the checkpoint has one (ModelOpt)."""
+    num_parameters_by_dtype: Mapping[str, int] = field(default_factory=dict)
+    """Elements per safetensors dtype over all files; empty when not known."""
+    source: str = ""
+    """Where the facts come from, for people: a path, a repository and commit."""
+    is_certain: bool = True
+    """False when the source is a reconstruction rather than the published file."""

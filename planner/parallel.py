@@ -1,0 +1,105 @@
+"""How a model is spread over GPUs, and vLLM's rules for dividing by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.errors import Refused
+
+
+def divide(value: int, by: int) -> int:
+    """Divide without remainder, as vLLM insists.
+
+    Raises:
+        Refused: in vLLM's words, when `by` does not divide `value`.
+
+    Source: vLLM 0.33.0 `distributed/utils.py` ensure_divisibility.
+    """
+    if value % by:
+        raise Refused(f"{value} is not divisible by {by}")
+    return value // by
+
+
+def pad_vocabulary(num_embeddings: int) -> int:
+    """Round a vocabulary up to a multiple of 64.
+
+    Source: vLLM 0.33.0 `layers/vocab_parallel_embedding.py` pad_vocab_size.
+    """
+    return -(-num_embeddings // 64) * 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelLayout:
+    """Ranks of one deployment.
+
+    Source: vLLM 0.33.0 `config/parallel.py` ParallelConfig.
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    pp_layer_partition: str | None = None
+    """VLLM_PP_LAYER_PARTITION, such as "20,28"."""
+    compute_capability: tuple[int, int] = (9, 0)
+    """Of the ranks' GPUs: some kernels want weights padded."""
+
+    @property
+    def world_size(self) -> int:
+        """GPUs of one engine: tensor x pipeline parallel."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that share the experts of a layer: tensor x data parallel.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/config.py` FusedMoEParallelConfig.make.
+        """
+        return self.tensor_parallel_size * self.data_parallel_size
+
+    @property
+    def experts_tensor_parallel_size(self) -> int:
+        """By how much each expert is cut: 1 under expert parallelism."""
+        return 1 if self.enable_expert_parallel else self.expert_ranks
+
+    def local_num_experts(self, num_experts: int) -> int:
+        """Experts on the rank that holds the most of them.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/expert_map_manager.py`
+        determine_expert_map: the first `num_experts % ranks` ranks hold one more.
+        """
+        if not self.enable_expert_parallel:
+            return num_experts
+        return -(-num_experts // self.expert_ranks)
+
+    def stage_sizes(self, num_hidden_layers: int) -> tuple[int, ...]:
+        """Layers of each pipeline stage.
+
+        Raises:
+            Refused: when VLLM_PP_LAYER_PARTITION does not fit the model.
+
+        Source: vLLM 0.33.0 `distributed/utils.py` get_pp_indices.
+        """
+        num_stages = self.pipeline_parallel_size
+        if self.pp_layer_partition is not None:
+            return _given_partition(
+                self.pp_layer_partition, num_stages, num_hidden_layers
+            )
+        sizes = [num_hidden_layers // num_stages] * num_stages
+        # The last stage, which also holds the head, is the last to get one more.
+        for stage in range(2, num_hidden_layers % num_stages + 2):
+            sizes[-stage] += 1
+        return tuple(sizes)
+
+
+def _given_partition(text: str, pp_size: int, num_hidden_layers: int) -> tuple[int, ...]:
+    try:
+        partitions = tuple(int(layers) for layers in text.split(","))
+    except ValueError as error:
+        raise Refused(f"Invalid partition string: {text}") from error
+    if len(partitions) != pp_size:
+        raise Refused(f"{len(partitions)=} does not match {pp_size=}.")
+    if sum(partitions) != num_hidden_layers:
+        raise Refused(f"{sum(partitions)=} does not match {num_hidden_layers=}.")
+    return partitions

@@ -1,0 +1,387 @@
+"""plan(): what vLLM would do, from what the user typed.
+
+The order follows vLLM's start-up: resolve the arguments, refuse what it refuses, load
+the weights, measure a profile run, divide what is left into KV cache blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+from planner import defaults
+from planner.architectures import read
+from planner.defaults import ResolvedSettings, layout_of
+from planner.dtypes import element_bytes
+from planner.engine import EngineSettings, settings_from
+from planner.environment import Environment, environment_from
+from planner.errors import Refused
+from planner.estimate import rank_memory, requested_memory_bytes, used_lines
+from planner.gpu import GPU
+from planner.layers import Module
+from planner.memory import attention_backend, kv_cache, kv_groups
+from planner.memory.attention_backend import AttentionNeeds
+from planner.memory.kv_cache import StageCache
+from planner.memory.profile_run import ProfileRun
+from planner.memory.weights import stage_weights
+from planner.model import ModelArchitecture
+from planner.parallel import ParallelLayout
+from planner.refusals import check_batch, check_kv_cache_dtype, check_parallel
+from planner.releases import NEWEST, resolve_version
+from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
+from planner.sources.load import load
+from planner.units import vllm_gib
+
+_FP8_KV = ("fp8", "fp8_e4m3", "fp8_e5m2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """Everything a plan depends on, read and checked."""
+
+    model: ModelArchitecture
+    gpu: GPU
+    settings: EngineSettings
+    env: Environment
+    layout: ParallelLayout
+    entrypoint: str
+    vllm_version: str
+    notes: tuple[str, ...]
+
+
+def plan(
+    model: str | PathLike[str] | ModelArchitecture,
+    gpu: str | GPU = "H100",
+    *,
+    vllm_version: str = NEWEST,
+    entrypoint: str = "serve",
+    env: Mapping[str, str] | None = None,
+    **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
+) -> Plan:
+    """Say what vLLM would do with this model on this GPU.
+
+    Args:
+        model: Hub id, catalogue id, path of a folder or config.json, or an architecture.
+        gpu: catalogue name or a `GPU`.
+        vllm_version: release whose rules apply.
+        entrypoint: serve (`vllm serve`) or llm (the `LLM` class).
+        env: vLLM's environment variables.
+        engine_args: vLLM's EngineArgs by name.
+
+    Raises:
+        PlannerError: for input that cannot be planned; not fitting is no error.
+        UnknownArchitecture: for a model or setting whose memory is not modelled.
+    """
+    settings = settings_from(engine_args)
+    device = gpu if isinstance(gpu, GPU) else GPU.named(gpu)
+    version, notes = resolve_version(vllm_version)
+    environment = environment_from(env)
+    defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
+    try:
+        architecture = model if isinstance(model, ModelArchitecture) else read(load(model))
+    except Refused as refusal:
+        return Plan.refused(
+            name=str(model),
+            gpu=device,
+            settings=settings,
+            vllm_version=version,
+            error=VLLMError(kind="refused", message=str(refusal)),
+            notes=notes,
+        )
+    question = _Question(
+        model=architecture,
+        gpu=device,
+        settings=settings,
+        env=environment,
+        layout=layout_of(settings, environment, device),
+        entrypoint=entrypoint,
+        vllm_version=version,
+        notes=(*notes, *_source_notes(architecture)),
+    )
+    return _answer(question)
+
+
+def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
+    if model.is_certain:
+        return ()
+    return (f"The config of {model.name} is a reconstruction: {model.source}.",)
+
+
+def _answer(question: _Question) -> Plan:
+    try:
+        resolved, kernels = _resolve(question)
+        return _plan_resolved(question, resolved, kernels)
+    except Refused as refusal:
+        return Plan.refused(
+            name=question.model.name,
+            model=question.model,
+            gpu=question.gpu,
+            settings=question.settings,
+            vllm_version=question.vllm_version,
+            error=VLLMError(kind="refused", message=str(refusal)),
+            notes=question.notes,
+        )
+
+
+def _resolve(question: _Question) -> tuple[ResolvedSettings, _Kernels]:
+    """Fill in vLLM's defaults and refuse what it refuses, in its order."""
+    model, gpu, settings = question.model, question.gpu, question.settings
+    dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
+    length = defaults.resolve_max_model_len(settings.max_model_len, model, question.env)
+    kv_dtype = settings.kv_cache_dtype or "auto"
+    check_kv_cache_dtype(kv_dtype, dtype)
+    tokens, seqs = defaults.resolve_batch(
+        settings, model, gpu, question.entrypoint, length
+    )
+    chunked = defaults.chunked_prefill(settings, model)
+    check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
+    check_parallel(model, question.layout)
+    sizes = defaults.capture_sizes(
+        settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
+    )
+    kernels = _kernels(question, dtype, kv_dtype, tokens)
+    resolved = ResolvedSettings(
+        dtype=dtype,
+        quantization=settings.quantization,
+        kv_cache_dtype=kv_dtype,
+        max_model_len=length,
+        is_max_model_len_auto=settings.max_model_len in ("auto", -1),
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
+        gpu_memory_utilization=settings.gpu_memory_utilization
+        or defaults.GPU_MEMORY_UTILIZATION,
+        kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
+        num_gpu_blocks_override=settings.num_gpu_blocks_override,
+        block_size=kernels.block_size,
+        tensor_parallel_size=question.layout.tensor_parallel_size,
+        pipeline_parallel_size=question.layout.pipeline_parallel_size,
+        data_parallel_size=question.layout.data_parallel_size,
+        decode_context_parallel_size=question.layout.decode_context_parallel_size,
+        enable_expert_parallel=question.layout.enable_expert_parallel,
+        enforce_eager=bool(settings.enforce_eager),
+        cudagraph_capture_sizes=sizes,
+        max_cudagraph_capture_size=max(sizes, default=0),
+        performance_mode=settings.performance_mode or "balanced",
+        async_scheduling=defaults.async_scheduling(settings, model),
+        enable_prefix_caching=defaults.prefix_caching(settings, model),
+        enable_chunked_prefill=chunked,
+    )
+    return resolved, kernels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernels:
+    """What the attention kernels decide: block size and buffers of their own."""
+
+    block_size: int
+    buffers: tuple[Module, ...]
+
+
+def _kernels(
+    question: _Question, dtype: str, kv_cache_dtype: str, max_num_batched_tokens: int
+) -> _Kernels:
+    asked = question.settings.block_size
+    layout = question.layout
+    preferred = attention_backend.DEFAULT_BLOCK_SIZE
+    buffers: tuple[Module, ...] = ()
+    for layer in question.model.attention_layers:
+        needs = AttentionNeeds(
+            head_size=layer.head_size,
+            dtype=dtype,
+            kv_cache_dtype=kv_cache_dtype,
+            block_size=asked,
+        )
+        backend = attention_backend.select_backend(needs, question.gpu)
+        preferred = attention_backend.preferred_block_size(backend, needs, question.gpu)
+        heads = layer.num_heads // layout.tensor_parallel_size
+        buffers = attention_backend.kernel_buffers(
+            backend,
+            max_num_batched_tokens=max_num_batched_tokens,
+            num_heads=heads * layout.decode_context_parallel_size,
+            gpu=question.gpu,
+        )
+    return _Kernels(block_size=asked or preferred, buffers=buffers)
+
+
+def _kv_element_size(resolved: ResolvedSettings) -> int:
+    if resolved.kv_cache_dtype in _FP8_KV:
+        return 1
+    if resolved.kv_cache_dtype == "auto":
+        return element_bytes(resolved.dtype)
+    return element_bytes(resolved.kv_cache_dtype)
+
+
+def _plan_resolved(
+    question: _Question, resolved: ResolvedSettings, kernels: _Kernels
+) -> Plan:
+    specs = kv_groups.layer_specs(
+        question.model, question.layout, resolved.block_size, _kv_element_size(resolved)
+    )
+    ranks, stages = _ranks(question, resolved, kernels, specs)
+    stages = _with_override(stages, resolved.num_gpu_blocks_override)
+    error = _memory_error(question, ranks)
+    length, error = _fit_length(stages, resolved, error)
+    dcp = resolved.decode_context_parallel_size
+    error = error or kv_cache.check(stages, length, dcp)
+    num_blocks = min(stage.num_blocks for stage in stages)
+    limiting = min(stages, key=lambda stage: stage.num_blocks)
+    whole = kv_groups.group(specs)
+    blocks = sum(g.blocks_per_request(length, dcp) for g in whole)
+    figures = kv_cache.capacity(num_blocks, blocks, length)
+    longest = min(s.longest_request(_longest_allowed(question), dcp) for s in stages)
+    return Plan(
+        name=question.model.name,
+        model=question.model,
+        gpu=question.gpu,
+        settings=question.settings,
+        resolved=replace(resolved, max_model_len=length),
+        vllm_version=question.vllm_version,
+        ranks=ranks,
+        kv_groups=tuple(
+            KVCacheGroup(
+                kind=type(g.spec).__name__,
+                num_layers=g.num_layers,
+                block_size=g.spec.block_size,
+                page_size_bytes=g.spec.page_size_bytes,
+            )
+            for g in whole
+        ),
+        error=error,
+        blocks_per_request=figures.blocks_per_request,
+        num_gpu_blocks=figures.num_gpu_blocks,
+        kv_cache_size_tokens=figures.kv_cache_size_tokens,
+        max_concurrency=figures.max_concurrency,
+        max_model_len_that_fits=longest or None,
+        needed_kv_cache_bytes=limiting.needed_bytes(length, dcp),
+        notes=question.notes,
+    )
+
+
+def _longest_allowed(question: _Question) -> int:
+    """Return the longest request worth looking for: what the config allows."""
+    derived = defaults.derived_max_model_len(question.model)
+    asked = defaults.resolve_max_model_len(None, question.model, question.env)
+    return max(asked, int(min(derived, 1 << 24)))
+
+
+def _ranks(
+    question: _Question,
+    resolved: ResolvedSettings,
+    kernels: _Kernels,
+    specs: tuple[kv_groups.FullAttentionSpec | None, ...],
+) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
+    weights = stage_weights(
+        question.model, question.layout, resolved.dtype, kernels.buffers
+    )
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    requested = requested_memory_bytes(
+        question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
+    )
+    fixed = resolved.kv_cache_memory_bytes
+    ranks, stages, begin = [], [], 0
+    for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
+        run = _profile_run(question, resolved, pp_rank, len(sizes))
+        lines = used_lines(
+            run,
+            stage,
+            capture_sizes=resolved.cudagraph_capture_sizes,
+            is_cudagraph_charged=fixed is None and question.env.estimate_cudagraphs,
+            num_layers=size,
+        )
+        groups = kv_groups.group(specs[begin : begin + size])
+        cache = StageCache(groups=groups, available_bytes=0)
+        rank = rank_memory(
+            pp_rank,
+            stage,
+            lines,
+            requested_bytes=requested,
+            kv_cache_memory_bytes=fixed,
+            bytes_per_block=cache.bytes_per_block,
+        )
+        ranks.append(rank)
+        stages.append(replace(cache, available_bytes=rank.available_kv_cache_bytes))
+        begin += size
+    return tuple(ranks), tuple(stages)
+
+
+def _profile_run(
+    question: _Question, resolved: ResolvedSettings, pp_rank: int, num_stages: int
+) -> ProfileRun:
+    return ProfileRun(
+        model=question.model,
+        gpu=question.gpu,
+        layout=question.layout,
+        dtype=resolved.dtype,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        max_num_seqs=resolved.max_num_seqs,
+        is_first_stage=pp_rank == 0,
+        is_last_stage=pp_rank == num_stages - 1,
+        uses_flashinfer_sampler=question.env.use_flashinfer_sampler,
+    )
+
+
+def _with_override(
+    stages: tuple[StageCache, ...], num_blocks: int | None
+) -> tuple[StageCache, ...]:
+    """Apply num_gpu_blocks_override, which replaces what was measured."""
+    if num_blocks is None:
+        return stages
+    return tuple(
+        replace(stage, available_bytes=num_blocks * stage.bytes_per_block)
+        for stage in stages
+    )
+
+
+def _memory_error(
+    question: _Question, ranks: tuple[RankMemory, ...]
+) -> VLLMError | None:
+    """Return the error of a GPU that is too full, or too small for the weights."""
+    gpu = question.gpu
+    requested = ranks[0].requested_memory_bytes
+    free = gpu.total_memory_bytes if gpu.free_memory_bytes is None else gpu.free_memory_bytes
+    if free < requested:
+        utilization = (
+            question.settings.gpu_memory_utilization or defaults.GPU_MEMORY_UTILIZATION
+        )
+        return VLLMError(
+            kind="free_memory",
+            message=f"Free memory on device cuda:0 ({vllm_gib(free)}/"
+            f"{vllm_gib(gpu.total_memory_bytes)} GiB) on startup is less than desired "
+            f"GPU memory utilization ({utilization}, {vllm_gib(requested)} GiB). "
+            "Decrease GPU memory utilization or reduce GPU memory used by other "
+            "processes.",
+        )
+    heaviest = max(rank.allocated_weights_bytes for rank in ranks)
+    if heaviest > free:
+        return VLLMError(
+            kind="weights",
+            message="torch.OutOfMemoryError: CUDA out of memory. The weights alone "
+            f"take {vllm_gib(heaviest)} GiB of {vllm_gib(free)} GiB on each GPU.",
+        )
+    return None
+
+
+def _fit_length(
+    stages: tuple[StageCache, ...],
+    resolved: ResolvedSettings,
+    error: VLLMError | None,
+) -> tuple[int, VLLMError | None]:
+    """Shorten max_model_len to the memory when the user asked for auto.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _auto_fit_max_model_len.
+    """
+    length = resolved.max_model_len
+    if not resolved.is_max_model_len_auto or error is not None:
+        return length, error
+    dcp = resolved.decode_context_parallel_size
+    held = [stage for stage in stages if stage.groups]
+    fitted = min((s.longest_request(length, dcp) for s in held), default=length)
+    if fitted:
+        return fitted, None
+    return length, VLLMError(
+        kind="no_kv",
+        message="Cannot auto-fit max_model_len: not enough GPU memory available to "
+        "serve even a single token. Try increasing `gpu_memory_utilization`.",
+    )

@@ -1,0 +1,113 @@
+"""Settings that vLLM refuses before it loads anything, in its words and its order.
+
+Source: vLLM 0.33.0 `config/scheduler.py` SchedulerConfig, `config/cache.py`,
+`engine/arg_utils.py` create_engine_config, `config/model.py`
+verify_with_parallel_config.
+"""
+
+from __future__ import annotations
+
+from planner.errors import Refused
+from planner.model import ModelArchitecture
+from planner.parallel import ParallelLayout
+
+
+def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
+    """Refuse a 16-bit KV cache that is not the model's dtype.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
+    """
+    if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
+        return
+    choice = "`auto`" if dtype == "float32" else f"`auto` or `{dtype}`"
+    raise Refused(
+        f'kv_cache_dtype="{kv_cache_dtype}" is incompatible with dtype="{dtype}". '
+        f"Please set `--kv-cache-dtype` to {choice}."
+    )
+
+
+def check_batch(
+    max_num_batched_tokens: int,
+    max_num_seqs: int,
+    max_model_len: int,
+    *,
+    has_chunked_prefill: bool,
+) -> None:
+    """Refuse a step that is smaller than what it must hold.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/scheduler.py` verify_max_model_len.
+    """
+    if max_num_batched_tokens < max_model_len and not has_chunked_prefill:
+        raise Refused(
+            f"max_num_batched_tokens ({max_num_batched_tokens}) is smaller than "
+            f"max_model_len ({max_model_len}). This effectively limits the maximum "
+            "sequence length to max_num_batched_tokens and makes vLLM reject longer "
+            "sequences. Please increase max_num_batched_tokens or decrease "
+            "max_model_len."
+        )
+    if max_num_batched_tokens < max_num_seqs:
+        raise Refused(
+            f"max_num_batched_tokens ({max_num_batched_tokens}) must be greater than "
+            f"or equal to max_num_seqs ({max_num_seqs})."
+        )
+
+
+def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
+    """Refuse a parallel layout that the model cannot take.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/model.py` verify_with_parallel_config;
+    `config/parallel.py` (decode context parallel).
+    """
+    tensor, dcp = layout.tensor_parallel_size, layout.decode_context_parallel_size
+    if tensor % dcp:
+        raise Refused(f"tp_size={tensor} must be divisible by dcp_size={dcp}.")
+    if model.num_attention_heads % tensor:
+        raise Refused(
+            f"Total number of attention heads ({model.num_attention_heads}) must be "
+            f"divisible by tensor parallel size ({tensor})."
+        )
+    if layout.enable_expert_parallel and not model.is_moe:
+        raise Refused(
+            "Number of experts in the model must be greater than 0 when expert "
+            "parallelism is enabled."
+        )
+    if layout.pipeline_parallel_size > 1 and not model.supports_pp:
+        raise Refused(
+            "Pipeline parallelism is not supported for this model. Supported models "
+            "implement the `SupportsPP` interface."
+        )
+    if dcp > 1:
+        _check_decode_context(model, tensor, dcp)
+
+
+def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> None:
+    kv_heads = model.num_kv_heads
+    if tensor <= kv_heads:
+        raise Refused(
+            "Decode context parallelism for GQA/MQA requires "
+            f"`--tensor-parallel-size` ({tensor}) to be greater than the model's total "
+            f"number of KV heads ({kv_heads}). Increase `--tensor-parallel-size` or set "
+            "`--decode-context-parallel-size 1`."
+        )
+    largest = tensor // kv_heads
+    if dcp > largest:
+        raise Refused(
+            f"`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported "
+            f"value ({largest}) for `--tensor-parallel-size` ({tensor}) and {kv_heads} "
+            "model KV heads."
+        )
+    queries = model.num_attention_heads // kv_heads
+    if queries % dcp:
+        raise Refused(
+            f"The model's number of query heads per KV head ({queries}) must be "
+            f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA."
+        )

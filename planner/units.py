@@ -1,0 +1,81 @@
+"""Bytes to text and text to bytes: the only place where a size becomes text.
+
+Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); people read GiB.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from planner.errors import PlannerError
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+_SIZE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*\Z")
+_BYTES_PER_UNIT = {
+    "": 1,
+    "b": 1,
+    "kib": KIB,
+    "mib": MIB,
+    "gib": GIB,
+    "tib": 1 << 40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+
+
+def format_gib(size_bytes: int, *, signed: bool = False) -> str:
+    """Write bytes as GiB with two decimals, the precision of vLLM's log.
+
+    >>> format_gib(3 * GIB // 2), format_gib(-GIB, signed=True)
+    ('1.50 GiB', '-1.00 GiB')
+    """
+    sign = "+" if signed else ""
+    return f"{size_bytes / GIB:{sign},.2f} GiB"
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes in the largest binary unit that keeps the figure at least 1.
+
+    >>> format_size(65536), format_size(3 * GIB), format_size(12)
+    ('64.0 KiB', '3.00 GiB', '12 B')
+    """
+    if abs(size_bytes) >= GIB:
+        return format_gib(size_bytes)
+    if abs(size_bytes) >= MIB:
+        return f"{size_bytes / MIB:,.1f} MiB"
+    if abs(size_bytes) >= KIB:
+        return f"{size_bytes / KIB:,.1f} KiB"
+    return f"{size_bytes} B"
+
+
+def vllm_gib(size_bytes: int) -> str:
+    """Write bytes as vLLM writes GiB in its messages: rounded to two, zeros dropped.
+
+    >>> vllm_gib(GIB), vllm_gib(GIB * 5 // 4)
+    ('1.0', '1.25')
+
+    Source: vLLM 0.33.0 `utils/mem_utils.py` format_gib.
+    """
+    return str(round(size_bytes / GIB, 2))
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as `80GiB`, `512 MB` or a plain number of bytes.
+
+    Raises:
+        PlannerError: when the text is not a number with a known unit.
+    """
+    match = _SIZE.match(text)
+    if match is None or match[2].lower() not in _BYTES_PER_UNIT:
+        known = ", ".join(unit for unit in ("B", "KiB", "MiB", "GiB", "KB", "MB", "GB"))
+        raise PlannerError(
+            f"Size {text!r} was not understood. "
+            f"Write a number and one of: {known}, such as 80GiB."
+        )
+    return int(Fraction(match[1]) * _BYTES_PER_UNIT[match[2].lower()])
