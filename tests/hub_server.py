@@ -1,0 +1,229 @@
+"""A small server that speaks as much of the Hub's interface as the planner uses.
+
+It serves repositories from memory on 127.0.0.1, and keeps a record of what was asked
+and how many bytes went out, so that tests can tell a header from a file of weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+VALID_TOKEN = "hf_valid"
+
+
+def safetensors_file(tensors: Mapping[str, tuple[str, list[int]]], size: int) -> bytes:
+    """A file with a true header and `size` bytes of (empty) weights."""
+    header = {
+        name: {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]}
+        for name, (dtype, shape) in tensors.items()
+    }
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(size)
+
+
+@dataclass
+class Repo:
+    """One repository; `commit` names its only revision besides main."""
+
+    files: dict[str, bytes]
+    commit: str = "a" * 40
+    is_gated: bool = False
+    is_granted: bool = True
+    """Whether the account of the valid token was given access, where it is gated."""
+    is_private: bool = False
+    parameters: dict[str, int] | None = None
+
+
+@dataclass
+class Asked:
+    """One request and the size of its answer."""
+
+    method: str
+    path: str
+    num_bytes: int = 0
+
+
+@dataclass
+class Hub:
+    """The server's state: tests change it while it runs."""
+
+    repos: dict[str, Repo] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    delay_seconds: float = 0
+    status: int = 200
+    has_header_route: bool = True
+    url: str = ""
+
+    def paths(self, method: str | None = None) -> list[str]:
+        return [a.path for a in self.asked if method in (None, a.method)]
+
+    def bytes_served(self) -> int:
+        return sum(asked.num_bytes for asked in self.asked)
+
+
+class _Refusal(Exception):
+    def __init__(self, status: int, code: str = "", message: str = "") -> None:
+        said = {"X-Error-Code": code, "X-Error-Message": message}
+        self.status = status
+        self.headers = {name: text for name, text in said.items() if text}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, *args: object) -> None:
+        """Keep the tests' output clean."""
+
+    def do_HEAD(self) -> None:
+        self._answer(has_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(has_body=True)
+
+    def _answer(self, *, has_body: bool) -> None:
+        self.asked = Asked(self.command, self.path)
+        self.hub.asked.append(self.asked)
+        time.sleep(self.hub.delay_seconds)
+        if self.hub.status != 200:
+            self._send(self.hub.status, b"", {}, has_body)
+            return
+        try:
+            status, body, headers = self._route()
+        except _Refusal as refusal:
+            status, body, headers = refusal.status, b"{}", refusal.headers
+        self._send(status, body, headers, has_body)
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str], has_body: bool):
+        try:
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if has_body:
+                self.wfile.write(body)
+                self.asked.num_bytes = len(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client gave up waiting
+
+    def _route(self) -> tuple[int, bytes, dict[str, str]]:
+        address = urlsplit(self.path)
+        parts = unquote(address.path).strip("/").split("/")
+        if parts == ["api", "models"]:
+            return self._search(parse_qs(address.query))
+        if parts[:2] == ["api", "models"]:
+            return self._model(parts[2:])
+        middle = parts.index("resolve")
+        name, revision = "/".join(parts[:middle]), parts[middle + 1]
+        return self._file(name, revision, "/".join(parts[middle + 2 :]))
+
+    def _search(self, query: dict[str, list[str]]) -> tuple[int, bytes, dict[str, str]]:
+        text, limit = query["search"][0].lower(), int(query["limit"][0])
+        names = [name for name in self.hub.repos if text in name.lower()][:limit]
+        return 200, json.dumps([{"id": name} for name in names]).encode(), {}
+
+    def _model(self, parts: list[str]) -> tuple[int, bytes, dict[str, str]]:
+        if "safetensors-metadata" in parts:
+            return self._headers("/".join(parts[: parts.index("safetensors-metadata")]))
+        revision = "main"
+        if "revision" in parts:
+            parts, revision = parts[: parts.index("revision")], parts[-1]
+        name = "/".join(parts)
+        repo = self._repo(name, revision)
+        info: dict[str, object] = {
+            "id": name,
+            "sha": repo.commit,
+            "gated": "manual" if repo.is_gated else False,
+            "siblings": [{"rfilename": file} for file in repo.files],
+        }
+        if repo.parameters is not None:
+            total = sum(repo.parameters.values())
+            info["safetensors"] = {"parameters": repo.parameters, "total": total}
+        return 200, json.dumps(info).encode(), {}
+
+    def _headers(self, name: str) -> tuple[int, bytes, dict[str, str]]:
+        if not self.hub.has_header_route:
+            raise _Refusal(404)
+        repo = self._repo(name, "main")
+        self._refuse_gated(repo)
+        shards = {
+            file: json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
+            for file, content in repo.files.items()
+            if file.endswith(".safetensors")
+        }
+        answer = {"index": {"metadata": {}}, "headers": shards}
+        return 200, json.dumps(answer).encode(), {}
+
+    def _file(
+        self, name: str, revision: str, file: str
+    ) -> tuple[int, bytes, dict[str, str]]:
+        repo = self._repo(name, revision)
+        self._refuse_gated(repo)
+        if file not in repo.files:
+            raise _Refusal(404, "EntryNotFound")
+        content = repo.files[file]
+        headers = {
+            "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
+            "X-Repo-Commit": repo.commit,
+            "X-Linked-Size": str(len(content)),
+            "Accept-Ranges": "bytes",
+        }
+        asked_range = self.headers.get("Range")
+        if asked_range is None:
+            return 200, content, headers
+        first, last = asked_range.removeprefix("bytes=").split("-")
+        part = content[int(first) : int(last) + 1]
+        end = int(first) + len(part) - 1
+        headers["Content-Range"] = f"bytes {first}-{end}/{len(content)}"
+        return 206, part, headers
+
+    def _repo(self, name: str, revision: str) -> Repo:
+        token = self._token()
+        if token is not None and token != VALID_TOKEN:
+            raise _Refusal(401, message="Invalid credentials in Authorization header")
+        repo = self.hub.repos.get(name)
+        if repo is None or (repo.is_private and token is None):
+            # The Hub does not tell a stranger which of the two it is.
+            raise _Refusal(404 if token else 401, "RepoNotFound")
+        if revision not in ("main", repo.commit):
+            raise _Refusal(404, "RevisionNotFound")
+        return repo
+
+    def _refuse_gated(self, repo: Repo) -> None:
+        if repo.is_gated and self._token() is None:
+            raise _Refusal(401, "GatedRepo")
+        if repo.is_gated and not repo.is_granted:
+            raise _Refusal(403, "GatedRepo")
+
+    def _token(self) -> str | None:
+        header = self.headers.get("Authorization")
+        return header.removeprefix("Bearer ") if header else None
+
+
+class HubServer:
+    """Runs the server in a thread, for the length of a `with` block."""
+
+    def __init__(self) -> None:
+        self.hub = Hub()
+        handler = type("Handler", (_Handler,), {"hub": self.hub})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.hub.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Hub:
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self.hub
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

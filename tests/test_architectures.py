@@ -1,0 +1,167 @@
+"""config.json to ModelArchitecture: what each family's fields mean to vLLM."""
+
+import pytest
+
+from planner.architectures import read, supported_architectures
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.model_files import ModelFiles
+from tests.configs import BERT, GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
+
+
+def module_names(config: dict[str, object], **changes: object) -> list[str]:
+    """Names of the first layer's modules."""
+    return [m.name for m in architecture(config, **changes).layer_kinds[0].modules]
+
+
+def test_llama_is_read_with_its_dimensions() -> None:
+    """32 layers of 32 heads, 8 of them KV heads, 4,096 / 32 = 128 wide."""
+    model = architecture(LLAMA_8B)
+    assert 32 == model.num_hidden_layers
+    assert (32, 8, 128) == (
+        model.num_attention_heads,
+        model.num_kv_heads,
+        model.head_size,
+    )
+
+
+def test_a_head_size_of_its_own_wins_over_the_quotient() -> None:
+    """Qwen3-0.6B has hidden size 1,024, 16 heads and head_dim 128, not 64."""
+    model = architecture(QWEN3_SMALL, hidden_size=1024)
+    assert 128 == model.head_size
+
+
+def test_a_silent_config_means_the_class_default() -> None:
+    """Mistral without num_key_value_heads has 8, as Transformers' class says."""
+    config = {k: v for k, v in LLAMA_8B.items() if k != "num_key_value_heads"}
+    model = architecture(
+        config,
+        architectures=["MistralForCausalLM"],
+        model_type="mistral",
+        sliding_window=None,
+        rope_scaling=None,
+    )
+    assert 8 == model.num_kv_heads
+
+
+def test_a_null_is_an_answer() -> None:
+    """sliding_window: null switches Mistral's default window of 4,096 off."""
+    mistral = {
+        **LLAMA_8B,
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+    }
+    with pytest.raises(UnknownArchitecture, match="sliding_window"):
+        architecture(mistral)
+    assert architecture(mistral, sliding_window=None).num_hidden_layers == 32
+
+
+def test_a_window_that_is_switched_off_does_not_count() -> None:
+    """Qwen2's use_sliding_window: false."""
+    model = architecture(
+        {**LLAMA_8B, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"},
+        sliding_window=4096,
+        use_sliding_window=False,
+    )
+    assert (0,) * 32 == model.layers
+
+
+def test_qwen3_norms_query_and_key() -> None:
+    """Two norms of head size in each layer."""
+    assert "self_attn.qk_norm" in module_names(QWEN3_SMALL)
+    assert "self_attn.qk_norm" not in module_names(LLAMA_8B)
+
+
+def test_tied_embeddings_leave_no_head() -> None:
+    """The last stage needs a copy of the embeddings instead."""
+    tied = architecture(QWEN3_SMALL)
+    assert ["layernorm"] == [module.name for module in tied.last_stage]
+    assert 1 == len(tied.tied_embeddings)
+
+
+def test_some_classes_build_everything_on_every_stage() -> None:
+    """GPT-2 in vLLM holds embeddings, positions and norm on each stage."""
+    model = architecture(GPT2)
+    assert () == model.first_stage == model.last_stage
+    assert {"model.embed_tokens", "wpe", "layernorm"} == {
+        module.name for module in model.every_stage
+    }
+
+
+def test_dense_layers_among_experts_are_told_apart() -> None:
+    """decoder_sparse_step 2: every second layer holds experts."""
+    model = architecture(QWEN3_MOE, decoder_sparse_step=2)
+    assert (1, 0, 1, 0) == model.layers[:4]
+    assert model.is_moe
+
+
+def test_an_encoder_keeps_no_kv_cache() -> None:
+    """BERT's attention is encoder-only, and vLLM cannot cut it into stages."""
+    model = architecture(BERT)
+    assert () == model.attention_layers
+    assert not model.supports_pp
+    assert model.is_pooling
+
+
+@pytest.mark.parametrize(
+    ("scaling", "rows"),
+    [
+        (None, 131072),
+        ({"type": "linear", "factor": 4.0}, 524288),
+        ({"type": "dynamic", "factor": 4.0}, 131072),
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        (
+            {"type": "longrope", "original_max_position_embeddings": 4096},
+            131072 + 4096,
+        ),
+    ],
+)
+def test_rope_scaling_decides_how_long_the_cache_is(
+    scaling: dict[str, object] | None, rows: int
+) -> None:
+    """Cosines and sines for so many positions, head size wide."""
+    model = architecture(LLAMA_8B, rope_scaling=scaling)
+    (cache,) = model.every_stage
+    assert ((rows, 128),) == cache.shapes  # type: ignore[union-attr]
+
+
+def test_an_unknown_rope_type_is_named() -> None:
+    """No guess at a table whose length is not known."""
+    with pytest.raises(UnknownArchitecture, match="rope_type 'spiral'"):
+        architecture(LLAMA_8B, rope_scaling={"rope_type": "spiral", "factor": 2.0})
+
+
+def test_an_unknown_architecture_names_the_nearest_one() -> None:
+    """The field, the value, and what is close to it."""
+    with pytest.raises(UnknownArchitecture, match=r"architectures: 'LlamaForCausalLN'.*Llama"):
+        architecture(LLAMA_8B, architectures=["LlamaForCausalLN"])
+
+
+def test_an_architecture_that_vllm_dropped_is_refused_in_its_words() -> None:
+    """vLLM names the last release that had it."""
+    with pytest.raises(Refused, match=r"was supported in vLLM until v0\.23\.0"):
+        architecture(LLAMA_8B, architectures=["QWenLMHeadModel"], model_type="qwen")
+
+
+def test_a_quantised_checkpoint_is_not_guessed_at() -> None:
+    """Weights of another width: refused until they are modelled."""
+    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*fp8"):
+        architecture(LLAMA_8B, quantization_config={"quant_method": "fp8"})
+
+
+def test_a_missing_dimension_is_named() -> None:
+    """The message says which field and what is needed."""
+    with pytest.raises(UnknownArchitecture, match="hidden_size is 'wide'"):
+        architecture(LLAMA_8B, hidden_size="wide")
+
+
+def test_a_config_of_no_model_is_refused() -> None:
+    """Without `architectures` vLLM could not choose a class either."""
+    with pytest.raises(PlannerError, match="no `architectures`"):
+        read(ModelFiles(name="x", config={"model_type": "llama"}))
+
+
+def test_more_than_fifty_architectures_are_understood() -> None:
+    """The list is sorted and has no double."""
+    names = supported_architectures()
+    assert len(names) > 50
+    assert sorted(set(names)) == list(names)

@@ -1,0 +1,73 @@
+"""Settings that vLLM refuses before loading anything."""
+
+import pytest
+
+from planner.errors import Refused
+from planner.parallel import ParallelLayout
+from planner.refusals import check_batch, check_kv_cache_dtype, check_parallel
+from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"tensor_parallel_size": 3}, r"attention heads \(32\) must be divisible"),
+        ({"enable_expert_parallel": True}, "Number of experts in the model"),
+        (
+            {"tensor_parallel_size": 8, "decode_context_parallel_size": 2},
+            r"requires `--tensor-parallel-size` \(8\) to be greater",
+        ),
+        (
+            {"tensor_parallel_size": 16, "decode_context_parallel_size": 4},
+            r"exceeds the maximum supported value \(2\)",
+        ),
+        (
+            {"tensor_parallel_size": 4, "decode_context_parallel_size": 3},
+            r"tp_size=4 must be divisible by dcp_size=3",
+        ),
+    ],
+)
+def test_layouts_that_llama_cannot_take(layout: dict[str, object], message: str) -> None:
+    """32 heads, 8 KV heads, no experts."""
+    with pytest.raises(Refused, match=message):
+        check_parallel(architecture(LLAMA_8B), ParallelLayout(**layout))  # type: ignore[arg-type]
+
+
+def test_encoders_take_no_pipeline() -> None:
+    """vLLM names the interface they lack."""
+    with pytest.raises(Refused, match="SupportsPP"):
+        check_parallel(architecture(BERT), ParallelLayout(pipeline_parallel_size=2))
+
+
+def test_layouts_that_fit_pass() -> None:
+    """Expert parallel with experts, context parallel with spare ranks."""
+    layout = ParallelLayout(
+        tensor_parallel_size=8, decode_context_parallel_size=2, enable_expert_parallel=True
+    )
+    assert check_parallel(architecture(QWEN3_MOE), layout) is None
+
+
+@pytest.mark.parametrize(
+    ("kv", "dtype", "choice"),
+    [
+        ("bfloat16", "float16", "`auto` or `float16`"),
+        ("bfloat16", "float32", "`auto`."),
+    ],
+)
+def test_a_16_bit_cache_must_match_the_model(kv: str, dtype: str, choice: str) -> None:
+    """The message says which dtype would do."""
+    with pytest.raises(Refused, match=choice):
+        check_kv_cache_dtype(kv, dtype)
+
+
+def test_a_step_must_hold_every_sequence() -> None:
+    """At least one token each."""
+    with pytest.raises(Refused, match=r"max_num_seqs \(1024\)"):
+        check_batch(512, 1024, 4096, has_chunked_prefill=True)
+
+
+def test_without_chunked_prefill_a_step_must_hold_the_longest_request() -> None:
+    """4,096 tokens in one step."""
+    with pytest.raises(Refused, match=r"smaller than max_model_len \(4096\)"):
+        check_batch(2048, 256, 4096, has_chunked_prefill=False)
+    assert check_batch(2048, 256, 4096, has_chunked_prefill=True) is None
