@@ -16,6 +16,8 @@ ELEMENT_BYTES = {
     "int8": 1,
 }
 
+FP8_KV_CACHE_DTYPES = ("fp8", "fp8_e4m3", "fp8_e5m2")
+
 _SAME_AS = {"half": "float16", "float": "float32"}
 
 

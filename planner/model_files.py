@@ -21,8 +21,20 @@ class ModelFiles:
     """config.json (or the part of it the catalogue keeps)."""
     hf_quant_config: Mapping[str, Any] | None = None
     """hf_quant_config.json, where the checkpoint has one (ModelOpt)."""
+    params: Mapping[str, Any] | None = None
+    """params.json, where the checkpoint has one (Mistral's own format)."""
+    preprocessor_config: Mapping[str, Any] | None = None
+    """preprocessor_config.json: how large an image or a sound becomes."""
+    num_parameters: int | None = None
+    """Parameters as the publisher counts them; None when not known."""
     num_parameters_by_dtype: Mapping[str, int] = field(default_factory=dict)
     """Elements per safetensors dtype over all files; empty when not known."""
+    tensor_shapes: Mapping[str, tuple[str, tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    """Safetensors dtype and shape of each tensor; empty when not known."""
+    checkpoint_bytes: int | None = None
+    """Bytes of all tensors in the files; None when not known."""
     source: str = ""
     """Where the facts come from, for people: a path, a repository and commit."""
     is_certain: bool = True

@@ -14,7 +14,6 @@ from typing import Any
 from planner import defaults
 from planner.architectures import read
 from planner.defaults import ResolvedSettings, layout_of
-from planner.dtypes import element_bytes
 from planner.engine import EngineSettings, settings_from
 from planner.environment import Environment, environment_from
 from planner.errors import Refused
@@ -33,8 +32,6 @@ from planner.releases import NEWEST, resolve_version
 from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
 from planner.sources.load import load
 from planner.units import vllm_gib
-
-_FP8_KV = ("fp8", "fp8_e4m3", "fp8_e5m2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +187,7 @@ def _kernels(
         needs = AttentionNeeds(
             head_size=layer.head_size,
             dtype=dtype,
-            kv_cache_dtype=kv_cache_dtype,
+            kv_cache_dtype=kv_cache_dtype if layer.heeds_kv_cache_dtype else "auto",
             block_size=asked,
         )
         backend = attention_backend.select_backend(needs, question.gpu)
@@ -205,19 +202,15 @@ def _kernels(
     return _Kernels(block_size=asked or preferred, buffers=buffers)
 
 
-def _kv_element_size(resolved: ResolvedSettings) -> int:
-    if resolved.kv_cache_dtype in _FP8_KV:
-        return 1
-    if resolved.kv_cache_dtype == "auto":
-        return element_bytes(resolved.dtype)
-    return element_bytes(resolved.kv_cache_dtype)
-
-
 def _plan_resolved(
     question: _Question, resolved: ResolvedSettings, kernels: _Kernels
 ) -> Plan:
     specs = kv_groups.layer_specs(
-        question.model, question.layout, resolved.block_size, _kv_element_size(resolved)
+        question.model,
+        question.layout,
+        resolved.block_size,
+        dtype=resolved.dtype,
+        kv_cache_dtype=resolved.kv_cache_dtype,
     )
     ranks, stages = _ranks(question, resolved, kernels, specs)
     stages = _with_override(stages, resolved.num_gpu_blocks_override)

@@ -219,7 +219,9 @@ class HubServer:
         self.hub.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Hub:
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         return self.hub
 

@@ -77,7 +77,7 @@ def _stages(skeleton: Skeleton) -> _Stages:
     )
     head_is_own = skeleton.classifier is None and not skeleton.tie_word_embeddings
     if skeleton.classifier is not None:
-        last.extend(skeleton.classifier)
+        every.extend(skeleton.classifier)  # vLLM's adapters build it on each stage
     if head_is_own:
         head = lm_head(
             skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias

@@ -31,6 +31,7 @@ class AttentionShape:
     output_bias: bool = False
     qk_norm_sizes: tuple[int, ...] = ()
     """Sizes of the norms on query and key, empty without."""
+    heeds_kv_cache_dtype: bool = True
     has_qk_norm_per_rank: bool = False
     """Norms over all heads at once, of which a rank holds its own heads."""
 
@@ -116,6 +117,7 @@ def kv_of(shape: AttentionShape) -> AttentionLayer:
         num_heads=shape.num_heads,
         num_kv_heads=shape.num_kv_heads,
         head_size=shape.head_size,
+        heeds_kv_cache_dtype=shape.heeds_kv_cache_dtype,
     )
 
 

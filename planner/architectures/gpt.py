@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.architectures.assembly import Placement, Skeleton, assemble
 from planner.architectures.decoder import (
     AttentionShape,
@@ -237,7 +239,10 @@ def read_falcon(facts: Facts, *, architecture: str, name: str) -> ModelArchitect
     else:
         kv_heads = 1 if facts.flag("multi_query") else 0
     has_bias = facts.flag("bias")
-    shape = _shape(facts, kv_heads=kv_heads, qkv_bias=has_bias, output_bias=has_bias)
+    shape = replace(
+        _shape(facts, kv_heads=kv_heads, qkv_bias=has_bias, output_bias=has_bias),
+        heeds_kv_cache_dtype=facts.flag("alibi"),
+    )
     size = shape.hidden_size
     norms_in_parallel = facts.optional_integer("num_ln_in_parallel_attn")
     two_norms = not facts.flag("parallel_attn", default=True) or (

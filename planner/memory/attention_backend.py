@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.dtypes import FP8_KV_CACHE_DTYPES as _FP8
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.layers import Module, Part, Replicated
 
 DEFAULT_BLOCK_SIZE = 16
-_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
 _PLAIN = ("auto", "float16", "bfloat16")
 _FA4_HEAD_256_PAGE = 128
 

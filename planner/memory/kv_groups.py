@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planner.dtypes import FP8_KV_CACHE_DTYPES as FP8
+from planner.dtypes import element_bytes
 from planner.layers import kv_heads_per_rank
 from planner.memory.kv_spec import (
     FullAttentionSpec,
     KVCacheSpec,
     UniformTypeKVCacheSpecs,
 )
-from planner.model import ModelArchitecture
+from planner.model import AttentionLayer, ModelArchitecture
 from planner.parallel import ParallelLayout
 
 
@@ -39,7 +41,12 @@ class LayerGroup:
 
 
 def layer_specs(
-    model: ModelArchitecture, layout: ParallelLayout, block_size: int, element_size: int
+    model: ModelArchitecture,
+    layout: ParallelLayout,
+    block_size: int,
+    *,
+    dtype: str,
+    kv_cache_dtype: str,
 ) -> tuple[FullAttentionSpec | None, ...]:
     """Return the KV cache spec of each layer; None where a layer keeps none.
 
@@ -53,11 +60,21 @@ def layer_specs(
             block_size=block_size,
             num_kv_heads=kv_heads_per_rank(kind.attention.num_kv_heads, layout),
             head_size=kind.attention.head_size,
-            element_bytes=element_size,
+            element_bytes=_element_size(kind.attention, dtype, kv_cache_dtype),
         )
         for kind in model.layer_kinds
     ]
     return tuple(by_kind[index] for index in model.layers)
+
+
+def _element_size(layer: AttentionLayer, dtype: str, kv_cache_dtype: str) -> int:
+    """Bytes of one K or V value.
+
+    Source: vLLM 0.33.0 `utils/torch_utils.py` STR_DTYPE_TO_TORCH_DTYPE.
+    """
+    if kv_cache_dtype == "auto" or not layer.heeds_kv_cache_dtype:
+        return element_bytes(dtype)
+    return 1 if kv_cache_dtype in FP8 else element_bytes(kv_cache_dtype)
 
 
 def group(specs: Sequence[FullAttentionSpec | None]) -> tuple[LayerGroup, ...]:
