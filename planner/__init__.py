@@ -6,23 +6,27 @@ Read in this order: `layers` (what vLLM builds models from), `model`, `architect
 `planning` (the whole), `result` (the answer). `sources/` reads files and the Hub,
 `charts/`, `presentation/` and `widgets/` show.
 
->>> from planner import plan
->>> plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=32768).num_gpu_blocks > 20000
+>>> import planner
+>>> planner.plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=32768).fits
 True
 """
 
 from __future__ import annotations
 
-from planner.errors import (
-    ModelNotFound,
-    ModelUnavailable,
-    PlannerError,
-    UnknownArchitecture,
-)
-from planner.gpu import GPU
-from planner.model import ModelArchitecture
-from planner.planning import plan
-from planner.result import Plan
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.errors import (
+        ModelNotFound,
+        ModelUnavailable,
+        PlannerError,
+        UnknownArchitecture,
+    )
+    from planner.gpu import GPU
+    from planner.model import ModelArchitecture
+    from planner.planning import plan
+    from planner.result import Plan
 
 __version__ = "0.1.0"
 
@@ -36,3 +40,24 @@ __all__ = [
     "UnknownArchitecture",
     "plan",
 ]
+
+_MODULE_OF = {
+    "GPU": "planner.gpu",
+    "ModelArchitecture": "planner.model",
+    "Plan": "planner.result",
+    "plan": "planner.planning",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: `import planner` stays cheap."""
+    if name not in __all__:
+        raise AttributeError(f"module 'planner' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULE_OF.get(name, "planner.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted([*globals(), *__all__])

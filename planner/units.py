@@ -6,7 +6,6 @@ Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); people read G
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from planner.errors import PlannerError
 
@@ -78,4 +77,6 @@ def parse_size(text: str) -> int:
             f"Size {text!r} was not understood. "
             f"Write a number and one of: {known}, such as 80GiB."
         )
-    return int(Fraction(match[1]) * _BYTES_PER_UNIT[match[2].lower()])
+    whole, _, decimals = match[1].partition(".")
+    scaled = int(whole + decimals) * _BYTES_PER_UNIT[match[2].lower()]
+    return scaled // 10 ** len(decimals)

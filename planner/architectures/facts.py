@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from planner.errors import UnknownArchitecture
@@ -13,7 +13,7 @@ from planner.errors import UnknownArchitecture
 
 @cache
 def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
-    path = resources.files("planner").joinpath("data/config_defaults.json")
+    path = Path(__file__).parent.parent / "data" / "config_defaults.json"
     table: dict[str, Any] = json.loads(path.read_text())
     del table["source"]
     return table
