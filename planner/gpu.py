@@ -1,0 +1,272 @@
+"""The GPU that a plan is made for, and the catalogue of known ones.
+
+`GPU.named` is the usual door; `catalogue` and `search` serve lists. The figures and
+their sources lie in `data/gpus.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.units import GIB, format_gib
+
+_NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
+_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
+_CAPABILITY = re.compile(r"\([0-9]+, [0-9]+\)\Z")
+_MEMORY_TOLERANCE = 0.12
+"""How far "24GB" may lie from the total: below the gap of two sizes of one card."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPU:
+    """One GPU as vLLM sees it.
+
+    >>> GPU.named("rtx 4090").name
+    'RTX4090'
+
+    Raises:
+        PlannerError: where a figure cannot be: sizes that are not whole positive
+            bytes, more free than there is, a compute capability that is no pair.
+    """
+
+    name: str
+    """Catalogue name, such as H100."""
+    total_memory_bytes: int
+    """What the CUDA runtime reports (`cudaMemGetInfo`), not the marketing size."""
+    compute_capability: tuple[int, int]
+    """Such as (9, 0)."""
+    free_memory_bytes: int | None = None
+    """Free before vLLM starts; None: nothing else uses the GPU."""
+    device_name: str = ""
+    """As the driver reports it, such as "NVIDIA H100 80GB HBM3"."""
+    num_sms: int | None = None
+    """Streaming multiprocessors."""
+    memory_bandwidth_bytes_per_second: int | None = None
+    is_integrated: bool = False
+    """Whether GPU and CPU share one memory (GB10, Thor)."""
+    source: str = ""
+    """Where the total comes from."""
+    nvml_memory_bytes: int | None = None
+    """What nvidia-smi shows, from which vLLM chooses defaults; None: the total."""
+    total_basis: str = "given"
+    """measured (`source` names the record), assumed (`source` says how), or given."""
+    mig_profile: str = ""
+    """Such as 1g.10gb for a slice; empty for a whole GPU."""
+    aliases: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Other names that `named` understands."""
+    sources: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    """Field name and where its figure comes from."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def named(cls, name: str, /, **replacements: object) -> GPU:
+        """Return the catalogue entry of that name, with some facts replaced.
+
+        Case, spaces, dashes and maker's words do not matter. A replaced total makes
+        the basis "given", and nvidia-smi's total follows it unless given as well.
+
+        Raises:
+            PlannerError: for an unknown name, an unknown fact or an impossible figure.
+        """
+        known = _find(name)
+        if not replacements:
+            return known
+        _check_fact_names(replacements)
+        if "total_memory_bytes" in replacements:
+            replacements = {
+                "nvml_memory_bytes": None,
+                "total_basis": "given",
+                "source": f"given; other facts from the catalogue's {known.name}",
+                **replacements,
+            }
+        facts: dict[str, Any] = replacements
+        return replace(known, **facts)
+
+    def source_of(self, fact: str) -> str:
+        """Return where a figure comes from; empty where nothing is known of it."""
+        return dict(self.sources).get(fact, "")
+
+
+@cache
+def catalogue() -> tuple[GPU, ...]:
+    """Return the known GPUs: data centre, workstation, GeForce, unified, MIG slices."""
+    path = Path(__file__).with_name("data") / "gpus.json"
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    documents: dict[str, str] = table["documents"]
+    return tuple(_entry(facts, documents) for facts in table["gpus"])
+
+
+def search(text: str) -> tuple[GPU, ...]:
+    """Return the GPUs of which each word of `text` occurs in some name.
+
+    Those whose own name begins with the text come first; empty text finds all.
+    """
+    words = [_key(word) for word in text.split()]
+    found = [gpu for gpu in catalogue() if all(_mentions(gpu, word) for word in words)]
+    start = _key(text)
+    return tuple(sorted(found, key=lambda gpu: not _key(gpu.name).startswith(start)))
+
+
+def gpu_line(gpu: GPU) -> str:
+    """Write a GPU as one line of a list.
+
+    >>> gpu_line(GPU.named("H100"))
+    'H100                   79.19 GiB  cc 9.0   132 SMs  3,350 GB/s  measured'
+    """
+    capability = ".".join(map(str, gpu.compute_capability))
+    sms = "" if gpu.num_sms is None else f"{gpu.num_sms} SMs"
+    bandwidth = gpu.memory_bandwidth_bytes_per_second
+    speed = "" if bandwidth is None else f"{bandwidth // 10**9:,} GB/s"
+    memory = format_gib(gpu.total_memory_bytes)
+    return (
+        f"{gpu.name:21} {memory:>10}  cc {capability:<4} {sms:>8}  "
+        f"{speed:>10}  {gpu.total_basis}"
+    )
+
+
+def gpu_dict(gpu: GPU) -> dict[str, Any]:
+    """Return a GPU for JSON: its facts under their own names, sources by fact."""
+    facts = {fact.name: getattr(gpu, fact.name) for fact in fields(GPU)}
+    return facts | {
+        "compute_capability": list(gpu.compute_capability),
+        "aliases": list(gpu.aliases),
+        "sources": dict(gpu.sources),
+    }
+
+
+def _entry(facts: dict[str, Any], documents: Mapping[str, str]) -> GPU:
+    """Read one entry; all sources but the total's are keys into `documents`."""
+    sources: dict[str, str] = facts.pop("sources")
+    named = {
+        fact: documents[source]
+        for fact, source in sources.items()
+        if fact != "total_memory_bytes"
+    }
+    total_source = sources["total_memory_bytes"]
+    facts["compute_capability"] = tuple(facts["compute_capability"])
+    facts["aliases"] = tuple(facts["aliases"])
+    return GPU(
+        source=total_source,
+        sources=(("total_memory_bytes", total_source), *named.items()),
+        **facts,
+    )
+
+
+def _find(name: str) -> GPU:
+    """Look a name up as written, then its key, then its key less a memory size."""
+    if not isinstance(name, str):
+        raise PlannerError(
+            f"A GPU is named by text such as 'H100', not by {name!r}. {_OWN_GPU}"
+        )
+    index = _index()
+    found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
+    if found is None:
+        raise PlannerError(
+            f"GPU {name!r} is not in the catalogue. "
+            f"Nearest: {', '.join(_nearest(name))}. {_OWN_GPU}"
+        )
+    return found
+
+
+_OWN_GPU = (
+    "`planner gpus` lists all; describe another as planner.GPU(name=..., "
+    "total_memory_bytes=..., compute_capability=(9, 0))."
+)
+
+
+@cache
+def _index() -> Mapping[str, GPU]:
+    """Return the GPU of every key, and of each catalogue name as it is written."""
+    keyed = {_key(name): gpu for gpu in catalogue() for name in names_of(gpu)}
+    return keyed | {gpu.name: gpu for gpu in catalogue()}
+
+
+def names_of(gpu: GPU) -> Iterator[str]:
+    """Yield every name under which a GPU can be looked up."""
+    yield gpu.name
+    yield gpu.device_name
+    yield from gpu.aliases
+
+
+def _key(name: str) -> str:
+    return _NOT_IN_KEYS.sub("", name.lower())
+
+
+def _with_memory_size(name: str) -> GPU | None:
+    """Understand "RTX 4080 16GB", as it has about that; not "RTX 3080 12GB"."""
+    match = _MEMORY_SUFFIX.match(name)
+    gpu = _index().get(_key(match[1])) if match else None
+    if match is None or gpu is None:
+        return None
+    asked_bytes = int(match[2]) * GIB
+    apart_bytes = abs(asked_bytes - gpu.total_memory_bytes)
+    return gpu if apart_bytes <= _MEMORY_TOLERANCE * asked_bytes else None
+
+
+def _mentions(gpu: GPU, word: str) -> bool:
+    return any(word in _key(name) for name in names_of(gpu))
+
+
+def _nearest(name: str) -> list[str]:
+    index, key = _index(), _key(name)
+    longer = [known for known in index if key and _key(known).startswith(key)]
+    close = get_close_matches(key, [_key(known) for known in index], n=9, cutoff=0.0)
+    return list(dict.fromkeys(index[known].name for known in [*longer, *close]))[:3]
+
+
+def _check_fact_names(replacements: Mapping[str, Any]) -> None:
+    known = [fact.name for fact in fields(GPU)]
+    for fact in replacements:
+        if fact not in known:
+            raise PlannerError(
+                f"A GPU has no fact {fact!r}. It has: {', '.join(known)}."
+            )
+
+
+def _check(gpu: GPU) -> None:
+    _check_size("total_memory_bytes", gpu.total_memory_bytes, minimum=1)
+    for name in ("nvml_memory_bytes", "memory_bandwidth_bytes_per_second", "num_sms"):
+        value = getattr(gpu, name)
+        if value is not None:
+            _check_size(name, value, minimum=1)
+    _check_free(gpu)
+    _check_capability(gpu.compute_capability)
+
+
+def _check_size(name: str, value: object, *, minimum: int) -> None:
+    # bool is an int to Python, and True bytes are nobody's intention.
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise PlannerError(
+            f"{name}={value!r} must be a whole number of at least {minimum}; "
+            "80 GiB are written 80 * 2**30."
+        )
+
+
+def _check_free(gpu: GPU) -> None:
+    if gpu.free_memory_bytes is None:
+        return
+    _check_size("free_memory_bytes", gpu.free_memory_bytes, minimum=0)
+    if gpu.free_memory_bytes > gpu.total_memory_bytes:
+        raise PlannerError(
+            f"free_memory_bytes is {format_gib(gpu.free_memory_bytes)}, more than "
+            f"total_memory_bytes, {format_gib(gpu.total_memory_bytes)}."
+        )
+
+
+def _check_capability(capability: object) -> None:
+    # The text of the tuple tells types, length and signs at once.
+    if not _CAPABILITY.match(repr(capability)):
+        raise PlannerError(
+            f"compute_capability={capability!r} must be a pair of whole numbers, "
+            "such as (9, 0)."
+        )

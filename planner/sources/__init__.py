@@ -1,0 +1,1 @@
+"""The outside world, inward: files, the Hub, the attached GPU."""

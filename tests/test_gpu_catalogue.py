@@ -1,0 +1,217 @@
+"""The figures of the GPU catalogue: sourced, consistent, and as measured."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.gpu import GPU, catalogue, gpu_dict, gpu_line, search
+from planner.units import GIB, MIB
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus" / "vllm-logs.jsonl"
+ORACLE = ROOT.parent / "shared" / "tools" / "oracle" / "oracle_core.py"
+
+WHOLE = [gpu for gpu in catalogue() if not gpu.mig_profile]
+SLICES = [gpu for gpu in catalogue() if gpu.mig_profile]
+
+
+def by_name(gpu: GPU) -> str:
+    return gpu.name
+
+
+# --- The catalogue -----------------------------------------------------------------
+
+
+def test_the_catalogue_is_large_and_has_whole_gpus_first() -> None:
+    """At least 40; slices stand behind the GPUs they are cut from."""
+    assert len(catalogue()) >= 40
+    assert [*WHOLE, *SLICES] == list(catalogue())
+
+
+@pytest.mark.parametrize("gpu", catalogue(), ids=by_name)
+def test_every_figure_has_a_source(gpu: GPU) -> None:
+    """A measured total names its record, an assumed one says how; no figure is bare."""
+    told = {
+        "total_memory_bytes",
+        *(
+            name
+            for name in (
+                "nvml_memory_bytes",
+                "num_sms",
+                "memory_bandwidth_bytes_per_second",
+            )
+            if getattr(gpu, name) is not None
+        ),
+    }
+
+    assert set() == {name for name in told if not gpu.source_of(name)}
+    assert gpu.total_basis in ("measured", "assumed")
+    assert gpu.source == gpu.source_of("total_memory_bytes")
+
+
+@pytest.mark.parametrize(
+    "gpu", [gpu for gpu in WHOLE if gpu.nvml_memory_bytes], ids=by_name
+)
+def test_the_runtime_reports_a_little_less_than_nvidia_smi(gpu: GPU) -> None:
+    """The driver keeps some hundred MiB, never more than one twentieth."""
+    assert gpu.nvml_memory_bytes is not None
+    kept = gpu.nvml_memory_bytes - gpu.total_memory_bytes
+
+    assert 100 * MIB < kept < gpu.nvml_memory_bytes // 20
+
+
+@pytest.mark.parametrize("part", SLICES, ids=by_name)
+def test_a_slice_is_part_of_its_gpu(part: GPU) -> None:
+    """Never more memory, SMs or bandwidth than the whole; the same capability."""
+    whole = GPU.named(part.name.partition("-MIG-")[0])
+
+    assert whole.compute_capability == part.compute_capability
+    assert part.total_memory_bytes <= whole.total_memory_bytes
+    assert (part.num_sms or 0) <= (whole.num_sms or 0)
+    assert part.device_name == f"{whole.device_name} MIG {part.mig_profile}"
+
+
+@pytest.mark.parametrize("name", ["A100-80GB", "A100-40GB", "A100-1g.10gb"])
+def test_vllm_recognises_an_a100_by_its_device_name(name: str) -> None:
+    """vLLM gives an A100 smaller defaults, by "a100" in the lower-cased name."""
+    assert "a100" in GPU.named(name).device_name.lower()
+
+
+def test_unified_memory_is_marked() -> None:
+    """vLLM counts the operating system's available memory there."""
+    assert ["GB10", "Thor", "AGXOrin-64GB"] == [
+        gpu.name for gpu in catalogue() if gpu.is_integrated
+    ]
+
+
+def test_an_unknown_fact_has_no_source() -> None:
+    """SMs of some slices are published nowhere."""
+    part = GPU.named("B200-MIG-3g.90gb")
+
+    assert (None, "") == (part.num_sms, part.source_of("num_sms"))
+
+
+def test_search_finds_all_words_and_puts_beginnings_first() -> None:
+    """As one types: "a10" begins A100 and A10; the RTX A1000 would come behind."""
+    assert catalogue() == search("")
+    assert ["RTX5070Ti"] == [gpu.name for gpu in search("5070 ti")]
+    assert ["L40S", "L40", "L4"] == [gpu.name for gpu in search("l4")][:3]
+    assert () == search("voodoo")
+
+
+@pytest.mark.parametrize("gpu", catalogue(), ids=by_name)
+def test_each_gpu_is_one_line_of_a_list(gpu: GPU) -> None:
+    """Columns stand below each other; what is not known is left empty."""
+    line = gpu_line(gpu)
+
+    assert gpu.name == line.split()[0]
+    assert line.index("cc ") == gpu_line(GPU.named("H100")).index("cc ")
+    assert line.endswith(gpu.total_basis)
+
+
+def test_a_gpu_becomes_json_with_its_sources() -> None:
+    """Facts keep their names; a value that JSON has no form for becomes a list."""
+    told = json.loads(json.dumps(gpu_dict(GPU.named("H100"))))
+
+    assert {fact.name for fact in fields(GPU)} == set(told)
+    assert [9, 0] == told["compute_capability"]
+    assert GPU.named("H100").source == told["sources"]["total_memory_bytes"]
+
+
+def test_the_catalogue_is_read_when_first_asked_for() -> None:
+    """Importing stays cheap: no file is opened by the import."""
+    code = "import planner.gpu; print(planner.gpu.catalogue.cache_info().currsize)"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+
+    assert "0" == told.stdout.strip()
+
+
+def test_the_file_holds_only_what_the_value_knows() -> None:
+    """A fact that the code does not read would rot unseen."""
+    table = json.loads((ROOT / "planner/data/gpus.json").read_text(encoding="utf-8"))
+    used = {
+        source
+        for gpu in table["gpus"]
+        for fact, source in gpu["sources"].items()
+        if fact != "total_memory_bytes"
+    }
+
+    assert {fact for gpu in table["gpus"] for fact in gpu} <= {
+        fact.name for fact in fields(GPU)
+    }
+    assert set(table["documents"]) == used
+
+
+# --- Against what was measured -----------------------------------------------------
+
+needs_corpus = pytest.mark.skipif(
+    not CORPUS.exists(), reason="the measured corpus is not beside the repository"
+)
+
+
+def measured_rows() -> list[dict[str, Any]]:
+    lines = CORPUS.read_text(encoding="utf-8").splitlines() if CORPUS.exists() else []
+    return [row for row in map(json.loads, lines) if row["gpu"]]
+
+
+@needs_corpus
+def test_every_gpu_of_the_corpus_is_known() -> None:
+    """A measured start-up can be planned."""
+    assert all(GPU.named(row["gpu"]) for row in measured_rows())
+
+
+@needs_corpus
+def test_totals_agree_with_every_measured_start_up() -> None:
+    """Within 1 %: drivers of different years keep different amounts."""
+    apart = {
+        row["id"]: row["total_gpu_gib"]
+        for row in measured_rows()
+        if row["total_gpu_gib"]
+        and abs(
+            GPU.named(row["gpu"]).total_memory_bytes / GIB / row["total_gpu_gib"] - 1
+        )
+        > 0.01
+    }
+
+    assert {} == apart
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    "gpu", [gpu for gpu in catalogue() if "corpus record " in gpu.source], ids=by_name
+)
+def test_a_total_that_cites_the_corpus_stands_there(gpu: GPU) -> None:
+    """The record exists and prints a total within 1 % of ours."""
+    cited = gpu.source.partition("corpus record ")[2].split()[0].rstrip(";)")
+    lines = CORPUS.read_text(encoding="utf-8").splitlines()
+    totals = {row["id"]: row["total_gpu_gib"] for row in map(json.loads, lines)}
+
+    assert totals[cited] == pytest.approx(gpu.total_memory_bytes / GIB, rel=0.01)
+
+
+@pytest.mark.skipif(
+    not ORACLE.exists(), reason="the oracle is not beside the repository"
+)
+@pytest.mark.parametrize(
+    "name",
+    ["H100", "H200", "A100", "L40S", "L4", "RTX4090", "A10G", "B200", "RTXPRO6000"],
+)
+def test_facts_agree_with_the_conformance_cases(name: str) -> None:
+    """SMs, capability and device name decide what vLLM's code answered there."""
+    text = ORACLE.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if f'    "{name}": ((' in line)
+    gpu = GPU.named(name)
+
+    assert f"({gpu.compute_capability}," in line
+    assert f'{gpu.num_sms}, "{gpu.device_name}"' in line
