@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; every engine argument is a flag spelled as `vllm serve` does."""
+    """Return the parser; engine arguments are flags as `vllm serve` has them."""
     parser = argparse.ArgumentParser(
         prog="planner", description="Plan vLLM's GPU memory before it starts."
     )

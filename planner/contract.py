@@ -97,7 +97,9 @@ def _totals(plan: Plan) -> dict[str, Any]:
         "cudagraph_bytes": rank.line("CUDA graphs").size_bytes,
         "non_torch_bytes": rank.line("non-torch").size_bytes,
         "available_kv_cache_bytes": min(r.available_kv_cache_bytes for r in ranks),
-        "available_kv_cache_low_bytes": min(r.available_kv_cache_low_bytes for r in ranks),
+        "available_kv_cache_low_bytes": min(
+            r.available_kv_cache_low_bytes for r in ranks
+        ),
         "available_kv_cache_high_bytes": min(
             r.available_kv_cache_high_bytes for r in ranks
         ),

@@ -16,11 +16,12 @@ from planner.environment import Environment
 from planner.errors import PlannerError, Refused
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
-from planner.parallel import ParallelLayout
+from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
 from planner.units import GIB, parse_size
 
 GPU_MEMORY_UTILIZATION = 0.92
 ENTRYPOINTS = ("serve", "llm")
+_EIGHTS_FROM, _SIXTEENS_FROM = 8, 256
 _UNSCALED_ROPE = (
     "default",
     "su",
@@ -67,9 +68,7 @@ class ResolvedSettings:
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
 
-def layout_of(
-    settings: EngineSettings, env: Environment, gpu: GPU
-) -> ParallelLayout:
+def layout_of(settings: EngineSettings, env: Environment, gpu: GPU) -> ParallelLayout:
     """Return the ranks that the settings ask for."""
     return ParallelLayout(
         tensor_parallel_size=settings.tensor_parallel_size or 1,
@@ -118,7 +117,9 @@ def resolve_dtype(asked: str | None, model: ModelArchitecture, gpu: GPU) -> str:
         if model.is_pooling and "float16" in usable:
             preferred = "float16"
         published = canonical_dtype(model.config_dtype)
-        return published if published != "float32" and published in usable else preferred
+        return (
+            published if published != "float32" and published in usable else preferred
+        )
     dtype = canonical_dtype(asked)
     if dtype == "float16" and model.float16_refusal:
         raise Refused(
@@ -149,7 +150,7 @@ def resolve_max_model_len(
         Refused: when the user asks for more than the model was made for.
     """
     derived = derived_max_model_len(model)
-    wanted = None if asked in (None, "auto", -1) else int(asked)  # type: ignore[arg-type]
+    wanted = None if asked in (None, "auto", -1) else int(asked)
     if derived == inf:
         return wanted or 2048
     if wanted is None:
@@ -232,7 +233,11 @@ def async_scheduling(settings: EngineSettings, model: ModelArchitecture) -> bool
 
 
 def capture_sizes(
-    settings: EngineSettings, gpu: GPU, *, max_num_seqs: int, max_num_batched_tokens: int
+    settings: EngineSettings,
+    gpu: GPU,
+    *,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
 ) -> tuple[int, ...]:
     """Return the batch sizes for which CUDA graphs are captured.
 
@@ -244,12 +249,15 @@ def capture_sizes(
     limit = settings.max_cudagraph_capture_size
     uniform: tuple[int, ...] = ()
     if limit is None:
-        ceiling = 1024 if gpu.compute_capability[0] == 10 else 512
+        is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
+        ceiling = 1024 if is_blackwell else 512
         limit = min(max_num_seqs * 2, ceiling)
         uniform = (max_num_seqs,) if max_num_seqs <= limit else ()
     limit = min(max_num_batched_tokens, limit)
     if settings.cudagraph_capture_sizes is not None:
-        sizes = {s for s in settings.cudagraph_capture_sizes if s <= max_num_batched_tokens}
+        sizes = {
+            s for s in settings.cudagraph_capture_sizes if s <= max_num_batched_tokens
+        }
     else:
         sizes = _default_sizes(settings.performance_mode, limit)
         if max_num_batched_tokens <= limit:
@@ -264,10 +272,10 @@ def _default_sizes(performance_mode: str | None, limit: int) -> set[int]:
         sizes = set(range(1, min(limit, 32) + 1))
     else:
         sizes = {size for size in (1, 2, 4) if size <= limit}
-    if limit >= 8:
-        sizes.update(range(8, min(limit + 1, 256), 8))
-    if limit >= 256:
-        sizes.update(range(256, limit + 1, 16))
+    if limit >= _EIGHTS_FROM:
+        sizes.update(range(_EIGHTS_FROM, min(limit + 1, _SIXTEENS_FROM), 8))
+    if limit >= _SIXTEENS_FROM:
+        sizes.update(range(_SIXTEENS_FROM, limit + 1, 16))
     return sizes
 
 
@@ -290,7 +298,9 @@ def kv_cache_bytes(asked: int | str | None) -> int | None:
     if asked is None:
         return None
     size_bytes = parse_size(asked) if isinstance(asked, str) else asked
-    if isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or size_bytes < 1:
+    # A caller without a type checker may hand over anything.
+    is_whole = type(size_bytes) is int
+    if not is_whole or size_bytes < 1:
         raise PlannerError(
             f"kv_cache_memory_bytes={asked!r}: bytes above 0 are needed, or a size "
             "such as 20GiB."

@@ -142,7 +142,11 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value <= 1
+    )
 
 
 def _check_max_model_len(value: object) -> None:

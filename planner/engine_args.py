@@ -21,15 +21,16 @@ WITHOUT_EFFECT = frozenset(
     disable_nccl_for_dp_synchronization distributed_timeout_seconds download_dir
     dp_sync_interval enable_layerwise_nvtx_tracing enable_log_requests
     enable_logging_iteration_details enable_mfu_metrics enable_mm_processor_stats
-    fail_on_environ_validation generation_config hf_config_path hf_token ignore_patterns
-    interleave_mm_strings io_processor_plugin jit_monitor_mode jit_monitor_verbose
-    kv_cache_metrics kv_cache_metrics_sample kv_events_config load_format log_config_file
-    log_level logging_config logits_processors logprobs_mode long_prefill_token_threshold
-    long_prefill_token_threshold_adaptive master_addr master_port max_logprobs
-    max_num_queued_reqs max_num_queued_tokens max_num_scheduled_tokens
-    max_parallel_loading_workers media_io_kwargs mm_hasher_algorithm mm_tensor_ipc
-    model_loader_extra_config nnodes node_rank numa_bind numa_bind_cpus numa_bind_nodes
-    otlp_traces_endpoint override_generation_config per_request_spec_decode_metrics
+    fail_on_environ_validation generation_config hf_config_path hf_token
+    ignore_patterns interleave_mm_strings io_processor_plugin jit_monitor_mode
+    jit_monitor_verbose kv_cache_metrics kv_cache_metrics_sample kv_events_config
+    load_format log_config_file log_level logging_config logits_processors
+    logprobs_mode long_prefill_token_threshold long_prefill_token_threshold_adaptive
+    master_addr master_port max_logprobs max_num_queued_reqs max_num_queued_tokens
+    max_num_scheduled_tokens max_parallel_loading_workers media_io_kwargs
+    mm_hasher_algorithm mm_tensor_ipc model_loader_extra_config nnodes node_rank
+    numa_bind numa_bind_cpus numa_bind_nodes otlp_traces_endpoint
+    override_generation_config per_request_spec_decode_metrics
     prefix_cache_retention_interval prefix_caching_hash_algo profiler_config
     pt_load_map_location ray_workers_use_nsight reasoning_config reasoning_parser
     reasoning_parser_plugin renderer_num_workers revision safetensors_load_strategy

@@ -44,7 +44,9 @@ def environment_from(env: Mapping[str, str] | None) -> Environment:
         PlannerError: for a VLLM_ variable the planner does not know.
         UnknownArchitecture: for one whose memory is not modelled yet.
     """
-    given = {name: value for name, value in (env or {}).items() if name.startswith("VLLM_")}
+    given = {
+        name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
+    }
     for name in given:
         if name in _NOT_MODELLED:
             raise UnknownArchitecture(f"{name} changes memory and is not modelled yet.")

@@ -1,10 +1,10 @@
-"""What the planner raises for input it refuses; not fitting is a result, not an error."""
+"""What the planner raises for input it refuses; not fitting is a result."""
 
 from __future__ import annotations
 
 
 class PlannerError(ValueError):
-    """Input that cannot be planned: says what was given, what is allowed, what to do."""
+    """Input that cannot be planned: what was given, what is allowed, what to do."""
 
 
 class UnknownArchitecture(PlannerError):  # noqa: N818 - the contract fixes the name

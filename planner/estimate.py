@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from planner.memory import activations, cudagraphs, non_torch, persistent
@@ -56,13 +57,20 @@ def used_lines(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a rank may use, and how much of it the user fixed for the KV cache."""
+
+    requested_bytes: int
+    kv_cache_memory_bytes: int | None
+    """None: the KV cache takes what is left."""
+
+
 def rank_memory(
     pp_rank: int,
     stage: StageWeights,
     lines: tuple[Line, ...],
-    *,
-    requested_bytes: int,
-    kv_cache_memory_bytes: int | None,
+    budget: Budget,
     bytes_per_block: int,
 ) -> RankMemory:
     """Close the account of a rank with its KV cache.
@@ -70,16 +78,16 @@ def rank_memory(
     Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory.
     """
     used = sum(line.size_bytes for line in lines)
-    if kv_cache_memory_bytes is None:
-        closing: tuple[Line, ...] = (_measured_kv(lines, requested_bytes),)
+    if budget.kv_cache_memory_bytes is None:
+        closing: tuple[Line, ...] = (_measured_kv(lines, budget.requested_bytes),)
     else:
-        closing = _fixed_kv(kv_cache_memory_bytes, requested_bytes - used)
+        closing = _fixed_kv(budget.kv_cache_memory_bytes, budget.requested_bytes - used)
     kv_line = closing[0]
     return RankMemory(
         pp_rank=pp_rank,
         weights_bytes=stage.weights_bytes,
         allocated_weights_bytes=stage.allocated_bytes,
-        requested_memory_bytes=requested_bytes,
+        requested_memory_bytes=budget.requested_bytes,
         weight_parts=stage.parts,
         lines=(*lines, *closing),
         available_kv_cache_bytes=kv_line.size_bytes,

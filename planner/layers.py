@@ -12,7 +12,12 @@ from enum import StrEnum
 from math import prod
 
 from planner.errors import Refused
-from planner.parallel import ParallelLayout, divide, pad_vocabulary
+from planner.parallel import (
+    DATACENTER_BLACKWELL,
+    ParallelLayout,
+    divide,
+    pad_vocabulary,
+)
 
 
 class Part(StrEnum):
@@ -184,7 +189,8 @@ class FusedMoE:
         Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
         `layers/fused_moe/experts/trtllm_bf16_moe.py`.
         """
-        return layout.compute_capability[0] == 10 and self.is_renormalized
+        is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
+        return is_blackwell and self.is_renormalized
 
     def intermediate_size_per_rank(self, layout: ParallelLayout) -> int:
         """Columns of one expert on a rank, padded as its kernel wants them.

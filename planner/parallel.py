@@ -28,6 +28,10 @@ def pad_vocabulary(num_embeddings: int) -> int:
     return -(-num_embeddings // 64) * 64
 
 
+DATACENTER_BLACKWELL = 10
+"""Major compute capability of B200, B300 and their kin."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelLayout:
     """Ranks of one deployment.
@@ -93,7 +97,9 @@ class ParallelLayout:
         return tuple(sizes)
 
 
-def _given_partition(text: str, pp_size: int, num_hidden_layers: int) -> tuple[int, ...]:
+def _given_partition(
+    text: str, pp_size: int, num_hidden_layers: int
+) -> tuple[int, ...]:
     try:
         partitions = tuple(int(layers) for layers in text.split(","))
     except ValueError as error:

@@ -17,12 +17,18 @@ from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
 from planner.environment import Environment, environment_from
 from planner.errors import Refused
-from planner.estimate import rank_memory, requested_memory_bytes, used_lines
+from planner.estimate import (
+    Budget,
+    rank_memory,
+    requested_memory_bytes,
+    used_lines,
+)
 from planner.gpu import GPU
 from planner.layers import Module
 from planner.memory import attention_backend, kv_cache, kv_groups
 from planner.memory.attention_backend import AttentionNeeds
 from planner.memory.kv_cache import StageCache
+from planner.memory.kv_spec import FullAttentionSpec
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
@@ -60,7 +66,8 @@ def plan(
     """Say what vLLM would do with this model on this GPU.
 
     Args:
-        model: Hub id, catalogue id, path of a folder or config.json, or an architecture.
+        model: Hub id, catalogue id, path of a folder or config.json, or a
+            ModelArchitecture.
         gpu: catalogue name or a `GPU`.
         vllm_version: release whose rules apply.
         entrypoint: serve (`vllm serve`) or llm (the `LLM` class).
@@ -77,7 +84,9 @@ def plan(
     environment = environment_from(env)
     defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
     try:
-        architecture = model if isinstance(model, ModelArchitecture) else read(load(model))
+        architecture = (
+            model if isinstance(model, ModelArchitecture) else read(load(model))
+        )
     except Refused as refusal:
         return Plan.refused(
             name=str(model),
@@ -263,7 +272,7 @@ def _ranks(
     question: _Question,
     resolved: ResolvedSettings,
     kernels: _Kernels,
-    specs: tuple[kv_groups.FullAttentionSpec | None, ...],
+    specs: tuple[FullAttentionSpec | None, ...],
 ) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
     weights = stage_weights(
         question.model, question.layout, resolved.dtype, kernels.buffers
@@ -289,9 +298,8 @@ def _ranks(
             pp_rank,
             stage,
             lines,
-            requested_bytes=requested,
-            kv_cache_memory_bytes=fixed,
-            bytes_per_block=cache.bytes_per_block,
+            Budget(requested_bytes=requested, kv_cache_memory_bytes=fixed),
+            cache.bytes_per_block,
         )
         ranks.append(rank)
         stages.append(replace(cache, available_bytes=rank.available_kv_cache_bytes))
@@ -333,7 +341,11 @@ def _memory_error(
     """Return the error of a GPU that is too full, or too small for the weights."""
     gpu = question.gpu
     requested = ranks[0].requested_memory_bytes
-    free = gpu.total_memory_bytes if gpu.free_memory_bytes is None else gpu.free_memory_bytes
+    free = (
+        gpu.total_memory_bytes
+        if gpu.free_memory_bytes is None
+        else gpu.free_memory_bytes
+    )
     if free < requested:
         utilization = (
             question.settings.gpu_memory_utilization or defaults.GPU_MEMORY_UTILIZATION

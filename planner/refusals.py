@@ -94,9 +94,9 @@ def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> No
     if tensor <= kv_heads:
         raise Refused(
             "Decode context parallelism for GQA/MQA requires "
-            f"`--tensor-parallel-size` ({tensor}) to be greater than the model's total "
-            f"number of KV heads ({kv_heads}). Increase `--tensor-parallel-size` or set "
-            "`--decode-context-parallel-size 1`."
+            f"`--tensor-parallel-size` ({tensor}) to be greater than the model's "
+            f"total number of KV heads ({kv_heads}). Increase "
+            "`--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
         )
     largest = tensor // kv_heads
     if dcp > largest:

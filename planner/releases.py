@@ -27,11 +27,12 @@ def resolve_version(asked: str) -> tuple[str, tuple[str, ...]]:
     known = tuple(int(part) for part in NEWEST.split(".")[:2])
     if wanted < known:
         raise PlannerError(
-            f"vllm_version={asked!r} is not modelled yet; {NEWEST} is. Its rules differ "
-            "from older releases, so no figure is given."
+            f"vllm_version={asked!r} is not modelled yet; {NEWEST} is. "
+            "Older releases have other rules, so no figure is given."
         )
     if wanted > known:
         return NEWEST, (
-            f"vLLM {asked} is newer than the planner: planned with the rules of {NEWEST}.",
+            f"vLLM {asked} is newer than the planner: "
+            f"planned with the rules of {NEWEST}.",
         )
     return NEWEST if match[3] is None else f"{match[1]}.{match[2]}.{match[3]}", ()

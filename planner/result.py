@@ -56,7 +56,7 @@ class WeightPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemory:
-    """The memory account of one pipeline stage (its tensor-parallel ranks are alike)."""
+    """The memory account of one pipeline stage; its tensor-parallel ranks are alike."""
 
     pp_rank: int
     weights_bytes: int
@@ -149,7 +149,7 @@ class Plan:
     """What a reader must know: replaced release, uncertain facts, warnings."""
 
     @classmethod
-    def refused(
+    def refused(  # noqa: PLR0913 - the fields of a value
         cls,
         *,
         name: str,

@@ -79,4 +79,4 @@ def parse_size(text: str) -> int:
         )
     whole, _, decimals = match[1].partition(".")
     scaled = int(whole + decimals) * _BYTES_PER_UNIT[match[2].lower()]
-    return scaled // 10 ** len(decimals)
+    return int(scaled // 10 ** len(decimals))

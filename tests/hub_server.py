@@ -62,14 +62,16 @@ class Hub:
     has_header_route: bool = True
     url: str = ""
 
-    def paths(self, method: str | None = None) -> list[str]:
-        return [a.path for a in self.asked if method in (None, a.method)]
+    def paths(self) -> list[str]:
+        """What was asked, in order."""
+        return [asked.path for asked in self.asked]
 
     def bytes_served(self) -> int:
+        """Bytes of all answers, without their headers."""
         return sum(asked.num_bytes for asked in self.asked)
 
 
-class _Refusal(Exception):
+class _RefusalError(Exception):
     def __init__(self, status: int, code: str = "", message: str = "") -> None:
         said = {"X-Error-Code": code, "X-Error-Message": message}
         self.status = status
@@ -98,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             status, body, headers = self._route()
-        except _Refusal as refusal:
+        except _RefusalError as refusal:
             status, body, headers = refusal.status, b"{}", refusal.headers
         self._send(status, body, headers, has_body)
 
@@ -151,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _headers(self, name: str) -> tuple[int, bytes, dict[str, str]]:
         if not self.hub.has_header_route:
-            raise _Refusal(404)
+            raise _RefusalError(404)
         repo = self._repo(name, "main")
         self._refuse_gated(repo)
         shards = {
@@ -168,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         repo = self._repo(name, revision)
         self._refuse_gated(repo)
         if file not in repo.files:
-            raise _Refusal(404, "EntryNotFound")
+            raise _RefusalError(404, "EntryNotFound")
         content = repo.files[file]
         headers = {
             "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
@@ -188,20 +190,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _repo(self, name: str, revision: str) -> Repo:
         token = self._token()
         if token is not None and token != VALID_TOKEN:
-            raise _Refusal(401, message="Invalid credentials in Authorization header")
+            raise _RefusalError(
+                401, message="Invalid credentials in Authorization header"
+            )
         repo = self.hub.repos.get(name)
         if repo is None or (repo.is_private and token is None):
             # The Hub does not tell a stranger which of the two it is.
-            raise _Refusal(404 if token else 401, "RepoNotFound")
+            raise _RefusalError(404 if token else 401, "RepoNotFound")
         if revision not in ("main", repo.commit):
-            raise _Refusal(404, "RevisionNotFound")
+            raise _RefusalError(404, "RevisionNotFound")
         return repo
 
     def _refuse_gated(self, repo: Repo) -> None:
         if repo.is_gated and self._token() is None:
-            raise _Refusal(401, "GatedRepo")
+            raise _RefusalError(401, "GatedRepo")
         if repo.is_gated and not repo.is_granted:
-            raise _Refusal(403, "GatedRepo")
+            raise _RefusalError(403, "GatedRepo")
 
     def _token(self) -> str | None:
         header = self.headers.get("Authorization")

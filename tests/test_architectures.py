@@ -108,7 +108,10 @@ def test_an_encoder_keeps_no_kv_cache() -> None:
         (None, 131072),
         ({"type": "linear", "factor": 4.0}, 524288),
         ({"type": "dynamic", "factor": 4.0}, 131072),
-        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        (
+            {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+            131072,
+        ),
         (
             {"type": "longrope", "original_max_position_embeddings": 4096},
             131072 + 4096,
@@ -132,7 +135,9 @@ def test_an_unknown_rope_type_is_named() -> None:
 
 def test_an_unknown_architecture_names_the_nearest_one() -> None:
     """The field, the value, and what is close to it."""
-    with pytest.raises(UnknownArchitecture, match=r"architectures: 'LlamaForCausalLN'.*Llama"):
+    with pytest.raises(
+        UnknownArchitecture, match=r"architectures: 'LlamaForCausalLN'.*Llama"
+    ):
         architecture(LLAMA_8B, architectures=["LlamaForCausalLN"])
 
 

@@ -52,7 +52,9 @@ def test_the_first_kernel_that_accepts_the_layer_is_taken(
 
 def test_fp8_before_ada_is_refused_where_only_triton_is_left() -> None:
     """Head size 96 rules FlashInfer out; Triton needs capability 8.9 for fp8."""
-    with pytest.raises(Refused, match=r"compute capability 8\.0.*--kv-cache-dtype bfloat16"):
+    with pytest.raises(
+        Refused, match=r"compute capability 8\.0.*--kv-cache-dtype bfloat16"
+    ):
         select_backend(needs(head_size=96, kv_cache_dtype="fp8"), AMPERE)
 
 

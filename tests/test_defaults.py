@@ -101,7 +101,9 @@ def test_glm4_refuses_float16_in_vllms_words() -> None:
         defaults.resolve_dtype("float16", model, gpu())
 
 
-def length(asked: int | str | None, env: Environment | None = None, **config: object) -> int:
+def length(
+    asked: int | str | None, env: Environment | None = None, **config: object
+) -> int:
     """Resolve max_model_len for a changed Llama."""
     model = architecture(LLAMA_8B, **config)
     return defaults.resolve_max_model_len(asked, model, env or Environment())
@@ -135,7 +137,9 @@ def test_more_than_the_model_was_made_for_is_refused() -> None:
     with pytest.raises(Refused, match=r"max_model_len \(200000\) is greater than"):
         length(200000)
     assert 200000 == length(200000, Environment(allow_long_max_model_len=True))
-    assert 200000 == length(200000, model_max_length=200000, max_position_embeddings=8192)
+    assert 200000 == length(
+        200000, model_max_length=200000, max_position_embeddings=8192
+    )
 
 
 def sizes(device: object = None, **settings: object) -> tuple[int, ...]:
@@ -152,7 +156,12 @@ def sizes(device: object = None, **settings: object) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(
     ("seqs", "tokens", "count", "largest"),
-    [(1024, 8192, 51, 512), (256, 2048, 51, 512), (128, 2048, 35, 256), (16, 2048, 7, 32)],
+    [
+        (1024, 8192, 51, 512),
+        (256, 2048, 51, 512),
+        (128, 2048, 35, 256),
+        (16, 2048, 7, 32),
+    ],
 )
 def test_capture_sizes_follow_sequences(
     seqs: int, tokens: int, count: int, largest: int

@@ -14,7 +14,9 @@ from planner.errors import PlannerError, UnknownArchitecture
 
 def test_an_unknown_argument_names_the_nearest_one() -> None:
     """A typo is not silently ignored."""
-    with pytest.raises(PlannerError, match=r"'max_modle_len'.*Did you mean max_model_len"):
+    with pytest.raises(
+        PlannerError, match=r"'max_modle_len'.*Did you mean max_model_len"
+    ):
         settings_from({"max_modle_len": 4096})
 
 
@@ -69,7 +71,9 @@ def test_the_command_quotes_what_a_shell_would_split() -> None:
 def test_switches_are_written_as_vllm_spells_them() -> None:
     """--enforce-eager and --no-enable-prefix-caching."""
     settings = EngineSettings(enforce_eager=True, enable_prefix_caching=False)
-    assert "vllm serve m --no-enable-prefix-caching".split()[-1] in command("m", settings)
+    assert "vllm serve m --no-enable-prefix-caching".split()[-1] in command(
+        "m", settings
+    )
     assert "--enforce-eager" in command("m", settings)
 
 

@@ -1,4 +1,4 @@
-"""Reading models from the Hub, against a server of our own that speaks its interface."""
+"""Reading models from the Hub, against a server that speaks its interface."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_headers_give_every_tensor_and_the_count_by_type(hub: Hub):
 
 @pytest.mark.parametrize("has_header_route", [True, False])
 def test_weights_are_never_read(hub: Hub, has_header_route: bool):
-    """Four shards of 20 MB: only headers are served, in one request or one per shard."""
+    """Four shards of 20 MB: only their beginnings are served, at once or one by one."""
     hub.repos[NAME] = _sharded(num_shards=4, size=20_000_000)
     hub.has_header_route = has_header_route
     files = fetch(NAME)
@@ -275,8 +275,9 @@ def test_a_silent_hub_does_not_hide_the_cache(
     assert fetch(NAME).config == CONFIG
 
 
+@pytest.mark.usefixtures("hub")
 def test_without_a_network_the_message_names_the_address(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """Nobody listens on port 9 of this machine."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -331,7 +332,9 @@ def test_without_config_json_the_message_says_what_there_is(
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     """The core works without huggingface_hub; reading the Hub does not."""
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ModelUnavailable, match=r'pip install "vllm-memory-planner\[app\]"'):
+    with pytest.raises(
+        ModelUnavailable, match=r'pip install "vllm-memory-planner\[app\]"'
+    ):
         fetch(NAME)
 
 

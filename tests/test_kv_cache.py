@@ -16,12 +16,21 @@ def llama(available_bytes: int, element_bytes: int = 2, layers: int = 32) -> Sta
         block_size=16, num_kv_heads=8, head_size=128, element_bytes=element_bytes
     )
     return StageCache(
-        groups=(LayerGroup(spec=spec, num_layers=layers),), available_bytes=available_bytes
+        groups=(LayerGroup(spec=spec, num_layers=layers),),
+        available_bytes=available_bytes,
     )
 
 
 @pytest.mark.parametrize(
-    ("gib", "element_bytes", "length", "blocks", "per_request", "tokens", "concurrency"),
+    (
+        "gib",
+        "element_bytes",
+        "length",
+        "blocks",
+        "per_request",
+        "tokens",
+        "concurrency",
+    ),
     [
         (50, 2, 131072, 25600, 8192, 409600, 3.125),
         (50, 1, 131072, 51200, 8192, 819200, 6.25),
@@ -74,7 +83,9 @@ def test_a_request_that_just_fits_is_accepted() -> None:
 
 def test_layers_alike_make_one_group() -> None:
     """32 layers, one block table."""
-    spec = FullAttentionSpec(block_size=16, num_kv_heads=8, head_size=128, element_bytes=2)
+    spec = FullAttentionSpec(
+        block_size=16, num_kv_heads=8, head_size=128, element_bytes=2
+    )
     (only,) = group([spec] * 32)
     assert 32 * 65536 == only.bytes_per_block
     assert () == group([None, None])
@@ -82,8 +93,12 @@ def test_layers_alike_make_one_group() -> None:
 
 def test_layers_of_two_sizes_make_one_uniform_group() -> None:
     """A search may leave layers with fewer KV heads (Nemotron)."""
-    wide = FullAttentionSpec(block_size=16, num_kv_heads=8, head_size=128, element_bytes=2)
-    slim = FullAttentionSpec(block_size=16, num_kv_heads=4, head_size=128, element_bytes=2)
+    wide = FullAttentionSpec(
+        block_size=16, num_kv_heads=8, head_size=128, element_bytes=2
+    )
+    slim = FullAttentionSpec(
+        block_size=16, num_kv_heads=4, head_size=128, element_bytes=2
+    )
     (only,) = group([wide, None, slim])
     assert isinstance(only.spec, UniformTypeKVCacheSpecs)
     assert (2, 65536 + 32768) == (only.num_layers, only.bytes_per_block)

@@ -43,4 +43,6 @@ def test_layers_of_different_size_add_up_in_one_group() -> None:
 def test_more_tokens_never_take_fewer_bytes(tokens: int, block_size: int) -> None:
     """A request only grows."""
     layer = spec(block_size=block_size)
-    assert layer.max_memory_usage_bytes(tokens) <= layer.max_memory_usage_bytes(tokens + 1)
+    assert layer.max_memory_usage_bytes(tokens) <= layer.max_memory_usage_bytes(
+        tokens + 1
+    )

@@ -92,7 +92,10 @@ def test_stages_share_the_smallest_number_of_blocks() -> None:
     """33 layers on two stages: 17 and 16; the fuller stage decides."""
     uneven = architecture(LLAMA_8B, num_hidden_layers=33)
     answer = planner.plan(
-        uneven, gpu=gpu(), pipeline_parallel_size=2, kv_cache_memory_bytes=10 * GIB,
+        uneven,
+        gpu=gpu(),
+        pipeline_parallel_size=2,
+        kv_cache_memory_bytes=10 * GIB,
         max_model_len=4096,
     )
     assert [17 * 65536, 16 * 65536] == [r.bytes_per_block for r in answer.ranks]
@@ -207,7 +210,9 @@ def test_lines_add_up_to_the_requested_memory(
 
 @settings(deadline=None)
 @given(ENGINE_ARGS)
-def test_asking_for_less_never_leaves_less_cache(engine_args: dict[str, object]) -> None:
+def test_asking_for_less_never_leaves_less_cache(
+    engine_args: dict[str, object],
+) -> None:
     """More utilization, fewer sequences, fewer tokens: more KV cache."""
     before = plan(**engine_args).to_dict()["available_kv_cache_bytes"]
     kinder = {

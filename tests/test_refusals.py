@@ -27,7 +27,9 @@ from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture
         ),
     ],
 )
-def test_layouts_that_llama_cannot_take(layout: dict[str, object], message: str) -> None:
+def test_layouts_that_llama_cannot_take(
+    layout: dict[str, object], message: str
+) -> None:
     """32 heads, 8 KV heads, no experts."""
     with pytest.raises(Refused, match=message):
         check_parallel(architecture(LLAMA_8B), ParallelLayout(**layout))  # type: ignore[arg-type]
@@ -42,7 +44,9 @@ def test_encoders_take_no_pipeline() -> None:
 def test_layouts_that_fit_pass() -> None:
     """Expert parallel with experts, context parallel with spare ranks."""
     layout = ParallelLayout(
-        tensor_parallel_size=8, decode_context_parallel_size=2, enable_expert_parallel=True
+        tensor_parallel_size=8,
+        decode_context_parallel_size=2,
+        enable_expert_parallel=True,
     )
     assert check_parallel(architecture(QWEN3_MOE), layout) is None
 

@@ -110,7 +110,9 @@ def test_allocation_never_loses_a_byte_nor_wastes_a_mebibyte(size: int) -> None:
 @given(st.sampled_from([1, 2, 4, 8]), st.integers(1, 8))
 def test_no_layout_loses_a_parameter(tensor: int, pipeline: int) -> None:
     """All ranks together hold at least the whole model."""
-    layout = ParallelLayout(tensor_parallel_size=tensor, pipeline_parallel_size=pipeline)
+    layout = ParallelLayout(
+        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline
+    )
     stages = stage_weights(architecture(LLAMA_8B), layout, "bfloat16")
     (whole,) = stage_weights(architecture(LLAMA_8B), ParallelLayout(), "bfloat16")
     assert tensor * sum(s.weights_bytes for s in stages) >= whole.weights_bytes

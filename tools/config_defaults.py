@@ -20,24 +20,25 @@ import transformers
 
 MODEL_TYPES = """
 apertus arcee bert bloom cohere dbrx ernie4_5 ernie4_5_moe falcon gemma glm glm4
-glm4_moe gpt2 gpt_bigcode gpt_neox gptj granite granitemoe granitemoeshared helium jais2
-llama minimax_m2 ministral3 mistral mixtral nemotron olmo olmo2 olmoe opt phi phi3 phimoe
-qwen2 qwen2_moe qwen3 qwen3_moe roberta seed_oss smollm3 stablelm starcoder2 xlm-roberta
+glm4_moe gpt2 gpt_bigcode gpt_neox gptj granite granitemoe granitemoeshared helium
+jais2 llama minimax_m2 ministral3 mistral mixtral nemotron olmo olmo2 olmoe opt phi
+phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe roberta seed_oss smollm3 stablelm
+starcoder2 xlm-roberta
 """.split()
 
 KEYS = """
 vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads
-num_key_value_heads head_dim max_position_embeddings tie_word_embeddings attention_bias
-mlp_bias sliding_window use_sliding_window partial_rotary_factor n_positions n_embd
-n_layer n_head n_inner rotary_dim use_qkv_bias qk_layernorm multi_query bias alibi
-new_decoder_architecture parallel_attn num_ln_in_parallel_attn word_embed_proj_dim
-ffn_dim do_layer_norm_before _remove_final_layer_norm enable_bias
+num_key_value_heads head_dim max_position_embeddings tie_word_embeddings
+attention_bias mlp_bias sliding_window use_sliding_window partial_rotary_factor
+n_positions n_embd n_layer n_head n_inner rotary_dim use_qkv_bias qk_layernorm
+multi_query bias alibi new_decoder_architecture parallel_attn num_ln_in_parallel_attn
+word_embed_proj_dim ffn_dim do_layer_norm_before _remove_final_layer_norm enable_bias
 layer_norm_elementwise_affine num_local_experts num_experts num_experts_per_tok
 moe_intermediate_size shared_expert_intermediate_size decoder_sparse_step
-n_routed_experts n_shared_experts first_k_dense_replace use_qk_norm moe_num_experts moe_k
-moe_layer_start_index moe_layer_end_index moe_layer_interval moe_num_shared_experts
-use_bias shared_intermediate_size type_vocab_size d_model n_heads n_layers max_seq_len
-attention_out_bias
+n_routed_experts n_shared_experts first_k_dense_replace use_qk_norm moe_num_experts
+moe_k moe_layer_start_index moe_layer_end_index moe_layer_interval
+moe_num_shared_experts use_bias shared_intermediate_size type_vocab_size d_model
+n_heads n_layers max_seq_len attention_out_bias
 """.split()
 
 
@@ -63,7 +64,9 @@ def defaults_of(model_type: str) -> dict[str, Any]:
 def main() -> None:
     """Write the table as JSON, one model type a line."""
     table = {model_type: defaults_of(model_type) for model_type in MODEL_TYPES}
-    lines = [f'"source": "Transformers {transformers.__version__} configuration classes"']
+    lines = [
+        f'"source": "Transformers {transformers.__version__} configuration classes"'
+    ]
     lines += [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(table.items())]
     sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
 

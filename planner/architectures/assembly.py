@@ -24,10 +24,10 @@ _LENGTH_KEYS = (
     "seq_len",
 )
 
-_FLOAT16_REFUSALS = {
-    model_type: "Numerical instability. Please use bfloat16 or float32 instead."
-    for model_type in ("gemma2", "gemma3", "gemma3_text", "glm4")
-}
+_FLOAT16_REFUSALS = dict.fromkeys(
+    ("gemma2", "gemma3", "gemma3_text", "glm4"),
+    "Numerical instability. Please use bfloat16 or float32 instead.",
+)
 
 
 class Placement(Enum):
@@ -35,6 +35,14 @@ class Placement(Enum):
 
     BY_STAGE = "embeddings on the first, norm and head on the last"
     EVERYWHERE = "on every stage, used or not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a model is called: by the user, and in config.json's `architectures`."""
+
+    name: str
+    architecture: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +78,9 @@ def _stages(skeleton: Skeleton) -> _Stages:
         embeddings(skeleton.vocab_size, skeleton.hidden_size),
         *skeleton.extra_embeddings,
     )
-    first, last, every = [], [], [*skeleton.every_stage]
+    first: list[Module] = []
+    last: list[Module] = []
+    every = list(skeleton.every_stage)
     (first if skeleton.embeddings_on is Placement.BY_STAGE else every).extend(words)
     (last if skeleton.norm_on is Placement.BY_STAGE else every).extend(
         skeleton.final_norm
@@ -94,15 +104,21 @@ def _stages(skeleton: Skeleton) -> _Stages:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The decoder layers of a model: kinds, and which kind each layer is."""
+
+    kinds: tuple[LayerKind, ...]
+    layers: tuple[int, ...]
+
+    @classmethod
+    def alike(cls, kind: LayerKind, num_layers: int) -> Body:
+        """Return a body whose layers are all of one kind."""
+        return cls(kinds=(kind,), layers=(0,) * num_layers)
+
+
 def assemble(
-    facts: Facts,
-    *,
-    architecture: str,
-    name: str,
-    skeleton: Skeleton,
-    layer_kinds: tuple[LayerKind, ...],
-    layers: tuple[int, ...],
-    **overrides: object,
+    facts: Facts, label: Label, skeleton: Skeleton, body: Body, **overrides: object
 ) -> ModelArchitecture:
     """Return the architecture; `overrides` replace what the config says.
 
@@ -111,11 +127,11 @@ def assemble(
     """
     length, key = _derived_length(facts)
     stages = _stages(skeleton)
-    attention = next((k.attention for k in layer_kinds if k.attention), None)
+    attention = next((k.attention for k in body.kinds if k.attention), None)
     num_heads = attention.num_heads if attention else 0
     values: dict[str, object] = {
-        "name": name,
-        "architecture": architecture,
+        "name": label.name,
+        "architecture": label.architecture,
         "model_type": facts.model_type,
         "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
         "hidden_size": skeleton.hidden_size,
@@ -134,8 +150,8 @@ def assemble(
         "last_stage": stages.last,
         "every_stage": stages.every,
         "tied_embeddings": stages.tied,
-        "layer_kinds": layer_kinds,
-        "layers": layers,
+        "layer_kinds": body.kinds,
+        "layers": body.layers,
         "float16_refusal": _FLOAT16_REFUSALS.get(facts.model_type),
         **overrides,
     }

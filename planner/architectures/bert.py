@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from planner.architectures.assembly import Placement, Skeleton, assemble
+from planner.architectures.assembly import (
+    Body,
+    Label,
+    Placement,
+    Skeleton,
+    assemble,
+)
 from planner.architectures.decoder import (
     AttentionShape,
-    alike,
     attention,
     norms,
     plain_mlp,
@@ -16,11 +21,19 @@ from planner.errors import UnknownArchitecture
 from planner.layers import Module, Part, Replicated, VocabParallelEmbedding
 from planner.model import LayerKind, ModelArchitecture
 
-_EMBEDDING_MODELS = ("BertModel", "RobertaModel", "XLMRobertaModel", "RobertaForMaskedLM")
-_CLASSIFIERS = ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification")
+_EMBEDDING_MODELS = (
+    "BertModel",
+    "RobertaModel",
+    "XLMRobertaModel",
+    "RobertaForMaskedLM",
+)
+_CLASSIFIERS = (
+    "RobertaForSequenceClassification",
+    "XLMRobertaForSequenceClassification",
+)
 
 
-def read_bert(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_bert(facts: Facts, label: Label) -> ModelArchitecture:
     """Return an encoder for embeddings or classification.
 
     Source: vLLM 0.33.0 `models/bert.py` and `models/roberta.py`.
@@ -44,22 +57,20 @@ def read_bert(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
     )
     # Encoder-only attention keeps no KV cache, hence attention=None.
     kind = LayerKind(attention=None, modules=modules)
-    layer_kinds, layers = alike(kind, facts.integer("num_hidden_layers"))
+    body = Body.alike(kind, facts.integer("num_hidden_layers"))
     skeleton = Skeleton(
         hidden_size=size,
         vocab_size=facts.integer("vocab_size"),
         final_norm=(),
         embeddings_on=Placement.EVERYWHERE,
         extra_embeddings=_embeddings(facts, size),
-        classifier=_head(facts, architecture, size),
+        classifier=_head(facts, label.architecture, size),
     )
     return assemble(
         facts,
-        architecture=architecture,
-        name=name,
-        skeleton=skeleton,
-        layer_kinds=layer_kinds,
-        layers=layers,
+        label,
+        skeleton,
+        body,
         num_attention_heads=num_heads,
         num_kv_heads=num_heads,
         head_size=size // num_heads,

@@ -16,7 +16,7 @@ from planner.layers import (
     RowParallelLinear,
     VocabParallelEmbedding,
 )
-from planner.model import AttentionLayer, LayerKind
+from planner.model import AttentionLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +263,3 @@ def lm_head(
 def learned_positions(rows: int, hidden_size: int, name: str) -> Replicated:
     """Return position embeddings that every rank holds in full."""
     return Replicated(name=name, part=Part.EMBEDDINGS, shapes=((rows, hidden_size),))
-
-
-def alike(kind: LayerKind, num_layers: int) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
-    """Return `layer_kinds` and `layers` of a model whose layers are all alike."""
-    return (kind,), (0,) * num_layers

@@ -37,7 +37,8 @@ class Facts:
         """Read `config` with the defaults of `model_type` (and `defaults` over them)."""
         self.config = config
         self.model_type = model_type
-        self._defaults = {**_config_defaults().get(model_type, {}), **(defaults or {})}
+        table = _config_defaults()
+        self._defaults = {**table.get(model_type, {}), **(defaults or {})}
 
     def value(self, *names: str) -> Any:  # noqa: ANN401 - the untyped border
         """Return the first value that is given, or None.

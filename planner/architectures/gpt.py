@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.architectures.assembly import Placement, Skeleton, assemble
+from planner.architectures.assembly import (
+    Body,
+    Label,
+    Placement,
+    Skeleton,
+    assemble,
+)
 from planner.architectures.decoder import (
     AttentionShape,
-    alike,
     attention,
     gated_mlp,
     kv_of,
@@ -36,32 +41,16 @@ def _shape(
     )
 
 
-def _assemble(
-    facts: Facts,
-    architecture: str,
-    name: str,
-    skeleton: Skeleton,
-    shape: AttentionShape,
-    modules: tuple[Module, ...],
-) -> ModelArchitecture:
+def _body(facts: Facts, shape: AttentionShape, modules: tuple[Module, ...]) -> Body:
     kind = LayerKind(attention=kv_of(shape), modules=modules)
-    num_layers = facts.integer("num_hidden_layers", "n_layer")
-    layer_kinds, layers = alike(kind, num_layers)
-    return assemble(
-        facts,
-        architecture=architecture,
-        name=name,
-        skeleton=skeleton,
-        layer_kinds=layer_kinds,
-        layers=layers,
-    )
+    return Body.alike(kind, facts.integer("num_hidden_layers", "n_layer"))
 
 
 def _intermediate_size(facts: Facts, hidden_size: int) -> int:
     return facts.optional_integer("n_inner") or 4 * hidden_size
 
 
-def read_gpt2(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_gpt2(facts: Facts, label: Label) -> ModelArchitecture:
     """Return GPT-2. Source: vLLM 0.33.0 `models/gpt2.py`."""
     shape = _shape(facts, kv_heads=0, qkv_bias=True, output_bias=True)
     size = shape.hidden_size
@@ -84,10 +73,10 @@ def read_gpt2(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
             ),
         ),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_gpt_bigcode(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
     """Return GPT-BigCode, which vLLM leaves to Transformers.
 
     Its MLP has no tensor-parallel plan there: every rank holds it in full, and a
@@ -120,10 +109,10 @@ def read_gpt_bigcode(facts: Facts, *, architecture: str, name: str) -> ModelArch
         every_stage=(mask,),
     )
     modules = (*attention(shape), mlp, norms(size, bias=True))
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_gptj(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_gptj(facts: Facts, label: Label) -> ModelArchitecture:
     """Return GPT-J. Source: vLLM 0.33.0 `models/gpt_j.py`."""
     shape = _shape(facts, kv_heads=0, qkv_bias=False, output_bias=False)
     size = shape.hidden_size
@@ -147,10 +136,10 @@ def read_gptj(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
             dim=facts.integer("rotary_dim"),
         ),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_gpt_neox(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_gpt_neox(facts: Facts, label: Label) -> ModelArchitecture:
     """Return GPT-NeoX, which vLLM leaves to Transformers."""
     has_bias = facts.flag("attention_bias", default=True)
     shape = _shape(facts, kv_heads=0, qkv_bias=has_bias, output_bias=has_bias)
@@ -167,10 +156,10 @@ def read_gpt_neox(facts: Facts, *, architecture: str, name: str) -> ModelArchite
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=inverse_frequencies(facts, shape.head_size),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_phi(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_phi(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Phi-1 and Phi-2, which vLLM leaves to Transformers."""
     if facts.flag("qk_layernorm"):
         raise facts.unsupported("qk_layernorm", "no published model has it.")
@@ -193,10 +182,10 @@ def read_phi(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=inverse_frequencies(facts, shape.head_size),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_opt(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_opt(facts: Facts, label: Label) -> ModelArchitecture:
     """Return OPT. Source: vLLM 0.33.0 `models/opt.py`."""
     if facts.integer("word_embed_proj_dim") != facts.integer("hidden_size"):
         raise facts.unsupported(
@@ -205,9 +194,9 @@ def read_opt(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture
     has_bias = facts.flag("enable_bias", default=True)
     shape = _shape(facts, kv_heads=0, qkv_bias=has_bias, output_bias=has_bias)
     size = shape.hidden_size
-    has_final_norm = facts.flag("do_layer_norm_before", default=True) and not facts.flag(
-        "_remove_final_layer_norm"
-    )
+    has_final_norm = facts.flag(
+        "do_layer_norm_before", default=True
+    ) and not facts.flag("_remove_final_layer_norm")
     modules = (
         *attention(shape),
         *plain_mlp(size, facts.integer("ffn_dim"), bias=has_bias),
@@ -228,10 +217,10 @@ def read_opt(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture
             ),
         ),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_falcon(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_falcon(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Falcon. Source: vLLM 0.33.0 `models/falcon.py`."""
     is_new = facts.flag("new_decoder_architecture")
     if is_new:
@@ -273,10 +262,10 @@ def read_falcon(facts: Facts, *, architecture: str, name: str) -> ModelArchitect
             max_position=facts.integer("max_position_embeddings", default=8192),
         ),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_bloom(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_bloom(facts: Facts, label: Label) -> ModelArchitecture:
     """Return BLOOM. Source: vLLM 0.33.0 `models/bloom.py`."""
     shape = _shape(facts, kv_heads=0, qkv_bias=True, output_bias=True)
     size = shape.hidden_size
@@ -295,10 +284,10 @@ def read_bloom(facts: Facts, *, architecture: str, name: str) -> ModelArchitectu
         tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
         extra_embeddings=(norms(size, count=1, bias=True),),
     )
-    return _assemble(facts, architecture, name, skeleton, shape, modules)
+    return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_chatglm(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_chatglm(facts: Facts, label: Label) -> ModelArchitecture:
     """Return ChatGLM2, ChatGLM3 and GLM-4. Source: vLLM 0.33.0 `models/chatglm.py`."""
     size = facts.integer("hidden_size")
     num_heads = facts.integer("num_attention_heads")
@@ -337,14 +326,12 @@ def read_chatglm(facts: Facts, *, architecture: str, name: str) -> ModelArchitec
         ),
     )
     kind = LayerKind(attention=kv_of(shape), modules=modules)
-    layer_kinds, layers = alike(kind, facts.integer("num_layers", "num_hidden_layers"))
+    body = Body.alike(kind, facts.integer("num_layers", "num_hidden_layers"))
     return assemble(
         facts,
-        architecture=architecture,
-        name=name,
-        skeleton=skeleton,
-        layer_kinds=layer_kinds,
-        layers=layers,
+        label,
+        skeleton,
+        body,
         # vLLM's ChatGLMConfig calls seq_length max_position_embeddings as well.
         max_position_embeddings=seq_length,
         max_len_key="max_position_embeddings",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.architectures.assembly import (
+    Body,
+    Label,
     Placement,
     Skeleton,
     assemble,
@@ -12,7 +14,6 @@ from planner.architectures.assembly import (
 )
 from planner.architectures.decoder import (
     AttentionShape,
-    alike,
     attention,
     attention_shape,
     gated_mlp,
@@ -51,7 +52,9 @@ class Style:
 LLAMA = Style(mlp_bias="mlp_bias")
 STYLES = {
     "Qwen2": Style(qkv_bias=True),
-    "Qwen3": Style(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
+    "Qwen3": Style(
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True
+    ),
     "Phi3": Style(),
     "Gemma": Style(
         qkv_bias="attention_bias",
@@ -61,7 +64,9 @@ STYLES = {
     "MiMo": Style(qkv_bias=True),
     "Exaone": LLAMA,
     "Glm4": Style(qkv_bias="attention_bias", norm_count=4),
-    "Cohere": Style(norm_count=1, qk_norm="use_qk_norm", placement=Placement.EVERYWHERE),
+    "Cohere": Style(
+        norm_count=1, qk_norm="use_qk_norm", placement=Placement.EVERYWHERE
+    ),
     "Nemotron": Style(
         qkv_bias="attention_bias",
         output_bias="attention_bias",
@@ -176,7 +181,7 @@ def read_llama_attention(facts: Facts) -> AttentionShape:
     )
 
 
-def read(facts: Facts, *, architecture: str, name: str, style: Style) -> ModelArchitecture:
+def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
     """Return a decoder of this family.
 
     Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
@@ -191,18 +196,10 @@ def read(facts: Facts, *, architecture: str, name: str, style: Style) -> ModelAr
     kind = LayerKind(
         attention=kv_of(shape), modules=_layer_modules(facts, style, shape)
     )
-    layer_kinds, layers = alike(
-        kind, facts.integer("num_hidden_layers", "num_layers")
-    )
-    return assemble(
-        facts,
-        architecture=architecture,
-        name=name,
-        skeleton=_skeleton(facts, style, shape, architecture),
-        layer_kinds=layer_kinds,
-        layers=layers,
-        is_pooling=_is_pooling(architecture),
-    )
+    body = Body.alike(kind, facts.integer("num_hidden_layers", "num_layers"))
+    skeleton = _skeleton(facts, style, shape, label.architecture)
+    is_pooling = not label.architecture.endswith("ForCausalLM")
+    return assemble(facts, label, skeleton, body, is_pooling=is_pooling)
 
 
 def _widen_norms(shape: AttentionShape) -> AttentionShape:
@@ -264,10 +261,6 @@ def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, 
     if style is not STYLES["Cohere"]:
         max_position = facts.integer("max_position_embeddings", default=8192)
     return rope_cache(facts, head_size=shape.head_size, max_position=max_position)
-
-
-def _is_pooling(architecture: str) -> bool:
-    return not architecture.endswith("ForCausalLM")
 
 
 def _classifier(

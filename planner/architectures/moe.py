@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from planner.architectures.assembly import Placement, Skeleton, assemble
+from planner.architectures.assembly import (
+    Body,
+    Label,
+    Placement,
+    Skeleton,
+    assemble,
+)
 from planner.architectures.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -23,65 +29,81 @@ from planner.layers import Module
 from planner.model import LayerKind, ModelArchitecture
 
 
-def _build(
-    facts: Facts,
-    architecture: str,
-    name: str,
-    *,
-    shape: AttentionShape,
-    expert_shape: ExpertsShape,
-    is_sparse: Callable[[int], bool] = lambda _layer: True,
-    dense_intermediate_size: int = 0,
-    dense_bias: bool = False,
-    placement: Placement = Placement.BY_STAGE,
-    norm_bias: bool = False,
-    lm_head_bias: bool = False,
-    num_layers: int | None = None,
-    max_position: int | None = None,
-    rotary_dim: int | None = None,
-) -> ModelArchitecture:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """In what a family of mixture-of-experts decoders differs from the next."""
+
+    shape: AttentionShape
+    experts: ExpertsShape
+    is_sparse: Callable[[int], bool] = lambda _layer: True
+    """Whether a layer holds experts rather than a plain MLP."""
+    dense_intermediate_size: int = 0
+    dense_bias: bool = False
+    placement: Placement = Placement.BY_STAGE
+    norm_bias: bool = False
+    lm_head_bias: bool = False
+    num_layers: int | None = None
+    max_position: int | None = None
+    rotary_dim: int | None = None
+
+
+def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
     check_full_attention(facts)
-    size = shape.hidden_size
-    common: tuple[Module, ...] = (*attention(shape), norms(size, bias=norm_bias))
-    kinds = (
-        LayerKind(
-            attention=kv_of(shape), modules=(*common, *experts(expert_shape))
-        ),
-        LayerKind(
-            attention=kv_of(shape),
-            modules=(
-                *common,
-                *gated_mlp(size, dense_intermediate_size, bias=dense_bias),
-            ),
-        ),
-    )
-    count = num_layers or facts.integer("num_hidden_layers")
-    layers = tuple(0 if is_sparse(layer) else 1 for layer in range(count))
-    skeleton = Skeleton(
-        hidden_size=size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(size, count=1, bias=norm_bias),),
-        embeddings_on=placement,
-        norm_on=placement,
-        head_on=placement,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        lm_head_bias=lm_head_bias,
-        every_stage=rope_cache(
-            facts,
-            head_size=shape.head_size,
-            max_position=max_position
-            or facts.integer("max_position_embeddings", default=8192),
-            dim=rotary_dim,
+    num_layers = family.num_layers or facts.integer("num_hidden_layers")
+    body = Body(
+        kinds=(_sparse_layer(family), _dense_layer(family)),
+        layers=tuple(
+            0 if family.is_sparse(layer) else 1 for layer in range(num_layers)
         ),
     )
     return assemble(
         facts,
-        architecture=architecture,
-        name=name,
-        skeleton=skeleton,
-        layer_kinds=kinds,
-        layers=layers,
-        num_experts=expert_shape.num_experts,
+        label,
+        _skeleton(facts, family),
+        body,
+        num_experts=family.experts.num_experts,
+    )
+
+
+def _common(family: _Family) -> tuple[Module, ...]:
+    size = family.shape.hidden_size
+    return (*attention(family.shape), norms(size, bias=family.norm_bias))
+
+
+def _sparse_layer(family: _Family) -> LayerKind:
+    modules = (*_common(family), *experts(family.experts))
+    return LayerKind(attention=kv_of(family.shape), modules=modules)
+
+
+def _dense_layer(family: _Family) -> LayerKind:
+    mlp = gated_mlp(
+        family.shape.hidden_size,
+        family.dense_intermediate_size,
+        bias=family.dense_bias,
+    )
+    return LayerKind(attention=kv_of(family.shape), modules=(*_common(family), *mlp))
+
+
+def _skeleton(facts: Facts, family: _Family) -> Skeleton:
+    size = family.shape.hidden_size
+    max_position = family.max_position or facts.integer(
+        "max_position_embeddings", default=8192
+    )
+    return Skeleton(
+        hidden_size=size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(size, count=1, bias=family.norm_bias),),
+        embeddings_on=family.placement,
+        norm_on=family.placement,
+        head_on=family.placement,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        lm_head_bias=family.lm_head_bias,
+        every_stage=rope_cache(
+            facts,
+            head_size=family.shape.head_size,
+            max_position=max_position,
+            dim=family.rotary_dim,
+        ),
     )
 
 
@@ -95,15 +117,12 @@ def _sparse_steps(facts: Facts) -> Callable[[int], bool]:
     return lambda layer: layer not in dense and (layer + 1) % step == 0
 
 
-def read_mixtral(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_mixtral(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Mixtral. Source: vLLM 0.33.0 `models/mixtral.py`."""
     shape = attention_shape(facts)
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -111,26 +130,24 @@ def read_mixtral(facts: Facts, *, architecture: str, name: str) -> ModelArchitec
         ),
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_qwen_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_qwen_moe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Qwen1.5-MoE, Qwen2-MoE and Qwen3-MoE.
 
     Source: vLLM 0.33.0 `models/qwen2_moe.py` and `models/qwen3_moe.py`.
     """
-    is_qwen2 = architecture.startswith("Qwen2")
+    is_qwen2 = label.architecture.startswith("Qwen2")
     shape = attention_shape(
         facts,
         qkv_bias=is_qwen2 or facts.flag("attention_bias"),
         has_qk_norm=not is_qwen2,
     )
     shared = facts.optional_integer("shared_expert_intermediate_size") or 0
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_experts", "num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -144,9 +161,10 @@ def read_qwen_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchite
         dense_intermediate_size=facts.integer("intermediate_size"),
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_glm4_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_glm4_moe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return GLM-4.5 and its kin. Source: vLLM 0.33.0 `models/glm4_moe.py`."""
     shape = attention_shape(
         facts,
@@ -155,12 +173,9 @@ def read_glm4_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchite
     )
     moe_size = facts.integer("moe_intermediate_size")
     first_sparse = facts.integer("first_k_dense_replace")
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("n_routed_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -173,17 +188,15 @@ def read_glm4_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchite
         is_sparse=lambda layer: layer >= first_sparse,
         dense_intermediate_size=facts.integer("intermediate_size"),
     )
+    return _build(facts, label, family)
 
 
-def read_minimax_m2(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_minimax_m2(facts: Facts, label: Label) -> ModelArchitecture:
     """Return MiniMax-M2. Source: vLLM 0.33.0 `models/minimax_m2.py`."""
     shape = replace(attention_shape(facts), has_qk_norm_per_rank=True)
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -193,9 +206,10 @@ def read_minimax_m2(facts: Facts, *, architecture: str, name: str) -> ModelArchi
         ),
         rotary_dim=facts.optional_integer("rotary_dim"),
     )
+    return _build(facts, label, family)
 
 
-def read_dbrx(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_dbrx(facts: Facts, label: Label) -> ModelArchitecture:
     """Return DBRX. Source: vLLM 0.33.0 `models/dbrx.py`."""
     attn = Facts(facts.mapping("attn_config"), "dbrx")
     ffn = Facts(facts.mapping("ffn_config"), "dbrx")
@@ -207,12 +221,9 @@ def read_dbrx(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
         num_kv_heads=attn.integer("kv_n_heads", default=1),
         head_size=size // num_heads,
     )
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=size,
             num_experts=ffn.integer("moe_num_experts"),
             top_k=ffn.integer("moe_top_k"),
@@ -222,9 +233,10 @@ def read_dbrx(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
         max_position=facts.integer("max_seq_len", "max_position_embeddings"),
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_olmoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_olmoe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return OLMoE. Source: vLLM 0.33.0 `models/olmoe.py`."""
     plain = attention_shape(facts)
     shape = replace(
@@ -234,12 +246,9 @@ def read_olmoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitectu
             plain.num_kv_heads * plain.head_size,
         ),
     )
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -248,22 +257,20 @@ def read_olmoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitectu
         ),
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_granite_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_granite_moe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Granite MoE, with or without a shared expert.
 
     Source: vLLM 0.33.0 `models/granitemoe.py` and `models/granitemoeshared.py`.
     """
     shape = attention_shape(facts)
-    has_shared = architecture.startswith("GraniteMoeShared")
+    has_shared = label.architecture.startswith("GraniteMoeShared")
     shared = facts.optional_integer("shared_intermediate_size") if has_shared else 0
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -272,17 +279,15 @@ def read_granite_moe(facts: Facts, *, architecture: str, name: str) -> ModelArch
         ),
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_phimoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_phimoe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Phi-3.5-MoE. Source: vLLM 0.33.0 `models/phimoe.py`."""
     shape = attention_shape(facts, qkv_bias=True, output_bias=True)
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
@@ -293,9 +298,10 @@ def read_phimoe(facts: Facts, *, architecture: str, name: str) -> ModelArchitect
         lm_head_bias=True,
         placement=Placement.EVERYWHERE,
     )
+    return _build(facts, label, family)
 
 
-def read_ernie45_moe(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_ernie45_moe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return ERNIE 4.5 MoE. Source: vLLM 0.33.0 `models/ernie45_moe.py`."""
     has_bias = facts.flag("use_bias")
     shape = attention_shape(facts, qkv_bias=has_bias, output_bias=False)
@@ -305,12 +311,9 @@ def read_ernie45_moe(facts: Facts, *, architecture: str, name: str) -> ModelArch
         "moe_layer_end_index", default=facts.integer("num_hidden_layers") - 1
     )
     step = facts.integer("moe_layer_interval", default=1)
-    return _build(
-        facts,
-        architecture,
-        name,
+    family = _Family(
         shape=shape,
-        expert_shape=ExpertsShape(
+        experts=ExpertsShape(
             hidden_size=shape.hidden_size,
             num_experts=facts.integer("moe_num_experts"),
             top_k=facts.integer("moe_k"),
@@ -325,3 +328,4 @@ def read_ernie45_moe(facts: Facts, *, architecture: str, name: str) -> ModelArch
         dense_intermediate_size=facts.integer("intermediate_size"),
         dense_bias=has_bias,
     )
+    return _build(facts, label, family)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.architectures.assembly import Skeleton, assemble
+from planner.architectures.assembly import Body, Label, Skeleton, assemble
 from planner.architectures.decoder import (
     AttentionShape,
     attention,
@@ -28,7 +28,7 @@ def ffn_intermediate_size(ffn_mult: float, hidden_size: int) -> int:
     return -(-size // 256) * 256
 
 
-def read_deci(facts: Facts, *, architecture: str, name: str) -> ModelArchitecture:
+def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
     """Return a NAS decoder: each entry of block_configs is a layer.
 
     Source: vLLM 0.33.0 `models/nemotron_nas.py` DeciLMDecoderLayer.
@@ -53,14 +53,8 @@ def read_deci(facts: Facts, *, architecture: str, name: str) -> ModelArchitectur
             max_position=facts.integer("max_position_embeddings", default=8192),
         ),
     )
-    return assemble(
-        facts,
-        architecture=architecture,
-        name=name,
-        skeleton=skeleton,
-        layer_kinds=kinds,
-        layers=tuple(kinds.index(layer) for layer in layers_as_built),
-    )
+    body = Body(kinds=kinds, layers=tuple(map(kinds.index, layers_as_built)))
+    return assemble(facts, label, skeleton, body)
 
 
 def _layer_kind(facts: Facts, block: Mapping[str, Any]) -> LayerKind:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from planner.architectures.assembly import Label
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
 from planner.errors import PlannerError, Refused, UnknownArchitecture
@@ -44,8 +45,7 @@ def read(files: ModelFiles) -> ModelArchitecture:
     model_type = str(files.config.get("model_type", ""))
     model = reader(
         facts_for(dict(files.config), model_type),
-        architecture=architecture,
-        name=files.name,
+        Label(name=files.name, architecture=architecture),
     )
     return replace(model, source=files.source, is_certain=files.is_certain)
 
@@ -64,7 +64,8 @@ def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
     near = difflib.get_close_matches(architecture, readers(), n=3)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
-        f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet.{hint}"
+        f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."
+        f"{hint}"
     )
 
 

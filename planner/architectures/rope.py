@@ -65,10 +65,10 @@ def rope_rows(facts: Facts, max_position: int) -> int:
     if rope_type in _ROWS_ARE_MAX_POSITION:
         return max_position
     if rope_type == "linear":
-        return ceil(max_position * rope["factor"])
+        return ceil(max_position * float(rope["factor"]))
     if rope_type in ("yarn", "deepseek_yarn", "deepseek_llama_scaling"):
         original = rope.get("original_max_position_embeddings", max_position)
-        return ceil(original * rope["factor"])
+        return ceil(float(original) * float(rope["factor"]))
     if rope_type == "longrope":
         # A short and a long table, one after the other.
         original = rope.get("original_max_position_embeddings", max_position)

@@ -59,11 +59,17 @@ def _sampler(run: ProfileRun) -> _Moment:
     `layers/logits_processor.py`.
     """
     tokens, seqs = run.max_num_batched_tokens, run.max_num_seqs
-    hidden, vocabulary, size = run.model.hidden_size, run.model.vocab_size, run.element_size
+    hidden, vocabulary, size = (
+        run.model.hidden_size,
+        run.model.vocab_size,
+        run.element_size,
+    )
     kept = (tokens + seqs) * hidden * size
     rows = seqs * vocabulary
-    copies = _SAMPLER_COPIES if run.uses_flashinfer_sampler else dict.fromkeys(
-        _SAMPLER_COPIES, 0
+    copies = (
+        _SAMPLER_COPIES
+        if run.uses_flashinfer_sampler
+        else dict.fromkeys(_SAMPLER_COPIES, 0)
     )
     total = {name: kept + rows * (size + 4 + extra) for name, extra in copies.items()}
     return _Moment(

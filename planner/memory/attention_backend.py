@@ -13,10 +13,13 @@ from planner.dtypes import FP8_KV_CACHE_DTYPES as _FP8
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.layers import Module, Part, Replicated
+from planner.parallel import DATACENTER_BLACKWELL
 
 DEFAULT_BLOCK_SIZE = 16
 _PLAIN = ("auto", "float16", "bfloat16")
+_FA4_PAGED_HEAD_SIZE = 256
 _FA4_HEAD_256_PAGE = 128
+_SMALLEST_TRITON_HEAD = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ def select_backend(needs: AttentionNeeds, gpu: GPU) -> str:
             f"{', '.join((*_PLAIN, *_FP8))} are."
         )
     order = ["FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION"]
-    if gpu.compute_capability[0] == 10:
+    if gpu.compute_capability[0] == DATACENTER_BLACKWELL:
         order[:2] = ["FLASHINFER", "FLASH_ATTN"]
     for name in order:
         if _ACCEPTS[name](needs, gpu):
@@ -61,7 +64,7 @@ def preferred_block_size(backend: str, needs: AttentionNeeds, gpu: GPU) -> int:
     """Return the block size that the backend takes when the user gives none."""
     is_fa4_head_256 = (
         backend == "FLASH_ATTN"
-        and needs.head_size == 256
+        and needs.head_size == _FA4_PAGED_HEAD_SIZE
         and gpu.compute_capability[0] in (10, 11)
     )
     return _FA4_HEAD_256_PAGE if is_fa4_head_256 else DEFAULT_BLOCK_SIZE
@@ -117,7 +120,7 @@ def _flashinfer(needs: AttentionNeeds, gpu: GPU) -> bool:
 
 
 def _triton(needs: AttentionNeeds, _gpu: GPU) -> bool:
-    return needs.head_size >= 32 and _block_fits(needs, 16)
+    return needs.head_size >= _SMALLEST_TRITON_HEAD and _block_fits(needs, 16)
 
 
 def _flex(needs: AttentionNeeds, _gpu: GPU) -> bool:

@@ -41,7 +41,11 @@ def line(
     Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` profile_cudagraph_memory.
     """
     if not sizes or not is_charged:
-        why = "no CUDA graphs (enforce_eager)" if not sizes else "not charged to the budget"
+        why = (
+            "no CUDA graphs (enforce_eager)"
+            if not sizes
+            else "not charged to the budget"
+        )
         return _line(0, 0, 0, why)
     piecewise = len(sizes)
     full = 0 if is_pooling else num_full_graphs(sizes, max_num_seqs)

@@ -84,6 +84,4 @@ def group(specs: Sequence[FullAttentionSpec | None]) -> tuple[LayerGroup, ...]:
         return ()
     if all(spec == kept[0] for spec in kept):
         return (LayerGroup(spec=kept[0], num_layers=len(kept)),)
-    return (
-        LayerGroup(spec=UniformTypeKVCacheSpecs(specs=kept), num_layers=len(kept)),
-    )
+    return (LayerGroup(spec=UniformTypeKVCacheSpecs(specs=kept), num_layers=len(kept)),)

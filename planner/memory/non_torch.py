@@ -29,7 +29,9 @@ def line(layout: ParallelLayout, gpu: GPU, slack_bytes: int) -> Line:
         # FlashInfer's fused all-reduce is on by default on these generations only.
         fused = gpu.compute_capability[0] in (9, 10)
         extra = _ALL_REDUCE if fused else _ALL_REDUCE_PLAIN
-        low, middle, high = (a + b for a, b in zip((low, middle, high), extra, strict=True))
+        low, middle, high = (
+            a + b for a, b in zip((low, middle, high), extra, strict=True)
+        )
         why += f" + all-reduce buffers {format_size(extra[1])}"
     return Line(
         name="non-torch",

@@ -125,7 +125,9 @@ def _finish(total: _Tally) -> StageWeights:
 
 def explain(stage: StageWeights, dtype: str) -> str:
     """Return the arithmetic of the weights line."""
-    parts = " + ".join(f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts)
+    parts = " + ".join(
+        f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts
+    )
     return (
         f"{parts} = {format_size(stage.weights_bytes)} in {dtype}; "
         f"the allocator rounds it up to {format_size(stage.allocated_bytes)}"
