@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[dict[str, Any]], int] = options.pop("run")
     try:
         return run(options)
+    except BrokenPipeError:  # `planner gpus | head`: the reader has seen enough
+        sys.stdout = None
+        return FITS
     except PlannerError as error:
         sys.stderr.write(f"planner: {error}\n")
         return BAD_INPUT

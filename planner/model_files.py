@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelFiles:
     """The small files of a model: never the weights themselves.
 
     This is the border of the typed core: `Any` ends here, and
-    `planner.architectures.read` turns these mappings into a `ModelArchitecture`.
+    `planner.architectures.read` turns these mappings into a `ModelArchitecture`, once
+    for each object: two of them are never equal, whatever they hold.
     """
 
     name: str

@@ -10,7 +10,7 @@ from planner.architectures.decoder import embeddings, lm_head
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_parameters
 from planner.layers import Module, Part, Replicated
-from planner.model import LayerKind, ModelArchitecture
+from planner.model import AttentionLayer, LayerKind, ModelArchitecture
 
 _LENGTH_KEYS = (
     "max_position_embeddings",
@@ -127,8 +127,7 @@ def assemble(
     """
     length, key = _derived_length(facts)
     stages = _stages(skeleton)
-    attention = next((k.attention for k in body.kinds if k.attention), None)
-    num_heads = attention.num_heads if attention else 0
+    heads = _declared_heads(facts, body)
     values: dict[str, object] = {
         "name": label.name,
         "architecture": label.architecture,
@@ -136,9 +135,9 @@ def assemble(
         "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
         "hidden_size": skeleton.hidden_size,
         "vocab_size": skeleton.vocab_size,
-        "num_attention_heads": num_heads,
-        "num_kv_heads": attention.num_kv_heads if attention else 0,
-        "head_size": attention.head_size if attention else 0,
+        "num_attention_heads": heads.num_heads,
+        "num_kv_heads": heads.num_kv_heads,
+        "head_size": heads.head_size,
         "max_position_embeddings": length,
         "max_len_key": key,
         "model_max_length": facts.optional_integer("model_max_length"),
@@ -156,6 +155,20 @@ def assemble(
         **overrides,
     }
     return ModelArchitecture(**values)  # type: ignore[arg-type]
+
+
+def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
+    """Return heads as vLLM's checks see them, also where no layer keeps a cache."""
+    kept = next((kind.attention for kind in body.kinds if kind.attention), None)
+    if kept is not None:
+        return kept
+    num_heads = facts.integer("num_attention_heads")
+    return AttentionLayer(
+        num_heads=num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
+        head_size=facts.optional_integer("head_dim")
+        or facts.integer("hidden_size") // num_heads,
+    )
 
 
 def _derived_length(facts: Facts) -> tuple[float, str | None]:

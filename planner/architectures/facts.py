@@ -34,7 +34,7 @@ class Facts:
         model_type: str,
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
-        """Read `config` with the defaults of `model_type` (and `defaults` over them)."""
+        """Read `config` with the defaults of `model_type`, `defaults` over them."""
         self.config = config
         self.model_type = model_type
         table = _config_defaults()

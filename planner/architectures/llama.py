@@ -167,6 +167,22 @@ def check_full_attention(facts: Facts) -> None:
         raise facts.unsupported("sliding_window", "only full attention is, for now.")
 
 
+def is_causal(facts: Facts, label: Label) -> bool:
+    """Return whether tokens see only what came before, which needs a KV cache.
+
+    Raises:
+        UnknownArchitecture: for a family that has no such switch in vLLM.
+
+    Source: vLLM 0.33.0 `models/llama.py`, `qwen2.py` and `qwen3.py`: is_causal false
+    makes attention encoder-only.
+    """
+    if facts.flag("is_causal", default=True):
+        return True
+    if not label.architecture.startswith(("Llama", "Mistral", "Qwen2", "Qwen3")):
+        raise facts.unsupported("is_causal", "vLLM has it for Llama and Qwen only.")
+    return False
+
+
 def read_llama_attention(facts: Facts) -> AttentionShape:
     """Return Llama's attention with its three spellings of a bias.
 
@@ -194,7 +210,8 @@ def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
     elif style is STYLES["Cohere"] and shape.qk_norm_sizes:
         shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
     kind = LayerKind(
-        attention=kv_of(shape), modules=_layer_modules(facts, style, shape)
+        attention=kv_of(shape) if is_causal(facts, label) else None,
+        modules=_layer_modules(facts, style, shape),
     )
     body = Body.alike(kind, facts.integer("num_hidden_layers", "num_layers"))
     skeleton = _skeleton(facts, style, shape, label.architecture)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
 
 from planner.architectures.assembly import Label
 from planner.architectures.registry import facts_for, readers
@@ -22,8 +22,9 @@ def supported_architectures() -> tuple[str, ...]:
     return tuple(sorted(readers()))
 
 
+@lru_cache(maxsize=64)
 def read(files: ModelFiles) -> ModelArchitecture:
-    """Return the model as vLLM builds it.
+    """Return the model as vLLM builds it, remembered for the same files.
 
     Raises:
         UnknownArchitecture: naming the field that was not understood.
@@ -69,20 +70,30 @@ def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
     )
 
 
-def _refuse_quantised(files: ModelFiles) -> None:
-    for key in _QUANTISATION_KEYS:
-        given = files.config.get(key)
-        if given:
-            method = (
-                given.get("quant_method", "?") if isinstance(given, Mapping) else "?"
-            )
-            raise _quantised(files, key, method)
-    if files.hf_quant_config is not None:
-        raise _quantised(files, "hf_quant_config.json", "modelopt")
+def quantization_method(files: ModelFiles) -> str | None:
+    """Return the checkpoint's quantisation method as vLLM finds it, None without.
 
+    hf_quant_config.json counts only where config.json says nothing; an entry that names
+    no method counts as not quantised, as in vLLM.
 
-def _quantised(files: ModelFiles, field: str, method: Any) -> UnknownArchitecture:  # noqa: ANN401
-    return UnknownArchitecture(
-        f"{field} of {files.name!r}: quantised checkpoints (here {method}) are not "
-        "modelled yet; bfloat16, float16 and float32 ones are."
+    Source: vLLM 0.33.0 `transformers_utils/model_arch_config_convertor.py`
+    _normalize_quantization_config; `config/model.py` _verify_quantization.
+    """
+    given = next(
+        (files.config[k] for k in _QUANTISATION_KEYS if files.config.get(k)), None
     )
+    if given is None:
+        return None if files.hf_quant_config is None else "modelopt"
+    details = given.get("quantization")
+    if isinstance(details, Mapping) and details.get("quant_algo"):
+        return "modelopt"
+    return str(given.get("quant_method") or "").lower() or None
+
+
+def _refuse_quantised(files: ModelFiles) -> None:
+    method = quantization_method(files)
+    if method is not None:
+        raise UnknownArchitecture(
+            f"quantization_config of {files.name!r}: quantised checkpoints (here "
+            f"{method}) are not modelled yet; bfloat16, float16 and float32 ones are."
+        )

@@ -1,0 +1,184 @@
+"""The bundled models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import planner
+from planner import catalogue
+from planner.errors import PlannerError
+from tools.build_catalogue import build
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "planner" / "data" / "models.jsonl"
+CONFIGS = ROOT.parent / "shared" / "configs"
+
+needs_configs = pytest.mark.skipif(
+    not CONFIGS.exists(), reason="the folders of published configs are not here"
+)
+
+
+def _index() -> list[dict[str, Any]]:
+    lines = (CONFIGS / "INDEX.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row for row in rows if not row["dir"].startswith("synthetic--")]
+
+
+def test_there_are_at_least_two_hundred_models():
+    """Each with a source, sorted by name without regard to case."""
+    entries = catalogue.entries()
+    names = [entry.name for entry in entries]
+    assert len(entries) >= 200
+    assert names == sorted(names, key=str.lower)
+    assert all(entry.source for entry in entries)
+
+
+def test_the_file_stays_small():
+    """It travels with every installation and is read by every first plan."""
+    assert DATA.stat().st_size < 1_000_000
+
+
+def test_an_entry_says_how_large_and_how_certain():
+    """As the list of models shows it."""
+    by_name = {entry.name: entry for entry in catalogue.entries()}
+    assert by_name["01-ai/Yi-34B"].num_parameters == 34_388_917_248
+    assert by_name["01-ai/Yi-34B"].is_certain
+    assert not by_name["codellama/CodeLlama-7b-hf"].is_certain
+
+
+def test_a_model_is_found_with_its_facts_and_their_source():
+    """What a plan needs, and from where it is."""
+    files = catalogue.find("Qwen/Qwen3-8B")
+    assert files is not None
+    assert files.config["num_hidden_layers"] == 36
+    assert files.source.startswith("bundled catalogue: ai-dynamo/aiconfigurator")
+    assert files.is_certain
+
+
+def test_what_is_reconstructed_is_labelled():
+    """A plan repeats it."""
+    files = catalogue.find("codellama/CodeLlama-7b-hf")
+    assert files is not None
+    assert not files.is_certain
+
+
+@pytest.mark.parametrize("text", ["qwen/QWEN3-8b", "Qwen3-8B", "qwen3-8b"])
+def test_case_and_organisation_may_be_left_to_the_catalogue(text: str):
+    """The answer carries the true name and is the same object."""
+    assert catalogue.find(text) is catalogue.find("Qwen/Qwen3-8B")
+
+
+def test_a_name_that_two_organisations_use_is_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Which of the two is for the user to say."""
+    both = {"one/tiny": None, "two/Tiny": None}
+    monkeypatch.setattr(catalogue, "_models", lambda: both)
+    names = catalogue._names.__wrapped__()
+    assert "tiny" not in names
+    assert names["two/tiny"] == "two/Tiny"
+
+
+@pytest.mark.parametrize("text", ["", "nobody/tiny", "Qwen/"])
+def test_what_is_not_there_is_none(text: str):
+    """No guess here: `nearest` guesses."""
+    assert catalogue.find(text) is None
+
+
+def test_search_ranks_and_limits():
+    """Models that begin so come first, the shortest of them before its variants."""
+    found = [entry.name for entry in catalogue.search("qwen3-8", limit=2)]
+    assert found == ["Qwen/Qwen3-8B", "Qwen/Qwen3-8B-FP8"]
+
+
+def test_search_for_nothing_is_the_whole_list():
+    """Up to the limit."""
+    assert catalogue.search("", limit=10_000) == catalogue.entries()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instuct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("lama-3.2-1b-instruct", "meta-llama/Llama-3.2-1B-Instruct"),
+    ],
+)
+def test_nearest_knows_a_slip_of_the_finger(text: str, expected: str):
+    """With or without the organisation."""
+    assert catalogue.nearest(text)[0] == expected
+
+
+def test_nearest_does_not_force_an_answer():
+    """Nothing is like this."""
+    assert catalogue.nearest("zzzzzz") == ()
+
+
+def test_the_file_names_no_machine_and_no_search_tool():
+    """Sources are repositories and libraries."""
+    text = DATA.read_text()
+    for word in ("/root/", "/tmp/", "/work/", "stored file id", "http://", "https://"):
+        assert word not in text
+
+
+@needs_configs
+def test_every_published_config_is_bundled_and_no_synthetic_one():
+    """By the name that the index gives."""
+    expected = {row["model"] for row in _index()}
+    assert {entry.name for entry in catalogue.entries()} == expected
+
+
+@needs_configs
+def test_the_committed_file_is_what_the_tool_builds():
+    """Run `python -m tools.build_catalogue ../shared/configs` after a change."""
+    assert DATA.read_text() == build(CONFIGS)
+
+
+@needs_configs
+def test_lists_of_modules_come_back_whole():
+    """Patterns in the file, every name in the answer."""
+    for row in _index():
+        files = catalogue.find(row["model"])
+        path = CONFIGS / row["dir"] / "hf_quant_config.json"
+        published = json.loads((CONFIGS / row["dir"] / "config.json").read_text())
+        assert files is not None
+        expected = _unordered(published.get("quantization_config"))
+        assert _unordered(files.config.get("quantization_config")) == expected
+        if path.exists():
+            expected = _unordered(json.loads(path.read_text()))
+            assert _unordered(files.hf_quant_config) == expected
+
+
+def _unordered(value: Any) -> Any:
+    """The order of a list of module names means nothing."""
+    if isinstance(value, dict):
+        return {key: _unordered(inner) for key, inner in value.items()}
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return sorted(value)
+    return value
+
+
+def _answer(model: object, **settings: Any) -> Any:
+    """What a plan says, without the name that the model was called by."""
+    try:
+        answer = planner.plan(model, gpu="H100", **settings).to_dict()
+    except PlannerError as error:
+        return type(error).__name__, str(error).replace(str(model), "it")
+    for by_name in ("model", "command", "notes"):
+        answer.pop(by_name, None)
+    return answer
+
+
+@needs_configs
+@pytest.mark.parametrize(
+    "settings", [{}, {"tensor_parallel_size": 4, "max_model_len": 2048}], ids=str
+)
+def test_what_the_catalogue_leaves_out_changes_no_answer(settings: dict[str, Any]):
+    """Every model, planned from its published files and from the catalogue."""
+    rows = _index()
+    published = {r["model"]: _answer(CONFIGS / r["dir"], **settings) for r in rows}
+    bundled = {r["model"]: _answer(r["model"], **settings) for r in rows}
+    assert bundled == published

@@ -1,0 +1,133 @@
+"""Builds planner/data/models.jsonl, the bundled catalogue, from folders of configs.
+
+    python -m tools.build_catalogue CONFIGS
+
+CONFIGS holds one folder per model with its published config.json (and, where there are,
+hf_quant_config.json, preprocessor_config.json and the safetensors index) and
+INDEX.jsonl, which says from where each one is and whether that is certain. Folders
+named synthetic--* are test inputs and stay out. The same folders give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.module_names import can_pack, pack
+from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, PREPROCESSOR, WHOLE
+
+DATA = Path(__file__).parent.parent / "planner" / "data" / "models.jsonl"
+
+_NAME_LISTS = frozenset(("exclude_modules", "ignore", "modules_to_not_convert"))
+_SHORT = 8
+_ASIDE = re.compile(r" \([^()]*\bindex\b[^()]*\)")
+
+
+def is_published(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the index is a model that somebody published."""
+    return not str(row["dir"]).startswith("synthetic--")
+
+
+def build(configs: Path) -> str:
+    """Return the catalogue's text: one line per model, sorted by name."""
+    index = (configs / "INDEX.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in index]
+    chosen = sorted(filter(is_published, rows), key=lambda row: row["model"].lower())
+    lines = (json.dumps(entry(configs, row), separators=(",", ":")) for row in chosen)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def entry(configs: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one model's line: who says so first, then the facts."""
+    folder = configs / row["dir"]
+    facts = {
+        "id": row["model"],
+        # The index's remarks on how it searched are no part of the source.
+        "source": _ASIDE.sub("", row["source"]),
+        "certain": row["certain"],
+        "parameters": row.get("hf_params_total"),
+        "checkpoint_bytes": _index_total(folder),
+        "config": _keep(_read(folder, "config.json"), row["model"]),
+        "hf_quant_config": _pack_names(_read(folder, "hf_quant_config.json")),
+        "preprocessor_config": _preprocessor(_read(folder, "preprocessor_config.json")),
+    }
+    return {key: value for key, value in facts.items() if value not in (None, {})}
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    read: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return read
+
+
+def _index_total(folder: Path) -> int | None:
+    metadata = _read(folder, "model.safetensors.index.json").get("metadata", {})
+    total: int | None = metadata.get("total_size")
+    return total
+
+
+def _keep(value: Any, model: str) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, list):
+        return [_keep(item, model) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _pack_names(inner) if key in WHOLE else _keep(inner, model)
+        for key, inner in sorted(value.items())
+        if _is_kept(key, model)
+    }
+
+
+def _is_kept(key: str, model: str) -> bool:
+    if key in KEPT:
+        return True
+    if key in DROPPED or DROPPED_PATTERN.fullmatch(key):
+        return False
+    raise SystemExit(
+        f"{model}: config.json has the key {key!r}, which tools/catalogue_keys.py "
+        "neither keeps nor drops: add it to one of the two."
+    )
+
+
+def _preprocessor(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if not isinstance(value, dict):
+        return value
+    kept = sorted(PREPROCESSOR.intersection(value))
+    return {key: _preprocessor(value[key]) for key in kept}
+
+
+def _pack_names(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Shorten long lists of modules; a key that ends in braces says it was done."""
+    if not isinstance(value, dict):
+        return value
+    packed: dict[str, Any] = {}
+    for key, inner in sorted(value.items()):
+        if key in _NAME_LISTS and _is_long(inner):
+            packed[f"{key}{{}}"] = pack(inner)
+        elif key == "quantized_layers" and _is_long(inner):
+            packed[f"{key}{{}}"] = _by_value(inner)
+        else:
+            packed[key] = _pack_names(inner)
+    return packed
+
+
+def _is_long(names: Any) -> bool:  # noqa: ANN401 - any JSON
+    return isinstance(names, list | dict) and len(names) > _SHORT and can_pack(names)
+
+
+def _by_value(layers: Mapping[str, Any]) -> list[list[Any]]:
+    names = defaultdict(list)
+    for name, value in layers.items():
+        names[json.dumps(value, sort_keys=True)].append(name)
+    return [[json.loads(value), pack(names[value])] for value in sorted(names)]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its one argument
+        sys.exit(__doc__)
+    DATA.write_text(build(Path(sys.argv[1])))
