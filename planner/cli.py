@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints
 
-from planner.engine import EngineSettings
+from planner.engine import EngineSettings, settings_from
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError
 from planner.planning import plan
@@ -35,9 +35,11 @@ _FACTORS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = build_parser()
-    options = vars(parser.parse_args(arguments))
+    known, unknown = parser.parse_known_args(arguments)
+    options = vars(known)
     run: Callable[[dict[str, Any]], int] = options.pop("run")
     try:
+        _refuse_unknown(unknown)
         return run(options)
     except BrokenPipeError:  # `planner gpus | head`: the reader has seen enough
         sys.stdout = None
@@ -45,6 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PlannerError as error:
         sys.stderr.write(f"planner: {error}\n")
         return BAD_INPUT
+
+
+def _refuse_unknown(words: list[str]) -> None:
+    """Name the first word that is no argument, and the nearest that is."""
+    if not words:
+        return
+    if words[0].startswith("--"):
+        name = words[0].removeprefix("--").partition("=")[0].replace("-", "_")
+        settings_from({name: None})
+    raise PlannerError(f"{words[0]!r} was not expected here. `planner --help` helps.")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,0 +1,93 @@
+"""The command line: what it prints, and its exit status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from planner import cli
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def test_a_plan_that_fits_ends_with_zero(capsys):
+    """Verdict, lines and command on standard output."""
+    assert cli.FITS == cli.main(["plan", MODEL, "--gpu", "H100"])
+    out = capsys.readouterr().out
+    assert "Fits" in out
+    assert f"vllm serve {MODEL}" in out
+
+
+def test_a_plan_that_does_not_fit_ends_with_one(capsys):
+    """8 GiB for 15 GiB of weights."""
+    assert cli.DOES_NOT_FIT == cli.main(["plan", MODEL, "--gpu", "RTX4060"])
+    assert "Does not fit" in capsys.readouterr().out
+
+
+def test_what_vllm_refuses_ends_with_one(capsys):
+    """32 heads on three GPUs."""
+    arguments = ["plan", MODEL, "--tensor-parallel-size", "3"]
+    assert cli.DOES_NOT_FIT == cli.main(arguments)
+    assert "must be divisible by tensor parallel size (3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", MODEL, "--gpu", "H101"], "H100"),
+        (["plan", MODEL, "--max-modle-len", "1000"], "max_model_len"),
+        (["plan", MODEL, "--vllm-version", "0.1"], "vllm_version"),
+        (["plan", "./no/such/folder"], "no/such/folder"),
+        (["plan", "deepseek-ai/DeepSeek-V3"], "DeepseekV3ForCausalLM"),
+        (["plan", MODEL, "stray"], "stray"),
+    ],
+)
+def test_bad_input_ends_with_two(arguments, message, capsys):
+    """The sentence stands on standard error and names what was given."""
+    assert cli.BAD_INPUT == cli.main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_flags_are_those_of_vllm_serve(capsys):
+    """Sizes with suffixes, switches, lists."""
+    arguments = [
+        "plan",
+        MODEL,
+        "--max-model-len=32k",
+        "--max-num-batched-tokens",
+        "4K",
+        "--enforce-eager",
+        "--kv-cache-dtype",
+        "fp8",
+        "--served-model-name",
+        "mine",
+        "--json",
+    ]
+    assert cli.FITS == cli.main(arguments)
+    resolved = json.loads(capsys.readouterr().out)["resolved"]
+    assert 32000 == resolved["max_model_len"]
+    assert 4096 == resolved["max_num_batched_tokens"]
+    assert resolved["enforce_eager"]
+    assert "fp8" == resolved["kv_cache_dtype"]
+
+
+def test_catalogues_are_listed_and_searched(capsys):
+    """One line each, or JSON."""
+    assert cli.FITS == cli.main(["models", "qwen3-8b"])
+    assert "Qwen/Qwen3-8B" in capsys.readouterr().out
+    assert cli.FITS == cli.main(["gpus", "h100", "--json"])
+    assert "H100" in [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert cli.DOES_NOT_FIT == cli.main(["gpus", "no such card"])
+
+
+def test_the_module_is_the_command():
+    """python -m planner."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "planner", "gpus", "H200"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == ran.returncode
+    assert "H200" in ran.stdout
