@@ -20,8 +20,8 @@ def test_a_plan_that_fits_ends_with_zero(capsys):
 
 
 def test_a_plan_that_does_not_fit_ends_with_one(capsys):
-    """8 GiB for 15 GiB of weights."""
-    assert cli.DOES_NOT_FIT == cli.main(["plan", MODEL, "--gpu", "RTX4060"])
+    """10 GiB for 15 GiB of weights."""
+    assert cli.DOES_NOT_FIT == cli.main(["plan", MODEL, "--gpu", "RTX3080"])
     assert "Does not fit" in capsys.readouterr().out
 
 
