@@ -63,6 +63,14 @@ class ResolvedSettings:
     enable_chunked_prefill: bool
 
     @property
+    def max_concurrent_batches(self) -> int:
+        """Batches between scheduling and settling: one a stage, one more in advance.
+
+        Source: vLLM 0.33.0 `config/vllm.py` max_concurrent_batches.
+        """
+        return self.pipeline_parallel_size + int(self.async_scheduling)
+
+    @property
     def world_size(self) -> int:
         """GPUs of one engine: tensor x pipeline parallel."""
         return self.tensor_parallel_size * self.pipeline_parallel_size

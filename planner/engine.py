@@ -54,6 +54,8 @@ class EngineSettings:
     async_scheduling: bool | None = None
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
+    disable_hybrid_kv_cache_manager: bool | None = None
+    """Keeps sliding windows as full attention beside full-attention layers."""
     language_model_only: bool | None = None
     """Without effect on a text model."""
     others: tuple[tuple[str, object], ...] = ()

@@ -61,7 +61,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "diffusion_config": (),
     "disable_chunked_mm_input": (False,),
     "disable_custom_all_reduce": (False,),
-    "disable_hybrid_kv_cache_manager": (False, True),  # one group: nothing to manage
     "disable_sliding_window": (False,),
     "distributed_executor_backend": ("mp", "uni"),
     "ec_manager_config": (),

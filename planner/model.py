@@ -18,6 +18,8 @@ class AttentionLayer:
     num_heads: int
     num_kv_heads: int
     head_size: int
+    sliding_window: int | None = None
+    """Tokens that the layer looks back; None: all of them."""
     heeds_kv_cache_dtype: bool = True
     """False where vLLM's class does not hand the cache settings on (Falcon): the KV
     cache then keeps the model's dtype whatever `kv_cache_dtype` says."""

@@ -28,7 +28,7 @@ from planner.layers import Module
 from planner.memory import attention_backend, kv_cache, kv_groups
 from planner.memory.attention_backend import AttentionNeeds
 from planner.memory.kv_cache import StageCache
-from planner.memory.kv_spec import FullAttentionSpec
+from planner.memory.kv_spec import Request
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
@@ -221,18 +221,21 @@ def _plan_resolved(
         dtype=resolved.dtype,
         kv_cache_dtype=resolved.kv_cache_dtype,
     )
-    ranks, stages = _ranks(question, resolved, kernels, specs)
+    whole = kv_groups.group(
+        specs, has_hybrid_manager=not question.settings.disable_hybrid_kv_cache_manager
+    )
+    ranks, stages = _ranks(question, resolved, kernels, whole)
     stages = _with_override(stages, resolved.num_gpu_blocks_override)
     error = _memory_error(question, ranks)
-    length, error = _fit_length(stages, resolved, error)
-    dcp = resolved.decode_context_parallel_size
-    error = error or kv_cache.check(stages, length, dcp)
-    num_blocks = min(stage.num_blocks for stage in stages)
-    limiting = min(stages, key=lambda stage: stage.num_blocks)
-    whole = kv_groups.group(specs)
-    blocks = sum(g.blocks_per_request(length, dcp) for g in whole)
-    figures = kv_cache.capacity(num_blocks, blocks, length)
-    longest = min(s.longest_request(_longest_allowed(question), dcp) for s in stages)
+    request, error = _fit_length(stages, resolved, error)
+    length = request.max_model_len
+    error = error or kv_cache.check(stages, request)
+    holders = [stage for stage in stages if stage.bytes_per_block] or list(stages)
+    limiting = min(holders, key=lambda stage: stage.num_blocks)
+    blocks = kv_groups.blocks_per_request(whole, request)
+    figures = kv_cache.capacity(limiting.num_blocks, blocks, length)
+    limit = _longest_allowed(question)
+    longest = min(stage.longest_request(limit, request) for stage in holders)
     return Plan(
         name=question.model.name,
         model=question.model,
@@ -256,7 +259,7 @@ def _plan_resolved(
         kv_cache_size_tokens=figures.kv_cache_size_tokens,
         max_concurrency=figures.max_concurrency,
         max_model_len_that_fits=longest or None,
-        needed_kv_cache_bytes=limiting.needed_bytes(length, dcp),
+        needed_kv_cache_bytes=limiting.needed_bytes(request),
         notes=question.notes,
     )
 
@@ -272,7 +275,7 @@ def _ranks(
     question: _Question,
     resolved: ResolvedSettings,
     kernels: _Kernels,
-    specs: tuple[FullAttentionSpec | None, ...],
+    whole: tuple[kv_groups.LayerGroup, ...],
 ) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
     weights = stage_weights(
         question.model, question.layout, resolved.dtype, kernels.buffers
@@ -292,7 +295,7 @@ def _ranks(
             is_cudagraph_charged=fixed is None and question.env.estimate_cudagraphs,
             num_layers=size,
         )
-        groups = kv_groups.group(specs[begin : begin + size])
+        groups = tuple(group.on_stage(begin, begin + size) for group in whole)
         cache = StageCache(groups=groups, available_bytes=0)
         rank = rank_memory(
             pp_rank,
@@ -372,20 +375,25 @@ def _fit_length(
     stages: tuple[StageCache, ...],
     resolved: ResolvedSettings,
     error: VLLMError | None,
-) -> tuple[int, VLLMError | None]:
+) -> tuple[Request, VLLMError | None]:
     """Shorten max_model_len to the memory when the user asked for auto.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _auto_fit_max_model_len.
     """
     length = resolved.max_model_len
+    asked = Request(
+        max_model_len=length,
+        max_in_flight_tokens=resolved.max_concurrent_batches
+        * resolved.max_num_batched_tokens,
+        decode_context_parallel_size=resolved.decode_context_parallel_size,
+    )
     if not resolved.is_max_model_len_auto or error is not None:
-        return length, error
-    dcp = resolved.decode_context_parallel_size
-    held = [stage for stage in stages if stage.groups]
-    fitted = min((s.longest_request(length, dcp) for s in held), default=length)
+        return asked, error
+    held = [stage for stage in stages if stage.bytes_per_block]
+    fitted = min((s.longest_request(length, asked) for s in held), default=length)
     if fitted:
-        return fitted, None
-    return length, VLLMError(
+        return replace(asked, max_model_len=fitted), None
+    return asked, VLLMError(
         kind="no_kv",
         message="Cannot auto-fit max_model_len: not enough GPU memory available to "
         "serve even a single token. Try increasing `gpu_memory_utilization`.",

@@ -43,16 +43,58 @@ def test_a_silent_config_means_the_class_default() -> None:
     assert 8 == model.num_kv_heads
 
 
+MISTRAL = {
+    **LLAMA_8B,
+    "architectures": ["MistralForCausalLM"],
+    "model_type": "mistral",
+}
+
+
+def windows(config: dict[str, object], **changes: object) -> list[int | None]:
+    """The window of each layer."""
+    model = architecture(config, **changes)
+    kinds = [kind.attention for kind in model.layer_kinds]
+    return [kinds[layer].sliding_window for layer in model.layers if kinds[layer]]
+
+
 def test_a_null_is_an_answer() -> None:
     """sliding_window: null switches Mistral's default window of 4,096 off."""
-    mistral = {
+    assert [4096] * 32 == windows(MISTRAL)
+    assert [None] * 32 == windows(MISTRAL, sliding_window=None)
+    assert [None] * 32 == windows(MISTRAL, sliding_window=0)
+
+
+def test_gemma_alternates_windows_and_full_attention() -> None:
+    """Gemma 2 every second layer, Gemma 3 every sixth; layer_types may say so."""
+    gemma2 = {
         **LLAMA_8B,
-        "architectures": ["MistralForCausalLM"],
-        "model_type": "mistral",
+        "architectures": ["Gemma2ForCausalLM"],
+        "model_type": "gemma2",
+        "rope_scaling": None,
     }
-    with pytest.raises(UnknownArchitecture, match="sliding_window"):
-        architecture(mistral)
-    assert architecture(mistral, sliding_window=None).num_hidden_layers == 32
+    assert [4096, None, 4096, None] == windows(gemma2)[:4]
+    gemma3 = {**gemma2, "architectures": ["Gemma3ForCausalLM"]}
+    pattern = windows(gemma3, model_type="gemma3_text", sliding_window=512)[:7]
+    assert [512, 512, 512, 512, 512, None, 512] == pattern
+    given = ["full_attention"] * 31 + ["sliding_attention"]
+    assert [None] * 31 + [4096] == windows(gemma2, layer_types=given)
+
+
+def test_cohere2_looks_one_token_further() -> None:
+    """Its window is counted without the token itself."""
+    config = {
+        **LLAMA_8B,
+        "architectures": ["Cohere2ForCausalLM"],
+        "model_type": "cohere2",
+        "rope_scaling": None,
+    }
+    assert [4097, 4097, 4097, None] == windows(config)[:4]
+
+
+def test_layer_types_beyond_windows_are_named() -> None:
+    """Chunked attention is not modelled yet."""
+    with pytest.raises(UnknownArchitecture, match="layer_types"):
+        windows(MISTRAL, layer_types=["chunked_attention"] * 32, sliding_window=4096)
 
 
 def test_a_window_that_is_switched_off_does_not_count() -> None:

@@ -15,12 +15,14 @@ from tests.fake_nvml import Board, FakeDriver, NVMLError, NVMLError_LibraryNotFo
 
 
 def found_on(*boards: Board, setting: str | None = None, **driver: Any) -> Survey:
+    """Survey a machine with these boards."""
     environment = {} if setting is None else {"CUDA_VISIBLE_DEVICES": setting}
     fake = FakeDriver(boards=list(boards), **driver)
     return survey(nvml=fake.module(), environment=environment)
 
 
 def on_machine(monkeypatch: pytest.MonkeyPatch, memory: Memory | None) -> None:
+    """Give the machine this much memory."""
     monkeypatch.setattr(device, "system_memory", lambda: memory)
 
 

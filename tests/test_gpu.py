@@ -157,7 +157,7 @@ def test_a_replaced_fact_leaves_the_others() -> None:
 
 
 def test_nvidia_smis_total_follows_a_replaced_total() -> None:
-    """vLLM chooses defaults by nvidia-smi's total: 40 GiB must not stay an 80 GB one."""
+    """vLLM chooses defaults by nvidia-smi's total, which must not stay at 80 GB."""
     half = GPU.named("H100", total_memory_bytes=40 * GIB)
 
     assert (40 * GIB, None, "given") == (

@@ -21,6 +21,7 @@ SLICES = [gpu for gpu in catalogue() if gpu.mig_profile]
 
 
 def by_name(gpu: GPU) -> str:
+    """Name a parametrised test."""
     return gpu.name
 
 
@@ -161,6 +162,7 @@ needs_corpus = pytest.mark.skipif(
 
 
 def measured_rows() -> list[dict[str, Any]]:
+    """Read the published start-ups whose GPU is known."""
     lines = CORPUS.read_text(encoding="utf-8").splitlines() if CORPUS.exists() else []
     return [row for row in map(json.loads, lines) if row["gpu"]]
 

@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.memory.kv_spec import FullAttentionSpec, UniformTypeKVCacheSpecs
+from planner.memory.kv_spec import (
+    FullAttentionSpec,
+    Request,
+    SlidingWindowSpec,
+    UniformTypeKVCacheSpecs,
+)
 
 
 def spec(**changes: int) -> FullAttentionSpec:
@@ -24,25 +29,50 @@ def test_fp8_halves_the_page() -> None:
 
 def test_a_request_takes_whole_blocks() -> None:
     """1,000 tokens need 63 blocks of 16."""
-    assert 63 * 65536 == spec().max_memory_usage_bytes(1000)
+    assert 63 == spec().blocks(Request(max_model_len=1000))
 
 
 def test_decode_context_parallel_shares_the_tokens() -> None:
     """131,072 tokens over 8 ranks: 16,384 each, 1,024 blocks."""
-    assert 1024 * 65536 == spec().max_memory_usage_bytes(131072, 8)
+    request = Request(max_model_len=131072, decode_context_parallel_size=8)
+    assert 1024 == spec().blocks(request)
+
+
+def window(**changes: int) -> SlidingWindowSpec:
+    """Return a layer of Gemma-3-27B with its window of 1,024 tokens."""
+    facts = {
+        "block_size": 16,
+        "num_kv_heads": 16,
+        "head_size": 128,
+        "element_bytes": 2,
+        "sliding_window": 1024,
+    }
+    return SlidingWindowSpec(**{**facts, **changes})
+
+
+def test_a_window_keeps_the_tokens_in_flight_as_well() -> None:
+    """1,023 + 2 x 8,192 tokens = 17,407: 1,088 blocks and one begun in the middle."""
+    request = Request(max_model_len=131072, max_in_flight_tokens=2 * 8192)
+    assert 1089 == window().blocks(request)
+
+
+def test_a_window_never_keeps_more_than_the_request() -> None:
+    """1,000 tokens: 63 blocks and one."""
+    request = Request(max_model_len=1000, max_in_flight_tokens=2 * 8192)
+    assert 64 == window().blocks(request)
 
 
 def test_layers_of_different_size_add_up_in_one_group() -> None:
     """Their pages are one block together."""
     mixed = UniformTypeKVCacheSpecs(specs=(spec(), spec(num_kv_heads=4)))
     assert 65536 + 32768 == mixed.page_size_bytes
-    assert 63 * mixed.page_size_bytes == mixed.max_memory_usage_bytes(1000)
+    assert 63 == mixed.blocks(Request(max_model_len=1000))
 
 
 @given(st.integers(1, 1 << 20), st.sampled_from([16, 32, 64, 128]))
 def test_more_tokens_never_take_fewer_bytes(tokens: int, block_size: int) -> None:
     """A request only grows."""
     layer = spec(block_size=block_size)
-    assert layer.max_memory_usage_bytes(tokens) <= layer.max_memory_usage_bytes(
-        tokens + 1
+    assert layer.blocks(Request(max_model_len=tokens)) <= layer.blocks(
+        Request(max_model_len=tokens + 1)
     )

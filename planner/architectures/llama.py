@@ -22,7 +22,12 @@ from planner.architectures.decoder import (
     plain_mlp,
 )
 from planner.architectures.facts import Facts
-from planner.architectures.rope import inverse_frequencies, rope_cache
+from planner.architectures.rope import (
+    inverse_frequencies,
+    local_rope_cache,
+    rope_cache,
+)
+from planner.architectures.windows import layer_windows
 from planner.errors import UnknownArchitecture
 from planner.layers import Module
 from planner.model import LayerKind, ModelArchitecture
@@ -46,10 +51,15 @@ class Style:
     is_transformers_backend: bool = False
     """vLLM has no class of its own and wraps Transformers' model."""
     placement: Placement = Placement.BY_STAGE
-    lm_head_bias: bool = False
+    has_layer_windows: bool = False
+    """vLLM's class hands each layer its own window."""
+    extra_window_tokens: int = 0
+    """What the class adds to sliding_window."""
+    has_local_rope: bool = False
+    """Layers with a window have rotary embeddings of their own."""
 
 
-LLAMA = Style(mlp_bias="mlp_bias")
+LLAMA = Style(mlp_bias="mlp_bias", has_layer_windows=True)
 STYLES = {
     "Qwen2": Style(qkv_bias=True),
     "Qwen3": Style(
@@ -60,6 +70,35 @@ STYLES = {
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         placement=Placement.EVERYWHERE,
+    ),
+    "Gemma2": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        norm_count=4,
+        placement=Placement.EVERYWHERE,
+        has_layer_windows=True,
+    ),
+    "Gemma3": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        norm_count=4,
+        qk_norm=True,
+        placement=Placement.EVERYWHERE,
+        has_layer_windows=True,
+        has_local_rope=True,
+    ),
+    "Exaone4": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        has_layer_windows=True,
+    ),
+    "Cohere2": Style(
+        norm_count=1,
+        qk_norm="use_qk_norm",
+        placement=Placement.EVERYWHERE,
+        has_layer_windows=True,
+        extra_window_tokens=1,
     ),
     "MiMo": Style(qkv_bias=True),
     "Exaone": LLAMA,
@@ -94,6 +133,15 @@ STYLES = {
         qk_norm=True,
         is_qk_norm_wide=True,
         is_transformers_backend=True,
+    ),
+    "Olmo3": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        is_qk_norm_wide=True,
+        is_transformers_backend=True,
+        has_layer_windows=True,
+        has_local_rope=True,
     ),
     "SmolLM3": Style(
         qkv_bias="attention_bias",
@@ -150,23 +198,6 @@ def _attention(facts: Facts, style: Style) -> AttentionShape:
     )
 
 
-def check_full_attention(facts: Facts) -> None:
-    """Refuse models whose attention sees a window only.
-
-    Raises:
-        UnknownArchitecture: naming the field.
-
-    Source: vLLM 0.33.0 `layers/attention/attention.py`: a layer without a window of its
-    own takes `sliding_window` of the config.
-    """
-    layer_types = facts.value("layer_types")
-    if layer_types and set(layer_types) != {"full_attention"}:
-        raise facts.unsupported("layer_types", "only full_attention is, for now.")
-    window = facts.value("sliding_window")
-    if window and facts.flag("use_sliding_window", default=True) and not layer_types:
-        raise facts.unsupported("sliding_window", "only full attention is, for now.")
-
-
 def is_causal(facts: Facts, label: Label) -> bool:
     """Return whether tokens see only what came before, which needs a KV cache.
 
@@ -203,20 +234,39 @@ def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
     `models/transformers/` for those vLLM leaves to Transformers.
     """
-    check_full_attention(facts)
     shape = read_llama_attention(facts) if style is LLAMA else _attention(facts, style)
     if style.is_qk_norm_wide:
         shape = _widen_norms(shape)
-    elif style is STYLES["Cohere"] and shape.qk_norm_sizes:
+    elif facts.model_type.startswith("cohere") and shape.qk_norm_sizes:
         shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
-    kind = LayerKind(
-        attention=kv_of(shape) if is_causal(facts, label) else None,
-        modules=_layer_modules(facts, style, shape),
-    )
-    body = Body.alike(kind, facts.integer("num_hidden_layers", "num_layers"))
+    body = _body(facts, label, style, shape)
     skeleton = _skeleton(facts, style, shape, label.architecture)
-    is_pooling = not label.architecture.endswith("ForCausalLM")
+    is_pooling = not _generates(label.architecture)
     return assemble(facts, label, skeleton, body, is_pooling=is_pooling)
+
+
+def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Body:
+    """Return the layers: one kind for each window that occurs."""
+    num_layers = facts.integer("num_hidden_layers", "num_layers")
+    windows = layer_windows(
+        facts,
+        num_layers,
+        is_told_by_layer=style.has_layer_windows,
+        extra_tokens=style.extra_window_tokens,
+    )
+    modules = _layer_modules(facts, style, shape)
+    distinct = tuple(dict.fromkeys(windows))
+    keeps_cache = is_causal(facts, label)
+    kinds = tuple(
+        LayerKind(
+            attention=replace(kv_of(shape), sliding_window=window)
+            if keeps_cache
+            else None,
+            modules=modules,
+        )
+        for window in distinct
+    )
+    return Body(kinds=kinds, layers=tuple(map(distinct.index, windows)))
 
 
 def _widen_norms(shape: AttentionShape) -> AttentionShape:
@@ -263,7 +313,6 @@ def _skeleton(
         norm_on=style.placement,
         head_on=style.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        lm_head_bias=style.lm_head_bias,
         every_stage=_rotary(facts, style, shape),
         classifier=_classifier(facts, shape, architecture),
     )
@@ -271,19 +320,35 @@ def _skeleton(
 
 def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, ...]:
     if style.is_transformers_backend:
-        return inverse_frequencies(facts, shape.head_size)
-    max_position = facts.optional_integer("model_max_length") or facts.integer(
-        "max_position_embeddings", default=8192
+        frequencies = inverse_frequencies(facts, shape.head_size)
+        return frequencies * 2 if style.has_local_rope else frequencies
+    max_position = facts.integer("max_position_embeddings", default=8192)
+    if facts.model_type.startswith("cohere"):
+        max_position = facts.optional_integer("model_max_length") or max_position
+    cache = rope_cache(facts, head_size=shape.head_size, max_position=max_position)
+    if not style.has_local_rope:
+        return cache
+    return (*cache, *local_rope_cache(shape.head_size, max_position))
+
+
+def _generates(architecture: str) -> bool:
+    """Whether vLLM serves the name with its class for text generation.
+
+    These few embedding names are registered with that class and keep its head.
+
+    Source: vLLM 0.33.0 `models/registry.py` _EMBEDDING_MODELS.
+    """
+    return architecture.endswith("ForCausalLM") or architecture in (
+        "LlamaModel",
+        "MistralModel",
+        "Qwen2Model",
     )
-    if style is not STYLES["Cohere"]:
-        max_position = facts.integer("max_position_embeddings", default=8192)
-    return rope_cache(facts, head_size=shape.head_size, max_position=max_position)
 
 
 def _classifier(
     facts: Facts, shape: AttentionShape, architecture: str
 ) -> tuple[Module, ...] | None:
-    if architecture.endswith("ForCausalLM"):
+    if _generates(architecture):
         return None
     if architecture.endswith("ForSequenceClassification"):
         return classification_head(shape.hidden_size, num_labels(facts))

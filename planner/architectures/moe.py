@@ -23,10 +23,10 @@ from planner.architectures.decoder import (
     norms,
 )
 from planner.architectures.facts import Facts
-from planner.architectures.llama import check_full_attention
 from planner.architectures.rope import rope_cache
+from planner.architectures.windows import layer_windows
 from planner.layers import Module
-from planner.model import LayerKind, ModelArchitecture
+from planner.model import AttentionLayer, LayerKind, ModelArchitecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,11 @@ class _Family:
 
 
 def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
-    check_full_attention(facts)
     num_layers = family.num_layers or facts.integer("num_hidden_layers")
+    windows = layer_windows(facts, num_layers, is_told_by_layer=False)
+    kept = replace(kv_of(family.shape), sliding_window=windows[0])
     body = Body(
-        kinds=(_sparse_layer(family), _dense_layer(family)),
+        kinds=(_sparse_layer(family, kept), _dense_layer(family, kept)),
         layers=tuple(
             0 if family.is_sparse(layer) else 1 for layer in range(num_layers)
         ),
@@ -70,18 +71,18 @@ def _common(family: _Family) -> tuple[Module, ...]:
     return (*attention(family.shape), norms(size, bias=family.norm_bias))
 
 
-def _sparse_layer(family: _Family) -> LayerKind:
+def _sparse_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
     modules = (*_common(family), *experts(family.experts))
-    return LayerKind(attention=kv_of(family.shape), modules=modules)
+    return LayerKind(attention=kept, modules=modules)
 
 
-def _dense_layer(family: _Family) -> LayerKind:
+def _dense_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
     mlp = gated_mlp(
         family.shape.hidden_size,
         family.dense_intermediate_size,
         bias=family.dense_bias,
     )
-    return LayerKind(attention=kv_of(family.shape), modules=(*_common(family), *mlp))
+    return LayerKind(attention=kept, modules=(*_common(family), *mlp))
 
 
 def _skeleton(facts: Facts, family: _Family) -> Skeleton:

@@ -92,6 +92,17 @@ def rope_cache(
     )
 
 
+def local_rope_cache(head_size: int, max_position: int) -> tuple[Replicated, ...]:
+    """Return the table of layers with a window, which are never scaled."""
+    return (
+        Replicated(
+            name="rotary_emb_local.cos_sin_cache",
+            part=Part.BUFFERS,
+            shapes=((max_position, head_size),),
+        ),
+    )
+
+
 def inverse_frequencies(
     facts: Facts, head_size: int, dim: int | None = None
 ) -> tuple[Replicated, ...]:

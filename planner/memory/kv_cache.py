@@ -7,9 +7,10 @@ _check_enough_kv_cache_memory; `v1/core/kv_cache_utils.py` get_kv_cache_capacity
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.memory.kv_groups import LayerGroup
+from planner.memory.kv_groups import LayerGroup, blocks_per_request
+from planner.memory.kv_spec import Request
 from planner.result import VLLMError
 from planner.units import vllm_gib
 
@@ -34,7 +35,7 @@ class StageCache:
     @property
     def num_blocks(self) -> int:
         """Whole blocks that fit; 1 without any layer that keeps a cache."""
-        if not self.groups:
+        if not self.bytes_per_block:
             return 1
         return max(self.available_bytes, 0) // self.bytes_per_block
 
@@ -43,20 +44,17 @@ class StageCache:
         """Bytes that requests may use: block 0 is vLLM's null block."""
         return self.available_bytes - self.bytes_per_block
 
-    def blocks_per_request(self, max_model_len: int, dcp_size: int) -> int:
-        """Blocks that one request needs over all groups."""
-        return sum(g.blocks_per_request(max_model_len, dcp_size) for g in self.groups)
-
-    def needed_bytes(self, max_model_len: int, dcp_size: int) -> int:
+    def needed_bytes(self, request: Request) -> int:
         """Bytes that one request needs on a rank."""
-        return self.bytes_per_block * self.blocks_per_request(max_model_len, dcp_size)
+        return self.bytes_per_block * blocks_per_request(self.groups, request)
 
-    def longest_request(self, limit: int, dcp_size: int) -> int:
+    def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that the usable bytes hold; 0 when none does."""
         low, high = 0, limit
         while low < high:
             middle = (low + high + 1) // 2
-            if self.needed_bytes(middle, dcp_size) <= self.usable_bytes:
+            shorter = replace(request, max_model_len=middle)
+            if self.needed_bytes(shorter) <= self.usable_bytes:
                 low = middle
             else:
                 high = middle - 1
@@ -86,22 +84,18 @@ def capacity(
     )
 
 
-def check(
-    stages: Sequence[StageCache], max_model_len: int, dcp_size: int
-) -> VLLMError | None:
+def check(stages: Sequence[StageCache], request: Request) -> VLLMError | None:
     """Return vLLM's error when a stage cannot hold one request, else None."""
     for stage in stages:
-        if not stage.groups:
+        if not stage.bytes_per_block:
             continue
-        error = _check_stage(stage, max_model_len, dcp_size)
+        error = _check_stage(stage, request)
         if error is not None:
             return error
     return None
 
 
-def _check_stage(
-    stage: StageCache, max_model_len: int, dcp_size: int
-) -> VLLMError | None:
+def _check_stage(stage: StageCache, request: Request) -> VLLMError | None:
     if stage.usable_bytes <= 0:
         return VLLMError(
             kind="no_kv",
@@ -110,10 +104,10 @@ def _check_stage(
             "controls CPU memory reservation on the CPU backend, despite its name). "
             + _SEE,
         )
-    needed = stage.needed_bytes(max_model_len, dcp_size)
+    needed = stage.needed_bytes(request)
     if needed <= stage.usable_bytes:
         return None
-    longest = stage.longest_request(max_model_len, dcp_size)
+    longest = stage.longest_request(request.max_model_len, request)
     estimate = (
         "Based on the available memory, the estimated maximum model length is "
         f"{longest}. "
@@ -123,8 +117,8 @@ def _check_stage(
     return VLLMError(
         kind="max_model_len",
         message="To serve at least one request with the model's max seq len "
-        f"({max_model_len}), ({vllm_gib(needed)} GiB KV cache is needed, which is "
-        "larger than the available KV cache memory "
+        f"({request.max_model_len}), ({vllm_gib(needed)} GiB KV cache is needed, which "
+        "is larger than the available KV cache memory "
         f"({vllm_gib(stage.usable_bytes)} GiB). {estimate}Try increasing "
         "`gpu_memory_utilization` (which also controls CPU memory on the CPU "
         "backend) or decreasing `max_model_len` when initializing the engine. " + _SEE,

@@ -6,38 +6,58 @@ Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` get_kv_cache_groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.dtypes import FP8_KV_CACHE_DTYPES as FP8
 from planner.dtypes import element_bytes
+from planner.errors import UnknownArchitecture
 from planner.layers import kv_heads_per_rank
 from planner.memory.kv_spec import (
     FullAttentionSpec,
     KVCacheSpec,
+    LayerSpec,
+    Request,
+    SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
 from planner.model import AttentionLayer, ModelArchitecture
 from planner.parallel import ParallelLayout
 
+_MUCH_LARGER = 1.5
+"""From this ratio on vLLM rather makes several groups than pads the smaller kind."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerGroup:
-    """Layers of the whole model that share a block table, and their spec."""
+    """Layers that share a block table, by their indices in the model."""
 
     spec: KVCacheSpec
-    num_layers: int
+    layers: tuple[int, ...]
+
+    @property
+    def num_layers(self) -> int:
+        """Layers in the group."""
+        return len(self.layers)
 
     @property
     def bytes_per_block(self) -> int:
         """Bytes of one block over all layers of the group."""
         if isinstance(self.spec, UniformTypeKVCacheSpecs):
-            return self.spec.page_size_bytes
+            return self.spec.page_size_bytes if self.layers else 0
         return self.spec.page_size_bytes * self.num_layers
 
-    def blocks_per_request(self, max_model_len: int, dcp_size: int) -> int:
-        """Blocks that one request of `max_model_len` tokens needs."""
-        needed = self.spec.max_memory_usage_bytes(max_model_len, dcp_size)
-        return -(-needed // self.spec.page_size_bytes)
+    def on_stage(self, begin: int, end: int) -> LayerGroup:
+        """Return the group with the layers that one pipeline stage holds.
+
+        Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
+        _project_kv_cache_groups_to_worker.
+        """
+        kept = [i for i, layer in enumerate(self.layers) if begin <= layer < end]
+        layers = tuple(self.layers[i] for i in kept)
+        if layers and isinstance(self.spec, UniformTypeKVCacheSpecs):
+            specs = tuple(self.spec.specs[i] for i in kept)
+            return LayerGroup(spec=UniformTypeKVCacheSpecs(specs=specs), layers=layers)
+        return LayerGroup(spec=self.spec, layers=layers)
 
 
 def layer_specs(
@@ -47,7 +67,7 @@ def layer_specs(
     *,
     dtype: str,
     kv_cache_dtype: str,
-) -> tuple[FullAttentionSpec | None, ...]:
+) -> tuple[LayerSpec | None, ...]:
     """Return the KV cache spec of each layer; None where a layer keeps none.
 
     Raises:
@@ -56,15 +76,34 @@ def layer_specs(
     by_kind = [
         None
         if kind.attention is None
-        else FullAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=kv_heads_per_rank(kind.attention.num_kv_heads, layout),
-            head_size=kind.attention.head_size,
-            element_bytes=_element_size(kind.attention, dtype, kv_cache_dtype),
+        else _spec(
+            kind.attention,
+            block_size,
+            kv_heads_per_rank(kind.attention.num_kv_heads, layout),
+            _element_size(kind.attention, dtype, kv_cache_dtype),
         )
         for kind in model.layer_kinds
     ]
     return tuple(by_kind[index] for index in model.layers)
+
+
+def _spec(
+    layer: AttentionLayer, block_size: int, num_kv_heads: int, element_size: int
+) -> LayerSpec:
+    if layer.sliding_window is None:
+        return FullAttentionSpec(
+            block_size=block_size,
+            num_kv_heads=num_kv_heads,
+            head_size=layer.head_size,
+            element_bytes=element_size,
+        )
+    return SlidingWindowSpec(
+        block_size=block_size,
+        num_kv_heads=num_kv_heads,
+        head_size=layer.head_size,
+        element_bytes=element_size,
+        sliding_window=layer.sliding_window,
+    )
 
 
 def _element_size(layer: AttentionLayer, dtype: str, kv_cache_dtype: str) -> int:
@@ -77,11 +116,105 @@ def _element_size(layer: AttentionLayer, dtype: str, kv_cache_dtype: str) -> int
     return 1 if kv_cache_dtype in FP8 else element_bytes(kv_cache_dtype)
 
 
-def group(specs: Sequence[FullAttentionSpec | None]) -> tuple[LayerGroup, ...]:
-    """Return the groups of these layers: one, or none without attention."""
-    kept = tuple(spec for spec in specs if spec is not None)
+def group(
+    specs: Sequence[LayerSpec | None], *, has_hybrid_manager: bool = True
+) -> tuple[LayerGroup, ...]:
+    """Return the groups of a whole model's layers; none without attention.
+
+    `has_hybrid_manager` False: windows are kept as full attention beside full layers.
+    """
+    kept = [(i, spec) for i, spec in enumerate(specs) if spec is not None]
     if not kept:
         return ()
-    if all(spec == kept[0] for spec in kept):
-        return (LayerGroup(spec=kept[0], num_layers=len(kept)),)
-    return (LayerGroup(spec=UniformTypeKVCacheSpecs(specs=kept), num_layers=len(kept)),)
+    if not has_hybrid_manager:
+        kept = _promoted(kept)
+    layers = tuple(i for i, _ in kept)
+    kinds = tuple(spec for _, spec in kept)
+    if all(spec == kinds[0] for spec in kinds):
+        return (LayerGroup(spec=kinds[0], layers=layers),)
+    if _is_uniform_type(kinds):
+        return (LayerGroup(spec=UniformTypeKVCacheSpecs(specs=kinds), layers=layers),)
+    return _groups_of_one_page_size(_with_one_page_size(kept))
+
+
+def _promoted(kept: list[tuple[int, LayerSpec]]) -> list[tuple[int, LayerSpec]]:
+    """Keep windows as full attention where the model has full layers too.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_hybrid_kv_cache_specs.
+    """
+    if not any(isinstance(spec, FullAttentionSpec) for _, spec in kept):
+        return kept
+    return [(i, _as_full(spec)) for i, spec in kept]
+
+
+def _as_full(spec: LayerSpec) -> FullAttentionSpec:
+    return FullAttentionSpec(
+        block_size=spec.block_size,
+        num_kv_heads=spec.num_kv_heads,
+        head_size=spec.head_size,
+        element_bytes=spec.element_bytes,
+    )
+
+
+def _is_uniform_type(kinds: tuple[LayerSpec, ...]) -> bool:
+    """Whether all layers need the same token slots, whatever their sizes.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs.from_specs.
+    """
+    if len({spec.block_size for spec in kinds}) > 1:
+        return False
+    if all(isinstance(spec, FullAttentionSpec) for spec in kinds):
+        return True
+    windows = {getattr(spec, "sliding_window", None) for spec in kinds}
+    return len(windows) == 1
+
+
+def _with_one_page_size(
+    kept: list[tuple[int, LayerSpec]],
+) -> list[tuple[int, LayerSpec]]:
+    """Enlarge blocks until every layer's page is as large as the largest.
+
+    Raises:
+        UnknownArchitecture: where only padding would help, which is not modelled.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_kv_cache_spec_page_size.
+    """
+    largest = max(spec.page_size_bytes for _, spec in kept)
+    unified: list[tuple[int, LayerSpec]] = []
+    for layer, spec in kept:
+        ratio, rest = divmod(largest, spec.page_size_bytes)
+        if rest:
+            raise UnknownArchitecture(
+                f"KV cache pages of {spec.page_size_bytes} and {largest} bytes in one "
+                "model: pages that vLLM pads are not modelled yet."
+            )
+        unified.append((layer, replace(spec, block_size=spec.block_size * ratio)))
+    return unified
+
+
+def _groups_of_one_page_size(
+    kept: list[tuple[int, LayerSpec]],
+) -> tuple[LayerGroup, ...]:
+    """Split each kind of layer into groups of as many layers.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
+    _get_kv_cache_groups_uniform_page_size.
+    """
+    buckets: dict[LayerSpec, list[int]] = {}
+    for layer, spec in kept:
+        buckets.setdefault(spec, []).append(layer)
+    sizes = [len(layers) for layers in buckets.values()]
+    size = max(sizes) if max(sizes) < _MUCH_LARGER * min(sizes) else min(sizes)
+    groups = []
+    for spec, layers in buckets.items():
+        count = -(-len(layers) // size)
+        groups += [
+            LayerGroup(spec=spec, layers=tuple(layers[first::count]))
+            for first in range(count)
+        ]
+    return tuple(groups)
+
+
+def blocks_per_request(groups: Sequence[LayerGroup], request: Request) -> int:
+    """Return the blocks that one request takes over all groups."""
+    return sum(group.spec.blocks(request) for group in groups)
