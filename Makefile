@@ -1,0 +1,82 @@
+# `make app` serves the planner, `make test` runs every check; both set up what they
+# need in .venv first. `make help` lists the rest.
+
+VENV := .venv
+PYTHON ?= $(shell sh tools/system.sh python)
+PORT ?= 8866
+LAB_PORT ?= 8888
+ADDRESS := 127.0.0.1
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
+	JUPYTER_PATH="$(CURDIR)/planner/voila/share/jupyter" \
+	JUPYTER_PLATFORM_DIRS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help app lab test check format coverage bench bench-app notebooks lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' \
+		$(firstword $(MAKEFILE_LIST))
+
+app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
+	@echo "The planner: http://$(ADDRESS):$(PORT)/   (Ctrl+C ends it; PORT=... moves it)"
+	@$(JUPYTER) exec $(BIN)/voila notebooks/app.ipynb --no-browser \
+		--Voila.ip=$(ADDRESS) --port=$(PORT) --Voila.port_retries=0
+
+lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb
+	@$(JUPYTER) exec $(BIN)/jupyter lab notebooks/explorer.ipynb \
+		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
+		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
+		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+
+test: $(VENV)/test.stamp ## every check and every test, after setting them up
+	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		$(MAKE) --no-print-directory check && \
+		exec $(BIN)/python -m pytest
+
+check: $(VENV)/test.stamp ## format, lint, types, direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/test.stamp ## put the source into shape
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+coverage: $(VENV)/test.stamp ## which lines no test reaches
+	$(BIN)/python -m pytest --cov --cov-report=term -m "not browser"
+
+bench: $(VENV)/app.stamp ## import time and the time of one plan, against their limits
+	$(BIN)/python benchmarks/core.py
+
+bench-app: $(VENV)/test.stamp ## the app in Chromium: first chart, slider to chart
+	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python benchmarks/app.py
+
+notebooks: $(VENV)/test.stamp ## build notebooks/*.ipynb from notebooks/src
+	$(BIN)/python tools/notebooks.py
+
+lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
+	$(PIP) install --quiet uv
+	$(BIN)/python tools/lock.py
+
+clean: ## remove the environment and what tools leave behind
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .import_linter_cache build dist
+
+$(BIN)/python:
+	@python="$(PYTHON)" && test -n "$$python" && \
+		{ $$python -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
+
+# pip reads the lock file as a constraint: exact versions of what the extras ask for.
+$(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing the app into $(VENV): about a minute, the first time."
+	$(PIP) install --quiet -c requirements.lock -e '.[app]'
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
+	$(PIP) install --quiet -c requirements.lock -e '.[app,test]'
+	@touch $(VENV)/app.stamp $@

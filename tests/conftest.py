@@ -1,0 +1,60 @@
+"""What every test keeps to: this machine only, and the same examples every time."""
+
+from __future__ import annotations
+
+import os
+import socket
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+# A shared machine is slow at times: a deadline would fail tests by chance.
+settings.register_profile("planner", deadline=None, derandomize=True)
+settings.load_profile("planner")
+
+# Jupyter warns about its old folders until this is said; kernels inherit it.
+os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The design material beside the repository, where it is checked out."""
+    if not SHARED.is_dir():
+        pytest.skip("the design material is not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def _this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections to other machines, so that no test needs the internet."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            _refuse_other_machines(address[0])
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+
+
+def _refuse_other_machines(host: str) -> None:
+    if host == "localhost":
+        return
+    try:
+        is_here = ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    if not is_here:
+        raise AssertionError(f"A test asked another machine: {host}")

@@ -1,0 +1,159 @@
+"""environment.yml, pyproject.toml and requirements.lock say the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+PYTHONS = ("3.11", "3.12", "3.13")
+LOCKED_EXTRAS = ("app", "test")
+UNLOCKED_EXTRAS = ("ray", "vllm")
+
+
+def _project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project: dict[str, Any] = tomllib.load(file)["project"]
+    return project
+
+
+def _environment() -> dict[str, Any]:
+    text = (ROOT / "environment.yml").read_text(encoding="utf-8")
+    environment: dict[str, Any] = yaml.safe_load(text)
+    return environment
+
+
+def _extras() -> dict[str, list[Requirement]]:
+    declared = _project()["optional-dependencies"]
+    return {name: [Requirement(line) for line in declared[name]] for name in declared}
+
+
+def _pins() -> list[Requirement]:
+    lines = (line.strip() for line in LOCK.splitlines())
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def _applies(requirement: Requirement, python: str, platform: str) -> bool:
+    marker = requirement.marker
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "platform_system": platform,
+        "sys_platform": platform.lower(),
+        "platform_machine": "x86_64",
+        "os_name": "posix",
+    }
+    return marker is None or marker.evaluate(environment)
+
+
+def _pinned(python: str) -> dict[str, str]:
+    """Return the version of each package on Linux and a Python, by canonical name."""
+    pins = [pin for pin in _pins() if _applies(pin, python, "Linux")]
+    return {canonicalize_name(pin.name): _version(pin) for pin in pins}
+
+
+def _version(pin: Requirement) -> str:
+    (specifier,) = pin.specifier
+    return specifier.version
+
+
+def _locked_requirements() -> Iterator[Requirement]:
+    for extra in LOCKED_EXTRAS:
+        yield from _extras()[extra]
+
+
+def test_conda_installs_python_pip_and_the_project_from_conda_forge() -> None:
+    """environment.yml stays trivial: what pip can bring, pip brings."""
+    environment = _environment()
+    python, pip, from_pip = environment["dependencies"]
+
+    assert _project()["name"] == environment["name"]
+    assert ["conda-forge"] == environment["channels"]
+    assert "python" == python.partition("=")[0]
+    assert "pip" == pip
+    assert ["pip"] == list(from_pip)
+    assert 1 == len(from_pip["pip"])
+
+
+def test_conda_gets_every_extra() -> None:
+    """The whole stack: `-e .[...]` names exactly the extras that there are."""
+    line = _environment()["dependencies"][-1]["pip"][0]
+    match = re.fullmatch(r"-e \.\[([a-z,]+)\]", line)
+
+    assert match
+    assert sorted(_extras()) == sorted(match[1].split(","))
+
+
+def test_condas_python_is_one_that_the_project_supports() -> None:
+    """The Python of environment.yml satisfies requires-python and has a classifier."""
+    version = _environment()["dependencies"][0].partition("=")[2]
+    supported = SpecifierSet(_project()["requires-python"])
+
+    assert f"{version}.0" in supported
+    assert f"Programming Language :: Python :: {version}" in _project()["classifiers"]
+
+
+def test_vllm_is_asked_for_on_linux_only() -> None:
+    """vLLM runs on Linux: elsewhere its extra installs nothing."""
+    (vllm,) = _extras()["vllm"]
+
+    assert "vllm" == vllm.name
+    assert _applies(vllm, "3.12", "Linux")
+    assert not _applies(vllm, "3.12", "Darwin")
+
+
+def test_every_extra_is_either_locked_or_known_to_be_too_large() -> None:
+    """A new extra is decided about, not forgotten."""
+    assert {*LOCKED_EXTRAS, *UNLOCKED_EXTRAS} == set(_extras())
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_satisfies_what_the_extras_ask_for(python: str) -> None:
+    """Every dependency of app and test has a pin inside its range."""
+    pinned = _pinned(python)
+    unmet = [
+        str(requirement)
+        for requirement in _locked_requirements()
+        if pinned.get(canonicalize_name(requirement.name), "0")
+        not in requirement.specifier
+    ]
+
+    assert [] == unmet
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_names_each_package_once_for_a_python(python: str) -> None:
+    """Lines that differ by marker exclude each other."""
+    names = [pin.name for pin in _pins() if _applies(pin, python, "Linux")]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_the_lock_pins_exact_versions_and_names_no_host() -> None:
+    """Plain `name==version` lines hold for every index, mirror and machine."""
+    for pin in _pins():
+        operators = [specifier.operator for specifier in pin.specifier]
+
+        assert ["=="] == operators, f"{pin} is not an exact version"
+        assert pin.url is None, f"{pin} names a host or a path"
+    assert not re.search(r"://|^-", LOCK, flags=re.MULTILINE)
+
+
+def test_the_supported_pythons_are_the_ones_that_are_tested() -> None:
+    """requires-python, the classifiers and this file agree on the oldest Python."""
+    oldest = PYTHONS[0]
+
+    assert f">={oldest}" == _project()["requires-python"]
+    for python in PYTHONS:
+        classifier = f"Programming Language :: Python :: {python}"
+        assert classifier in _project()["classifiers"]

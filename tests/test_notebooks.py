@@ -1,0 +1,143 @@
+"""The notebooks: built from their text, free of logic, and they run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tools import notebooks
+
+SOURCES = notebooks.sources()
+MAX_CELL_LINES = 8
+TIMEOUT_SECONDS = 120
+
+# What a cell may hold: names, calls, attributes, literals and text with values in it.
+ALLOWED = (
+    *(ast.Module, ast.Import, ast.ImportFrom, ast.alias, ast.Expr, ast.Assign),
+    *(ast.Call, ast.keyword, ast.Attribute, ast.Name, ast.Subscript, ast.Slice),
+    *(ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Starred, ast.JoinedStr),
+    *(ast.FormattedValue, ast.UnaryOp, ast.USub, ast.expr_context),
+)
+
+
+def _name(source: Path) -> str:
+    return source.stem
+
+
+every_notebook = pytest.mark.parametrize("source", SOURCES, ids=_name)
+
+
+def _cells(source: Path) -> list[Any]:
+    """Return the cells of the notebook as it is committed."""
+    return list(nbformat.read(notebooks.target(source), as_version=4).cells)
+
+
+def _code(source: Path) -> list[Any]:
+    return [cell for cell in _cells(source) if cell.cell_type == "code"]
+
+
+def _headings(source: Path) -> list[int]:
+    """Return the levels of the headings, in order."""
+    text = [cell.source for cell in _cells(source) if cell.cell_type == "markdown"]
+    lines = "\n".join(text).splitlines()
+    marks = [re.match(r"(#+) \S", line) for line in lines]
+    return [len(mark[1]) for mark in marks if mark]
+
+
+def _is_import_only(cell: Any) -> bool:
+    body = ast.parse(cell.source).body
+    return all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
+
+
+def test_there_is_a_text_for_the_explorer_and_the_app() -> None:
+    """The two notebooks that `make lab` and `make app` open."""
+    assert {"app", "explorer"} <= {_name(source) for source in SOURCES}
+
+
+def test_no_notebook_lies_there_without_a_text() -> None:
+    """Every committed notebook is built; none was written by hand."""
+    built = {notebooks.target(source) for source in SOURCES}
+    lying = notebooks.NOTEBOOKS.rglob("*.ipynb")
+
+    assert built == {path for path in lying if ".ipynb_checkpoints" not in path.parts}
+
+
+@every_notebook
+def test_a_notebook_is_what_its_text_says(source: Path) -> None:
+    """Same text, same bytes; `make notebooks` builds them."""
+    path = notebooks.target(source)
+
+    assert notebooks.build(source) == path.read_text(encoding="utf-8")
+
+
+@every_notebook
+def test_a_notebook_is_committed_without_outputs(source: Path) -> None:
+    """Readable differences, and nothing of the machine that ran it last."""
+    left = [(cell.outputs, cell.execution_count) for cell in _code(source)]
+
+    assert [([], None)] * len(left) == left
+
+
+@every_notebook
+def test_a_notebook_runs_from_top_to_bottom(source: Path) -> None:
+    """A fresh kernel, no network, no GPU: no cell fails and each result is shown."""
+    notebook = nbformat.read(notebooks.target(source), as_version=4)
+
+    NotebookClient(notebook, timeout=TIMEOUT_SECONDS, kernel_name="python3").execute()
+
+    shown = [cell for cell in notebook.cells if cell.get("outputs")]
+    results = [cell for cell in _code(source) if not _is_import_only(cell)]
+    kinds = {output.output_type for cell in shown for output in cell.outputs}
+    assert len(results) == len(shown)
+    assert kinds <= {"execute_result", "display_data"}
+
+
+@every_notebook
+def test_a_cell_holds_no_logic(source: Path) -> None:
+    """Imports, assignments and calls; what else is wanted belongs in the package."""
+    nodes = [
+        node for cell in _code(source) for node in ast.walk(ast.parse(cell.source))
+    ]
+    refused = {type(node).__name__ for node in nodes if not isinstance(node, ALLOWED)}
+
+    assert set() == refused
+
+
+@every_notebook
+def test_a_cell_is_short(source: Path) -> None:
+    """One idea a cell, in at most eight lines."""
+    lengths = [len(cell.source.splitlines()) for cell in _code(source)]
+
+    assert max(lengths) <= MAX_CELL_LINES
+
+
+@every_notebook
+def test_headings_go_in_order(source: Path) -> None:
+    """One title, first; then no level is left out on the way down."""
+    levels = _headings(source)
+
+    assert 1 == levels[0]
+    assert 1 == levels.count(1)
+    assert all(lower - upper <= 1 for upper, lower in pairwise(levels))
+
+
+@every_notebook
+def test_text_comes_before_code(source: Path) -> None:
+    """Each code cell is announced; only imports may stand between text and code."""
+    unannounced = [
+        cell.source
+        for before, cell in pairwise(_cells(source))
+        if cell.cell_type == "code"
+        and before.cell_type == "code"
+        and not _is_import_only(before)
+    ]
+
+    assert "markdown" == _cells(source)[0].cell_type
+    assert [] == unannounced

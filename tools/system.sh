@@ -1,0 +1,85 @@
+#!/bin/sh
+# What the project needs from the system and pip cannot bring: a Python and a browser.
+#
+#     tools/system.sh python      print a Python of 3.11 or newer that can make venvs
+#     tools/system.sh chromium    print a Chromium that the tests can drive
+#
+# What is missing is installed with apt-get where there is one; elsewhere the message
+# says what to install.
+set -eu
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+# Run a command as root: as it is, or with sudo.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        return 1
+    fi
+}
+
+apt_install() {
+    command -v apt-get >/dev/null 2>&1 || return 1
+    say "Installing with apt-get: $*"
+    as_root apt-get update -qq >&2 || say "The package lists are not fresh."
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# Print the first Python that passes the check given as code.
+first_python() {
+    for name in python3 python python3.13 python3.12 python3.11 python3.14; do
+        if "$name" -c "$1" >/dev/null 2>&1; then
+            printf '%s\n' "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+NEW_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
+COMPLETE='import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'
+
+find_python() {
+    first_python "$COMPLETE" && return 0
+    if old=$(first_python "$NEW_ENOUGH"); then
+        # Debian and Ubuntu keep venv in a package of its own.
+        version=$("$old" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+        apt_install "$version-venv" && first_python "$COMPLETE" && return 0
+        say "$old cannot make virtual environments: install $version-venv."
+        return 1
+    fi
+    say "The planner needs Python 3.11 or newer, and none was found on the path."
+    say "If it has another name, give it: make PYTHON=/path/to/python3.12 ..."
+    return 1
+}
+
+find_chromium() {
+    for name in "${CHROMIUM:-}" chromium chromium-browser google-chrome; do
+        if [ -n "$name" ] && command -v "$name" 2>/dev/null; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+case "${1:-}" in
+python)
+    find_python
+    ;;
+chromium)
+    find_chromium && exit 0
+    apt_install chromium && find_chromium && exit 0
+    say "The browser tests need Chromium: install it, or set CHROMIUM to its path."
+    exit 1
+    ;;
+*)
+    say "usage: tools/system.sh python | chromium"
+    exit 2
+    ;;
+esac
