@@ -365,8 +365,10 @@ def _memory_error(
     if heaviest > free:
         return VLLMError(
             kind="weights",
-            message="torch.OutOfMemoryError: CUDA out of memory. The weights alone "
-            f"take {vllm_gib(heaviest)} GiB of {vllm_gib(free)} GiB on each GPU.",
+            # PyTorch names the tensor that was one too many; which, nobody can say.
+            message="torch.OutOfMemoryError: CUDA out of memory. (The weights take "
+            f"{vllm_gib(heaviest)} GiB on each GPU, of which {vllm_gib(free)} GiB are "
+            "free.)",
         )
     return None
 
