@@ -1,0 +1,1 @@
+"""Pictures of a plan: plotly figures, described in plain values first."""

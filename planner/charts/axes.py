@@ -1,0 +1,136 @@
+"""What surrounds the bars: axes, the two lines of the budget, and their labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.charts.layout import Bar
+from planner.charts.scale import BAR_PIXELS, FONT, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.presentation.verdict import missing_bytes
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from planner.result import Plan
+
+_TOP_PIXELS = 46
+_BOTTOM_PIXELS = 44
+
+
+def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    """Describe everything but the segments."""
+    overflows = any(missing_bytes(plan, bar.rank) for bar in drawn)
+    gap = GAP_PIXELS + (LABEL_PIXELS if overflows else 0)
+    row = BAR_PIXELS + gap
+    return {
+        "barmode": "stack",
+        "bargap": gap / row,
+        "height": _TOP_PIXELS + _BOTTOM_PIXELS + max(1, len(drawn)) * row,
+        "autosize": True,
+        "showlegend": False,
+        "template": None,
+        "paper_bgcolor": "#00000000",
+        "plot_bgcolor": "#00000000",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 8, "r": 16, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "xaxis": _size_axis(plan, drawn),
+        "yaxis": {
+            "autorange": "reversed",
+            "automargin": True,
+            "fixedrange": True,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            "categoryorder": "array",
+            "categoryarray": [bar.label for bar in drawn],
+        },
+        "shapes": _edge_lines(plan, drawn),
+        "annotations": [*_edge_labels(plan, drawn), *_missing_labels(plan, drawn)],
+    }
+
+
+def _size_axis(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    ends = [
+        bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank) for bar in drawn
+    ]
+    end = max([plan.gpu.total_memory_bytes, *ends])
+    return {
+        "range": [0, in_gib(end) * 1.015],
+        "title": {"text": "GiB per GPU", "standoff": 6, "font": {"size": 12}},
+        "gridcolor": "#80808033",
+        "zeroline": False,
+        "fixedrange": True,
+        "nticks": 9,
+    }
+
+
+def _edge_lines(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "line",
+            "x0": in_gib(size_bytes),
+            "x1": in_gib(size_bytes),
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": INK, "width": 2, "dash": dash},
+        }
+        for size_bytes, dash in _edges(plan, drawn)
+    ]
+
+
+def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
+    total = [(plan.gpu.total_memory_bytes, "solid")]
+    requested = [(bar.rank.requested_memory_bytes, "dash") for bar in drawn[:1]]
+    return total + requested
+
+
+def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Label both lines to their left, on two rows, so that they never collide."""
+    total_text = f"GPU total {format_gib(plan.gpu.total_memory_bytes)}"
+    labels = [_label(plan.gpu.total_memory_bytes, total_text, row=1)]
+    for bar in drawn[:1]:
+        size = bar.rank.requested_memory_bytes
+        text = f"vLLM may use {format_gib(size)}{_share(plan)}"
+        labels.append(_label(size, text, row=0))
+    return labels
+
+
+def _share(plan: Plan) -> str:
+    if plan.resolved is None:
+        return ""
+    return f" ({plan.resolved.gpu_memory_utilization:g} x total)"
+
+
+def _label(size_bytes: int, text: str, *, row: int) -> dict[str, Any]:
+    return {
+        "x": in_gib(size_bytes),
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "xanchor": "right",
+        "yshift": 2 + 18 * row,
+        "showarrow": False,
+        "text": text,
+        "font": {"size": 12, "color": INK},
+    }
+
+
+def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Name the missing memory under each bar that overflows, ending where it ends."""
+    return [
+        {
+            "x": in_gib(
+                bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank)
+            ),
+            "y": bar.label,
+            "xanchor": "right",
+            "yanchor": "top",
+            "yshift": -BAR_PIXELS / 2,
+            "showarrow": False,
+            "text": f"<b>missing {format_gib(missing_bytes(plan, bar.rank))}</b>",
+            "font": {"size": 12, "color": INK},
+        }
+        for bar in drawn
+        if missing_bytes(plan, bar.rank)
+    ]

@@ -1,0 +1,135 @@
+"""The segments of the bars, as plotly traces: one trace per memory line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.charts.layout import Bar
+from planner.charts.scale import in_gib
+from planner.presentation.palette import MISSING, PLOTLY_HATCHES, swatch
+from planner.presentation.text import range_text
+from planner.presentation.verdict import missing_bytes
+from planner.units import GIB, format_gib
+
+if TYPE_CHECKING:
+    from planner.result import Line, Plan
+
+
+def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """One trace per memory line, in the order of the account."""
+    names = dict.fromkeys(line.name for bar in drawn for line in bar.rank.lines)
+    return [_line_trace(name, drawn) for name in names]
+
+
+def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    lines = [_find(bar, name) for bar in drawn]
+    colours = swatch(name)
+    return {
+        **_bar_trace(name, drawn),
+        "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
+        "text": [_segment_text(line) for line in lines],
+        "customdata": [_hover_text(line) for line in lines],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "textfont": {"color": colours.label, "size": 12},
+        "marker": {
+            "color": colours.fill,
+            "line": {"color": "#00000055", "width": 1},
+            "pattern": {
+                "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
+                "bgcolor": colours.fill,
+                "fgcolor": colours.hatch,
+                "size": 7,
+                "solidity": 0.25,
+            },
+        },
+    }
+
+
+def _bar_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": [bar.label for bar in drawn],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+    }
+
+
+def _find(bar: Bar, name: str) -> Line | None:
+    return next((line for line in bar.rank.lines if line.name == name), None)
+
+
+def _segment_text(line: Line | None) -> str:
+    if line is None or line.size_bytes <= 0:
+        return ""
+    return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
+
+
+def _hover_text(line: Line | None) -> str:
+    if line is None:
+        return ""
+    span = range_text(line)
+    return (
+        f"<b>{line.name}</b> {format_gib(line.size_bytes)}"
+        f"{f' ({span})' if span else ''}, {line.basis}<br>{_wrapped(line.why)}"
+    )
+
+
+def _wrapped(text: str, width: int = 64) -> str:
+    """Break a long text for a hover label, which does not wrap by itself."""
+    rows = [""]
+    for word in text.replace("<", "&lt;").split():
+        if rows[-1] and len(rows[-1]) + len(word) >= width:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}".strip()
+    return "<br>".join(rows)
+
+
+def _empty_gpu(plan: Plan) -> dict[str, Any]:
+    """Outline a GPU on which vLLM allocates nothing."""
+    return {
+        **_bar_trace("nothing allocated", ()),
+        "y": ["GPU 0"],
+        "x": [in_gib(plan.gpu.total_memory_bytes)],
+        "hovertemplate": "Nothing is allocated<extra></extra>",
+        "marker": {"color": "#80808022", "line": {"color": "#80808088", "width": 1}},
+    }
+
+
+def edge_traces(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """What lies beyond vLLM's budget: the GPU's rest, and memory that is missing."""
+    if not drawn:
+        return [_empty_gpu(plan)]
+    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in drawn]
+    rest = [
+        in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
+        for bar in drawn
+    ]
+    outside = {
+        **_bar_trace("outside vLLM's budget", drawn),
+        "base": requested,
+        "x": rest,
+        "hovertemplate": "Outside vLLM's budget %{x:.2f} GiB<br>CUDA context, other "
+        "processes<extra></extra>",
+        "marker": {"color": "#80808022", "line": {"color": "#80808088", "width": 1}},
+    }
+    missing = {
+        **_bar_trace("missing", drawn),
+        "base": requested,
+        "x": [in_gib(missing_bytes(plan, bar.rank)) or None for bar in drawn],
+        "hovertemplate": "Missing %{x:.2f} GiB<extra></extra>",
+        "marker": {
+            "color": "#00000000",
+            "line": {"color": MISSING, "width": 2},
+            "pattern": {
+                "shape": "\\",
+                "bgcolor": "#D55E0022",
+                "fgcolor": MISSING,
+                "size": 9,
+                "solidity": 0.35,
+            },
+        },
+    }
+    return [outside, missing]

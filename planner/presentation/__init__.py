@@ -1,0 +1,1 @@
+"""A plan as text and HTML: values in, text out, standard library only."""

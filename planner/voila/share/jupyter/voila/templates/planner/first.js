@@ -1,0 +1,21 @@
+// Shows the first plan before the controls are alive: Voila needs a second to start them.
+(() => {
+  const cells = 'script[type="application/vnd.voila.cell-output+json"]';
+  const draw = (node, figure) =>
+    node.isConnected && window.Plotly.newPlot(node, figure.data, figure.layout,
+      { displayModeBar: false, responsive: false });
+  for (const output of document.querySelectorAll(cells)) {
+    const html = JSON.parse(output.textContent).data?.["text/html"] ?? "";
+    if (!html.includes("planner-snapshot")) continue;
+    output.insertAdjacentHTML("beforebegin", html);
+    const place = document.querySelector(".planner-first-chart");
+    const figure = JSON.parse(place.nextElementSibling.textContent);
+    const node = document.createElement("div");
+    node.className = "planner-chart";
+    node.style.minHeight = `${figure.layout.height}px`;
+    place.append(node);
+    const script = document.getElementById("planner-plotly");
+    if (window.Plotly) draw(node, figure);
+    else script.addEventListener("load", () => draw(node, figure));
+  }
+})();

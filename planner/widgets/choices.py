@@ -1,0 +1,61 @@
+"""What the lists offer, in vLLM's words."""
+
+from __future__ import annotations
+
+from planner import catalogue
+from planner.gpu import GPU
+from planner.gpu import catalogue as gpu_catalogue
+from planner.releases import NEWEST
+from planner.units import format_gib
+
+Options = tuple[tuple[str, object], ...]
+
+
+def _words(*words: str) -> Options:
+    return tuple((word, word) for word in words)
+
+
+DTYPES = _words("auto", "bfloat16", "float16", "float32")
+"""Source: vLLM 0.33.0 `config/model.py` ModelDType."""
+
+KV_CACHE_DTYPES = _words("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+"""Source: vLLM 0.33.0 `config/cache.py` CacheDType, those modelled so far."""
+
+QUANTIZATIONS: Options = (
+    ("as published", ""),
+    *_words("fp8_per_tensor", "fp8_per_channel", "fp8_per_block", "mxfp8"),
+)
+"""Source: vLLM 0.33.0 `model_executor/layers/quantization`, those that vLLM applies
+itself to a checkpoint that is not quantised."""
+
+ENTRYPOINTS: Options = (("vllm serve", "serve"), ("LLM class", "llm"))
+
+DEFAULT_UTILIZATION = 0.92
+"""Source: vLLM 0.33.0 `config/cache.py` CacheConfig.gpu_memory_utilization."""
+
+
+def models() -> tuple[str, ...]:
+    """Names of the bundled models."""
+    return tuple(entry.name for entry in catalogue.entries())
+
+
+def gpus(chosen: str | GPU) -> tuple[Options, object]:
+    """List the GPUs with their memory, and say which of them is `chosen`.
+
+    A GPU of the user's own, which no catalogue entry equals, is listed first.
+    """
+    known = gpu_catalogue()
+    options = tuple((_gpu_text(gpu), gpu.name) for gpu in known)
+    card = chosen if isinstance(chosen, GPU) else GPU.named(chosen)
+    if card in known:
+        return options, card.name
+    return ((f"{_gpu_text(card)} (given)", card), *options), card
+
+
+def _gpu_text(gpu: GPU) -> str:
+    return f"{gpu.name}, {format_gib(gpu.total_memory_bytes)}"
+
+
+def releases() -> Options:
+    """VLLM releases whose rules the planner knows, newest first."""
+    return _words(NEWEST)

@@ -1,0 +1,44 @@
+"""Plans to show: one of each verdict, on the bundled catalogue."""
+
+from functools import cache
+
+import planner
+from planner.result import Plan
+
+LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
+LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
+
+
+@cache
+def fitting() -> Plan:
+    """15 GiB of weights on 79 GiB."""
+    return planner.plan(LLAMA_8B, gpu="H100")
+
+
+@cache
+def too_long() -> Plan:
+    """One request of 131,072 tokens needs 16 GiB; a 22 GiB card has less to give."""
+    return planner.plan(LLAMA_8B, gpu="L4")
+
+
+@cache
+def too_large() -> Plan:
+    """131 GiB of weights on 22 GiB."""
+    return planner.plan(LLAMA_70B, gpu="L4")
+
+
+@cache
+def refused() -> Plan:
+    """Longer than the model's own limit."""
+    return planner.plan(LLAMA_8B, gpu="H100", max_model_len=200_000)
+
+
+@cache
+def in_stages() -> Plan:
+    """Two pipeline stages of two GPUs."""
+    return planner.plan(
+        LLAMA_8B, gpu="H100", tensor_parallel_size=2, pipeline_parallel_size=2
+    )
+
+
+ALL = (fitting, too_long, too_large, refused, in_stages)

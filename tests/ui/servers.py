@@ -1,0 +1,168 @@
+"""Starts Voila or JupyterLab on a free loopback port, and a browser to drive it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import jupytext
+
+ROOT = Path(__file__).resolve().parents[2]
+VOILA = ROOT / "planner" / "voila"
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_START_SECONDS = 60
+
+
+def chromium() -> str | None:
+    """Find the system's Chromium, or the one that `make test` names."""
+    if os.environ.get("CHROMIUM"):
+        return os.environ["CHROMIUM"]
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    return None
+
+
+def notebook(name: str, folder: Path) -> Path:
+    """Write the notebook called `name` into `folder`, from its text source."""
+    content = jupytext.read(ROOT / "notebooks" / "src" / f"{name}.py")
+    content.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    path = folder / f"{name}.ipynb"
+    jupytext.write(content, path)
+    return path
+
+
+@contextmanager
+def voila(app: Path, pool: int = 2) -> Iterator[str]:
+    """Serve a notebook with the app's own settings; yields the address."""
+    port = _free_port()
+    with _server(
+        [
+            "voila",
+            str(app),
+            f"--port={port}",
+            f"--pool_size={pool}",
+        ],
+        app.parent,
+        f"http://127.0.0.1:{port}/",
+        pool,
+    ) as address:
+        yield address
+
+
+@contextmanager
+def jupyterlab(folder: Path) -> Iterator[str]:
+    """Serve JupyterLab on a folder, without the news and update questions."""
+    port = _free_port()
+    settings = folder / "labconfig"
+    settings.mkdir(exist_ok=True)
+    (settings / "page_config.json").write_text(
+        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
+    )
+    with _server(
+        [
+            "jupyterlab",
+            "--no-browser",
+            "--allow-root",
+            "--IdentityProvider.token=",
+            f"--ServerApp.port={port}",
+            f"--ServerApp.root_dir={folder}",
+            f"--LabApp.workspaces_dir={folder / 'workspaces'}",
+        ],
+        folder,
+        f"http://127.0.0.1:{port}/",
+        0,
+    ) as address:
+        yield address
+
+
+@contextmanager
+def _server(words: list[str], folder: Path, address: str, pool: int) -> Iterator[str]:
+    log = folder / "server.log"
+    with log.open("w") as written:
+        server = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            env=_environment(folder),
+            cwd=folder,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait(server, address, log, pool)
+        yield address
+    finally:
+        server.terminate()
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Point Jupyter at the app's settings, and away from the user's own."""
+    return os.environ | {
+        "JUPYTER_CONFIG_DIR": str(folder),
+        "JUPYTER_CONFIG_PATH": str(VOILA / "config"),
+        "JUPYTER_PATH": str(VOILA / "share" / "jupyter"),
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+
+def _wait(server: subprocess.Popen[bytes], address: str, log: Path, pool: int) -> None:
+    """Wait until the server answers and its kernels have run the notebook."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            raise RuntimeError(f"The server ended:\n{log.read_text()}")
+        if (not pool or "is filled with" in log.read_text()) and _answers(address):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"The server did not answer in time:\n{log.read_text()}")
+
+
+def _answers(address: str) -> bool:
+    """Ask for a page that starts no kernel."""
+    try:
+        return status(f"{address}voila/static/none") > 0
+    except OSError:
+        return False
+
+
+def status(address: str) -> int:
+    """Ask for an address and return HTTP's status, without following it elsewhere."""
+    place = urlsplit(address)
+    connection = HTTPConnection(place.netloc, timeout=5)
+    try:
+        connection.request("GET", place.path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,295 @@
+"""The Voila app as a visitor uses it."""
+
+import re
+import time
+
+import pytest
+
+from tests.ui.servers import status
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 5000
+
+
+def command(page) -> str:
+    """The `vllm serve` line on the page."""
+    return page.locator(".pl-command code").inner_text()
+
+
+def shape(page) -> list[str]:
+    """The outlines of all bars."""
+    return page.eval_on_selector_all(
+        ".planner-chart .barlayer .point path",
+        "paths => paths.map(path => path.getAttribute('d'))",
+    )
+
+
+def enter(page, name: str, text: str) -> None:
+    """Type into the entry called `name`."""
+    entry = page.get_by_label(name, exact=False).locator("visible=true").first
+    entry.fill(text)
+    entry.press("Enter")
+
+
+def expect_command(page, flag: str) -> None:
+    """Wait until the command holds `flag`."""
+    page.locator(".pl-command code", has_text=flag).wait_for(timeout=PATIENCE)
+
+
+def expect_default(page, number: str) -> None:
+    """Wait until an empty entry shows `number` as vLLM's own choice."""
+    page.wait_for_function(
+        "number => [...document.querySelectorAll('.planner-step input')]"
+        ".some(entry => entry.placeholder == number)",
+        arg=number,
+        timeout=PATIENCE,
+    )
+
+
+def reset(page) -> None:
+    """Take back what a test set, and wait for the first plan."""
+    for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens"):
+        enter(page, name, "")
+    page.wait_for_function(
+        "document.querySelector('.pl-command code').textContent.trim() =="
+        " 'vllm serve meta-llama/Llama-3.1-8B-Instruct'",
+        timeout=PATIENCE,
+    )
+    page.wait_for_function("!document.querySelector('[role=alert]')", timeout=PATIENCE)
+
+
+def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
+    """Verdict, bars, figures, table and command of one plan."""
+    assert "Fits" in page.locator(".planner-verdict").inner_text()
+    assert len(shape(page)) >= 6
+    assert page.locator("table.pl-lines tbody tr").count() >= 6
+    assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
+
+
+def test_the_chart_is_read_aloud_and_the_verdict_announced(page) -> None:
+    """aria-label on the picture, a live region for the verdict."""
+    label = page.locator(".planner-chart").get_attribute("aria-label")
+    live = page.locator(".planner-verdict [role=status]")
+
+    assert re.search(r"weights \d+\.\d\d GiB", label)
+    assert live.get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flag"),
+    [
+        ("max_model_len", "16K", "--max-model-len 16384"),
+        ("max_num_seqs", "64", "--max-num-seqs 64"),
+        ("max_num_batched_tokens", "32768", "--max-num-batched-tokens 32768"),
+    ],
+)
+def test_an_entry_changes_the_plan(page, name, text, flag) -> None:
+    """Typed exactly; the slider follows."""
+    enter(page, name, text)
+    expect_command(page, flag)
+    reset(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "default"),
+    [
+        ("tensor_parallel_size", "2", "1"),
+        ("pipeline_parallel_size", "2", "1"),
+        ("data_parallel_size", "2", "1"),
+    ],
+)
+def test_each_parallel_size_adds_a_bar(page, name, text, default) -> None:
+    """One bar per GPU."""
+    enter(page, name, text)
+    expect_command(page, f"--{name.replace('_', '-')} 2")
+    page.locator(".planner-chart .ytick text", has_text="GPU 1").wait_for(
+        timeout=PATIENCE
+    )
+    enter(page, name, default)
+    reset(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "default", "flag"),
+    [
+        ("dtype of weights", "float16", "auto", "--dtype float16"),
+        ("kv_cache_dtype", "fp8", "auto", "--kv-cache-dtype fp8"),
+    ],
+)
+def test_a_list_changes_the_plan(page, name, choice, default, flag) -> None:
+    """The command shows what was chosen."""
+    box = page.get_by_label(name)
+    box.select_option(label=choice)
+    expect_command(page, flag)
+    box.select_option(label=default)
+    reset(page)
+
+
+def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
+    """On an L4 the same request needs more than there is: the bar still shows."""
+    before = shape(page)
+    box = page.get_by_label("gpu each")
+    options = box.locator("option").all_inner_texts()
+    box.select_option(label=next(text for text in options if text.startswith("L4,")))
+    page.locator(".planner-verdict", has_text="Does not fit").wait_for(timeout=PATIENCE)
+
+    assert "GiB" in page.locator(".pl-margin").inner_text()
+    assert page.locator(".pl-margin").inner_text().startswith("-")
+    assert (
+        "To serve at least one request" in page.locator(".planner-error").inner_text()
+    )
+    page.locator(".annotation-text", has_text="missing").wait_for(timeout=PATIENCE)
+    assert shape(page) != before
+    box.select_option(label=next(text for text in options if text.startswith("H100,")))
+    reset(page)
+
+
+def test_the_model_is_found_as_one_types(page) -> None:
+    """The list offers it; choosing it plans it."""
+    entry = page.get_by_label("model search")
+    names = page.locator("datalist option").evaluate_all("all => all.map(o => o.value)")
+    entry.fill("Qwen/Qwen3-8B")
+    entry.press("Enter")
+    expect_command(page, "vllm serve Qwen/Qwen3-8B")
+
+    assert len(names) >= 200
+    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
+    entry.press("Enter")
+    reset(page)
+
+
+@pytest.mark.parametrize("name", ["enforce_eager", "enable_expert_parallel"])
+def test_a_switch_changes_the_plan(page, name) -> None:
+    """And back."""
+    box = page.get_by_label(name)
+    box.check()
+    expect_command(page, f"--{name.replace('_', '-')}")
+    box.uncheck()
+    reset(page)
+
+
+def test_a_slider_step_changes_the_bars(page) -> None:
+    """By key: the handle has a name, and speaks its value."""
+    handle = page.get_by_role("slider", name="gpu_memory_utilization")
+    before = shape(page)
+    handle.focus()
+    handle.press("ArrowLeft")
+    expect_command(page, "--gpu-memory-utilization 0.91")
+
+    assert handle.get_attribute("aria-valuetext") == "0.91"
+    assert shape(page) != before
+    handle.press("ArrowRight")
+    reset(page)
+
+
+def test_the_length_slider_speaks_tokens(page) -> None:
+    """Not its index."""
+    handle = page.get_by_role("slider", name="max_model_len")
+    handle.focus()
+    handle.press("ArrowLeft")
+    expect_command(page, "--max-model-len 114688")
+
+    assert handle.get_attribute("aria-valuetext") == "114,688"
+    reset(page)
+
+
+def test_the_entry_point_changes_vllms_defaults(page) -> None:
+    """LLM batches more tokens on this card: 16,384."""
+    page.get_by_label("entrypoint").select_option(label="LLM class")
+    expect_default(page, "16384")
+    page.get_by_label("entrypoint").select_option(label="vllm serve")
+    expect_default(page, "8192")
+
+
+def test_a_wrong_entry_keeps_the_last_plan_and_says_why(page) -> None:
+    """An alert names the field; the chart and the command stay."""
+    before = shape(page), command(page)
+    enter(page, "max_model_len", "lots")
+    alert = page.locator("[role=alert]:visible")
+    alert.wait_for(timeout=PATIENCE)
+
+    assert "max_model_len was not understood" in alert.inner_text()
+    assert before == (shape(page), command(page))
+    reset(page)
+    assert page.locator("[role=alert]:visible").count() == 0
+
+
+def test_what_is_not_modelled_yet_is_said(page) -> None:
+    """The list may name more than the planner knows."""
+    box = page.get_by_label("quantization")
+    box.select_option(label="fp8_per_tensor")
+    page.locator("[role=alert]:visible", has_text="quantization").wait_for(
+        timeout=PATIENCE
+    )
+    box.select_option(label="as published")
+    reset(page)
+
+
+def test_a_model_that_is_nowhere_keeps_the_last_plan(page) -> None:
+    """Read apart; the page goes on."""
+    entry = page.get_by_label("model search")
+    entry.fill("no-such-org/no-such-model")
+    entry.press("Enter")
+    page.locator("[role=alert]:visible").wait_for(timeout=20_000)
+
+    assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
+    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
+    entry.press("Enter")
+    page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
+
+
+def test_no_request_leaves_the_host(page, app) -> None:
+    """Everything the page asked for since it was opened."""
+    assert len(page.asked) > 10
+    outside = [
+        address
+        for address in page.asked
+        if not address.startswith((app, "data:", f"blob:{app}"))
+    ]
+    assert outside == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+def test_nothing_is_cut_off_at_any_width(page, width) -> None:
+    """No part reaches beyond the window."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(300)
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
+        ".filter(node => node.offsetParent && !node.closest('.planner-chart'))"
+        ".map(node => node.getBoundingClientRect().right))"
+    )
+    chart = page.locator(".planner-chart .main-svg").first.bounding_box()
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+    assert right <= width
+    assert chart["x"] + chart["width"] <= width
+
+
+def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
+    """Voila leaves it running unless its page may end it."""
+    context = browser.new_context()
+    page = context.new_page()
+    sockets = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    page.goto(app)
+    page.wait_for_selector(".planner-field", timeout=20_000)
+    kernel = re.search(r"kernels/([0-9a-f-]+)/", sockets[0])[1]
+    state = f"{app}api/kernels/{kernel}"
+    page.wait_for_timeout(1000)  # Voila listens for the end only after it has settled
+    before = status(state)
+    page.close(run_before_unload=True)
+    end = time.monotonic() + 5
+    while status(state) == before and time.monotonic() < end:
+        time.sleep(0.1)
+
+    context.close()
+    assert before == 200
+    assert status(state) == 404
+
+
+def test_sources_and_files_are_not_served(app) -> None:
+    """Neither the notebook nor what lies beside it."""
+    for name in ("app.ipynb", "server.log"):
+        assert status(f"{app}voila/files/{name}") == 403
