@@ -78,13 +78,22 @@ def build_parser() -> argparse.ArgumentParser:
     gpus = commands.add_parser("gpus", help="the bundled catalogue of GPUs")
     gpus.add_argument("search", nargs="?", default="", help="part of a name")
     gpus.add_argument("--json", action="store_true", help="print JSON")
+    gpus.add_argument(
+        "--attached",
+        action="store_true",
+        help="those of this machine, and who uses them",
+    )
     gpus.set_defaults(run=_run_gpus)
     return parser
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
-    parser.add_argument("--gpu", default="H100", help="catalogue name (default: H100)")
+    parser.add_argument(
+        "--gpu",
+        default="H100",
+        help="catalogue name, or attached for this machine's own (default: H100)",
+    )
     parser.add_argument("--vllm-version", default=NEWEST, help=f"default: {NEWEST}")
     parser.add_argument("--entrypoint", default="serve", choices=("serve", "llm"))
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
@@ -174,9 +183,22 @@ def _run_models(options: dict[str, Any]) -> int:
 def _run_gpus(options: dict[str, Any]) -> int:
     from planner import gpu  # noqa: PLC0415 - reads the data file
 
+    if options["attached"]:
+        return _run_attached()
     found = gpu.search(options["search"]) if options["search"] else gpu.catalogue()
     if options["json"]:
         sys.stdout.write(json.dumps([gpu.gpu_dict(g) for g in found], indent=2) + "\n")
     else:
         sys.stdout.writelines(gpu.gpu_line(g) + "\n" for g in found)
     return FITS if found else DOES_NOT_FIT
+
+
+def _run_attached() -> int:
+    from planner.sources import device  # noqa: PLC0415 - asks the driver
+
+    found = device.survey()
+    lines = [device.attached_line(attached) for attached in found.gpus]
+    sys.stdout.writelines(line + "\n" for line in (*lines, *found.notes))
+    if not lines:
+        sys.stdout.write(found.reason + "\n")
+    return FITS if lines else DOES_NOT_FIT

@@ -7,15 +7,15 @@ the weights, measure a profile run, divide what is left into KV cache blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from planner import defaults
 from planner.architectures import read
 from planner.defaults import ResolvedSettings, layout_of
-from planner.engine import EngineSettings, settings_from
-from planner.environment import Environment, environment_from
+from planner.engine import settings_from
+from planner.environment import environment_from
 from planner.errors import Refused
 from planner.estimate import (
     Budget,
@@ -24,34 +24,18 @@ from planner.estimate import (
     used_lines,
 )
 from planner.gpu import GPU
-from planner.layers import Module
-from planner.memory import attention_backend, kv_cache, kv_groups
-from planner.memory.attention_backend import AttentionNeeds
+from planner.memory import kv_cache, kv_groups
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_spec import Request
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
-from planner.parallel import ParallelLayout
-from planner.refusals import check_batch, check_kv_cache_dtype, check_parallel
 from planner.releases import NEWEST, resolve_version
+from planner.resolving import Kernels, Question, resolve
 from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
+from planner.sources.device import gpu_named
 from planner.sources.load import load
 from planner.units import vllm_gib
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """Everything a plan depends on, read and checked."""
-
-    model: ModelArchitecture
-    gpu: GPU
-    settings: EngineSettings
-    env: Environment
-    layout: ParallelLayout
-    entrypoint: str
-    vllm_version: str
-    notes: tuple[str, ...]
 
 
 def plan(
@@ -68,7 +52,7 @@ def plan(
     Args:
         model: Hub id, catalogue id, path of a folder or config.json, or a
             ModelArchitecture.
-        gpu: catalogue name or a `GPU`.
+        gpu: catalogue name, "attached" for the first GPU of this machine, or a `GPU`.
         vllm_version: release whose rules apply.
         entrypoint: serve (`vllm serve`) or llm (the `LLM` class).
         env: vLLM's environment variables.
@@ -79,7 +63,7 @@ def plan(
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
     settings = settings_from(engine_args)
-    device = gpu if isinstance(gpu, GPU) else GPU.named(gpu)
+    device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     version, notes = resolve_version(vllm_version)
     environment = environment_from(env)
     defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
@@ -96,7 +80,7 @@ def plan(
             error=VLLMError(kind="refused", message=str(refusal)),
             notes=notes,
         )
-    question = _Question(
+    question = Question(
         model=architecture,
         gpu=device,
         settings=settings,
@@ -115,9 +99,9 @@ def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
     return (f"The config of {model.name} is a reconstruction: {model.source}.",)
 
 
-def _answer(question: _Question) -> Plan:
+def _answer(question: Question) -> Plan:
     try:
-        resolved, kernels = _resolve(question)
+        resolved, kernels = resolve(question)
         return _plan_resolved(question, resolved, kernels)
     except Refused as refusal:
         return Plan.refused(
@@ -131,88 +115,8 @@ def _answer(question: _Question) -> Plan:
         )
 
 
-def _resolve(question: _Question) -> tuple[ResolvedSettings, _Kernels]:
-    """Fill in vLLM's defaults and refuse what it refuses, in its order."""
-    model, gpu, settings = question.model, question.gpu, question.settings
-    dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
-    length = defaults.resolve_max_model_len(settings.max_model_len, model, question.env)
-    kv_dtype = settings.kv_cache_dtype or "auto"
-    check_kv_cache_dtype(kv_dtype, dtype)
-    tokens, seqs = defaults.resolve_batch(
-        settings, model, gpu, question.entrypoint, length
-    )
-    chunked = defaults.chunked_prefill(settings, model)
-    check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
-    check_parallel(model, question.layout)
-    sizes = defaults.capture_sizes(
-        settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
-    )
-    kernels = _kernels(question, dtype, kv_dtype, tokens)
-    resolved = ResolvedSettings(
-        dtype=dtype,
-        quantization=settings.quantization,
-        kv_cache_dtype=kv_dtype,
-        max_model_len=length,
-        is_max_model_len_auto=settings.max_model_len in ("auto", -1),
-        max_num_seqs=seqs,
-        max_num_batched_tokens=tokens,
-        gpu_memory_utilization=settings.gpu_memory_utilization
-        or defaults.GPU_MEMORY_UTILIZATION,
-        kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
-        num_gpu_blocks_override=settings.num_gpu_blocks_override,
-        block_size=kernels.block_size,
-        tensor_parallel_size=question.layout.tensor_parallel_size,
-        pipeline_parallel_size=question.layout.pipeline_parallel_size,
-        data_parallel_size=question.layout.data_parallel_size,
-        decode_context_parallel_size=question.layout.decode_context_parallel_size,
-        enable_expert_parallel=question.layout.enable_expert_parallel,
-        enforce_eager=bool(settings.enforce_eager),
-        cudagraph_capture_sizes=sizes,
-        max_cudagraph_capture_size=max(sizes, default=0),
-        performance_mode=settings.performance_mode or "balanced",
-        async_scheduling=defaults.async_scheduling(settings, model),
-        enable_prefix_caching=defaults.prefix_caching(settings, model),
-        enable_chunked_prefill=chunked,
-    )
-    return resolved, kernels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kernels:
-    """What the attention kernels decide: block size and buffers of their own."""
-
-    block_size: int
-    buffers: tuple[Module, ...]
-
-
-def _kernels(
-    question: _Question, dtype: str, kv_cache_dtype: str, max_num_batched_tokens: int
-) -> _Kernels:
-    asked = question.settings.block_size
-    layout = question.layout
-    preferred = attention_backend.DEFAULT_BLOCK_SIZE
-    buffers: tuple[Module, ...] = ()
-    for layer in question.model.attention_layers:
-        needs = AttentionNeeds(
-            head_size=layer.head_size,
-            dtype=dtype,
-            kv_cache_dtype=kv_cache_dtype if layer.heeds_kv_cache_dtype else "auto",
-            block_size=asked,
-        )
-        backend = attention_backend.select_backend(needs, question.gpu)
-        preferred = attention_backend.preferred_block_size(backend, needs, question.gpu)
-        heads = layer.num_heads // layout.tensor_parallel_size
-        buffers = attention_backend.kernel_buffers(
-            backend,
-            max_num_batched_tokens=max_num_batched_tokens,
-            num_heads=heads * layout.decode_context_parallel_size,
-            gpu=question.gpu,
-        )
-    return _Kernels(block_size=asked or preferred, buffers=buffers)
-
-
 def _plan_resolved(
-    question: _Question, resolved: ResolvedSettings, kernels: _Kernels
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> Plan:
     specs = kv_groups.layer_specs(
         question.model,
@@ -264,7 +168,7 @@ def _plan_resolved(
     )
 
 
-def _longest_allowed(question: _Question) -> int:
+def _longest_allowed(question: Question) -> int:
     """Return the longest request worth looking for: what the config allows."""
     derived = defaults.derived_max_model_len(question.model)
     asked = defaults.resolve_max_model_len(None, question.model, question.env)
@@ -272,9 +176,9 @@ def _longest_allowed(question: _Question) -> int:
 
 
 def _ranks(
-    question: _Question,
+    question: Question,
     resolved: ResolvedSettings,
-    kernels: _Kernels,
+    kernels: Kernels,
     whole: tuple[kv_groups.LayerGroup, ...],
 ) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
     weights = stage_weights(
@@ -311,7 +215,7 @@ def _ranks(
 
 
 def _profile_run(
-    question: _Question, resolved: ResolvedSettings, pp_rank: int, num_stages: int
+    question: Question, resolved: ResolvedSettings, pp_rank: int, num_stages: int
 ) -> ProfileRun:
     return ProfileRun(
         model=question.model,
@@ -339,7 +243,7 @@ def _with_override(
 
 
 def _memory_error(
-    question: _Question, ranks: tuple[RankMemory, ...]
+    question: Question, ranks: tuple[RankMemory, ...]
 ) -> VLLMError | None:
     """Return the error of a GPU that is too full, or too small for the weights."""
     gpu = question.gpu

@@ -91,3 +91,11 @@ def test_the_module_is_the_command():
     )
     assert 0 == ran.returncode
     assert "H200" in ran.stdout
+
+
+def test_the_attached_gpus_are_listed_or_said_to_be_missing(capsys):
+    """One line each with its free memory; without a driver the reason."""
+    status = cli.main(["gpus", "--attached"])
+    out = capsys.readouterr().out
+    assert out.strip()
+    assert (cli.FITS if " free" in out else cli.DOES_NOT_FIT) == status

@@ -8,7 +8,14 @@ import pytest
 from planner.errors import PlannerError
 from planner.gpu import GPU
 from planner.sources import device
-from planner.sources.device import Process, Survey, attached_gpus, survey
+from planner.sources.device import (
+    Process,
+    Survey,
+    attached_gpus,
+    attached_line,
+    gpu_named,
+    survey,
+)
 from planner.sources.planned_gpu import Memory
 from planner.units import GIB, MIB
 from tests.fake_nvml import Board, FakeDriver, NVMLError, NVMLError_LibraryNotFound
@@ -114,6 +121,34 @@ def test_names_come_as_bytes_from_older_bindings() -> None:
     (attached,) = survey(nvml=fake, environment={}).gpus
 
     assert "NVIDIA H100 80GB HBM3" == attached.device_name
+
+
+def test_a_gpu_is_told_in_one_line_with_who_holds_it() -> None:
+    """81,559 MiB are 79.65 GiB; 61,089 MiB, or 59.66 GiB, are free."""
+    board = Board(used_mib=20000, compute=((7, 19000 * MIB), (9, MIB)))
+    (attached,) = found_on(board, names={7: "python"}).gpus
+
+    assert (
+        "0  NVIDIA H100 80GB HBM3  79.65 GiB, 59.66 GiB free; "
+        "held by python 7, process 9"
+    ) == attached_line(attached)
+
+
+def test_attached_is_a_name_for_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other name is the catalogue's."""
+    found = found_on(Board(used_mib=20000), Board(name="NVIDIA L4"))
+    monkeypatch.setattr(device, "survey", lambda: found)
+
+    assert 61089 * MIB == gpu_named(" Attached ").free_memory_bytes
+    assert GPU.named("L4") == gpu_named("L4")
+
+
+def test_attached_without_a_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the driver's."""
+    monkeypatch.setattr(device, "survey", lambda: Survey(gpus=(), reason="No driver."))
+
+    with pytest.raises(PlannerError, match=r"No attached GPU to plan for\. No driver"):
+        gpu_named("attached")
 
 
 # --- Unified memory ----------------------------------------------------------------

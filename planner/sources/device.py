@@ -17,6 +17,10 @@ from planner.errors import PlannerError
 from planner.gpu import GPU
 from planner.sources.planned_gpu import Memory, planned_gpu, system_memory
 from planner.sources.visible_devices import visible
+from planner.units import format_gib
+
+ATTACHED = "attached"
+"""The name under which this machine's first GPU is asked for."""
 
 Answer: TypeAlias = Any
 """NVML's answers have as many types as there are questions, and come untyped."""
@@ -95,6 +99,29 @@ class Survey:
         if attached.gpu is None:
             raise PlannerError(f"{attached.device_name}: {attached.total_note}")
         return attached.gpu
+
+
+def attached_line(attached: AttachedGPU) -> str:
+    """Write an attached GPU as one line of a list, and who holds its memory."""
+    free, total = attached.free_memory_bytes, attached.nvml_memory_bytes
+    memory = "memory shared with the system" if total is None else format_gib(total)
+    available = "" if free is None else f", {format_gib(free)} free"
+    holders = ", ".join(
+        f"{process.name or 'process'} {process.pid}" for process in attached.processes
+    )
+    held = f"; held by {holders}" if holders else ""
+    return f"{attached.index}  {attached.device_name}  {memory}{available}{held}"
+
+
+def gpu_named(name: str) -> GPU:
+    """Return the catalogue's GPU of a name, or for "attached" this machine's first.
+
+    Raises:
+        PlannerError: for an unknown name, or where no GPU is attached.
+    """
+    if name.strip().lower() == ATTACHED:
+        return survey().planning_gpu()
+    return GPU.named(name)
 
 
 def attached_gpus() -> tuple[AttachedGPU, ...]:

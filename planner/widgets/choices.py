@@ -6,6 +6,7 @@ from planner import catalogue
 from planner.gpu import GPU
 from planner.gpu import catalogue as gpu_catalogue
 from planner.releases import NEWEST
+from planner.sources.device import attached_gpus, gpu_named
 from planner.units import format_gib
 
 Options = tuple[tuple[str, object], ...]
@@ -42,14 +43,29 @@ def models() -> tuple[str, ...]:
 def gpus(chosen: str | GPU) -> tuple[Options, object]:
     """List the GPUs with their memory, and say which of them is `chosen`.
 
-    A GPU of the user's own, which no catalogue entry equals, is listed first.
+    This machine's own come first, and before them a GPU that the user described, which
+    no other entry equals.
     """
     known = gpu_catalogue()
-    options = tuple((_gpu_text(gpu), gpu.name) for gpu in known)
-    card = chosen if isinstance(chosen, GPU) else GPU.named(chosen)
+    options = (*_attached(), *((_gpu_text(gpu), gpu.name) for gpu in known))
+    card = chosen if isinstance(chosen, GPU) else gpu_named(chosen)
     if card in known:
         return options, card.name
+    if card in (value for _, value in options):
+        return options, card
     return ((f"{_gpu_text(card)} (given)", card), *options), card
+
+
+def _attached() -> Options:
+    """Offer each GPU of this machine; of equal ones, as full as each other, the first.
+
+    Full ones differ: `free_memory_bytes` belongs to the GPU that is planned for.
+    """
+    first: dict[GPU, str] = {}
+    for one in attached_gpus():
+        if one.gpu:
+            first.setdefault(one.gpu, f"{_gpu_text(one.gpu)} (attached, {one.index})")
+    return tuple((text, gpu) for gpu, text in first.items())
 
 
 def _gpu_text(gpu: GPU) -> str:
