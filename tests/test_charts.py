@@ -92,6 +92,30 @@ def test_what_is_missing_is_drawn_beyond_the_requested_line() -> None:
     assert f"<b>missing {size:.2f} GiB</b>" in labels
 
 
+@pytest.mark.parametrize(
+    ("gpu", "utilization", "above", "beside"),
+    [
+        ("RTX4090", 0.98, "right", "right"),  # 23.0 of 32.5 GiB: the last third
+        ("L4", 0.92, "center", "right"),  # 20.3 of 32.5 GiB
+        ("H100", 0.35, "center", "left"),  # 27.7 of 79.2 GiB
+        ("H100", 0.25, "left", "left"),  # 19.8 of 79.2 GiB: the first third
+    ],
+)
+def test_labels_stay_inside_the_chart_and_off_the_line(
+    gpu, utilization, above, beside
+) -> None:
+    """An early line has its labels to its right, a late one to its left."""
+    plan = planner.plan(plans.LLAMA_8B, gpu=gpu, gpu_memory_utilization=utilization)
+    notes = figure_spec(plan)["layout"]["annotations"]
+    requested = next(note for note in notes if "may use" in note["text"])
+    missing = next(note for note in notes if "missing" in note["text"])
+
+    assert requested["xanchor"] == above
+    assert missing["xanchor"] == beside
+    assert missing["x"] == requested["x"]
+    assert (missing["xshift"] < 0) == (beside == "right")
+
+
 def test_the_bars_of_weights_that_are_too_large_are_still_drawn() -> None:
     """Not fitting is an answer."""
     spec = figure_spec(plans.too_large())

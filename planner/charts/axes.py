@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _TOP_PIXELS = 46
 _BOTTOM_PIXELS = 44
+_BESIDE_PIXELS = 6
+_LABEL_SHARE = 0.4
+"""What a label takes of a narrow chart's width: 120 of 300 pixels."""
 
 
 def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
@@ -50,18 +53,22 @@ def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
 
 
 def _size_axis(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
-    ends = [
-        bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank) for bar in drawn
-    ]
-    end = max([plan.gpu.total_memory_bytes, *ends])
     return {
-        "range": [0, in_gib(end) * 1.015],
+        "range": [0, in_gib(_axis_bytes(plan, drawn)) * 1.015],
         "title": {"text": "GiB per GPU", "standoff": 6, "font": {"size": 12}},
         "gridcolor": "#80808033",
         "zeroline": False,
         "fixedrange": True,
         "nticks": 9,
     }
+
+
+def _axis_bytes(plan: Plan, drawn: tuple[Bar, ...]) -> int:
+    """Return where the longest bar ends, the GPU's own included."""
+    ends = [
+        bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank) for bar in drawn
+    ]
+    return max([plan.gpu.total_memory_bytes, *ends])
 
 
 def _edge_lines(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
@@ -86,13 +93,15 @@ def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
 
 
 def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Label both lines to their left, on two rows, so that they never collide."""
+    """Label both lines, on two rows, so that they never collide."""
+    axis_bytes = _axis_bytes(plan, drawn)
     total_text = f"GPU total {format_gib(plan.gpu.total_memory_bytes)}"
-    labels = [_label(plan.gpu.total_memory_bytes, total_text, row=1)]
+    total = plan.gpu.total_memory_bytes
+    labels = [_label(total, total_text, row=1, axis_bytes=axis_bytes)]
     for bar in drawn[:1]:
         size = bar.rank.requested_memory_bytes
         text = f"vLLM may use {format_gib(size)}{_share(plan)}"
-        labels.append(_label(size, text, row=0))
+        labels.append(_label(size, text, row=0, axis_bytes=axis_bytes))
     return labels
 
 
@@ -102,13 +111,15 @@ def _share(plan: Plan) -> str:
     return f" ({plan.resolved.gpu_memory_utilization:g} x total)"
 
 
-def _label(size_bytes: int, text: str, *, row: int) -> dict[str, Any]:
+def _label(size_bytes: int, text: str, *, row: int, axis_bytes: int) -> dict[str, Any]:
+    """Write above a line: to its left, over it or to its right, where there is room."""
+    anchor = ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)]
     return {
         "x": in_gib(size_bytes),
         "y": 1,
         "yref": "paper",
         "yanchor": "bottom",
-        "xanchor": "right",
+        "xanchor": anchor,
         "yshift": 2 + 18 * row,
         "showarrow": False,
         "text": text,
@@ -117,20 +128,29 @@ def _label(size_bytes: int, text: str, *, row: int) -> dict[str, Any]:
 
 
 def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Name the missing memory under each bar that overflows, ending where it ends."""
+    """Name the missing memory under each bar that overflows, beside the line."""
     return [
-        {
-            "x": in_gib(
-                bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank)
-            ),
-            "y": bar.label,
-            "xanchor": "right",
-            "yanchor": "top",
-            "yshift": -BAR_PIXELS / 2,
-            "showarrow": False,
-            "text": f"<b>missing {format_gib(missing_bytes(plan, bar.rank))}</b>",
-            "font": {"size": 12, "color": INK},
-        }
+        _missing_label(bar, missing_bytes(plan, bar.rank), _axis_bytes(plan, drawn))
         for bar in drawn
         if missing_bytes(plan, bar.rank)
     ]
+
+
+def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
+    """Write left of the requested-memory line, where there is room, or right of it.
+
+    Across it, the label could not be read.
+    """
+    requested = bar.rank.requested_memory_bytes
+    has_room = requested >= _LABEL_SHARE * axis_bytes
+    return {
+        "x": in_gib(requested),
+        "y": bar.label,
+        "xanchor": "right" if has_room else "left",
+        "xshift": -_BESIDE_PIXELS if has_room else _BESIDE_PIXELS,
+        "yanchor": "top",
+        "yshift": -BAR_PIXELS / 2,
+        "showarrow": False,
+        "text": f"<b>missing {format_gib(missing)}</b>",
+        "font": {"size": 12, "color": INK},
+    }
