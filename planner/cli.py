@@ -17,19 +17,11 @@ from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError
 from planner.planning import plan
 from planner.releases import NEWEST
+from planner.units import SUFFIX_FACTORS
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
-_FACTORS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "K": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -142,7 +134,7 @@ def _number_or_text(text: str) -> int | str:
     match = _SUFFIXED.match(text)
     if match is None:
         return text
-    return int(float(match[1]) * _FACTORS[match[2]])
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is

@@ -27,6 +27,17 @@ _BYTES_PER_UNIT = {
     "tb": 10**12,
 }
 
+SUFFIX_FACTORS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "K": 1 << 10,
+    "M": 1 << 20,
+    "G": 1 << 30,
+}
+"""What a letter after a number means: decimal in lower case, binary in capitals."""
+
 
 def format_gib(size_bytes: int, *, signed: bool = False) -> str:
     """Write bytes as GiB with two decimals, the precision of vLLM's log.

@@ -5,17 +5,10 @@ from __future__ import annotations
 import re
 
 from planner.errors import PlannerError
+from planner.units import SUFFIX_FACTORS
 
 _NUMBER = re.compile(r"[0-9][0-9,_ ]*\Z")
 _HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmMgG])\Z")
-_UNITS = {
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "K": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-}
 AUTO_LENGTH = -1
 """vLLM's number for "the longest that fits"."""
 
@@ -55,4 +48,4 @@ def _human(name: str, text: str) -> int:
             "short form such as 32k (32,000) or 32K (32,768); leave it empty for "
             "vLLM's default."
         )
-    return int(float(match[1]) * _UNITS[match[2]])
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
