@@ -27,7 +27,7 @@ class EngineSettings:
     dtype: str | None = None
     """auto, bfloat16, float16 (half), float32 (float)."""
     quantization: str | None = None
-    """None, or a method applied while loading; none is modelled yet."""
+    """None: as the checkpoint says; else a method applied while loading."""
     kv_cache_dtype: str | None = None
     """auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2."""
     max_model_len: int | str | None = None
@@ -57,7 +57,11 @@ class EngineSettings:
     disable_hybrid_kv_cache_manager: bool | None = None
     """Keeps sliding windows as full attention beside full-attention layers."""
     language_model_only: bool | None = None
-    """Without effect on a text model."""
+    """Leaves out the encoders of images, videos and sounds."""
+    limit_mm_per_prompt: Mapping[str, Any] | None = None
+    """Items per prompt by modality; 0 leaves its encoder out."""
+    mm_encoder_tp_mode: str | None = None
+    """weights (cut over the ranks) or data (whole on each)."""
     others: tuple[tuple[str, object], ...] = ()
     """Arguments without effect on GPU memory, kept for the command."""
 
@@ -99,17 +103,9 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
         else:
             raise _unknown_argument(name)
     _check(given)
-    _refuse_quantization(given.get("quantization"))
     if isinstance(given.get("cudagraph_capture_sizes"), list):
         given["cudagraph_capture_sizes"] = tuple(given["cudagraph_capture_sizes"])
     return EngineSettings(**given, others=tuple(others))
-
-
-def _refuse_quantization(method: object) -> None:
-    if method is not None:
-        raise UnknownArchitecture(
-            f"quantization={method!r} is not modelled yet. Leave it out."
-        )
 
 
 def _refuse_unless_off(name: str, value: object) -> None:

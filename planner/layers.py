@@ -1,8 +1,12 @@
 """The layers that vLLM builds models from, and the tensors each puts on one rank.
 
 One class per vLLM layer class, under its name. `tensors(layout)` lists the tensors of a
-rank as numbers of elements; bytes follow from the dtype. Every module names the part of
-the weights it belongs to, which is what a reader sees in the breakdown.
+rank; bytes follow from their dtypes. Every module names the part of the weights it
+belongs to, which is what a reader sees in the breakdown.
+
+A linear layer asks its quantisation method for its weight, when it has one
+(`planner.quantization` hands them out); the names in `shards` are those of the
+checkpoint's layers that vLLM packs into one, by which checkpoints name exceptions.
 """
 
 from __future__ import annotations
@@ -10,21 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
+from typing import Protocol
 
-from planner.errors import Refused
-from planner.parallel import (
-    DATACENTER_BLACKWELL,
-    ParallelLayout,
-    divide,
-    pad_vocabulary,
-)
+from planner.parallel import ParallelLayout, divide, pad_vocabulary
+from planner.tensors import LinearMethod, LinearOnRank, Tensor
 
 
 class Part(StrEnum):
     """Parts of the weights, in the order a model uses them."""
 
     EMBEDDINGS = "embeddings"
+    TOWERS = "vision and audio towers"
     ATTENTION = "attention"
+    MIXERS = "state-space and linear attention"
     MLP = "mlp"
     ROUTER = "router"
     EXPERTS = "experts"
@@ -35,11 +37,29 @@ class Part(StrEnum):
     BUFFERS = "buffers"
 
 
+class Module(Protocol):
+    """Anything of a model that puts tensors on a rank."""
+
+    @property
+    def name(self) -> str:
+        """Name within its layer, or in full outside of one, as in vLLM."""
+        ...
+
+    @property
+    def part(self) -> Part:
+        """Which part of the weights it counts to."""
+        ...
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each tensor on a rank."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicated:
-    """Tensors that every rank holds in full: norms, router gates, scalars.
+    """Tensors that every rank holds in full and nobody quantises: norms, scalars.
 
-    Covers vLLM's RMSNorm, LayerNorm, ReplicatedLinear, nn.Embedding and buffers.
+    Covers vLLM's RMSNorm, LayerNorm, nn.Embedding, buffers and unquantised gates.
     """
 
     name: str
@@ -48,9 +68,61 @@ class Replicated:
     dtype: str | None = None
     """None: the model's dtype."""
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:  # noqa: ARG002
-        """Elements of each tensor on a rank."""
-        return tuple(prod(shape) for shape in self.shapes)
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """Return each tensor on a rank."""
+        return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharded:
+    """Tensors whose first dimension is cut over the ranks and which nobody quantises.
+
+    Covers the parameters of state-space mixers, sinks per head and the like.
+    """
+
+    name: str
+    part: Part
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each tensor on a rank."""
+        ranks = layout.tensor_parallel_size
+        return tuple(
+            Tensor(divide(shape[0], ranks) * prod(shape[1:]), self.dtype)
+            for shape in self.shapes
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedLinear:
+    """A linear layer that every rank holds in full.
+
+    Source: vLLM 0.33.0 `layers/linear.py` ReplicatedLinear, MergedReplicatedLinear.
+    """
+
+    name: str
+    part: Part
+    input_size: int
+    output_sizes: tuple[int, ...]
+    bias: bool = False
+    dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    """False where vLLM's class does not hand the quantisation on."""
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(self.output_sizes),
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=self.output_sizes,
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(self.output_sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +139,24 @@ class ColumnParallelLinear:
     output_sizes: tuple[int, ...]
     bias: bool = False
     dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of weight and bias on a rank."""
-        rows = sum(
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        rows = tuple(
             divide(size, layout.tensor_parallel_size) for size in self.output_sizes
         )
-        return (rows * self.input_size, *((rows,) if self.bias else ()))
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(self.output_sizes),
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=rows,
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +171,31 @@ class QKVParallelLinear:
     num_heads: int
     num_kv_heads: int
     head_size: int
+    head_size_v: int | None = None
+    """Of the values, where it differs from that of the keys."""
     bias: bool = False
     part: Part = Part.ATTENTION
     dtype: str | None = None
+    shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of weight and bias on a rank."""
-        heads = divide(self.num_heads, layout.tensor_parallel_size)
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        ranks = layout.tensor_parallel_size
+        heads = divide(self.num_heads, ranks)
         kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
-        rows = (heads + 2 * kv_heads) * self.head_size
-        return (rows * self.input_size, *((rows,) if self.bias else ()))
+        size_v = self.head_size if self.head_size_v is None else self.head_size_v
+        rows = (heads * self.head_size, kv_heads * self.head_size, kv_heads * size_v)
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(rows) * ranks,
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=rows,
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +211,23 @@ class RowParallelLinear:
     output_size: int
     bias: bool = False
     dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of weight and bias on a rank."""
-        columns = divide(self.input_size, layout.tensor_parallel_size)
-        return (columns * self.output_size, *((self.output_size,) if self.bias else ()))
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=self.output_size,
+            input_size_per_partition=divide(
+                self.input_size, layout.tensor_parallel_size
+            ),
+            output_partition_sizes=(self.output_size,),
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=self.output_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +245,14 @@ class QKNormPerRank:
     part: Part = Part.NORMS
     dtype: str | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of the query norm and the key norm on a rank."""
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the query norm and the key norm on a rank."""
         heads = divide(self.num_heads, layout.tensor_parallel_size)
         kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
-        return (heads * self.head_size, kv_heads * self.head_size)
+        return (
+            Tensor(heads * self.head_size, self.dtype),
+            Tensor(kv_heads * self.head_size, self.dtype),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,80 +269,42 @@ class VocabParallelEmbedding:
     bias: bool = False
     part: Part = Part.EMBEDDINGS
     dtype: str | None = None
+    method: LinearMethod | None = None
+    """Few quantisation methods touch embeddings, some the head."""
 
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of weight and bias on a rank."""
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
         padded = pad_vocabulary(self.num_embeddings)
         rows = divide(padded, layout.tensor_parallel_size)
-        return (rows * self.embedding_dim, *((rows,) if self.bias else ()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusedMoE:
-    """The routed experts of a layer: w13 (gate and up) and w2 (down).
-
-    Source: vLLM 0.33.0 `layers/fused_moe/routed_experts.py` and
-    `layers/fused_moe/unquantized_fused_moe_method.py` create_weights.
-    """
-
-    name: str
-    num_experts: int
-    top_k: int
-    hidden_size: int
-    intermediate_size: int
-    is_renormalized: bool = True
-    """Whether the chosen experts' weights are scaled to add up to one."""
-    bias: bool = False
-    part: Part = Part.EXPERTS
-    dtype: str | None = None
-
-    def uses_trtllm(self, layout: ParallelLayout) -> bool:
-        """Whether FlashInfer's TRT-LLM kernel serves the experts.
-
-        Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
-        `layers/fused_moe/experts/trtllm_bf16_moe.py`.
-        """
-        is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
-        return is_blackwell and self.is_renormalized
-
-    def intermediate_size_per_rank(self, layout: ParallelLayout) -> int:
-        """Columns of one expert on a rank, padded as its kernel wants them.
-
-        Raises:
-            Refused: when the ranks do not divide the intermediate size.
-        """
-        ranks = layout.experts_tensor_parallel_size
-        if self.intermediate_size % ranks:
-            # vLLM stops with a bare assertion here (fused_moe/config.py).
-            raise Refused(
-                f"AssertionError: intermediate_size {self.intermediate_size} "
-                f"% tp_size {ranks} == 0"
-            )
-        columns = self.intermediate_size // ranks
-        return -(-columns // 128) * 128 if self.uses_trtllm(layout) else columns
-
-    def tensors(self, layout: ParallelLayout) -> tuple[int, ...]:
-        """Elements of w13 and w2 (and their biases) on a rank."""
-        experts = layout.local_num_experts(self.num_experts)
-        columns = self.intermediate_size_per_rank(layout)
-        weights = (
-            experts * 2 * columns * self.hidden_size,
-            experts * self.hidden_size * columns,
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.embedding_dim,
+            output_size=padded,
+            input_size_per_partition=self.embedding_dim,
+            output_partition_sizes=(rows,),
+            has_bias=self.bias,
         )
-        if not self.bias:
-            return weights
-        return (*weights, experts * 2 * columns, experts * self.hidden_size)
+        return _linear(self, on_rank, layout, bias_rows=rows)
 
 
-Module = (
-    Replicated
+Linear = (
+    ReplicatedLinear
     | ColumnParallelLinear
     | QKVParallelLinear
     | RowParallelLinear
-    | QKNormPerRank
     | VocabParallelEmbedding
-    | FusedMoE
 )
+
+
+def _linear(
+    module: Linear, on_rank: LinearOnRank, layout: ParallelLayout, *, bias_rows: int
+) -> tuple[Tensor, ...]:
+    """Return a linear layer's tensors as its method, or the lack of one, has them."""
+    bias = (Tensor(bias_rows, module.dtype),) if module.bias else ()
+    if module.method is not None:
+        return (*module.method.tensors(on_rank, layout), *bias)
+    elements = on_rank.output_size_per_partition * on_rank.input_size_per_partition
+    return (Tensor(elements, module.dtype), *bias)
 
 
 def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:

@@ -5,33 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from planner.caches import AttentionLayer, CacheLayer
 from planner.layers import Module
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionLayer:
-    """The attention of a layer, as far as it keeps a KV cache.
-
-    Source: vLLM 0.33.0 `layers/attention/attention.py` Attention.
-    """
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    sliding_window: int | None = None
-    """Tokens that the layer looks back; None: all of them."""
-    heeds_kv_cache_dtype: bool = True
-    """False where vLLM's class does not hand the cache settings on (Falcon): the KV
-    cache then keeps the model's dtype whatever `kv_cache_dtype` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
     """Decoder layers that are alike."""
 
-    attention: AttentionLayer | None
-    """None: no KV cache in these layers."""
+    caches: tuple[CacheLayer, ...]
+    """What the layer keeps between steps, in vLLM's order; empty: nothing."""
     modules: tuple[Module, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """An encoder of images, videos or sounds with its projector.
+
+    vLLM builds it on the first pipeline stage only, and not at all when every
+    modality it serves is switched off.
+
+    Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model.
+    """
+
+    modalities: tuple[str, ...]
+    modules: tuple[Module, ...]
+    """Of all its blocks, under their full names."""
+    supports_data_parallel: bool = False
+    """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,13 @@ class ModelArchitecture:
     layer_kinds: tuple[LayerKind, ...]
     layers: tuple[int, ...]
     """For each decoder layer its index in `layer_kinds`."""
+    layer_prefix: str = "model.layers"
+    """vLLM's name of the list of decoder layers."""
+    prefix_renames: tuple[tuple[str, str], ...] = ()
+    """Beginnings of names in the checkpoint, and what vLLM's class calls them."""
+    towers: tuple[Tower, ...] = ()
+    quantization: str | None = None
+    """vLLM's name of the checkpoint's quantisation method."""
     num_experts: int = 0
     supports_pp: bool = True
     is_pooling: bool = False
@@ -99,7 +107,20 @@ class ModelArchitecture:
         return self.num_experts > 0
 
     @cached_property
+    def is_multimodal(self) -> bool:
+        """Whether it takes images, videos or sounds beside text."""
+        return bool(self.towers)
+
+    @cached_property
+    def cache_layers(self) -> tuple[CacheLayer, ...]:
+        """Distinct layers that keep something between steps."""
+        return tuple(
+            dict.fromkeys(layer for kind in self.layer_kinds for layer in kind.caches)
+        )
+
+    @cached_property
     def attention_layers(self) -> tuple[AttentionLayer, ...]:
-        """Distinct attention layers with a KV cache."""
-        kinds = (kind.attention for kind in self.layer_kinds)
-        return tuple(dict.fromkeys(layer for layer in kinds if layer is not None))
+        """Distinct attention layers with a KV cache of keys and values."""
+        return tuple(
+            layer for layer in self.cache_layers if isinstance(layer, AttentionLayer)
+        )

@@ -28,6 +28,7 @@ from planner.memory import kv_cache, kv_groups
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_spec import Request
 from planner.memory.profile_run import ProfileRun
+from planner.memory.towers import built_towers, tower_layout
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
 from planner.releases import NEWEST, resolve_version
@@ -69,7 +70,9 @@ def plan(
     defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
     try:
         architecture = (
-            model if isinstance(model, ModelArchitecture) else read(load(model))
+            model
+            if isinstance(model, ModelArchitecture)
+            else read(load(model), settings.quantization)
         )
     except Refused as refusal:
         return Plan.refused(
@@ -181,8 +184,13 @@ def _ranks(
     kernels: Kernels,
     whole: tuple[kv_groups.LayerGroup, ...],
 ) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
+    towers = built_towers(question.model, question.settings)
     weights = stage_weights(
-        question.model, question.layout, resolved.dtype, kernels.buffers
+        question.model,
+        question.layout,
+        resolved.dtype,
+        kernels.buffers,
+        tuple((t, tower_layout(t, question.layout, question.settings)) for t in towers),
     )
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     requested = requested_memory_bytes(

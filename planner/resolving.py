@@ -61,7 +61,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     kernels = _kernels(question, dtype, kv_dtype, tokens)
     resolved = ResolvedSettings(
         dtype=dtype,
-        quantization=settings.quantization,
+        quantization=model.quantization,
         kv_cache_dtype=kv_dtype,
         max_model_len=length,
         is_max_model_len_auto=settings.max_model_len in ("auto", -1),

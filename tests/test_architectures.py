@@ -3,6 +3,7 @@
 import pytest
 
 from planner.architectures import read, supported_architectures
+from planner.caches import AttentionLayer
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.model_files import ModelFiles
 from tests.configs import BERT, GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
@@ -53,8 +54,13 @@ MISTRAL = {
 def windows(config: dict[str, object], **changes: object) -> list[int | None]:
     """The window of each layer."""
     model = architecture(config, **changes)
-    kinds = [kind.attention for kind in model.layer_kinds]
-    return [kinds[layer].sliding_window for layer in model.layers if kinds[layer]]
+    kinds = [kind.caches for kind in model.layer_kinds]
+    return [
+        cache.sliding_window
+        for layer in model.layers
+        for cache in kinds[layer]
+        if isinstance(cache, AttentionLayer)
+    ]
 
 
 def test_a_null_is_an_answer() -> None:

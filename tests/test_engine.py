@@ -28,7 +28,7 @@ def test_an_argument_without_effect_is_kept_for_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("enable_lora", True), ("cpu_offload_gb", 4), ("quantization", "fp8_per_tensor")],
+    [("enable_lora", True), ("cpu_offload_gb", 4)],
 )
 def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -> None:
     """Its memory would be missing from the figures."""

@@ -95,9 +95,9 @@ def test_layers_alike_make_one_group() -> None:
     spec = FullAttentionSpec(
         block_size=16, num_kv_heads=8, head_size=128, element_bytes=2
     )
-    (only,) = group([spec] * 32)
+    (only,) = group(list(enumerate([spec] * 32)))
     assert 32 * 65536 == only.bytes_per_block
-    assert () == group([None, None])
+    assert () == group([])
 
 
 def test_layers_of_two_sizes_make_one_uniform_group() -> None:
@@ -108,7 +108,7 @@ def test_layers_of_two_sizes_make_one_uniform_group() -> None:
     slim = FullAttentionSpec(
         block_size=16, num_kv_heads=4, head_size=128, element_bytes=2
     )
-    (only,) = group([wide, None, slim])
+    (only,) = group([(0, wide), (2, slim)])
     assert isinstance(only.spec, UniformTypeKVCacheSpecs)
     assert (2, 65536 + 32768) == (only.num_layers, only.bytes_per_block)
 
@@ -178,7 +178,7 @@ def test_hybrids_match_vllms_planning_code(
     layers, gib, in_flight, length, sizes, blocks, per_request, tokens
 ) -> None:
     """Groups of as many layers share one pool; each claims blocks of its own."""
-    groups = group(layers)
+    groups = group(list(enumerate(layers)))
     assert sizes == [g.num_layers for g in groups]
     stage = StageCache(groups=groups, available_bytes=gib * GIB)
     request = Request(max_model_len=length, max_in_flight_tokens=in_flight)
@@ -193,7 +193,7 @@ def test_hybrids_match_vllms_planning_code(
 def test_without_the_hybrid_manager_windows_are_kept_whole() -> None:
     """One group of full attention for all layers."""
     layers = hybrid(12, 12, heads=8, head_size=64, window=128)
-    (only,) = group(layers, has_hybrid_manager=False)
+    (only,) = group(list(enumerate(layers)), has_hybrid_manager=False)
     assert isinstance(only.spec, FullAttentionSpec)
     assert 24 == only.num_layers
 
@@ -201,7 +201,7 @@ def test_without_the_hybrid_manager_windows_are_kept_whole() -> None:
 def test_a_stage_keeps_its_part_of_every_group() -> None:
     """Layers 0 to 11 of a model whose last 12 layers are full."""
     layers = hybrid(12, 12, heads=8, head_size=64, window=128)
-    first = [g.on_stage(0, 12) for g in group(layers)]
+    first = [g.on_stage(0, 12) for g in group(list(enumerate(layers)))]
     assert [12, 0] == [g.num_layers for g in first]
 
 

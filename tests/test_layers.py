@@ -3,9 +3,10 @@
 import pytest
 
 from planner.errors import Refused
+from planner.experts import FusedMoE
 from planner.layers import (
     ColumnParallelLinear,
-    FusedMoE,
+    Module,
     Part,
     QKNormPerRank,
     QKVParallelLinear,
@@ -18,6 +19,11 @@ from planner.parallel import ParallelLayout
 ONE, TWO, EIGHT = (ParallelLayout(tensor_parallel_size=size) for size in (1, 2, 8))
 
 
+def elements(module: Module, layout: ParallelLayout) -> tuple[int, ...]:
+    """The elements of each tensor on a rank."""
+    return tuple(tensor.elements for tensor in module.tensors(layout))
+
+
 def qkv(**changes: object) -> QKVParallelLinear:
     """Return Llama-3.1-8B's projection."""
     facts = {"num_heads": 32, "num_kv_heads": 8, "head_size": 128, **changes}
@@ -26,13 +32,13 @@ def qkv(**changes: object) -> QKVParallelLinear:
 
 def test_query_key_value_share_one_tensor() -> None:
     """(32 + 2 x 8) heads x 128 = 6,144 rows of 4,096."""
-    assert (6144 * 4096,) == qkv().tensors(ONE)
+    assert (6144 * 4096,) == elements(qkv(), ONE)
 
 
 def test_kv_heads_are_repeated_beyond_their_number() -> None:
     """16 ranks, 8 KV heads: 2 query heads and one copy each of K and V a rank."""
     layout = ParallelLayout(tensor_parallel_size=16)
-    assert ((2 + 2) * 128 * 4096,) == qkv().tensors(layout)
+    assert ((2 + 2) * 128 * 4096,) == elements(qkv(), layout)
 
 
 def test_kv_heads_that_divide_neither_way_are_refused() -> None:
@@ -50,20 +56,20 @@ def test_a_column_bias_is_cut_and_a_row_bias_is_not() -> None:
     row = RowParallelLinear(
         name="down", part=Part.MLP, input_size=8, output_size=10, bias=True
     )
-    assert (8 * 10, 8) == column.tensors(TWO)
-    assert (4 * 10, 10) == row.tensors(TWO)
+    assert (8 * 10, 8) == elements(column, TWO)
+    assert (4 * 10, 10) == elements(row, TWO)
 
 
 def test_a_vocabulary_is_padded_before_it_is_cut() -> None:
     """100 rows become 128, of which a rank of eight holds 16."""
     words = VocabParallelEmbedding(name="words", num_embeddings=100, embedding_dim=4)
-    assert (16 * 4,) == words.tensors(EIGHT)
+    assert (16 * 4,) == elements(words, EIGHT)
 
 
 def test_replicated_tensors_do_not_shrink() -> None:
     """Norms and router gates are whole on every rank."""
     gate = Replicated(name="gate", part=Part.ROUTER, shapes=((128, 2048),))
-    assert gate.tensors(ONE) == gate.tensors(EIGHT) == (128 * 2048,)
+    assert elements(gate, ONE) == elements(gate, EIGHT) == (128 * 2048,)
 
 
 def experts(**changes: object) -> FusedMoE:
@@ -74,13 +80,13 @@ def experts(**changes: object) -> FusedMoE:
 
 def test_tensor_parallel_cuts_every_expert() -> None:
     """768 / 8 = 96 columns: w13 128 x 2 x 96 x 2048, w2 128 x 2048 x 96."""
-    assert (128 * 192 * 2048, 128 * 2048 * 96) == experts().tensors(EIGHT)
+    assert (128 * 192 * 2048, 128 * 2048 * 96) == elements(experts(), EIGHT)
 
 
 def test_expert_parallel_keeps_experts_whole() -> None:
     """16 of 128 experts on each of eight ranks."""
     layout = ParallelLayout(tensor_parallel_size=8, enable_expert_parallel=True)
-    assert (16 * 1536 * 2048, 16 * 2048 * 768) == experts().tensors(layout)
+    assert (16 * 1536 * 2048, 16 * 2048 * 768) == elements(experts(), layout)
 
 
 def test_blackwell_pads_experts_to_128_columns() -> None:
@@ -99,4 +105,4 @@ def test_expert_columns_that_do_not_divide_are_refused() -> None:
 def test_norms_over_all_heads_are_cut_with_them() -> None:
     """MiniMax-M2 on two ranks: 24 x 128 and 4 x 128."""
     norm = QKNormPerRank(name="qk", num_heads=48, num_kv_heads=8, head_size=128)
-    assert (3072, 512) == norm.tensors(TWO)
+    assert (3072, 512) == elements(norm, TWO)

@@ -9,8 +9,9 @@ from math import inf
 from planner.architectures.decoder import embeddings, lm_head
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_parameters
+from planner.caches import AttentionLayer
 from planner.layers import Module, Part, Replicated
-from planner.model import AttentionLayer, LayerKind, ModelArchitecture
+from planner.model import LayerKind, ModelArchitecture
 
 _LENGTH_KEYS = (
     "max_position_embeddings",
@@ -159,7 +160,15 @@ def assemble(
 
 def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
     """Return heads as vLLM's checks see them, also where no layer keeps a cache."""
-    kept = next((kind.attention for kind in body.kinds if kind.attention), None)
+    kept = next(
+        (
+            layer
+            for kind in body.kinds
+            for layer in kind.caches
+            if isinstance(layer, AttentionLayer)
+        ),
+        None,
+    )
     if kept is not None:
         return kept
     num_heads = facts.integer("num_attention_heads")

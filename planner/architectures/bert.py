@@ -55,8 +55,8 @@ def read_bert(facts: Facts, label: Label) -> ModelArchitecture:
         *plain_mlp(size, facts.integer("intermediate_size")),
         norms(size, bias=True),
     )
-    # Encoder-only attention keeps no KV cache, hence attention=None.
-    kind = LayerKind(attention=None, modules=modules)
+    # Encoder-only attention keeps no KV cache, hence caches=().
+    kind = LayerKind(caches=(), modules=modules)
     body = Body.alike(kind, facts.integer("num_hidden_layers"))
     skeleton = Skeleton(
         hidden_size=size,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.architectures.facts import Facts
+from planner.caches import AttentionLayer
+from planner.experts import FusedMoE
 from planner.layers import (
     ColumnParallelLinear,
-    FusedMoE,
     Module,
     Part,
     QKNormPerRank,
@@ -16,7 +17,6 @@ from planner.layers import (
     RowParallelLinear,
     VocabParallelEmbedding,
 )
-from planner.model import AttentionLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

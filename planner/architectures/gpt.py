@@ -42,7 +42,7 @@ def _shape(
 
 
 def _body(facts: Facts, shape: AttentionShape, modules: tuple[Module, ...]) -> Body:
-    kind = LayerKind(attention=kv_of(shape), modules=modules)
+    kind = LayerKind(caches=(kv_of(shape),), modules=modules)
     return Body.alike(kind, facts.integer("num_hidden_layers", "n_layer"))
 
 
@@ -325,7 +325,7 @@ def read_chatglm(facts: Facts, label: Label) -> ModelArchitecture:
             dim=shape.head_size // 2,
         ),
     )
-    kind = LayerKind(attention=kv_of(shape), modules=modules)
+    kind = LayerKind(caches=(kv_of(shape),), modules=modules)
     body = Body.alike(kind, facts.integer("num_layers", "num_hidden_layers"))
     return assemble(
         facts,

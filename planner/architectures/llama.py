@@ -259,9 +259,9 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
     keeps_cache = is_causal(facts, label)
     kinds = tuple(
         LayerKind(
-            attention=replace(kv_of(shape), sliding_window=window)
+            caches=(replace(kv_of(shape), sliding_window=window),)
             if keeps_cache
-            else None,
+            else (),
             modules=modules,
         )
         for window in distinct

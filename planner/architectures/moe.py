@@ -25,8 +25,9 @@ from planner.architectures.decoder import (
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
 from planner.architectures.windows import layer_windows
+from planner.caches import AttentionLayer
 from planner.layers import Module
-from planner.model import AttentionLayer, LayerKind, ModelArchitecture
+from planner.model import LayerKind, ModelArchitecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def _common(family: _Family) -> tuple[Module, ...]:
 
 def _sparse_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
     modules = (*_common(family), *experts(family.experts))
-    return LayerKind(attention=kept, modules=modules)
+    return LayerKind(caches=(kept,), modules=modules)
 
 
 def _dense_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
@@ -82,7 +83,7 @@ def _dense_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
         family.dense_intermediate_size,
         bias=family.dense_bias,
     )
-    return LayerKind(attention=kept, modules=(*_common(family), *mlp))
+    return LayerKind(caches=(kept,), modules=(*_common(family), *mlp))
 
 
 def _skeleton(facts: Facts, family: _Family) -> Skeleton:

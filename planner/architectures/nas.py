@@ -69,7 +69,7 @@ def _layer_kind(facts: Facts, block: Mapping[str, Any]) -> LayerKind:
         modules = (*attention(shape), norms(size, count=1))
     if not ffn.get("no_op"):
         modules = (*modules, *_mlp(facts, ffn), norms(size, count=1))
-    return LayerKind(attention=kv_of(shape) if shape else None, modules=modules)
+    return LayerKind(caches=(kv_of(shape),) if shape else (), modules=modules)
 
 
 def _attention(facts: Facts, attn: Mapping[str, Any]) -> AttentionShape:

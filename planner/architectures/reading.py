@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,8 +12,7 @@ from planner.architectures.removed import REMOVED_IN
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
-
-_QUANTISATION_KEYS = ("quantization_config", "compression_config")
+from planner.quantization import apply, config_for
 
 
 def supported_architectures() -> tuple[str, ...]:
@@ -23,8 +21,10 @@ def supported_architectures() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def read(files: ModelFiles) -> ModelArchitecture:
+def read(files: ModelFiles, quantization: str | None = None) -> ModelArchitecture:
     """Return the model as vLLM builds it, remembered for the same files.
+
+    `quantization` is the engine argument of that name.
 
     Raises:
         UnknownArchitecture: naming the field that was not understood.
@@ -42,12 +42,14 @@ def read(files: ModelFiles) -> ModelArchitecture:
     reader = readers().get(architecture)
     if reader is None:
         raise _unknown(files, architecture)
-    _refuse_quantised(files)
     model_type = str(files.config.get("model_type", ""))
     model = reader(
         facts_for(dict(files.config), model_type),
         Label(name=files.name, architecture=architecture),
     )
+    config = config_for(files, quantization)
+    if config is not None:
+        model = apply(model, config)
     return replace(model, source=files.source, is_certain=files.is_certain)
 
 
@@ -68,32 +70,3 @@ def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."
         f"{hint}"
     )
-
-
-def quantization_method(files: ModelFiles) -> str | None:
-    """Return the checkpoint's quantisation method as vLLM finds it, None without.
-
-    hf_quant_config.json counts only where config.json says nothing; an entry that names
-    no method counts as not quantised, as in vLLM.
-
-    Source: vLLM 0.33.0 `transformers_utils/model_arch_config_convertor.py`
-    _normalize_quantization_config; `config/model.py` _verify_quantization.
-    """
-    given = next(
-        (files.config[k] for k in _QUANTISATION_KEYS if files.config.get(k)), None
-    )
-    if given is None:
-        return None if files.hf_quant_config is None else "modelopt"
-    details = given.get("quantization")
-    if isinstance(details, Mapping) and details.get("quant_algo"):
-        return "modelopt"
-    return str(given.get("quant_method") or "").lower() or None
-
-
-def _refuse_quantised(files: ModelFiles) -> None:
-    method = quantization_method(files)
-    if method is not None:
-        raise UnknownArchitecture(
-            f"quantization_config of {files.name!r}: quantised checkpoints (here "
-            f"{method}) are not modelled yet; bfloat16, float16 and float32 ones are."
-        )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.layers import ColumnParallelLinear, FusedMoE, Part, QKVParallelLinear
+from planner.experts import FusedMoE
+from planner.layers import ColumnParallelLinear, Part, QKVParallelLinear
 from planner.memory.profile_run import ProfileRun
 from planner.model import LayerKind
 from planner.parallel import divide

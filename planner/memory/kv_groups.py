@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from planner.caches import AttentionLayer, CacheLayer
 from planner.dtypes import FP8_KV_CACHE_DTYPES as FP8
 from planner.dtypes import element_bytes
 from planner.errors import UnknownArchitecture
@@ -20,7 +21,7 @@ from planner.memory.kv_spec import (
     SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
-from planner.model import AttentionLayer, ModelArchitecture
+from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 
 _MUCH_LARGER = 1.5
@@ -67,42 +68,56 @@ def layer_specs(
     *,
     dtype: str,
     kv_cache_dtype: str,
-) -> tuple[LayerSpec | None, ...]:
-    """Return the KV cache spec of each layer; None where a layer keeps none.
+) -> tuple[tuple[int, LayerSpec], ...]:
+    """Return each KV cache spec with the index of its layer, in the model's order.
+
+    A layer has none, one or several.
 
     Raises:
         Refused: when KV heads and tensor parallel size do not divide each other.
+        UnknownArchitecture: for a kind of cache that is not modelled.
     """
     by_kind = [
-        None
-        if kind.attention is None
-        else _spec(
-            kind.attention,
-            block_size,
-            kv_heads_per_rank(kind.attention.num_kv_heads, layout),
-            _element_size(kind.attention, dtype, kv_cache_dtype),
+        tuple(
+            _spec(cache, layout, block_size, dtype=dtype, kv_cache_dtype=kv_cache_dtype)
+            for cache in kind.caches
         )
         for kind in model.layer_kinds
     ]
-    return tuple(by_kind[index] for index in model.layers)
+    return tuple(
+        (layer, spec)
+        for layer, kind in enumerate(model.layers)
+        for spec in by_kind[kind]
+    )
 
 
 def _spec(
-    layer: AttentionLayer, block_size: int, num_kv_heads: int, element_size: int
+    cache: CacheLayer,
+    layout: ParallelLayout,
+    block_size: int,
+    *,
+    dtype: str,
+    kv_cache_dtype: str,
 ) -> LayerSpec:
-    if layer.sliding_window is None:
+    if not isinstance(cache, AttentionLayer):
+        raise UnknownArchitecture(
+            f"{type(cache).__name__}: this kind of KV cache is not modelled yet."
+        )
+    num_kv_heads = kv_heads_per_rank(cache.num_kv_heads, layout)
+    element_size = _element_size(cache, dtype, kv_cache_dtype)
+    if cache.sliding_window is None:
         return FullAttentionSpec(
             block_size=block_size,
             num_kv_heads=num_kv_heads,
-            head_size=layer.head_size,
+            head_size=cache.head_size,
             element_bytes=element_size,
         )
     return SlidingWindowSpec(
         block_size=block_size,
         num_kv_heads=num_kv_heads,
-        head_size=layer.head_size,
+        head_size=cache.head_size,
         element_bytes=element_size,
-        sliding_window=layer.sliding_window,
+        sliding_window=cache.sliding_window,
     )
 
 
@@ -117,13 +132,13 @@ def _element_size(layer: AttentionLayer, dtype: str, kv_cache_dtype: str) -> int
 
 
 def group(
-    specs: Sequence[LayerSpec | None], *, has_hybrid_manager: bool = True
+    specs: Sequence[tuple[int, LayerSpec]], *, has_hybrid_manager: bool = True
 ) -> tuple[LayerGroup, ...]:
     """Return the groups of a whole model's layers; none without attention.
 
     `has_hybrid_manager` False: windows are kept as full attention beside full layers.
     """
-    kept = [(i, spec) for i, spec in enumerate(specs) if spec is not None]
+    kept = list(specs)
     if not kept:
         return ()
     if not has_hybrid_manager:

@@ -6,7 +6,7 @@ took".
 
 from __future__ import annotations
 
-from planner.layers import FusedMoE
+from planner.experts import FusedMoE
 from planner.memory.profile_run import ProfileRun
 from planner.result import Basis, Line
 from planner.units import format_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.dtypes import element_bytes
 from planner.layers import Module, Part
-from planner.model import ModelArchitecture
+from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.result import WeightPart
 from planner.units import MIB, format_size
@@ -64,16 +64,20 @@ def stage_weights(
     layout: ParallelLayout,
     dtype: str,
     kernel_buffers: tuple[Module, ...] = (),
+    towers: tuple[tuple[Tower, ParallelLayout], ...] = (),
 ) -> tuple[StageWeights, ...]:
     """Return the weights of each pipeline stage's fullest rank.
 
-    `kernel_buffers` are what attention kernels allocate while the model is built.
+    `kernel_buffers` are what attention kernels allocate while the model is built;
+    `towers` are encoders with the ranks they are cut over, on the first stage alone.
 
     Raises:
         Refused: in vLLM's words, when the ranks do not divide a layer.
     """
     kinds = [_tally(kind.modules, layout, dtype) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
+    for tower, tower_layout in towers:
+        first.add(_tally(tower.modules, tower_layout, dtype))
     last = _tally(model.last_stage, layout, dtype)
     every = _tally((*model.every_stage, *kernel_buffers), layout, dtype)
     tied = _tally(model.tied_embeddings, layout, dtype)
@@ -100,9 +104,8 @@ def stage_weights(
 def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Tally:
     tally = _Tally({})
     for module in modules:
-        size = element_bytes(module.dtype or dtype)
-        for elements in module.tensors(layout):
-            tensor_bytes = elements * size
+        for tensor in module.tensors(layout):
+            tensor_bytes = tensor.elements * element_bytes(tensor.dtype or dtype)
             tally.bytes_by_part[module.part] = (
                 tally.bytes_by_part.get(module.part, 0) + tensor_bytes
             )

@@ -1,0 +1,75 @@
+"""What layers keep between steps: the facts of which the KV cache is made.
+
+One class per kind of layer, under the name of vLLM's class; `planner.memory` turns
+them into KV cache specs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionLayer:
+    """The attention of a layer, as far as it keeps a KV cache.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` Attention.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int | None = None
+    """Of the values, where it differs from that of the keys."""
+    sliding_window: int | None = None
+    """Tokens that the layer looks back; None: all of them."""
+    attention_chunk_size: int | None = None
+    """Llama 4: tokens of a chunk, beyond which the layer does not look."""
+    has_sinks: bool = False
+    """A learned sink per head, which not every kernel can do."""
+    is_mm_prefix: bool = False
+    """Images attend in both directions, which not every kernel can do."""
+    heeds_kv_cache_dtype: bool = True
+    """False where vLLM's class does not hand the cache settings on (Falcon): the KV
+    cache then keeps the model's dtype whatever `kv_cache_dtype` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossAttentionLayer:
+    """Attention of a decoder to its encoder's output.
+
+    Source: vLLM 0.33.0 `layers/attention/cross_attention.py` CrossAttention.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MLALayer:
+    """Multi-head latent attention: one compressed vector per token, for all heads.
+
+    Source: vLLM 0.33.0 `layers/attention/mla_attention.py` MLAAttention.
+    """
+
+    num_heads: int
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    index_topk: int | None = None
+    """DeepSeek sparse attention: tokens that the indexer chooses."""
+
+    @property
+    def head_size(self) -> int:
+        """Elements kept per token."""
+        return self.kv_lora_rank + self.qk_rope_head_dim
+
+    @property
+    def num_kv_heads(self) -> int:
+        """One for all heads, and not divided over ranks."""
+        return 1
+
+
+CacheLayer = AttentionLayer | CrossAttentionLayer | MLALayer

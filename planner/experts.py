@@ -1,0 +1,100 @@
+"""The routed experts of a mixture-of-experts layer, as one rank holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.errors import Refused
+from planner.layers import Part
+from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.tensors import ExpertsMethod, ExpertsOnRank, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedMoE:
+    """The routed experts of a layer: w13 (gate and up) and w2 (down).
+
+    Source: vLLM 0.33.0 `layers/fused_moe/routed_experts.py` and
+    `layers/fused_moe/unquantized_fused_moe_method.py` create_weights.
+    """
+
+    name: str
+    num_experts: int
+    top_k: int
+    hidden_size: int
+    intermediate_size: int
+    is_renormalized: bool = True
+    """Whether the chosen experts' weights are scaled to add up to one."""
+    bias: bool = False
+    is_gated: bool = True
+    """False: w13 is the up projection alone."""
+    activation: str = "silu"
+    part: Part = Part.EXPERTS
+    dtype: str | None = None
+    shards: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    """The checkpoint's names of an expert's three layers."""
+    is_quantizable: bool = True
+    method: ExpertsMethod | None = None
+
+    def uses_trtllm(self, layout: ParallelLayout) -> bool:
+        """Whether FlashInfer's TRT-LLM kernel serves the experts.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
+        `layers/fused_moe/experts/trtllm_bf16_moe.py`.
+        """
+        is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
+        return is_blackwell and self.is_renormalized
+
+    def intermediate_size_per_rank(self, layout: ParallelLayout) -> int:
+        """Columns of one unquantised expert on a rank, padded as its kernel wants them.
+
+        Raises:
+            Refused: when the ranks do not divide the intermediate size.
+        """
+        columns = self._columns(layout)
+        return -(-columns // 128) * 128 if self.uses_trtllm(layout) else columns
+
+    def _columns(self, layout: ParallelLayout) -> int:
+        """Columns of one expert on a rank, before any padding.
+
+        Raises:
+            Refused: when the ranks do not divide the intermediate size.
+        """
+        ranks = layout.experts_tensor_parallel_size
+        if self.intermediate_size % ranks:
+            # vLLM stops with a bare assertion here (fused_moe/config.py).
+            raise Refused(
+                f"AssertionError: intermediate_size {self.intermediate_size} "
+                f"% tp_size {ranks} == 0"
+            )
+        return self.intermediate_size // ranks
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return w13 and w2 (and scales and biases) on a rank."""
+        on_rank = ExpertsOnRank(
+            name=self.name,
+            num_experts=layout.local_num_experts(self.num_experts),
+            global_num_experts=self.num_experts,
+            top_k=self.top_k,
+            hidden_size=self.hidden_size,
+            intermediate_size=self.intermediate_size,
+            intermediate_size_per_partition=self._columns(layout),
+            is_gated=self.is_gated,
+            has_bias=self.bias,
+            is_renormalized=self.is_renormalized,
+            activation=self.activation,
+            uses_expert_parallel=layout.enable_expert_parallel,
+        )
+        if self.method is not None:
+            return self.method.tensors(on_rank, layout)
+        return self._unquantised(on_rank, layout)
+
+    def _unquantised(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        columns = self.intermediate_size_per_rank(layout)
+        rows = (2 if self.is_gated else 1) * columns
+        elements = [rows * self.hidden_size, self.hidden_size * columns]
+        if self.bias:
+            elements += [rows, self.hidden_size]
+        return tuple(Tensor(on_rank.num_experts * n, self.dtype) for n in elements)

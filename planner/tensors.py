@@ -1,0 +1,94 @@
+"""What a quantisation method is told of a layer, and the tensors it answers with.
+
+Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
+`layers/fused_moe/fused_moe_method_base.py` FusedMoEMethodBase.create_weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from planner.parallel import ParallelLayout
+
+
+class Tensor(NamedTuple):
+    """One tensor on one rank."""
+
+    elements: int
+    dtype: str | None = None
+    """None: the model's dtype."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearOnRank:
+    """A linear layer as vLLM's create_weights sees it on one rank."""
+
+    name: str
+    """Full prefix of the (first such) layer, for the texts of refusals."""
+    input_size: int
+    """Over all ranks."""
+    output_size: int
+    input_size_per_partition: int
+    output_partition_sizes: tuple[int, ...]
+    """Rows on this rank of each part merged into the layer (q, k, v; gate, up)."""
+    has_bias: bool = False
+
+    @property
+    def output_size_per_partition(self) -> int:
+        """Rows on this rank."""
+        return sum(self.output_partition_sizes)
+
+    @property
+    def is_row_parallel(self) -> bool:
+        """Whether the inputs are divided over ranks."""
+        return self.input_size != self.input_size_per_partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsOnRank:
+    """Routed experts as vLLM's create_weights sees them on one rank."""
+
+    name: str
+    num_experts: int
+    """On this rank."""
+    global_num_experts: int
+    top_k: int
+    hidden_size: int
+    intermediate_size: int
+    """Before the ranks divide it."""
+    intermediate_size_per_partition: int
+    is_gated: bool = True
+    """False: w13 is the up projection alone."""
+    has_bias: bool = False
+    is_renormalized: bool = True
+    activation: str = "silu"
+    uses_expert_parallel: bool = False
+
+
+class LinearMethod(Protocol):
+    """How a linear layer's weight is held once loaded and processed."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales; the bias is not the method's.
+
+        Raises:
+            Refused: in vLLM's words, for a shape that the method cannot hold.
+        """
+        ...
+
+
+class ExpertsMethod(Protocol):
+    """How the weights of routed experts are held once loaded and processed."""
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights, scales and biases of all experts on the rank.
+
+        Raises:
+            Refused: in vLLM's words, for a shape that the method cannot hold.
+        """
+        ...
