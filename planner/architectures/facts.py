@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,20 @@ def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
     table: dict[str, Any] = json.loads(path.read_text())
     del table["source"]
     return table
+
+
+_MOST = 1 << 40
+"""No size, count or length of a model reaches it."""
+
+_MOST_LAYERS = 10_000
+_LONGEST_SHOWN = 60
+
+_last_field: ContextVar[str] = ContextVar("last field", default="")
+
+
+def last_field() -> str:
+    """Return the field read last and its value, for a reader that then failed."""
+    return _last_field.get()
 
 
 class Facts:
@@ -45,6 +60,11 @@ class Facts:
 
         A null in the config is an answer: the class default does not replace it.
         """
+        found = self._find(names)
+        _last_field.set(f"{' or '.join(names)} = {_short(found)}")
+        return found
+
+    def _find(self, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - the untyped border
         given = [name for name in names if name in self.config]
         for source, keys in ((self.config, given), (self._defaults, names)):
             for name in keys:
@@ -55,20 +75,28 @@ class Facts:
         return None
 
     def integer(self, *names: str, default: int | None = None) -> int:
-        """Return a whole number.
+        """Return a whole number from 0.
 
         Raises:
             UnknownArchitecture: when the config lacks it or holds something else.
         """
-        value = self.value(*names)
+        value: Any = self.value(*names)
         if value is None:
             value = default
-        if isinstance(value, bool) or not isinstance(value, int):
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        most = _MOST_LAYERS if names[0].endswith("layers") else _MOST
+        if not is_whole or not 0 <= value <= most:
             raise UnknownArchitecture(
                 f"config.json of model type {self.model_type!r}: "
-                f"{' or '.join(names)} is {value!r}, a whole number is needed."
+                f"{self._called(names)} is {_short(value)}, a whole number from 0 to "
+                f"{most:,} is needed."
             )
-        return value
+        return int(value)
+
+    def _called(self, names: tuple[str, ...]) -> str:
+        """Return the name that the config uses, or all it might have used."""
+        given = [name for name in names if name in self.config]
+        return given[0] if given else " or ".join(names)
 
     def optional_integer(self, *names: str) -> int | None:
         """Return a whole number, or None when the config has none."""
@@ -90,3 +118,9 @@ class Facts:
             f"config.json of model type {self.model_type!r}: "
             f"{name} = {self.value(name)!r} is not modelled: {why}"
         )
+
+
+def _short(value: object) -> str:
+    """Return a value as text that fits into a message."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
 from planner.architectures.assembly import Label
+from planner.architectures.checks import check_sizes
+from planner.architectures.facts import last_field
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
 from planner.errors import PlannerError, Refused, UnknownArchitecture
@@ -43,14 +47,35 @@ def read(files: ModelFiles, quantization: str | None = None) -> ModelArchitectur
     if reader is None:
         raise _unknown(files, architecture)
     model_type = str(files.config.get("model_type", ""))
-    model = reader(
-        facts_for(dict(files.config), model_type),
-        Label(name=files.name, architecture=architecture),
-    )
-    config = config_for(files, quantization)
-    if config is not None:
-        model = apply(model, config)
+    with _naming(files, last_field):
+        model = reader(
+            facts_for(dict(files.config), model_type),
+            Label(name=files.name, architecture=architecture),
+        )
+        check_sizes(model)
+    with _naming(files, lambda: "quantization_config"):
+        config = config_for(files, quantization)
+        if config is not None:
+            model = apply(model, config)
     return replace(model, source=files.source, is_certain=files.is_certain)
+
+
+@contextmanager
+def _naming(files: ModelFiles, field: Callable[[], str]) -> Iterator[None]:
+    """Turn what a malformed config does to a reader into an error naming the field.
+
+    Readers trust the shape of nested values; nothing a config.json holds may end in a
+    traceback.
+    """
+    try:
+        yield
+    except PlannerError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise UnknownArchitecture(
+            f"config.json of {files.name!r} was not understood at {field()} "
+            f"({type(e).__name__}: {e}). Is the value what the model's publisher wrote?"
+        ) from e
 
 
 def _architecture_name(files: ModelFiles) -> str:

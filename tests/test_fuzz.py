@@ -1,0 +1,113 @@
+"""Whatever a config.json holds: a plan, a refusal or an error, never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import planner
+from planner import catalogue
+from planner.architectures import read
+from planner.errors import PlannerError, Refused
+from planner.model_files import ModelFiles
+from planner.planning import plan
+
+MODELS = tuple(row.name for row in catalogue.entries())
+WRONG = st.sampled_from(
+    [None, True, "x", "", -1, 0, 1, 1.5, 10**12, 10**30, [], [1], {}, {"a": 1}, [None]]
+)
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """A bundled model's config, free to be spoilt."""
+    files = catalogue.find(name)
+    assert files is not None
+    return copy.deepcopy(dict(files.config))
+
+
+def outcome(config: dict[str, Any]) -> object:
+    """Plan a config as a file would be planned."""
+    try:
+        model = read(ModelFiles(name="fuzzed", config=config, source="test"))
+        return plan(model, gpu="H100")
+    except (PlannerError, Refused) as error:
+        return error
+
+
+def paths(value: object, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a config, however deep."""
+    found = [before] if before else []
+    items: list[tuple[Any, object]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))[:3]
+    for key, inner in items:
+        found += paths(inner, (*before, key))
+    return found
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_spoilt_config_never_ends_in_a_traceback(data: st.DataObject) -> None:
+    """Fields dropped, retyped or nested, up to three at once."""
+    config = config_of(data.draw(st.sampled_from(MODELS)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        places = paths(config)
+        if not places:
+            break
+        *way, last = data.draw(st.sampled_from(places))
+        holder: Any = config
+        for step in way:
+            holder = holder[step]
+        action = data.draw(st.sampled_from(["drop", "retype", "nest"]))
+        if action == "drop":
+            del holder[last]
+        elif action == "retype":
+            holder[last] = copy.deepcopy(data.draw(WRONG))
+        else:
+            holder[last] = {str(last): holder[last]}
+    result = outcome(config)
+    assert isinstance(result, planner.Plan | PlannerError | Refused)
+    assert str(result)
+
+
+def test_a_missing_field_is_named() -> None:
+    """Llama without its number of heads."""
+    config = config_of("meta-llama/Llama-3.1-8B-Instruct")
+    del config["num_attention_heads"]
+    config["model_type"] = "unheard-of"
+    with pytest.raises(PlannerError, match="num_attention_heads"):
+        read(ModelFiles(name="broken", config=config, source="test"))
+
+
+def test_a_negative_number_of_layers_is_named() -> None:
+    """num_hidden_layers = -1."""
+    config = config_of("meta-llama/Llama-3.1-8B-Instruct") | {"num_hidden_layers": -1}
+    with pytest.raises(PlannerError, match="num_hidden_layers is -1"):
+        read(ModelFiles(name="broken", config=config, source="test"))
+
+
+def test_an_unknown_quantisation_method_is_named() -> None:
+    """A method that vLLM has never had."""
+    config = config_of("meta-llama/Llama-3.1-8B-Instruct")
+    config["quantization_config"] = {"quant_method": "magic"}
+    with pytest.raises((PlannerError, Refused), match="magic"):
+        read(ModelFiles(name="broken", config=config, source="test"))
+
+
+def test_three_megabytes_of_config_still_name_the_field(tmp_path: Any) -> None:
+    """A config full of foreign keys, wrong where it matters."""
+    config = config_of("meta-llama/Llama-3.1-8B-Instruct")
+    config["num_hidden_layers"] = -1
+    config |= {f"foreign_{i}": "x" * 100 for i in range(28_000)}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert path.stat().st_size > 3_000_000
+    with pytest.raises(PlannerError, match="num_hidden_layers"):
+        planner.plan(path, gpu="H100")
