@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from planner.caches import AttentionLayer, CacheLayer
 from planner.layers import Module
+
+if TYPE_CHECKING:
+    from planner.memory.checkpoint import Reconciliation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,8 @@ class ModelArchitecture:
     """vLLM's reason for refusing float16 with this model type."""
     source: str = ""
     is_certain: bool = True
+    reconciliation: Reconciliation | None = None
+    """The computed weights beside the checkpoint's headers, where these are known."""
 
     @cached_property
     def num_hidden_layers(self) -> int:

@@ -97,9 +97,12 @@ def plan(
 
 
 def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
-    if model.is_certain:
-        return ()
-    return (f"The config of {model.name} is a reconstruction: {model.source}.",)
+    notes: tuple[str, ...] = ()
+    if not model.is_certain:
+        notes = (f"The config of {model.name} is a reconstruction: {model.source}.",)
+    if model.reconciliation is not None:
+        notes = (*notes, str(model.reconciliation))
+    return notes
 
 
 def _answer(question: Question) -> Plan:

@@ -14,6 +14,7 @@ from planner.architectures.facts import last_field
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
 from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.memory.checkpoint import reconcile
 from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
 from planner.quantization import apply, config_for
@@ -57,7 +58,13 @@ def read(files: ModelFiles, quantization: str | None = None) -> ModelArchitectur
         config = config_for(files, quantization)
         if config is not None:
             model = apply(model, config)
-    return replace(model, source=files.source, is_certain=files.is_certain)
+        checked = reconcile(model, files.tensor_shapes)
+    return replace(
+        model,
+        source=files.source,
+        is_certain=files.is_certain,
+        reconciliation=checked,
+    )
 
 
 @contextmanager

@@ -1,0 +1,183 @@
+"""Lays the headers of a checkpoint beside the weights that were computed.
+
+The computed weights are what vLLM holds after loading; the headers say what the files
+hold. Where both should agree and do not, a reader must see it: the config may not be
+that of the files, or the architecture may be misunderstood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from planner.layers import Part
+from planner.memory.weights import stage_weights
+from planner.model import ModelArchitecture
+from planner.parallel import ParallelLayout
+from planner.units import format_size
+
+WORTH_SAYING = 0.005
+"""From this share of the weights on a difference is shown."""
+
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_BITS = {"F4": 4, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U8": 8, "I8": 8}
+_BITS |= {"I16": 16, "I32": 32, "I64": 64, "BOOL": 8, "U32": 32, "U16": 16}
+
+_PARTS = (
+    # The first pattern that a tensor's name holds decides.
+    (r"inv_freq|masked_bias|attn\.bias$|_extra_state", None),
+    (r"visual|vision|audio|image_newline|projector|mm_", Part.TOWERS),
+    (r"lm_head|embed_out|^output\.", Part.LM_HEAD),
+    (r"^score\.|classifier", Part.CLASSIFIER),
+    (r"shared_expert", Part.SHARED_EXPERTS),
+    (r"\.experts\.", Part.EXPERTS),
+    (r"e_score_correction_bias|router|\.gate\.|\.gate\.wg", Part.ROUTER),
+    (r"mamba|linear_attn|\.mixer\.", Part.MIXERS),
+    (r"norm|ln_|layernorm", Part.NORMS),
+    (r"mlp|feed_forward|ffn|\.fc[12]\.", Part.MLP),
+    (r"embed|wte|wpe", Part.EMBEDDINGS),
+    (r"attn|attention|q_proj|k_proj|v_proj|o_proj", Part.ATTENTION),
+)
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDifference:
+    """One part of the weights, as computed and as the files have it."""
+
+    name: str
+    computed_bytes: int
+    checkpoint_bytes: int
+
+    @property
+    def difference_bytes(self) -> int:
+        """Computed less published."""
+        return self.computed_bytes - self.checkpoint_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """The weights of a whole model on one GPU, as computed and as the files have it."""
+
+    computed_bytes: int
+    checkpoint_bytes: int
+    """Of the tensors that vLLM loads, plain floats counted in the model's dtype."""
+    parts: tuple[PartDifference, ...]
+    """Largest difference first; a part may be known by another name in the files."""
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of what the files hold."""
+        return self.computed_bytes / self.checkpoint_bytes - 1
+
+    def __str__(self) -> str:
+        """Say what agrees, or what differs and where."""
+        text = (
+            f"The checkpoint's files hold {format_size(self.checkpoint_bytes)} of "
+            f"weights, {format_size(self.computed_bytes)} were computed "
+            f"({self.share:+.2%})"
+        )
+        if abs(self.share) <= WORTH_SAYING:
+            return f"{text}: they agree."
+        differing = [part for part in self.parts if part.difference_bytes]
+        shown = ", ".join(
+            f"{part.name} {format_size(part.computed_bytes)} computed, "
+            f"{format_size(part.checkpoint_bytes)} in the files"
+            for part in differing[:4]
+        )
+        return f"{text}. The parts that differ most: {shown}."
+
+
+def reconcile(
+    model: ModelArchitecture, shapes: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> Reconciliation | None:
+    """Compare the computed weights with the tensors that a checkpoint's headers list.
+
+    Rotary tables and other buffers are left out, as no checkpoint holds them; layers
+    beyond the model's own (multi-token prediction) and a head that is tied, as vLLM
+    does not load them.
+
+    Args:
+        model: as read from the config.
+        shapes: safetensors dtype and shape of each tensor.
+
+    Returns:
+        None without headers, or with a dtype of unknown width.
+    """
+    if not shapes:
+        return None
+    (stage,) = stage_weights(
+        model,
+        ParallelLayout(),
+        "bfloat16",
+        towers=tuple((tower, ParallelLayout()) for tower in model.towers),
+    )
+    computed = {
+        part.name: part.size_bytes
+        for part in stage.parts
+        if part.name != str(Part.BUFFERS)
+    }
+    published = _published(model, shapes)
+    if not published:
+        return None
+    names = dict.fromkeys((*computed, *published))
+    parts = [
+        PartDifference(
+            name=name,
+            computed_bytes=computed.get(name, 0),
+            checkpoint_bytes=published.get(name, 0),
+        )
+        for name in names
+    ]
+    return Reconciliation(
+        computed_bytes=sum(computed.values()),
+        checkpoint_bytes=sum(published.values()),
+        parts=tuple(sorted(parts, key=lambda p: -abs(p.difference_bytes))),
+    )
+
+
+def _published(
+    model: ModelArchitecture, shapes: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> dict[str, int]:
+    total: dict[str, int] = {}
+    has_head = any(
+        module.part is Part.LM_HEAD
+        for module in (*model.last_stage, *model.every_stage)
+    )
+    for name, (dtype, shape) in shapes.items():
+        part = _part(name)
+        is_foreign = part is None or (part is Part.LM_HEAD and not has_head)
+        if is_foreign or _is_beyond(name, model.num_hidden_layers):
+            continue
+        # vLLM loads plain floats in the model's dtype, counted as two bytes on both
+        # sides; packed and scaled tensors keep their own.
+        bits = 16 if dtype in _FLOATS else _BITS.get(dtype)
+        if bits is None:
+            return {}
+        total[str(part)] = total.get(str(part), 0) + prod(shape) * bits // 8
+    return total
+
+
+def _part(name: str) -> Part | None:
+    return _part_of_kind(_NUMBER.sub("0", name))
+
+
+@cache
+def _part_of_kind(name: str) -> Part | None:
+    """Return the part; layers and experts are alike, hence remembered once."""
+    for pattern, part in _PARTS:
+        if re.search(pattern, name):
+            return part
+    return Part.MLP
+
+
+def _is_beyond(name: str, num_hidden_layers: int) -> bool:
+    if name.startswith("mtp.") or ".mtp." in name:
+        return True
+    found = _LAYER.search(name)
+    is_tower = _part(name) is Part.TOWERS
+    return found is not None and not is_tower and int(found[1]) >= num_hidden_layers
