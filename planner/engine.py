@@ -62,6 +62,8 @@ class EngineSettings:
     """Items per prompt by modality; 0 leaves its encoder out."""
     mm_encoder_tp_mode: str | None = None
     """weights (cut over the ranks) or data (whole on each)."""
+    trust_remote_code: bool | None = None
+    """Allows code of the model's own, which some configurations need."""
     others: tuple[tuple[str, object], ...] = ()
     """Arguments without effect on GPU memory, kept for the command."""
 

@@ -37,7 +37,7 @@ WITHOUT_EFFECT = frozenset(
     safetensors_prefetch_block_size safetensors_prefetch_num_threads
     scheduler_reserve_full_isl scheduling_policy seed served_model_name
     show_hidden_metrics_for_version shutdown_timeout skip_tokenizer_init
-    stream_interval tokenizer tokenizer_mode tokenizer_revision trust_remote_code
+    stream_interval tokenizer tokenizer_mode tokenizer_revision
     use_fp64_gumbel use_tqdm_on_load watchdog_config worker_extension_cls
     """.split()
 )

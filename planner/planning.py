@@ -72,7 +72,11 @@ def plan(
         architecture = (
             model
             if isinstance(model, ModelArchitecture)
-            else read(load(model), settings.quantization)
+            else read(
+                load(model),
+                settings.quantization,
+                trust_remote_code=bool(settings.trust_remote_code),
+            )
         )
     except Refused as refusal:
         return Plan.refused(

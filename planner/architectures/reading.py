@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from planner.architectures.assembly import Label
 from planner.architectures.checks import check_sizes
+from planner.architectures.custom_code import check_custom_code
 from planner.architectures.facts import last_field
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
@@ -26,16 +27,23 @@ def supported_architectures() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def read(files: ModelFiles, quantization: str | None = None) -> ModelArchitecture:
+def read(
+    files: ModelFiles,
+    quantization: str | None = None,
+    *,
+    trust_remote_code: bool = False,
+) -> ModelArchitecture:
     """Return the model as vLLM builds it, remembered for the same files.
 
-    `quantization` is the engine argument of that name.
+    `quantization` and `trust_remote_code` are the engine arguments of these names.
 
     Raises:
         UnknownArchitecture: naming the field that was not understood.
         PlannerError: when config.json is not one of a model.
-        Refused: in vLLM's words, for an architecture that it has dropped.
+        Refused: in vLLM's words, for an architecture that it has dropped, or code of
+            the model's own that the user has not allowed.
     """
+    check_custom_code(files.name, files.config, is_trusted=trust_remote_code)
     architecture = _architecture_name(files)
     if architecture in REMOVED_IN:
         raise Refused(
