@@ -118,6 +118,17 @@ def _model_fields(model: str) -> list[Field]:
             "How the weights are stored. As published: what the checkpoint says.",
             choices.QUANTIZATIONS,
         ),
+        SwitchField(
+            "language_model_only",
+            "no images, videos or sounds",
+            "Leaves a multimodal model's encoders out: saves their weights.",
+        ),
+        SwitchField(
+            "trust_remote_code",
+            "code that comes with the model",
+            "Allows vLLM to run Python code from the model's repository, which some "
+            "models need to start at all.",
+        ),
     ]
 
 
