@@ -86,6 +86,7 @@ def layout_of(settings: EngineSettings, env: Environment, gpu: GPU) -> ParallelL
         enable_expert_parallel=bool(settings.enable_expert_parallel),
         pp_layer_partition=env.pp_layer_partition,
         compute_capability=gpu.compute_capability,
+        num_sms=gpu.num_sms or 0,
     )
 
 
@@ -135,6 +136,17 @@ def resolve_dtype(asked: str | None, model: ModelArchitecture, gpu: GPU) -> str:
             f"Reason: {model.float16_refusal}"
         )
     return dtype
+
+
+def resolve_kv_cache_dtype(asked: str | None, model: ModelArchitecture) -> str:
+    """Return the KV cache's dtype: a quantised checkpoint may have chosen it.
+
+    Source: vLLM 0.33.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string;
+    `layers/attention/attention.py` Attention.__init__ (kv_cache_scheme).
+    """
+    if asked is not None and asked != "auto":
+        return asked
+    return model.quantization_limits.kv_cache_dtype or "auto"
 
 
 def derived_max_model_len(model: ModelArchitecture) -> float:

@@ -12,6 +12,7 @@ ELEMENT_BYTES = {
     "int32": 4,
     "float8_e4m3fn": 1,
     "float8_e5m2": 1,
+    "float8_e8m0fnu": 1,
     "uint8": 1,
     "int8": 1,
 }

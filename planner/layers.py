@@ -121,6 +121,7 @@ class ReplicatedLinear:
             input_size_per_partition=self.input_size,
             output_partition_sizes=self.output_sizes,
             has_bias=self.bias,
+            is_replicated=True,
         )
         return _linear(self, on_rank, layout, bias_rows=sum(self.output_sizes))
 

@@ -47,6 +47,24 @@ class RopeParameters:
     factor: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizationLimits:
+    """What a quantisation method asks of the engine, checked once it has resolved."""
+
+    supported_dtypes: tuple[str, ...] = ()
+    """In vLLM's order; empty: any."""
+    min_capability: int = 0
+    """Of the GPU, such as 75 for (7, 5)."""
+    kv_cache_dtype: str | None = None
+    """What kv_cache_dtype "auto" becomes; None: it stays."""
+    has_kv_scales: bool = False
+    """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
+    mismatch: str | None = None
+    """vLLM's refusal of the argument `quantization`, with the model's settings."""
+    refusal: str | None = None
+    """vLLM's refusal of the checkpoint's own settings, after parallel checks."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelArchitecture:
     """A model as vLLM builds it: its modules per stage and layer, and its limits."""
@@ -89,7 +107,8 @@ class ModelArchitecture:
     """Beginnings of names in the checkpoint, and what vLLM's class calls them."""
     towers: tuple[Tower, ...] = ()
     quantization: str | None = None
-    """vLLM's name of the checkpoint's quantisation method."""
+    """vLLM's name of the quantisation method, the checkpoint's or the asked one."""
+    quantization_limits: QuantizationLimits = QuantizationLimits()
     num_experts: int = 0
     supports_pp: bool = True
     is_pooling: bool = False

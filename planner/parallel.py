@@ -48,6 +48,15 @@ class ParallelLayout:
     """VLLM_PP_LAYER_PARTITION, such as "20,28"."""
     compute_capability: tuple[int, int] = (9, 0)
     """Of the ranks' GPUs: some kernels want weights padded."""
+    num_sms: int = 132
+    """Streaming multiprocessors of a GPU, by which some kernels size workspaces."""
+    dtype: str = "bfloat16"
+    """Of the model, which decides on kernels of quantised layers."""
+
+    @property
+    def capability(self) -> int:
+        """The compute capability as one number, such as 90."""
+        return 10 * self.compute_capability[0] + self.compute_capability[1]
 
     @property
     def world_size(self) -> int:

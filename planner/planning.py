@@ -14,7 +14,7 @@ from typing import Any
 from planner import defaults
 from planner.architectures import read
 from planner.defaults import ResolvedSettings, layout_of
-from planner.engine import settings_from
+from planner.engine import EngineSettings, settings_from
 from planner.environment import environment_from
 from planner.errors import Refused
 from planner.estimate import (
@@ -31,6 +31,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.memory.towers import built_towers, tower_layout
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
+from planner.quantization import requantised
 from planner.releases import NEWEST, resolve_version
 from planner.resolving import Kernels, Question, resolve
 from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
@@ -69,15 +70,7 @@ def plan(
     environment = environment_from(env)
     defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
     try:
-        architecture = (
-            model
-            if isinstance(model, ModelArchitecture)
-            else read(
-                load(model),
-                settings.quantization,
-                trust_remote_code=bool(settings.trust_remote_code),
-            )
-        )
+        architecture = _architecture(model, settings)
     except Refused as refusal:
         return Plan.refused(
             name=str(model),
@@ -98,6 +91,16 @@ def plan(
         notes=(*notes, *_source_notes(architecture)),
     )
     return _answer(question)
+
+
+def _architecture(
+    model: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
+) -> ModelArchitecture:
+    method = settings.quantization
+    if not isinstance(model, ModelArchitecture):
+        trusted = bool(settings.trust_remote_code)
+        return read(load(model), method, trust_remote_code=trusted)
+    return model if method is None else requantised(model, method)
 
 
 def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ verify_with_parallel_config.
 from __future__ import annotations
 
 from planner.errors import Refused
+from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 
@@ -111,3 +112,54 @@ def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> No
             f"The model's number of query heads per KV head ({queries}) must be "
             f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA."
         )
+
+
+def check_quantization_argument(model: ModelArchitecture) -> None:
+    """Refuse a method that the checkpoint does not have.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/model.py` _verify_quantization.
+    """
+    if model.quantization_limits.mismatch is not None:
+        raise Refused(model.quantization_limits.mismatch)
+
+
+def check_quantization(model: ModelArchitecture, dtype: str, gpu: GPU) -> None:
+    """Refuse settings, a GPU or a dtype that the quantisation method cannot take.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
+    """
+    limits, method = model.quantization_limits, model.quantization
+    if limits.refusal is not None:
+        raise Refused(limits.refusal)
+    major, minor = gpu.compute_capability
+    capability = 10 * major + minor
+    if capability < limits.min_capability:
+        raise Refused(
+            f"The quantization method {method} is not supported for the current GPU. "
+            f"Minimum capability: {limits.min_capability}. Current capability: "
+            f"{capability}."
+        )
+    if limits.supported_dtypes and dtype not in limits.supported_dtypes:
+        supported = ", ".join(f"torch.{name}" for name in limits.supported_dtypes)
+        raise Refused(
+            f"torch.{dtype} is not supported for quantization method {method}. "
+            f"Supported dtypes: [{supported}]"
+        )
+
+
+def check_kv_scales(model: ModelArchitecture, kv_cache_dtype: str) -> None:
+    """Refuse a KV cache in fp8_e5m2 where attention layers load scales.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` _init_kv_cache_quant.
+    """
+    if kv_cache_dtype == "fp8_e5m2" and model.quantization_limits.has_kv_scales:
+        raise Refused("fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")

@@ -17,7 +17,14 @@ from planner.memory import attention_backend
 from planner.memory.attention_backend import AttentionNeeds
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
-from planner.refusals import check_batch, check_kv_cache_dtype, check_parallel
+from planner.refusals import (
+    check_batch,
+    check_kv_cache_dtype,
+    check_kv_scales,
+    check_parallel,
+    check_quantization,
+    check_quantization_argument,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +54,8 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     model, gpu, settings = question.model, question.gpu, question.settings
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     length = defaults.resolve_max_model_len(settings.max_model_len, model, question.env)
-    kv_dtype = settings.kv_cache_dtype or "auto"
+    check_quantization_argument(model)
+    kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model)
     check_kv_cache_dtype(kv_dtype, dtype)
     tokens, seqs = defaults.resolve_batch(
         settings, model, gpu, question.entrypoint, length
@@ -55,9 +63,11 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     chunked = defaults.chunked_prefill(settings, model)
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
+    check_quantization(model, dtype, gpu)
     sizes = defaults.capture_sizes(
         settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
     )
+    check_kv_scales(model, kv_dtype)
     kernels = _kernels(question, dtype, kv_dtype, tokens)
     resolved = ResolvedSettings(
         dtype=dtype,

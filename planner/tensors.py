@@ -33,6 +33,8 @@ class LinearOnRank:
     output_partition_sizes: tuple[int, ...]
     """Rows on this rank of each part merged into the layer (q, k, v; gate, up)."""
     has_bias: bool = False
+    is_replicated: bool = False
+    """Whether vLLM's class never divides it, whatever the ranks."""
 
     @property
     def output_size_per_partition(self) -> int:

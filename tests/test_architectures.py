@@ -195,22 +195,6 @@ def test_an_architecture_that_vllm_dropped_is_refused_in_its_words() -> None:
         architecture(LLAMA_8B, architectures=["QWenLMHeadModel"], model_type="qwen")
 
 
-def test_a_quantised_checkpoint_is_not_guessed_at() -> None:
-    """Weights of another width: refused until they are modelled."""
-    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*fp8"):
-        architecture(LLAMA_8B, quantization_config={"quant_method": "fp8"})
-
-
-def test_an_entry_that_names_no_method_counts_as_not_quantised() -> None:
-    """vLLM takes the method from quant_method, or from ModelOpt's quant_algo."""
-    scheme = {"producer": {"name": "modelopt"}, "quant_algo": "FP8"}
-    assert 32 == architecture(LLAMA_8B, quantization_config=scheme).num_hidden_layers
-    with pytest.raises(UnknownArchitecture, match="modelopt"):
-        architecture(
-            LLAMA_8B, quantization_config={"quantization": {"quant_algo": "FP8"}}
-        )
-
-
 def test_attention_in_both_directions_keeps_no_cache() -> None:
     """is_causal: false makes an embedding model of Llama and Qwen."""
     model = architecture(LLAMA_8B, is_causal=False)

@@ -18,7 +18,7 @@ from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.checkpoint import reconcile
 from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
-from planner.quantization import apply, config_for
+from planner.quantization import quantised
 
 
 def supported_architectures() -> tuple[str, ...]:
@@ -63,9 +63,7 @@ def read(
         )
         check_sizes(model)
     with _naming(files, lambda: "quantization_config"):
-        config = config_for(files, quantization)
-        if config is not None:
-            model = apply(model, config)
+        model = quantised(model, files, quantization)
         checked = reconcile(model, files.tensor_shapes)
     return replace(
         model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.dtypes import element_bytes
 from planner.layers import Module, Part
@@ -74,10 +74,11 @@ def stage_weights(
     Raises:
         Refused: in vLLM's words, when the ranks do not divide a layer.
     """
+    layout = replace(layout, dtype=dtype)
     kinds = [_tally(kind.modules, layout, dtype) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
     for tower, tower_layout in towers:
-        first.add(_tally(tower.modules, tower_layout, dtype))
+        first.add(_tally(tower.modules, replace(tower_layout, dtype=dtype), dtype))
     last = _tally(model.last_stage, layout, dtype)
     every = _tally((*model.every_stage, *kernel_buffers), layout, dtype)
     tied = _tally(model.tied_embeddings, layout, dtype)

@@ -1,10 +1,10 @@
 """Quantisation methods: how a checkpoint's or a user's choice changes the tensors.
 
-One module per method of vLLM, with a class that answers for each linear layer and each
-block of experts; `config_for` finds the method, `apply` hands it to a model's modules.
+`choosing` finds the method (`methods` lists them), one module per method reads its
+settings and answers for each linear layer, `experts` for routed experts; `applying`
+hands the answers to a model's modules.
 """
 
-from planner.quantization.applying import apply
-from planner.quantization.choosing import config_for, quantization_method
+from planner.quantization.choosing import checkpoint_config, quantised, requantised
 
-__all__ = ["apply", "config_for", "quantization_method"]
+__all__ = ["checkpoint_config", "quantised", "requantised"]

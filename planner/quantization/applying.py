@@ -27,7 +27,6 @@ def apply(model: ModelArchitecture, config: QuantizationConfig) -> ModelArchitec
         layers.append(kinds.setdefault(replace(kind, modules=modules), len(kinds)))
     return replace(
         model,
-        quantization=config.name,
         layer_kinds=tuple(kinds),
         layers=tuple(layers),
         first_stage=_quantised(model.first_stage, "", config),

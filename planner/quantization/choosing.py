@@ -1,52 +1,247 @@
-"""Which quantisation a model is loaded with: the checkpoint's own, or the user's."""
+"""Which quantisation a model is loaded with: the checkpoint's own, or the user's.
+
+Source: vLLM 0.33.0 `config/model.py` _verify_quantization,
+`transformers_utils/model_arch_config_convertor.py` _normalize_quantization_config,
+`model_executor/model_loader/weight_utils.py` get_quant_config.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from planner.errors import UnknownArchitecture
+from planner.errors import Refused, UnknownArchitecture
+from planner.model import ModelArchitecture, QuantizationLimits
 from planner.model_files import ModelFiles
+from planner.quantization.applying import apply
+from planner.quantization.context import Context
 from planner.quantization.interface import QuantizationConfig
+from planner.quantization.methods import DEPRECATED, KNOWN, METHODS, ONLINE, Method
 
 _KEYS = ("quantization_config", "compression_config")
+_CLAIMS = (
+    ("gptq", ("gptq", "gptq_marlin", "auto_gptq", "marlin"), "auto_gptq"),
+    ("awq", ("awq", "awq_marlin", "auto_awq", "marlin"), "auto_awq"),
+    ("auto-round", None, "inc"),
+)
+"""A checkpoint's method, what users may call it (None: anything), vLLM's name."""
+_DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v4_text", "deepseek_v41", "deepseek_v41_text")
+_MODELOPT_ALGORITHMS = {
+    "FP8": "modelopt",
+    "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
+    "FP8_PB_WO": "modelopt",
+    "NVFP4": "modelopt_fp4",
+    "MIXED_PRECISION": "modelopt_mixed",
+}
 
 
-def config_for(
-    files: ModelFiles, asked: str | None = None
-) -> QuantizationConfig | None:
-    """Return the method a model is held in, None for its published dtype.
+def quantised(
+    model: ModelArchitecture, files: ModelFiles | None = None, asked: str | None = None
+) -> ModelArchitecture:
+    """Return the model as its checkpoint, or the user, has it quantised.
 
-    `asked` is the engine argument `quantization`.
+    Args:
+        model: as its reader gives it, without a quantisation of its own.
+        files: what it was read from; None: nothing is quantised in the checkpoint.
+        asked: the engine argument `quantization`.
 
     Raises:
-        UnknownArchitecture: naming a method that is not modelled.
+        UnknownArchitecture: for a method that is not modelled.
     """
-    if asked is not None:
-        raise UnknownArchitecture(
-            f"quantization={asked!r} is not modelled yet. Leave it out."
-        )
-    method = quantization_method(files)
-    if method is None:
-        return None
-    raise UnknownArchitecture(
-        f"quantization_config of {files.name!r}: quantised checkpoints (here "
-        f"{method}) are not modelled yet; bfloat16, float16 and float32 ones are."
+    try:
+        given = None if files is None else checkpoint_config(files)
+        name = _method_name(given, asked, model.model_type)
+    except Refused as refusal:
+        limits = QuantizationLimits(mismatch=str(refusal))
+        return replace(model, quantization=asked, quantization_limits=limits)
+    if name is None:
+        return model
+    context = Context(
+        model_type=model.model_type,
+        text_model_type=_text_model_type(model, files),
+        prefix_renames=model.prefix_renames,
+        files=files,
+    )
+    method = _method(name, is_in_checkpoint=given is not None)
+    limits = QuantizationLimits(
+        supported_dtypes=method.supported_dtypes, min_capability=method.min_capability
+    )
+    try:
+        config = method.read(given or {}, context)
+        changed = apply(model, config)
+    except Refused as refusal:
+        limits = replace(limits, refusal=str(refusal))
+        return replace(model, quantization=name, quantization_limits=limits)
+    return replace(
+        changed,
+        quantization=name,
+        quantization_limits=_with_kv(limits, config),
     )
 
 
-def quantization_method(files: ModelFiles) -> str | None:
-    """Return the checkpoint's quantisation method as vLLM finds it, None without.
+def requantised(model: ModelArchitecture, asked: str) -> ModelArchitecture:
+    """Return a model that was read already, with the engine argument applied to it.
 
-    hf_quant_config.json counts only where config.json says nothing; an entry that names
-    no method counts as not quantised, as in vLLM.
-
-    Source: vLLM 0.33.0 `transformers_utils/model_arch_config_convertor.py`
-    _normalize_quantization_config; `config/model.py` _verify_quantization.
+    Raises:
+        UnknownArchitecture: for a method that is not modelled.
     """
-    given = next((files.config[k] for k in _KEYS if files.config.get(k)), None)
-    if given is None:
-        return None if files.hf_quant_config is None else "modelopt"
-    details = given.get("quantization")
-    if isinstance(details, Mapping) and details.get("quant_algo"):
+    if model.quantization is None:
+        return quantised(model, None, asked)
+    if asked == model.quantization:
+        return model
+    limits = QuantizationLimits(mismatch=_mismatch(model.quantization, asked))
+    return replace(model, quantization_limits=limits)
+
+
+def _with_kv(
+    limits: QuantizationLimits, config: QuantizationConfig
+) -> QuantizationLimits:
+    return replace(
+        limits,
+        kv_cache_dtype=config.kv_cache_dtype,
+        has_kv_scales=config.has_kv_scales,
+    )
+
+
+def checkpoint_config(files: ModelFiles) -> dict[str, Any] | None:
+    """Return the checkpoint's settings with a normalised `quant_method`, or None.
+
+    hf_quant_config.json counts only where config.json says nothing.
+
+    Raises:
+        Refused: for a ModelOpt algorithm that vLLM does not know.
+    """
+    text = files.config.get("text_config")
+    outer = files.config.get(_KEYS[0]) or files.hf_quant_config
+    inner = text.get(_KEYS[0]) if isinstance(text, Mapping) else None
+    given = outer or files.config.get(_KEYS[1]) or inner
+    if not isinstance(given, Mapping):
+        return None
+    settings = dict(given)
+    details = settings.get("quantization")
+    producer = settings.get("producer")
+    is_modelopt = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
+    if isinstance(details, Mapping):
+        is_modelopt = is_modelopt or "modelopt_quant_config" in details
+        algorithm = str(details.get("quant_algo") or "").upper()
+        if is_modelopt and algorithm:
+            if algorithm not in _MODELOPT_ALGORITHMS:
+                raise Refused(f"Unknown ModelOpt quant algo: {details['quant_algo']}")
+            settings["quant_method"] = _MODELOPT_ALGORITHMS[algorithm]
+    method = str(settings.get("quant_method") or "").lower()
+    settings["quant_method"] = method.replace(
+        "compressed_tensors", "compressed-tensors"
+    )
+    return settings
+
+
+def _method_name(
+    given: Mapping[str, Any] | None, asked: str | None, model_type: str
+) -> str | None:
+    """Return vLLM's name of the method, None for none.
+
+    Raises:
+        Refused: for a method vLLM does not know or that is not the checkpoint's.
+    """
+    name = asked
+    if given is not None:
+        found = _override(given, asked, model_type)
+        if found is not None:
+            name = found
+        else:
+            own = given["quant_method"] or None
+            if asked is not None and asked != own:
+                raise Refused(_mismatch(own, asked))
+            name = own
+    if name is None:
+        return None
+    if name not in KNOWN:
+        raise Refused(
+            f"Unknown quantization method: {name}. Must be one of {list(KNOWN)}."
+        )
+    if name in DEPRECATED:
+        # vLLM raises its text unformatted.
+        raise Refused(
+            f"('The quantization method %s is deprecated and will be removed in future "
+            "versions of vLLM. To bypass, set `--allow-deprecated-quantization`.', "
+            f"'{name}')"
+        )
+    return name
+
+
+def _mismatch(own: str | None, asked: str) -> str:
+    return (
+        f"Quantization method specified in the model config ({own}) does not match the "
+        f"quantization method specified in the `quantization` argument ({asked})."
+    )
+
+
+def _override(
+    given: Mapping[str, Any], asked: str | None, model_type: str
+) -> str | None:
+    """Return the method that claims a checkpoint whatever it calls itself.
+
+    Source: vLLM 0.33.0 override_quantization_method of each config class, in the order
+    of `config/model.py` _verify_quantization.
+    """
+    method = given["quant_method"]
+    if asked == "humming":
+        return "humming"
+    if method.startswith("modelopt"):
+        return _modelopt_override(given)
+    if asked == "moe_wna16" and method in ("gptq", "awq"):
+        return "moe_wna16"
+    for claimed, accepted, name in _CLAIMS:
+        if method == claimed and (accepted is None or asked in (None, *accepted)):
+            return name
+    return _model_override(method, asked, model_type)
+
+
+def _model_override(method: str, asked: str | None, model_type: str) -> str | None:
+    """Return the method that some models have to themselves."""
+    if method in ("mxfp4", "gpt_oss_mxfp4") and model_type == "gpt_oss":
+        return "gpt_oss_mxfp4"
+    is_v4 = model_type in _DEEPSEEK_V4 or asked == "deepseek_v4_fp8"
+    if method in ("fp8", "deepseek_v4_fp8") and is_v4:
+        return "deepseek_v4_fp8"
+    return None
+
+
+def _modelopt_override(given: Mapping[str, Any]) -> str | None:
+    details = given.get("quantization", given)
+    if not isinstance(details, Mapping):
+        return None
+    algorithm = str(details.get("quant_algo", "")).upper()
+    if algorithm == "FP8":
         return "modelopt"
-    return str(given.get("quant_method") or "").lower() or None
+    if "FP4" in algorithm:
+        return "modelopt_fp4"
+    if "MXFP8" in algorithm:
+        return "modelopt_mxfp8"
+    if algorithm == "MIXED_PRECISION":
+        return "modelopt_mixed"
+    return None
+
+
+def _method(name: str, *, is_in_checkpoint: bool) -> Method:
+    """Return the method of that name, with the settings in hand or without.
+
+    Raises:
+        UnknownArchitecture: for one that is not modelled.
+    """
+    table = METHODS if is_in_checkpoint else ONLINE
+    if name in table:
+        return table[name]
+    where = "quantization_config" if is_in_checkpoint else "quantization"
+    raise UnknownArchitecture(
+        f"{where}: the method {name!r} is not modelled yet; "
+        f"{', '.join(sorted(table))} are."
+    )
+
+
+def _text_model_type(model: ModelArchitecture, files: ModelFiles | None) -> str:
+    text = None if files is None else files.config.get("text_config")
+    if isinstance(text, Mapping) and text.get("model_type"):
+        return str(text["model_type"])
+    return model.model_type

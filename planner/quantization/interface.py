@@ -30,12 +30,50 @@ class Place:
         return tuple(f"{parent}.{shard}" if parent else shard for shard in self.shards)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseConfig:
+    """A method that leaves everything as it is: what a method does not say.
+
+    Source: vLLM 0.33.0 `layers/quantization/base_config.py` QuantizationConfig.
+    """
+
+    name: str
+    kv_cache_dtype: str | None = None
+    has_kv_scales: bool = False
+
+    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave a linear layer in the model's dtype."""
+        return None
+
+    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+        """Leave routed experts in the model's dtype."""
+        return None
+
+    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave the LM head in the model's dtype."""
+        return None
+
+    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave word embeddings in the model's dtype."""
+        return None
+
+
 class QuantizationConfig(Protocol):
     """A quantisation method with its settings, as read from a checkpoint."""
 
     @property
     def name(self) -> str:
         """vLLM's name of the method, which `resolved.quantization` shows."""
+        ...
+
+    @property
+    def kv_cache_dtype(self) -> str | None:
+        """What the engine argument kv_cache_dtype "auto" becomes; None: it stays."""
+        ...
+
+    @property
+    def has_kv_scales(self) -> bool:
+        """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
         ...
 
     def linear(self, place: Place) -> LinearMethod | None:

@@ -1,0 +1,120 @@
+"""What FP8 kernels of linear layers make of the loaded tensors, GPU by GPU.
+
+Source: vLLM 0.33.0 `kernels/linear/__init__.py` init_fp8_linear_kernel and the
+kernels of `kernels/linear/scaled_mm/`.
+"""
+
+from __future__ import annotations
+
+from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.quantization.capabilities import ADA, BLACKWELL, HOPPER
+from planner.quantization.marlin import padded_nk
+from planner.quantization.rounding import ceil_div, round_up
+from planner.tensors import LinearOnRank, Tensor
+
+FP8 = "float8_e4m3fn"
+BLOCK = 128
+_WORKSTATION_BLACKWELL = 12
+_ALIGNMENT = 16
+
+
+def runs_marlin(layout: ParallelLayout) -> bool:
+    """Whether weights with one scale a tensor or row go to Marlin.
+
+    GPUs without FP8 arithmetic unpack them for 16-bit arithmetic.
+    """
+    return layout.capability < ADA
+
+
+def scaled_tensors(
+    on_rank: LinearOnRank,
+    layout: ParallelLayout,
+    *,
+    num_scales: int,
+    is_act_per_tensor: bool = False,
+    has_input_scale: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return weight and scales of a layer with a scale per tensor or per row.
+
+    `num_scales` is 1 or the rows; `is_act_per_tensor` says whether activations have
+    one scale too, which a kernel of Blackwell wants.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if runs_marlin(layout):
+        return marlin_tensors(on_rank, group_size=-1)
+    input_scale = (Tensor(1, "float32"),) if has_input_scale else ()
+    takes_any_shape = (
+        layout.capability >= BLACKWELL and num_scales == 1 and is_act_per_tensor
+    )
+    if not takes_any_shape:
+        # CUTLASS wants both dimensions in sixteens.
+        rows, columns = round_up(rows, _ALIGNMENT), round_up(columns, _ALIGNMENT)
+    scales = 1 if num_scales == 1 else rows
+    return (Tensor(rows * columns, FP8), Tensor(scales, "float32"), *input_scale)
+
+
+def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> tuple[Tensor, ...]:
+    """Return a weight repacked for Marlin, its scales, and what pads the bias.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils_fp8.py`
+    prepare_fp8_layer_for_marlin: scales come by row, or by row and group, in the
+    model's dtype.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    padded_rows, padded_columns = padded_nk(rows, columns, group_size)
+    groups = 1 if group_size == -1 else padded_columns // group_size
+    tensors = (Tensor(padded_rows * padded_columns, FP8), Tensor(padded_rows * groups))
+    if on_rank.has_bias and padded_rows != rows:
+        return (*tensors, Tensor(padded_rows - rows))
+    return tensors
+
+
+def block_tensors(
+    on_rank: LinearOnRank, layout: ParallelLayout, *, model_type: str = ""
+) -> tuple[Tensor, ...]:
+    """Return weight and scales of a layer with a scale per 128 x 128 block.
+
+    `model_type` is the (text) model's: vLLM keeps some from DeepGEMM.
+
+    Source: vLLM 0.33.0 `kernels/linear/scaled_mm/deep_gemm.py`, `cutlass.py` and
+    `marlin.py`.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if layout.capability < HOPPER:
+        return marlin_tensors(on_rank, group_size=BLOCK)
+    blocks = ceil_div(rows, BLOCK) * ceil_div(columns, BLOCK)
+    scale = Tensor(blocks, "float32")
+    if not avoids_deep_gemm(model_type, layout) and _packs_scales(on_rank, layout):
+        # DeepGEMM: a scale of one byte for each row and block, four to an integer.
+        groups = ceil_div(ceil_div(columns, BLOCK), 4)
+        scale = Tensor(groups * round_up(rows, 4), "int32")
+    return (Tensor(rows * columns, FP8), scale)
+
+
+_WITHOUT_DEEP_GEMM = {
+    "qwen3_5_text": (10, 12),
+    "qwen3_5_moe_text": (10, 12),
+    "kolibri1": (12,),
+}
+
+
+def avoids_deep_gemm(model_type: str, layout: ParallelLayout) -> bool:
+    """Whether vLLM keeps a (text) model type from DeepGEMM on this GPU.
+
+    Source: vLLM 0.33.0 `utils/deep_gemm.py` should_auto_disable_deep_gemm.
+    """
+    return layout.compute_capability[0] in _WITHOUT_DEEP_GEMM.get(model_type, ())
+
+
+def _packs_scales(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
+    """Whether DeepGEMM serves the layer on Blackwell, where it wants scales packed."""
+    is_blackwell = layout.compute_capability[0] in (
+        DATACENTER_BLACKWELL,
+        _WORKSTATION_BLACKWELL,
+    )
+    return (
+        is_blackwell
+        and layout.dtype == "bfloat16"
+        and on_rank.output_size_per_partition % 64 == 0
+        and on_rank.input_size_per_partition % BLOCK == 0
+    )

@@ -1,0 +1,77 @@
+"""vLLM's quantisation methods by name: who reads them, and what they demand.
+
+Source: vLLM 0.33.0 `layers/quantization/__init__.py` get_quantization_config;
+get_supported_act_dtypes and get_min_capability of each config class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.quantization.context import Context
+from planner.quantization.fp8 import read_fp8
+from planner.quantization.interface import QuantizationConfig
+
+Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
+
+_BF16_HALF = ("bfloat16", "float16")
+_HALF_BF16 = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A quantisation method of vLLM."""
+
+    read: Reader
+    """From `quantization_config` to the method with its settings; raises Refused in
+    vLLM's words, or UnknownArchitecture naming the field."""
+    supported_dtypes: tuple[str, ...]
+    """In vLLM's order, which its refusal shows."""
+    min_capability: int
+
+
+METHODS: dict[str, Method] = {
+    "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
+}
+"""Methods of checkpoints."""
+
+ONLINE: dict[str, Method] = {}
+"""Methods applied while loading a checkpoint that is not quantised."""
+
+KNOWN = (
+    "awq",
+    "auto_awq",
+    "fp8",
+    "fbgemm_fp8",
+    "fp_quant",
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mxfp8",
+    "modelopt_mixed",
+    "auto_gptq",
+    "gptq",
+    "gptq_marlin",
+    "awq_marlin",
+    "humming",
+    "compressed-tensors",
+    "experts_int8",
+    "quark",
+    "moe_wna16",
+    "torchao",
+    "inc",
+    "mxfp4",
+    "gpt_oss_mxfp4",
+    "deepseek_v4_fp8",
+    "online",
+    "fp8_per_tensor",
+    "fp8_per_block",
+    "fp8_per_channel",
+    "int8_per_channel_weight_only",
+    "nvfp4_per_token",
+    "mxfp8",
+)
+"""In vLLM's order, which its refusal shows."""
+
+DEPRECATED = ("fbgemm_fp8", "fp_quant")
