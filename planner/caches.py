@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.states import StateLayer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionLayer:
@@ -72,4 +74,4 @@ class MLALayer:
         return 1
 
 
-CacheLayer = AttentionLayer | CrossAttentionLayer | MLALayer
+CacheLayer = AttentionLayer | CrossAttentionLayer | MLALayer | StateLayer

@@ -270,6 +270,7 @@ class VocabParallelEmbedding:
     bias: bool = False
     part: Part = Part.EMBEDDINGS
     dtype: str | None = None
+    is_quantizable: bool = True
     method: LinearMethod | None = None
     """Few quantisation methods touch embeddings, some the head."""
 

@@ -25,6 +25,8 @@ glm4_moe gpt2 gpt_bigcode gpt_neox gptj granite granitemoe granitemoeshared heli
 jais2 llama minimax_m2 ministral3 mistral mixtral nemotron olmo olmo2 olmoe opt phi
 phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe roberta seed_oss smollm3 stablelm
 starcoder2 xlm-roberta
+falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe mamba mamba2 nemotron_h
+olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next zamba2
 """.split()
 
 KEYS = """
@@ -40,6 +42,15 @@ n_routed_experts n_shared_experts first_k_dense_replace use_qk_norm moe_num_expe
 moe_k moe_layer_start_index moe_layer_end_index moe_layer_interval
 moe_num_shared_experts use_bias shared_intermediate_size type_vocab_size d_model
 n_heads n_layers max_seq_len attention_out_bias
+linear_conv_kernel_dim linear_key_head_dim linear_value_head_dim linear_num_key_heads
+linear_num_value_heads ssm_state_size mamba_num_heads mamba_head_dim n_groups
+conv_kernel use_conv_bias mamba_ssm_cache_dtype moe_shared_expert_intermediate_size
+moe_latent_size mamba_d_state mamba_d_conv mamba_expand mamba_conv_bias
+mamba_proj_bias attn_layer_period attn_layer_offset expert_layer_period
+expert_layer_offset state_size mamba_n_heads mamba_d_head mamba_n_groups mamba_d_ssm
+mamba_rms_norm conv_bias conv_L_cache conv_dim num_dense_layers num_heads head_dim
+expand mamba_ngroups n_mamba_heads mamba_headdim num_mem_blocks adapter_rank
+use_mem_rope use_shared_attention_adapter add_bias_linear intermediate_multiplier
 """.split()
 
 

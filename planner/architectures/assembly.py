@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 
@@ -58,6 +59,8 @@ class Skeleton:
     head_on: Placement = Placement.BY_STAGE
     tie_word_embeddings: bool = False
     lm_head_bias: bool = False
+    is_head_quantizable: bool = True
+    """False where vLLM's class does not hand the quantisation on to its LM head."""
     extra_embeddings: tuple[Module, ...] = ()
     """Learned positions and the like, placed with the word embeddings."""
     every_stage: tuple[Module, ...] = ()
@@ -90,8 +93,11 @@ def _stages(skeleton: Skeleton) -> _Stages:
     if skeleton.classifier is not None:
         every.extend(skeleton.classifier)  # vLLM's adapters build it on each stage
     if head_is_own:
-        head = lm_head(
-            skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias
+        head = replace(
+            lm_head(
+                skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias
+            ),
+            is_quantizable=skeleton.is_head_quantizable,
         )
         (last if skeleton.head_on is Placement.BY_STAGE else every).append(head)
     needs_copy = (
@@ -116,6 +122,13 @@ class Body:
     def alike(cls, kind: LayerKind, num_layers: int) -> Body:
         """Return a body whose layers are all of one kind."""
         return cls(kinds=(kind,), layers=(0,) * num_layers)
+
+    @classmethod
+    def of(cls, layers: Iterable[LayerKind]) -> Body:
+        """Return a body of these layers, those that are alike as one kind."""
+        kinds: dict[LayerKind, int] = {}
+        indices = tuple(kinds.setdefault(kind, len(kinds)) for kind in layers)
+        return cls(kinds=tuple(kinds), layers=indices)
 
 
 def assemble(

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 
-from planner.architectures import bert, gpt, llama, moe, nas
+from planner.architectures import (
+    bert,
+    gpt,
+    jamba,
+    llama,
+    moe,
+    nas,
+    nemotron_h,
+    qwen3_next,
+)
 from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture
 
@@ -83,6 +92,9 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     "PhiMoEForCausalLM": moe.read_phimoe,
     "Ernie4_5_MoeForCausalLM": moe.read_ernie45_moe,
     "DeciLMForCausalLM": nas.read_deci,
+    **jamba.READERS,
+    **nemotron_h.READERS,
+    **qwen3_next.READERS,
     "BertModel": bert.read_bert,
     "RobertaModel": bert.read_bert,
     "RobertaForMaskedLM": bert.read_bert,

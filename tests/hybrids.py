@@ -1,0 +1,82 @@
+"""config.json of models with recurrent layers, cut down to what decides memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.memory.weights import stage_weights
+from planner.parallel import ParallelLayout
+from tests.configs import architecture
+
+QWEN3_NEXT: dict[str, Any] = {
+    "architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "moe_intermediate_size": 4,
+    "shared_expert_intermediate_size": 6,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 4,
+    "linear_value_head_dim": 8,
+    "linear_conv_kernel_dim": 4,
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
+NEMOTRON_H: dict[str, Any] = {
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "hybrid_override_pattern": "M-*E",
+    "intermediate_size": 16,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "mamba_num_heads": 4,
+    "mamba_head_dim": 2,
+    "n_groups": 2,
+    "ssm_state_size": 3,
+    "conv_kernel": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 6,
+    "moe_shared_expert_intermediate_size": 10,
+    "n_shared_experts": 1,
+    "vocab_size": 64,
+    "max_position_embeddings": 4096,
+}
+
+JAMBA: dict[str, Any] = {
+    "architectures": ["JambaForCausalLM"],
+    "model_type": "jamba",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 32,
+    "intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "attn_layer_period": 2,
+    "attn_layer_offset": 1,
+    "expert_layer_period": 2,
+    "expert_layer_offset": 0,
+    "mamba_d_state": 3,
+    "vocab_size": 64,
+}
+
+
+def parts(config: dict[str, Any], ranks: int = 1, **changes: object) -> dict[str, int]:
+    """Bytes of the only stage's parts in bfloat16, by name."""
+    layout = ParallelLayout(tensor_parallel_size=ranks)
+    (stage,) = stage_weights(architecture(config, **changes), layout, "bfloat16")
+    return {part.name: part.size_bytes for part in stage.parts}
