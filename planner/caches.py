@@ -49,6 +49,18 @@ class CrossAttentionLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderOnlyAttentionLayer:
+    """Attention of an encoder: it keeps nothing, but needs a kernel that does it.
+
+    Source: vLLM 0.33.0 `layers/attention/encoder_only_attention.py`.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MLALayer:
     """Multi-head latent attention: one compressed vector per token, for all heads.
 
@@ -74,4 +86,10 @@ class MLALayer:
         return 1
 
 
-CacheLayer = AttentionLayer | CrossAttentionLayer | MLALayer | StateLayer
+CacheLayer = (
+    AttentionLayer
+    | CrossAttentionLayer
+    | EncoderOnlyAttentionLayer
+    | MLALayer
+    | StateLayer
+)

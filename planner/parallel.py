@@ -28,6 +28,8 @@ def pad_vocabulary(num_embeddings: int) -> int:
     return -(-num_embeddings // 64) * 64
 
 
+HOPPER = 9
+"""Major compute capability of H100, H200, H20 and their kin."""
 DATACENTER_BLACKWELL = 10
 """Major compute capability of B200, B300 and their kin."""
 

@@ -25,6 +25,7 @@ from planner.estimate import (
 )
 from planner.gpu import GPU
 from planner.memory import kv_cache, kv_groups
+from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_spec import Request
 from planner.memory.profile_run import ProfileRun
@@ -33,7 +34,7 @@ from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
 from planner.quantization import requantised
 from planner.releases import NEWEST, resolve_version
-from planner.resolving import Kernels, Question, resolve
+from planner.resolving import Question, resolve
 from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
 from planner.sources.device import gpu_named
 from planner.sources.load import load
@@ -131,15 +132,10 @@ def _answer(question: Question) -> Plan:
 def _plan_resolved(
     question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> Plan:
-    specs = kv_groups.layer_specs(
-        question.model,
-        question.layout,
-        resolved.block_size,
-        dtype=resolved.dtype,
-        kv_cache_dtype=resolved.kv_cache_dtype,
-    )
     whole = kv_groups.group(
-        specs, has_hybrid_manager=not question.settings.disable_hybrid_kv_cache_manager
+        kernels.specs,
+        has_hybrid_manager=not question.settings.disable_hybrid_kv_cache_manager,
+        layout=kernels.layout,
     )
     ranks, stages = _ranks(question, resolved, kernels, whole)
     stages = _with_override(stages, resolved.num_gpu_blocks_override)
@@ -163,7 +159,7 @@ def _plan_resolved(
         ranks=ranks,
         kv_groups=tuple(
             KVCacheGroup(
-                kind=type(g.spec).__name__,
+                kind=g.spec.kind,
                 num_layers=g.num_layers,
                 block_size=g.spec.block_size,
                 page_size_bytes=g.spec.page_size_bytes,
@@ -218,7 +214,7 @@ def _ranks(
             num_layers=size,
         )
         groups = tuple(group.on_stage(begin, begin + size) for group in whole)
-        cache = StageCache(groups=groups, available_bytes=0)
+        cache = StageCache(groups=groups, available_bytes=0, layout=kernels.layout)
         rank = rank_memory(
             pp_rank,
             stage,

@@ -151,15 +151,3 @@ def check_quantization(model: ModelArchitecture, dtype: str, gpu: GPU) -> None:
             f"torch.{dtype} is not supported for quantization method {method}. "
             f"Supported dtypes: [{supported}]"
         )
-
-
-def check_kv_scales(model: ModelArchitecture, kv_cache_dtype: str) -> None:
-    """Refuse a KV cache in fp8_e5m2 where attention layers load scales.
-
-    Raises:
-        Refused: in vLLM's words.
-
-    Source: vLLM 0.33.0 `layers/attention/attention.py` _init_kv_cache_quant.
-    """
-    if kv_cache_dtype == "fp8_e5m2" and model.quantization_limits.has_kv_scales:
-        raise Refused("fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")

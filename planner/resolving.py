@@ -12,15 +12,14 @@ from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.gpu import GPU
-from planner.layers import Module
-from planner.memory import attention_backend
-from planner.memory.attention_backend import AttentionNeeds
+from planner.memory.cache_context import CacheContext
+from planner.memory.kernels import Kernels, resolve_kernels
+from planner.memory.towers import built_towers
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_batch,
     check_kv_cache_dtype,
-    check_kv_scales,
     check_parallel,
     check_quantization,
     check_quantization_argument,
@@ -41,14 +40,6 @@ class Question:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernels:
-    """What the attention kernels decide: block size and buffers of their own."""
-
-    block_size: int
-    buffers: tuple[Module, ...]
-
-
 def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
@@ -67,8 +58,14 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     sizes = defaults.capture_sizes(
         settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
     )
-    check_kv_scales(model, kv_dtype)
-    kernels = _kernels(question, dtype, kv_dtype, tokens)
+    batch = _Batch(
+        dtype=dtype,
+        kv_cache_dtype=kv_dtype,
+        max_model_len=length,
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
+    )
+    kernels = resolve_kernels(model, _context(question, batch))
     resolved = ResolvedSettings(
         dtype=dtype,
         quantization=model.quantization,
@@ -81,7 +78,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         or defaults.GPU_MEMORY_UTILIZATION,
         kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
-        block_size=kernels.block_size,
+        block_size=kernels.sizes.block_size,
         tensor_parallel_size=question.layout.tensor_parallel_size,
         pipeline_parallel_size=question.layout.pipeline_parallel_size,
         data_parallel_size=question.layout.data_parallel_size,
@@ -98,27 +95,33 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     return resolved, kernels
 
 
-def _kernels(
-    question: Question, dtype: str, kv_cache_dtype: str, max_num_batched_tokens: int
-) -> Kernels:
-    asked = question.settings.block_size
-    layout = question.layout
-    preferred = attention_backend.DEFAULT_BLOCK_SIZE
-    buffers: tuple[Module, ...] = ()
-    for layer in question.model.attention_layers:
-        needs = AttentionNeeds(
-            head_size=layer.head_size,
-            dtype=dtype,
-            kv_cache_dtype=kv_cache_dtype if layer.heeds_kv_cache_dtype else "auto",
-            block_size=asked,
-        )
-        backend = attention_backend.select_backend(needs, question.gpu)
-        preferred = attention_backend.preferred_block_size(backend, needs, question.gpu)
-        heads = layer.num_heads // layout.tensor_parallel_size
-        buffers = attention_backend.kernel_buffers(
-            backend,
-            max_num_batched_tokens=max_num_batched_tokens,
-            num_heads=heads * layout.decode_context_parallel_size,
-            gpu=question.gpu,
-        )
-    return Kernels(block_size=asked or preferred, buffers=buffers)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Lengths and dtypes as resolved so far."""
+
+    dtype: str
+    kv_cache_dtype: str
+    max_model_len: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+
+
+def _context(question: Question, batch: _Batch) -> CacheContext:
+    model, settings = question.model, question.settings
+    is_prefix_lm = any(layer.is_mm_prefix for layer in model.attention_layers)
+    return CacheContext(
+        gpu=question.gpu,
+        layout=question.layout,
+        dtype=batch.dtype,
+        kv_cache_dtype=batch.kv_cache_dtype,
+        asked_block_size=settings.block_size,
+        max_model_len=batch.max_model_len,
+        max_num_batched_tokens=batch.max_num_batched_tokens,
+        max_num_seqs=batch.max_num_seqs,
+        has_prefix_caching=defaults.prefix_caching(settings, model),
+        has_kv_cache_scales=model.quantization_limits.has_kv_scales,
+        head_size=model.head_size,
+        num_heads=model.num_attention_heads,
+        num_kv_heads=model.num_kv_heads,
+        is_mm_prefix_lm=is_prefix_lm and bool(built_towers(model, settings)),
+    )

@@ -5,13 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.memory.kv_cache import StageCache, capacity, check
-from planner.memory.kv_groups import LayerGroup, blocks_per_request, group
+from planner.memory.kv_groups import (
+    LayerGroup,
+    blocks_per_request,
+    bytes_per_block,
+    group,
+)
+from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.kv_spec import (
     FullAttentionSpec,
     Request,
-    SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
+from planner.memory.window_specs import SlidingWindowSpec
 from planner.units import GIB
 
 
@@ -96,7 +102,7 @@ def test_layers_alike_make_one_group() -> None:
         block_size=16, num_kv_heads=8, head_size=128, element_bytes=2
     )
     (only,) = group(list(enumerate([spec] * 32)))
-    assert 32 * 65536 == only.bytes_per_block
+    assert 32 * 65536 == bytes_per_block([only], KVCacheLayout.LBNHC)
     assert () == group([])
 
 
@@ -110,7 +116,8 @@ def test_layers_of_two_sizes_make_one_uniform_group() -> None:
     )
     (only,) = group([(0, wide), (2, slim)])
     assert isinstance(only.spec, UniformTypeKVCacheSpecs)
-    assert (2, 65536 + 32768) == (only.num_layers, only.bytes_per_block)
+    assert 2 == only.num_layers
+    assert 65536 + 32768 == bytes_per_block([only], KVCacheLayout.LBNHC)
 
 
 def hybrid(

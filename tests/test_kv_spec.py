@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from planner.memory.kv_spec import (
     FullAttentionSpec,
     Request,
-    SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
+from planner.memory.window_specs import SlidingWindowSpec
 
 
 def spec(**changes: int) -> FullAttentionSpec:
@@ -64,7 +64,7 @@ def test_a_window_never_keeps_more_than_the_request() -> None:
 
 def test_layers_of_different_size_add_up_in_one_group() -> None:
     """Their pages are one block together."""
-    mixed = UniformTypeKVCacheSpecs(specs=(spec(), spec(num_kv_heads=4)))
+    mixed = UniformTypeKVCacheSpecs.of([spec(), spec(num_kv_heads=4)])
     assert 65536 + 32768 == mixed.page_size_bytes
     assert 63 == mixed.blocks(Request(max_model_len=1000))
 

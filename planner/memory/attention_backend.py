@@ -1,77 +1,116 @@
-"""Which attention kernel vLLM picks, as far as it decides block sizes and refusals.
+"""Which attention backend vLLM picks for a layer, and the order it tries them in.
 
 Source: vLLM 0.33.0 `platforms/cuda.py` _get_backend_priorities and
-get_attn_backend_cls; `v1/attention/backends/flash_attn.py`, `flashinfer.py`,
-`triton_attn.py`, `flex_attention.py`.
+get_attn_backend_cls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from planner.dtypes import FP8_KV_CACHE_DTYPES as _FP8
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.layers import Module, Part, Replicated
-from planner.parallel import DATACENTER_BLACKWELL
+from planner.memory.attention_backends import (
+    FlashAttention,
+    FlashAttentionDiffKV,
+    FlashInfer,
+    FlexAttention,
+    TritonAttention,
+    TritonAttentionDiffKV,
+    TurboQuant,
+)
+from planner.memory.backend import AttentionBackend, AttentionSelectorConfig
+from planner.memory.cache_context import CacheContext
+from planner.memory.composite_backends import TritonFlashAttention, TritonFlashInfer
+from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 
-DEFAULT_BLOCK_SIZE = 16
-_PLAIN = ("auto", "float16", "bfloat16")
-_FA4_PAGED_HEAD_SIZE = 256
-_FA4_HEAD_256_PAGE = 128
-_SMALLEST_TRITON_HEAD = 32
+_REST = (TritonAttention(), FlexAttention(), TurboQuant())
+_BY_NAME: dict[str, AttentionBackend] = {
+    backend.name: backend
+    for backend in (
+        FlashAttention(),
+        FlashInfer(),
+        *_REST,
+        TritonFlashAttention(),
+        TritonFlashInfer(),
+        FlashAttentionDiffKV(),
+        TritonAttentionDiffKV(),
+    )
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionNeeds:
-    """What a decoder layer asks of an attention kernel."""
+def priorities(
+    config: AttentionSelectorConfig, context: CacheContext
+) -> tuple[AttentionBackend, ...]:
+    """Return the backends of attention that is not MLA, in vLLM's order."""
+    if context.major == DATACENTER_BLACKWELL:
+        first = (TritonFlashInfer(),) if config.use_mm_prefix else ()
+        return (*first, FlashInfer(), FlashAttention(), *_REST)
+    composite = context.major == HOPPER and config.use_mm_prefix
+    before = (TritonFlashAttention(),) if composite else ()
+    return (*before, FlashAttention(), FlashInfer(), *_REST)
 
-    head_size: int
-    dtype: str
-    kv_cache_dtype: str
-    block_size: int | None
 
-
-def select_backend(needs: AttentionNeeds, gpu: GPU) -> str:
-    """Return the name of the first attention backend that accepts the layer.
+def select_backend(
+    config: AttentionSelectorConfig,
+    context: CacheContext,
+    candidates: Sequence[AttentionBackend],
+) -> AttentionBackend:
+    """Return the first candidate that accepts the layer, or the one asked for.
 
     Raises:
-        Refused: when none does, or the one chosen refuses when it is built.
-        UnknownArchitecture: for a KV cache dtype that is not modelled yet.
+        Refused: when none does, with each one's reasons in vLLM's words.
+        UnknownArchitecture: for an attention_backend that is not modelled.
     """
-    if needs.kv_cache_dtype not in (*_FP8, *_PLAIN):
-        raise UnknownArchitecture(
-            f"kv_cache_dtype={needs.kv_cache_dtype!r} is not modelled yet; "
-            f"{', '.join((*_PLAIN, *_FP8))} are."
-        )
-    order = ["FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION"]
-    if gpu.compute_capability[0] == DATACENTER_BLACKWELL:
-        order[:2] = ["FLASHINFER", "FLASH_ATTN"]
-    for name in order:
-        if _ACCEPTS[name](needs, gpu):
-            if name == "TRITON_ATTN":
-                _refuse_fp8_before_ada(needs, gpu)
-            return name
+    if context.asked_backend is not None:
+        return _asked(config, context, context.asked_backend)
+    reasons = {}
+    for backend in candidates:
+        found = backend.invalid_reasons(config, context)
+        if not found:
+            backend.refuse(config, context)
+            return backend
+        reasons[backend.name] = found
+    text = ", ".join(f"{name}: [{', '.join(r)}]" for name, r in reasons.items())
     raise Refused(
-        "No valid attention backend found for cuda with "
-        f"AttentionSelectorConfig(head_size={needs.head_size}, "
-        f"dtype=torch.{needs.dtype}, kv_cache_dtype={needs.kv_cache_dtype}, "
-        f"block_size={needs.block_size}, use_mla=False)"
+        f"No valid attention backend found for cuda with {config}. Reasons: {{{text}}}."
     )
 
 
-def preferred_block_size(backend: str, needs: AttentionNeeds, gpu: GPU) -> int:
-    """Return the block size that the backend takes when the user gives none."""
-    is_fa4_head_256 = (
-        backend == "FLASH_ATTN"
-        and needs.head_size == _FA4_PAGED_HEAD_SIZE
-        and gpu.compute_capability[0] in (10, 11)
-    )
-    return _FA4_HEAD_256_PAGE if is_fa4_head_256 else DEFAULT_BLOCK_SIZE
+def _asked(
+    config: AttentionSelectorConfig, context: CacheContext, name: str
+) -> AttentionBackend:
+    backend = _BY_NAME.get(name.upper())
+    if backend is None or config.use_mla:
+        raise UnknownArchitecture(
+            f"attention_backend={name!r} is not modelled for this layer yet. "
+            "Leave it out."
+        )
+    reasons = backend.invalid_reasons(config, context)
+    if reasons:
+        raise Refused(
+            f"Selected backend AttentionBackendEnum.{backend.name} is not valid for "
+            f"this configuration. Reason: {list(reasons)}"
+        )
+    backend.refuse(config, context)
+    return backend
+
+
+def check_kv_scales(kv_cache_dtype: str, context: CacheContext) -> None:
+    """Refuse the other FP8 where attention layers load scales of the KV cache.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` _init_kv_cache_quant.
+    """
+    if kv_cache_dtype == "fp8_e5m2" and context.has_kv_cache_scales:
+        raise Refused("fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
 
 
 def kernel_buffers(
-    backend: str, *, max_num_batched_tokens: int, num_heads: int, gpu: GPU
+    backend: AttentionBackend, *, max_num_batched_tokens: int, num_heads: int, gpu: GPU
 ) -> tuple[Module, ...]:
     """Return what the backend allocates on a rank while the model is built.
 
@@ -80,7 +119,7 @@ def kernel_buffers(
     Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py` FlashInferImpl.__init__;
     FlashInfer `utils.py` get_trtllm_gen_multi_ctas_kv_counter_bytes.
     """
-    if backend != "FLASHINFER":
+    if not isinstance(backend, FlashInfer | TritonFlashInfer):
         return ()
     counters = max(max_num_batched_tokens * num_heads, gpu.num_sms or 0)
     rounded = -(-counters // 8) * 8
@@ -91,61 +130,4 @@ def kernel_buffers(
             shapes=((rounded,),),
             dtype="int32",
         ),
-    )
-
-
-def _flash_attn(needs: AttentionNeeds, gpu: GPU) -> bool:
-    is_fa4 = gpu.compute_capability[0] in (9, 10, 11)
-    largest = 512 if is_fa4 else 256
-    if needs.dtype == "float32" or gpu.compute_capability < (8, 0):
-        return False
-    if needs.head_size % 8 or needs.head_size > largest:
-        return False
-    return _block_fits(needs, 16) and _flash_attn_reads(needs, gpu)
-
-
-def _flash_attn_reads(needs: AttentionNeeds, gpu: GPU) -> bool:
-    if needs.kv_cache_dtype in _PLAIN:
-        return True
-    return needs.kv_cache_dtype != "fp8_e5m2" and gpu.compute_capability[0] in (9, 10)
-
-
-def _flashinfer(needs: AttentionNeeds, gpu: GPU) -> bool:
-    return (
-        needs.dtype != "float32"
-        and (8, 0) <= gpu.compute_capability <= (12, 1)
-        and needs.head_size in (64, 128, 256, 512)
-        and _block_fits(needs, 16)
-    )
-
-
-def _triton(needs: AttentionNeeds, _gpu: GPU) -> bool:
-    return needs.head_size >= _SMALLEST_TRITON_HEAD and _block_fits(needs, 16)
-
-
-def _flex(needs: AttentionNeeds, _gpu: GPU) -> bool:
-    return needs.kv_cache_dtype in _PLAIN and _block_fits(needs, 16)
-
-
-_ACCEPTS = {
-    "FLASH_ATTN": _flash_attn,
-    "FLASHINFER": _flashinfer,
-    "TRITON_ATTN": _triton,
-    "FLEX_ATTENTION": _flex,
-}
-
-
-def _block_fits(needs: AttentionNeeds, base: int) -> bool:
-    return needs.block_size is None or needs.block_size % base == 0
-
-
-def _refuse_fp8_before_ada(needs: AttentionNeeds, gpu: GPU) -> None:
-    if needs.kv_cache_dtype not in _FP8 or gpu.compute_capability >= (8, 9):
-        return
-    major, minor = gpu.compute_capability
-    other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
-    raise Refused(
-        "FP8 KV cache is not supported by the Triton attention backend on "
-        f"{gpu.device_name} (compute capability {major}.{minor}); native FP8 "
-        f"(fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {other}."
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.memory.kv_groups import LayerGroup, blocks_per_request
+from planner.memory.kv_groups import LayerGroup, blocks_per_request, bytes_per_block
+from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.kv_spec import Request
 from planner.result import VLLMError
 from planner.units import vllm_gib
@@ -26,11 +27,12 @@ class StageCache:
 
     groups: tuple[LayerGroup, ...]
     available_bytes: int
+    layout: KVCacheLayout = KVCacheLayout.LBNHC
 
     @property
     def bytes_per_block(self) -> int:
         """Bytes of one block on a rank; the groups share one pool of blocks."""
-        return max((group.bytes_per_block for group in self.groups), default=0)
+        return bytes_per_block(self.groups, self.layout)
 
     @property
     def num_blocks(self) -> int:

@@ -6,23 +6,25 @@ Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` get_kv_cache_groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import lcm
 
-from planner.caches import AttentionLayer, CacheLayer
-from planner.dtypes import FP8_KV_CACHE_DTYPES as FP8
-from planner.dtypes import element_bytes
-from planner.errors import UnknownArchitecture
-from planner.layers import kv_heads_per_rank
+from planner.errors import Refused
+from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.kv_spec import (
+    AttentionSpec,
+    CannotMergeError,
     FullAttentionSpec,
     KVCacheSpec,
-    LayerSpec,
     Request,
-    SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
+    is_uniform,
+    is_uniform_type,
 )
-from planner.model import ModelArchitecture
-from planner.parallel import ParallelLayout
+from planner.memory.packed_groups import packed
+
+Kept = tuple[tuple[int, KVCacheSpec], ...]
+"""Index of a layer in the model with a spec of it, in the model's order."""
 
 _MUCH_LARGER = 1.5
 """From this ratio on vLLM rather makes several groups than pads the smaller kind."""
@@ -37,15 +39,15 @@ class LayerGroup:
 
     @property
     def num_layers(self) -> int:
-        """Layers in the group."""
+        """Layers in the group; a layer with two caches in it counts twice."""
         return len(self.layers)
 
     @property
-    def bytes_per_block(self) -> int:
-        """Bytes of one block over all layers of the group."""
+    def layer_specs(self) -> tuple[KVCacheSpec, ...]:
+        """One spec per layer."""
         if isinstance(self.spec, UniformTypeKVCacheSpecs):
-            return self.spec.page_size_bytes if self.layers else 0
-        return self.spec.page_size_bytes * self.num_layers
+            return self.spec.specs if self.layers else ()
+        return (self.spec,) * self.num_layers
 
     def on_stage(self, begin: int, end: int) -> LayerGroup:
         """Return the group with the layers that one pipeline stage holds.
@@ -56,178 +58,172 @@ class LayerGroup:
         kept = [i for i, layer in enumerate(self.layers) if begin <= layer < end]
         layers = tuple(self.layers[i] for i in kept)
         if layers and isinstance(self.spec, UniformTypeKVCacheSpecs):
-            specs = tuple(self.spec.specs[i] for i in kept)
-            return LayerGroup(spec=UniformTypeKVCacheSpecs(specs=specs), layers=layers)
+            specs = [self.spec.specs[i] for i in kept]
+            return LayerGroup(spec=UniformTypeKVCacheSpecs.of(specs), layers=layers)
         return LayerGroup(spec=self.spec, layers=layers)
 
 
-def layer_specs(
-    model: ModelArchitecture,
-    layout: ParallelLayout,
-    block_size: int,
-    *,
-    dtype: str,
-    kv_cache_dtype: str,
-) -> tuple[tuple[int, LayerSpec], ...]:
-    """Return each KV cache spec with the index of its layer, in the model's order.
+def bytes_per_block(groups: Sequence[LayerGroup], layout: KVCacheLayout) -> int:
+    """Return the bytes of one block on a rank; the groups share one pool of blocks.
 
-    A layer has none, one or several.
-
-    Raises:
-        Refused: when KV heads and tensor parallel size do not divide each other.
-        UnknownArchitecture: for a kind of cache that is not modelled.
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _get_kv_cache_bytes_per_block.
     """
-    by_kind = [
-        tuple(
-            _spec(cache, layout, block_size, dtype=dtype, kv_cache_dtype=kv_cache_dtype)
-            for cache in kind.caches
-        )
-        for kind in model.layer_kinds
-    ]
-    return tuple(
-        (layer, spec)
-        for layer, kind in enumerate(model.layers)
-        for spec in by_kind[kind]
-    )
-
-
-def _spec(
-    cache: CacheLayer,
-    layout: ParallelLayout,
-    block_size: int,
-    *,
-    dtype: str,
-    kv_cache_dtype: str,
-) -> LayerSpec:
-    if not isinstance(cache, AttentionLayer):
-        raise UnknownArchitecture(
-            f"{type(cache).__name__}: this kind of KV cache is not modelled yet."
-        )
-    num_kv_heads = kv_heads_per_rank(cache.num_kv_heads, layout)
-    element_size = _element_size(cache, dtype, kv_cache_dtype)
-    if cache.sliding_window is None:
-        return FullAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=num_kv_heads,
-            head_size=cache.head_size,
-            element_bytes=element_size,
-        )
-    return SlidingWindowSpec(
-        block_size=block_size,
-        num_kv_heads=num_kv_heads,
-        head_size=cache.head_size,
-        element_bytes=element_size,
-        sliding_window=cache.sliding_window,
-    )
-
-
-def _element_size(layer: AttentionLayer, dtype: str, kv_cache_dtype: str) -> int:
-    """Bytes of one K or V value.
-
-    Source: vLLM 0.33.0 `utils/torch_utils.py` STR_DTYPE_TO_TORCH_DTYPE.
-    """
-    if kv_cache_dtype == "auto" or not layer.heeds_kv_cache_dtype:
-        return element_bytes(dtype)
-    return 1 if kv_cache_dtype in FP8 else element_bytes(kv_cache_dtype)
+    if not layout.is_block_outermost:
+        sizes = [sum(s.block_stride_bytes for s in g.layer_specs) for g in groups]
+        return max(sizes, default=0)
+    sizes = [sum(s.page_size_bytes for s in g.layer_specs) for g in groups]
+    steps = [s.stride_alignment_bytes for g in groups for s in g.layer_specs]
+    step = lcm(*steps)
+    return -(-max(sizes, default=0) // step) * step
 
 
 def group(
-    specs: Sequence[tuple[int, LayerSpec]], *, has_hybrid_manager: bool = True
+    specs: Sequence[tuple[int, KVCacheSpec]],
+    *,
+    has_hybrid_manager: bool = True,
+    layout: KVCacheLayout = KVCacheLayout.LBNHC,
 ) -> tuple[LayerGroup, ...]:
     """Return the groups of a whole model's layers; none without attention.
 
     `has_hybrid_manager` False: windows are kept as full attention beside full layers.
+
+    Raises:
+        Refused: where vLLM finds no grouping.
     """
-    kept = list(specs)
+    kept = tuple(specs)
     if not kept:
         return ()
     if not has_hybrid_manager:
-        kept = _promoted(kept)
-    layers = tuple(i for i, _ in kept)
-    kinds = tuple(spec for _, spec in kept)
-    if all(spec == kinds[0] for spec in kinds):
-        return (LayerGroup(spec=kinds[0], layers=layers),)
-    if _is_uniform_type(kinds):
-        return (LayerGroup(spec=UniformTypeKVCacheSpecs(specs=kinds), layers=layers),)
-    return _groups_of_one_page_size(_with_one_page_size(kept))
+        kept = _unified(kept)
+    layers, kinds = _split(kept)
+    if is_uniform(kinds):
+        return (LayerGroup(spec=kinds[0].merge(kinds), layers=layers),)
+    if is_uniform_type(kinds):
+        return (LayerGroup(spec=UniformTypeKVCacheSpecs.of(kinds), layers=layers),)
+    if layout.is_block_outermost and len({s.page_size_bytes for s in kinds}) > 1:
+        return tuple(_of(part) for part in packed(kept))
+    return _of_one_page_size(kept)
 
 
-def _promoted(kept: list[tuple[int, LayerSpec]]) -> list[tuple[int, LayerSpec]]:
-    """Keep windows as full attention where the model has full layers too.
+def _split(kept: Kept) -> tuple[tuple[int, ...], tuple[KVCacheSpec, ...]]:
+    return tuple(i for i, _ in kept), tuple(spec for _, spec in kept)
+
+
+def _of(part: Kept) -> LayerGroup:
+    layers, kinds = _split(part)
+    return LayerGroup(spec=UniformTypeKVCacheSpecs.of(kinds), layers=layers)
+
+
+def _unified(kept: Kept) -> Kept:
+    """Keep windows as full attention; layers not divided under DCP by themselves.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_hybrid_kv_cache_specs.
     """
-    if not any(isinstance(spec, FullAttentionSpec) for _, spec in kept):
-        return kept
-    return [(i, _as_full(spec)) for i, spec in kept]
+    changed = dict(enumerate(kept))
+    for replicated in (False, True):
+        part = {
+            place: entry
+            for place, entry in enumerate(kept)
+            if replicated
+            is (isinstance(entry[1], AttentionSpec) and not entry[1].dcp_sharded)
+        }
+        if part:
+            promoted = _promoted(tuple(part.values()))
+            changed.update(zip(part, promoted, strict=True))
+    return tuple(changed.values())
 
 
-def _as_full(spec: LayerSpec) -> FullAttentionSpec:
-    return FullAttentionSpec(
-        block_size=spec.block_size,
-        num_kv_heads=spec.num_kv_heads,
-        head_size=spec.head_size,
-        element_bytes=spec.element_bytes,
-    )
-
-
-def _is_uniform_type(kinds: tuple[LayerSpec, ...]) -> bool:
-    """Whether all layers need the same token slots, whatever their sizes.
-
-    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs.from_specs.
-    """
-    if len({spec.block_size for spec in kinds}) > 1:
-        return False
-    if all(isinstance(spec, FullAttentionSpec) for spec in kinds):
-        return True
-    windows = {getattr(spec, "sliding_window", None) for spec in kinds}
-    return len(windows) == 1
-
-
-def _with_one_page_size(
-    kept: list[tuple[int, LayerSpec]],
-) -> list[tuple[int, LayerSpec]]:
-    """Enlarge blocks until every layer's page is as large as the largest.
+def _promoted(kept: Kept) -> Kept:
+    """Keep windows as full attention where there are full layers too.
 
     Raises:
-        UnknownArchitecture: where only padding would help, which is not modelled.
+        Refused: when the layers then still differ in kind.
 
-    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_kv_cache_spec_page_size.
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _promote_local_kv_cache_specs.
+    """
+    _, kinds = _split(kept)
+    if is_uniform(kinds) or is_uniform_type(kinds):
+        return kept
+    full = [spec for spec in kinds if isinstance(spec, FullAttentionSpec)]
+    sizes = {spec.block_size for spec in full}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if full:
+        kept = tuple((i, spec.promoted(size)) for i, spec in kept)
+        _, kinds = _split(kept)
+    if is_uniform(kinds) or is_uniform_type(kinds):
+        return kept
+    raise Refused("Failed to promote local KV cache specs to one unified type.")
+
+
+def _of_one_page_size(kept: Kept) -> tuple[LayerGroup, ...]:
+    """Enlarge blocks until every layer's page is as large as the largest, then group.
+
+    Raises:
+        Refused: where vLLM can neither enlarge nor pad a page.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_kv_cache_spec_page_size,
+    _try_get_full_allocation_fallback_groups.
     """
     largest = max(spec.page_size_bytes for _, spec in kept)
-    unified: list[tuple[int, LayerSpec]] = []
+    unified = []
     for layer, spec in kept:
-        ratio, rest = divmod(largest, spec.page_size_bytes)
-        if rest:
-            raise UnknownArchitecture(
-                f"KV cache pages of {spec.page_size_bytes} and {largest} bytes in one "
-                "model: pages that vLLM pads are not modelled yet."
-            )
-        unified.append((layer, replace(spec, block_size=spec.block_size * ratio)))
-    return unified
+        resized = spec.with_page_size(largest)
+        if resized is None:
+            return (_allocated_in_full(kept),)
+        unified.append((layer, resized))
+    return _split_evenly(tuple(unified))
 
 
-def _groups_of_one_page_size(
-    kept: list[tuple[int, LayerSpec]],
-) -> tuple[LayerGroup, ...]:
+def _allocated_in_full(kept: Kept) -> LayerGroup:
+    try:
+        return _of(_promoted(kept))
+    except Refused:
+        raise Refused(
+            "page size is not divisible by the maximum page size and cannot be "
+            "padded. Padding is only supported for non-MLA attention layers."
+        ) from None
+
+
+def _split_evenly(kept: Kept) -> tuple[LayerGroup, ...]:
     """Split each kind of layer into groups of as many layers.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
     _get_kv_cache_groups_uniform_page_size.
     """
-    buckets: dict[LayerSpec, list[int]] = {}
-    for layer, spec in kept:
-        buckets.setdefault(spec, []).append(layer)
-    sizes = [len(layers) for layers in buckets.values()]
+    buckets = _buckets(kept)
+    sizes = [len(bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < _MUCH_LARGER * min(sizes) else min(sizes)
     groups = []
-    for spec, layers in buckets.items():
-        count = -(-len(layers) // size)
-        groups += [
-            LayerGroup(spec=spec, layers=tuple(layers[first::count]))
-            for first in range(count)
-        ]
+    for bucket in buckets:
+        count = -(-len(bucket) // size)
+        for first in range(count):
+            layers, kinds = _split(bucket[first::count])
+            groups.append(LayerGroup(spec=kinds[0].merge(kinds), layers=layers))
     return tuple(groups)
+
+
+def _buckets(kept: Kept) -> tuple[Kept, ...]:
+    """Gather the layers whose specs can be merged, in the order of their kinds."""
+    alike: dict[KVCacheSpec, list[tuple[int, KVCacheSpec]]] = {}
+    for layer, spec in kept:
+        alike.setdefault(spec, []).append((layer, spec))
+    buckets: list[tuple[list[KVCacheSpec], list[tuple[int, KVCacheSpec]]]] = []
+    for spec, entries in alike.items():
+        home = next((b for b in buckets if _can_merge([*b[0], spec])), None)
+        if home is None:
+            buckets.append(([spec], entries))
+        else:
+            home[0].append(spec)
+            home[1].extend(entries)
+    return tuple(tuple(entries) for _, entries in buckets)
+
+
+def _can_merge(specs: Sequence[KVCacheSpec]) -> bool:
+    try:
+        specs[0].merge(specs)
+    except (CannotMergeError, Refused):
+        return False
+    return True
 
 
 def blocks_per_request(groups: Sequence[LayerGroup], request: Request) -> int:

@@ -1,11 +1,36 @@
-"""KV cache specs, one class per kind, under vLLM's names.
+"""What a KV cache spec is, and the specs of attention; the others lie beside it.
+
+One class per kind, under vLLM's names. A spec says how many bytes one block of one
+layer takes and how many blocks one request needs of it; grouping asks it which other
+specs it can share a group with.
 
 Source: vLLM 0.33.0 `v1/kv_cache_interface.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from math import gcd
+from typing import Self
+
+from planner.errors import Refused
+
+
+class CannotMergeError(Exception):
+    """Specs that cannot be one group; vLLM tries something else then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultipleOf:
+    """Any multiple of a block size.
+
+    Source: vLLM 0.33.0 `v1/attention/backend.py` MultipleOf.
+    """
+
+    base: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +41,8 @@ class Request:
     """Tokens of the longest request."""
     max_in_flight_tokens: int = 0
     """Tokens scheduled but not settled: concurrent batches x max_num_batched_tokens."""
+    max_num_encoder_input_tokens: int = 0
+    """Tokens of an encoder's output, for decoders that attend to it."""
     decode_context_parallel_size: int = 1
 
     @property
@@ -25,82 +52,232 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FullAttentionSpec:
+class KVCacheSpec(ABC):
+    """How one layer keeps what it needs between steps.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` KVCacheSpec.
+    """
+
+    block_size: int
+    """Tokens in one block."""
+    dcp_sharded: bool = False
+    """Whether decode context parallel divides the tokens over ranks."""
+    block_stride_alignment: int | MultipleOf | None = None
+    """Bytes that the distance of blocks is a multiple of, or the largest block that
+    the kernel takes whole."""
+
+    @property
+    def kind(self) -> str:
+        """Return vLLM's name of the spec's class."""
+        return type(self).__name__
+
+    @property
+    @abstractmethod
+    def page_size_bytes(self) -> int:
+        """Bytes of one block of one layer."""
+
+    @abstractmethod
+    def blocks(self, request: Request) -> int:
+        """Blocks one request takes at most."""
+
+    @property
+    def stride_alignment_bytes(self) -> int:
+        """Bytes that the distance between blocks must be a multiple of.
+
+        Source: vLLM 0.33.0 `v1/kv_cache_interface.py` get_block_stride_alignment.
+        """
+        alignment = self.block_stride_alignment
+        if not isinstance(alignment, MultipleOf):
+            return alignment or 1
+        kernel_block = gcd(alignment.base, self.block_size)
+        if kernel_block == self.block_size:
+            return 1
+        return replace(self, block_size=kernel_block).page_size_bytes
+
+    @property
+    def block_stride_bytes(self) -> int:
+        """Bytes from block to block where each layer has a region of its own."""
+        step = self.stride_alignment_bytes
+        return -(-self.page_size_bytes // step) * step
+
+    def merge(self, specs: Sequence[KVCacheSpec]) -> KVCacheSpec:
+        """Return the one spec that stands for all of them.
+
+        Raises:
+            CannotMergeError: when they cannot be one group.
+            Refused: where vLLM gives up.
+        """
+        if any(spec != self for spec in specs):
+            raise CannotMergeError
+        return self
+
+    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
+        """Whether all specs need the same token slots as this one, whatever sizes."""
+        return all(isinstance(spec, type(self)) for spec in specs)
+
+    @property
+    def is_state(self) -> bool:
+        """Whether a request needs a fixed number of blocks, whatever its length."""
+        return False
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it keeps a sliding window."""
+        return False
+
+    def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
+        """Return what keeps every token instead of a window; itself where it does.
+
+        `block_size` is that of the full-attention layers when they have one.
+        """
+        return self
+
+    def with_page_size(self, page_size_bytes: int) -> Self | None:
+        """Return the spec with a page enlarged to that size; None where it cannot be.
+
+        Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
+        unify_kv_cache_spec_page_size.
+        """
+        ratio, rest = divmod(page_size_bytes, self.page_size_bytes)
+        return None if rest else replace(self, block_size=self.block_size * ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSpec(KVCacheSpec):
+    """Keys and values per head and token.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` AttentionSpec.
+    """
+
+    num_kv_heads: int
+    """On this rank, after tensor parallel."""
+    head_size: int
+    element_bytes: int
+    head_size_v: int | None = None
+    """Of the values; None: that of the keys."""
+    kv_quant_mode: str = "none"
+    """How values are packed, by the name of the KV cache dtype."""
+    dcp_sharded: bool = True
+    page_size_padded_bytes: int | None = None
+    num_head_slots: int | None = None
+    """Heads of a packed page where that is not the number of KV heads."""
+    state_content_bytes: int | None = None
+    """Bytes per head and token of packed keys and values; None: plain ones."""
+    tokens_per_state: int | Fraction = 1
+    """Tokens kept as one: more than 1 compresses, a fraction keeps several each."""
+
+    @property
+    def state_content_size_bytes(self) -> int:
+        """Bytes per head and token: key and value."""
+        if self.state_content_bytes is not None:
+            return self.state_content_bytes
+        size_v = self.head_size if self.head_size_v is None else self.head_size_v
+        return (self.head_size + size_v) * self.element_bytes
+
+    @property
+    def unpadded_page_size_bytes(self) -> int:
+        """Bytes of one block before padding: heads x tokens x (key + value)."""
+        heads = self.num_head_slots or self.num_kv_heads
+        states = self.block_size // self.tokens_per_state
+        return int(heads * states * self.state_content_size_bytes)
+
+    @property
+    def page_size_bytes(self) -> int:
+        """Bytes of one block of one layer."""
+        if self.page_size_padded_bytes is not None:
+            return self.page_size_padded_bytes
+        return self.unpadded_page_size_bytes
+
+    def with_page_size(self, page_size_bytes: int) -> Self | None:
+        """Return the spec with larger blocks, or padded where that does not divide."""
+        if page_size_bytes % self.page_size_bytes == 0:
+            return KVCacheSpec.with_page_size(self, page_size_bytes)
+        return replace(self, page_size_padded_bytes=page_size_bytes)
+
+    def promoted_page_bytes(self, block_size: int) -> int | None:
+        """Padded page of the spec kept with other blocks; None without padding."""
+        if self.page_size_padded_bytes is None:
+            return None
+        plain = self.unpadded_page_size_bytes * block_size // self.block_size
+        return max(self.page_size_padded_bytes, plain)
+
+
+ATTENTION_FIELDS = tuple(field.name for field in fields(AttentionSpec))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullAttentionSpec(AttentionSpec):
     """Layers that keep K and V for every token of a request.
 
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` FullAttentionSpec.
     """
 
-    block_size: int
-    """Tokens in one block."""
-    num_kv_heads: int
-    """On this rank, after tensor parallel."""
-    head_size: int
-    element_bytes: int
-
-    @property
-    def page_size_bytes(self) -> int:
-        """Bytes of one block of one layer: K and V x tokens x heads x head."""
-        return (
-            2
-            * self.block_size
-            * self.num_kv_heads
-            * self.head_size
-            * self.element_bytes
-        )
+    sliding_window: int | None = None
+    """Of a layer that attends to a window but is kept in full."""
+    attention_chunk_size: int | None = None
 
     def blocks(self, request: Request) -> int:
         """Blocks one request takes: every token of it."""
-        return -(-request.tokens_per_rank // self.block_size)
+        tokens = request.tokens_per_rank if self.dcp_sharded else request.max_model_len
+        return -(-tokens // self.block_size)
+
+    def merge(self, specs: Sequence[KVCacheSpec]) -> KVCacheSpec:
+        """Return one spec for layers alike but for a window of which they use a part.
+
+        Raises:
+            CannotMergeError: when sizes differ.
+            Refused: for windows of several sizes.
+        """
+        full = [spec for spec in specs if isinstance(spec, FullAttentionSpec)]
+        if len(full) < len(specs):
+            raise CannotMergeError
+        window = _one_size({spec.sliding_window for spec in full})
+        chunk = _one_size({spec.attention_chunk_size for spec in full})
+        for spec in full:
+            if any(getattr(spec, f) != getattr(self, f) for f in ATTENTION_FIELDS):
+                raise CannotMergeError
+        if window is not None and chunk is not None:
+            raise CannotMergeError
+        return replace(self, sliding_window=window, attention_chunk_size=chunk)
+
+    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
+        """Whether all specs keep every token."""
+        return all(isinstance(spec, FullAttentionSpec) for spec in specs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlidingWindowSpec:
-    """Layers that keep K and V for the last `sliding_window` tokens.
+def _one_size(sizes: set[int | None]) -> int | None:
+    """Return the one window among them.
 
-    While a long prompt is read in steps, the tokens in flight are kept as well, so a
-    window of 1,024 tokens may hold many more at start-up's reckoning.
-
-    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` SlidingWindowSpec.
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` merge_window_sizes.
     """
-
-    block_size: int
-    num_kv_heads: int
-    head_size: int
-    element_bytes: int
-    sliding_window: int
-
-    @property
-    def page_size_bytes(self) -> int:
-        """Bytes of one block of one layer, as for full attention."""
-        return (
-            2
-            * self.block_size
-            * self.num_kv_heads
-            * self.head_size
-            * self.element_bytes
+    given = sorted(size for size in sizes if size is not None)
+    if len(given) > 1:
+        raise Refused(
+            "All attention layers in the same KV cache group must have the same "
+            "window size."
         )
-
-    def blocks(self, request: Request) -> int:
-        """Blocks one request takes; one more, as a window may begin inside a block."""
-        kept = self.sliding_window - 1 + request.max_in_flight_tokens
-        return -(-min(kept, request.max_model_len) // self.block_size) + 1
+    return given[0] if given else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UniformTypeKVCacheSpecs:
+class UniformTypeKVCacheSpecs(KVCacheSpec):
     """Layers of one kind but different sizes in one group: their pages add up.
 
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs.
     """
 
-    specs: tuple[LayerSpec, ...]
+    specs: tuple[KVCacheSpec, ...]
     """One per layer."""
 
-    @property
-    def block_size(self) -> int:
-        """Tokens in one block, alike in all layers."""
-        return self.specs[0].block_size
+    @classmethod
+    def of(cls, specs: Sequence[KVCacheSpec]) -> UniformTypeKVCacheSpecs:
+        """Return the group's spec for these layers."""
+        first = specs[0]
+        return cls(
+            block_size=first.block_size,
+            dcp_sharded=first.dcp_sharded,
+            specs=tuple(specs),
+        )
 
     @property
     def page_size_bytes(self) -> int:
@@ -112,5 +289,26 @@ class UniformTypeKVCacheSpecs:
         return max(spec.blocks(request) for spec in self.specs)
 
 
-LayerSpec = FullAttentionSpec | SlidingWindowSpec
-KVCacheSpec = LayerSpec | UniformTypeKVCacheSpecs
+def is_uniform_type(specs: Sequence[KVCacheSpec]) -> bool:
+    """Whether all layers need the same token slots, whatever their sizes.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs.
+    """
+    if len({(spec.block_size, spec.dcp_sharded) for spec in specs}) > 1:
+        return False
+    return specs[0].is_uniform_with(specs)
+
+
+def is_uniform(specs: Sequence[KVCacheSpec]) -> bool:
+    """Whether one spec can stand for all layers.
+
+    Raises:
+        Refused: for windows of several sizes, all kept in full.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` is_kv_cache_spec_uniform.
+    """
+    try:
+        specs[0].merge(specs)
+    except CannotMergeError:
+        return False
+    return True

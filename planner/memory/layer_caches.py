@@ -1,0 +1,126 @@
+"""All caches of a model: their backends, the block size they agree on, their specs.
+
+A family of caches lies in a module of its own with a table `FAMILIES`, which is added
+here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import lcm
+
+from planner.caches import CacheLayer
+from planner.errors import Refused, UnknownArchitecture
+from planner.memory import attention_caches
+from planner.memory.backend import AttentionBackend
+from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.cache_family import CacheFamily
+from planner.memory.kv_spec import KVCacheSpec, MultipleOf
+from planner.model import ModelArchitecture
+
+_FAMILIES: dict[type, CacheFamily] = {**attention_caches.FAMILIES}
+
+DEFAULT_BLOCK_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedCache:
+    """A cache of one layer with the backend that serves it."""
+
+    layer: int
+    """Index in the model."""
+    cache: CacheLayer
+    backend: AttentionBackend | None
+
+
+def backed_caches(
+    model: ModelArchitecture, context: CacheContext
+) -> tuple[BackedCache, ...]:
+    """Return each cache of a model with its backend, in the model's order.
+
+    Raises:
+        Refused: in vLLM's words, when a layer finds no backend.
+        UnknownArchitecture: for a kind of cache that is not modelled.
+    """
+    chosen: dict[tuple[int, CacheLayer], AttentionBackend | None] = {}
+    found = []
+    for layer, kind in enumerate(model.layers):
+        # Only skipped layers are told by their index.
+        place = layer if context.skip_layers else 0
+        for cache in model.layer_kinds[kind].caches:
+            if (place, cache) not in chosen:
+                here = replace(context, layer_index=layer)
+                chosen[place, cache] = _family(cache).backend(cache, here)
+            backend = chosen[place, cache]
+            found.append(BackedCache(layer=layer, cache=cache, backend=backend))
+    return tuple(found)
+
+
+def _family(cache: CacheLayer) -> CacheFamily:
+    family = _FAMILIES.get(type(cache))
+    if family is None:
+        raise UnknownArchitecture(
+            f"{type(cache).__name__}: this kind of KV cache is not modelled yet."
+        )
+    return family
+
+
+def layer_specs(
+    caches: tuple[BackedCache, ...], context: CacheContext, sizes: BlockSizes
+) -> tuple[tuple[int, KVCacheSpec], ...]:
+    """Return each KV cache spec with the index of its layer, in the model's order.
+
+    Raises:
+        Refused: when KV heads and tensor parallel size do not divide each other.
+    """
+    known: dict[tuple[int, CacheLayer], KVCacheSpec | None] = {}
+    specs = []
+    for held in caches:
+        key = (held.layer if context.skip_layers else 0, held.cache)
+        if key not in known:
+            here = replace(context, layer_index=held.layer)
+            make = _family(held.cache).spec
+            known[key] = make(held.cache, held.backend, here, sizes)
+        spec = known[key]
+        if spec is not None:
+            specs.append((held.layer, spec))
+    return tuple(specs)
+
+
+def distinct_backends(caches: tuple[BackedCache, ...]) -> tuple[AttentionBackend, ...]:
+    """Return the backends that have a say in the size of blocks, in their order."""
+    return tuple(
+        dict.fromkeys(
+            held.backend
+            for held in caches
+            if held.backend is not None and not held.backend.is_ssm
+        )
+    )
+
+
+def preferred_block_size(
+    backends: tuple[AttentionBackend, ...], context: CacheContext
+) -> int:
+    """Return the smallest block that every backend takes, 16 where they can.
+
+    Raises:
+        Refused: when they agree on none.
+
+    Source: vLLM 0.33.0 `platforms/interface.py` _preferred_block_size_for_backends.
+    """
+    default = DEFAULT_BLOCK_SIZE
+    if not backends:
+        return default
+    if len(backends) == 1:
+        return backends[0].preferred_block_size(default, context)
+    if all(b.supports_block_size(default, context) for b in backends):
+        return default
+    sizes = [
+        [s.base if isinstance(s, MultipleOf) else s for s in found] or [1]
+        for found in (b.kernel_block_sizes(context) for b in backends)
+    ]
+    for candidate in sorted({lcm(*chosen) for chosen in product(*sizes)}):
+        if all(b.supports_block_size(candidate, context) for b in backends):
+            return candidate
+    raise Refused("The attention backends share no supported KV cache block size.")
