@@ -41,7 +41,6 @@ def backed_caches(
 
     Raises:
         Refused: in vLLM's words, when a layer finds no backend.
-        UnknownArchitecture: for a kind of cache that is not modelled.
     """
     chosen: dict[tuple[int, CacheLayer], AttentionBackend | None] = {}
     found = []
@@ -51,7 +50,10 @@ def backed_caches(
         for cache in model.layer_kinds[kind].caches:
             if (place, cache) not in chosen:
                 here = replace(context, layer_index=layer)
-                chosen[place, cache] = _family(cache).backend(cache, here)
+                family = _FAMILIES.get(type(cache))
+                chosen[place, cache] = (
+                    None if family is None else family.backend(cache, here)
+                )
             backend = chosen[place, cache]
             found.append(BackedCache(layer=layer, cache=cache, backend=backend))
     return tuple(found)
@@ -73,6 +75,7 @@ def layer_specs(
 
     Raises:
         Refused: when KV heads and tensor parallel size do not divide each other.
+        UnknownArchitecture: for a kind of cache that is not modelled.
     """
     known: dict[tuple[int, CacheLayer], KVCacheSpec | None] = {}
     specs = []
