@@ -74,6 +74,22 @@ class Replicated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBuffer:
+    """Buffers with a row for each token of a step, alike on every rank."""
+
+    name: str
+    columns: int
+    count: int = 1
+    part: Part = Part.BUFFERS
+    dtype: str | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each buffer on a rank."""
+        rows = layout.max_num_batched_tokens
+        return (Tensor(rows * self.columns, self.dtype),) * self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sharded:
     """Tensors whose first dimension is cut over the ranks and which nobody quantises.
 

@@ -54,6 +54,8 @@ class ParallelLayout:
     """Streaming multiprocessors of a GPU, by which some kernels size workspaces."""
     dtype: str = "bfloat16"
     """Of the model, which decides on kernels of quantised layers."""
+    max_num_batched_tokens: int = 0
+    """Tokens of a step, by which some models size buffers."""
 
     @property
     def capability(self) -> int:

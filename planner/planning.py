@@ -191,12 +191,15 @@ def _ranks(
     whole: tuple[kv_groups.LayerGroup, ...],
 ) -> tuple[tuple[RankMemory, ...], tuple[StageCache, ...]]:
     towers = built_towers(question.model, question.settings)
+    layout = replace(
+        question.layout, max_num_batched_tokens=resolved.max_num_batched_tokens
+    )
     weights = stage_weights(
         question.model,
-        question.layout,
+        layout,
         resolved.dtype,
         kernels.buffers,
-        tuple((t, tower_layout(t, question.layout, question.settings)) for t in towers),
+        tuple((t, tower_layout(t, layout, question.settings)) for t in towers),
     )
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     requested = requested_memory_bytes(
