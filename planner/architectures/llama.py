@@ -57,6 +57,8 @@ class Style:
     """What the class adds to sliding_window."""
     has_local_rope: bool = False
     """Layers with a window have rotary embeddings of their own."""
+    mrope_positions_factor: int = 4
+    """By how much rotary caches grow when images and videos have positions."""
 
 
 LLAMA = Style(mlp_bias="mlp_bias", has_layer_windows=True)
@@ -325,7 +327,12 @@ def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, 
     max_position = facts.integer("max_position_embeddings", default=8192)
     if facts.model_type.startswith("cohere"):
         max_position = facts.optional_integer("model_max_length") or max_position
-    cache = rope_cache(facts, head_size=shape.head_size, max_position=max_position)
+    cache = rope_cache(
+        facts,
+        head_size=shape.head_size,
+        max_position=max_position,
+        mrope_positions_factor=style.mrope_positions_factor,
+    )
     if not style.has_local_rope:
         return cache
     return (*cache, *local_rope_cache(shape.head_size, max_position))

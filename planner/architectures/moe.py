@@ -46,6 +46,7 @@ class _Family:
     num_layers: int | None = None
     max_position: int | None = None
     rotary_dim: int | None = None
+    mrope_positions_factor: int = 4
 
 
 def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
@@ -105,6 +106,7 @@ def _skeleton(facts: Facts, family: _Family) -> Skeleton:
             head_size=family.shape.head_size,
             max_position=max_position,
             dim=family.rotary_dim,
+            mrope_positions_factor=family.mrope_positions_factor,
         ),
     )
 
@@ -135,7 +137,9 @@ def read_mixtral(facts: Facts, label: Label) -> ModelArchitecture:
     return _build(facts, label, family)
 
 
-def read_qwen_moe(facts: Facts, label: Label) -> ModelArchitecture:
+def read_qwen_moe(
+    facts: Facts, label: Label, *, mrope_positions_factor: int = 4
+) -> ModelArchitecture:
     """Return Qwen1.5-MoE, Qwen2-MoE and Qwen3-MoE.
 
     Source: vLLM 0.33.0 `models/qwen2_moe.py` and `models/qwen3_moe.py`.
@@ -162,6 +166,7 @@ def read_qwen_moe(facts: Facts, label: Label) -> ModelArchitecture:
         is_sparse=_sparse_steps(facts),
         dense_intermediate_size=facts.integer("intermediate_size"),
         placement=Placement.EVERYWHERE,
+        mrope_positions_factor=mrope_positions_factor,
     )
     return _build(facts, label, family)
 

@@ -23,6 +23,8 @@ def rope_dict(facts: Facts) -> Mapping[str, Any]:
     rope_type = merged.get("rope_type") or merged.get("type") or "default"
     if rope_type == "su":
         rope_type = "longrope"  # Phi-3's first name for it
+    if rope_type == "mrope":
+        rope_type = "default"  # what counts is that it has an mrope_section
     if any(isinstance(value, Mapping) for value in merged.values()):
         raise facts.unsupported("rope_parameters", "they differ by layer type")
     original = facts.value("original_max_position_embeddings")
@@ -51,8 +53,10 @@ def rotary_dim(facts: Facts, head_size: int) -> int:
     return int(head_size * (1.0 if factor is None else factor))
 
 
-def rope_rows(facts: Facts, max_position: int) -> int:
+def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) -> int:
     """Return how many positions the cache holds.
+
+    `mrope_positions_factor` is by how much a model of images or videos enlarges it.
 
     Raises:
         UnknownArchitecture: for a scaling type whose cache is not known.
@@ -62,12 +66,17 @@ def rope_rows(facts: Facts, max_position: int) -> int:
     """
     rope = rope_dict(facts)
     rope_type = rope["rope_type"]
+    factor = mrope_positions_factor if "mrope_section" in rope else 1
+    if rope_type == "default":
+        return max_position * factor
     if rope_type in _ROWS_ARE_MAX_POSITION:
         return max_position
     if rope_type == "linear":
         return ceil(max_position * float(rope["factor"]))
     if rope_type in ("yarn", "deepseek_yarn", "deepseek_llama_scaling"):
         original = rope.get("original_max_position_embeddings", max_position)
+        if rope_type == "yarn":
+            original *= factor
         return ceil(float(original) * float(rope["factor"]))
     if rope_type == "longrope":
         # A short and a long table, one after the other.
@@ -80,11 +89,16 @@ def rope_rows(facts: Facts, max_position: int) -> int:
 
 
 def rope_cache(
-    facts: Facts, *, head_size: int, max_position: int, dim: int | None = None
+    facts: Facts,
+    *,
+    head_size: int,
+    max_position: int,
+    dim: int | None = None,
+    mrope_positions_factor: int = 4,
 ) -> tuple[Replicated, ...]:
     """Return the cosine and sine table that all layers of a rank share."""
     shape = (
-        rope_rows(facts, max_position),
+        rope_rows(facts, max_position, mrope_positions_factor),
         rotary_dim(facts, head_size) if dim is None else dim,
     )
     return (
