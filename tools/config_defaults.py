@@ -27,6 +27,15 @@ phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe roberta seed_oss smollm3 stablelm
 starcoder2 xlm-roberta
 falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe mamba mamba2 nemotron_h
 olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next zamba2
+glm4v glm4v_moe glm4v_moe_text glm4v_moe_vision glm4v_text glm4v_vision glm_ocr
+glm_ocr_text glm_ocr_vision internvl internvl_vision qwen2_5_omni_audio_encoder
+qwen2_5_omni_text qwen2_5_omni_thinker qwen2_5_omni_vision_encoder qwen2_5_vl
+qwen2_5_vl_text qwen2_5_vl_vision qwen2_audio qwen2_audio_encoder qwen2_vl
+qwen2_vl_text qwen2_vl_vision qwen3_5 qwen3_5_moe qwen3_5_moe_vision qwen3_5_vision
+qwen3_omni_moe_audio_encoder qwen3_omni_moe_text qwen3_omni_moe_thinker
+qwen3_omni_moe_vision_encoder qwen3_vl qwen3_vl_moe qwen3_vl_moe_text
+qwen3_vl_moe_vision qwen3_vl_text qwen3_vl_vision whisper ernie4_5_vl_moe
+ernie4_5_vl_moe_text ernie4_5_vl_moe_vision
 """.split()
 
 KEYS = """
@@ -51,6 +60,13 @@ expert_layer_offset state_size mamba_n_heads mamba_d_head mamba_n_groups mamba_d
 mamba_rms_norm conv_bias conv_L_cache conv_dim num_dense_layers num_heads head_dim
 expand mamba_ngroups n_mamba_heads mamba_headdim num_mem_blocks adapter_rank
 use_mem_rope use_shared_attention_adapter add_bias_linear intermediate_multiplier
+depth embed_dim mlp_ratio num_heads in_channels patch_size spatial_merge_size
+temporal_patch_size out_hidden_size num_position_embeddings deepstack_visual_indexes
+image_size num_mel_bins encoder_layers encoder_attention_heads encoder_ffn_dim
+max_source_positions decoder_layers decoder_attention_heads decoder_ffn_dim
+max_target_positions output_dim n_window downsample_hidden_size qk_normalization
+use_qk_norm use_mean_pooling layer_scale_init_value use_absolute_position_embeddings
+use_mask_token temporal_merge_size
 """.split()
 
 

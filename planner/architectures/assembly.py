@@ -32,6 +32,14 @@ _FLOAT16_REFUSALS = dict.fromkeys(
 )
 
 
+def float16_refusal(model_type: str) -> str | None:
+    """Return vLLM's reason for refusing float16 with a model type.
+
+    Source: vLLM 0.33.0 `config/model.py` _FLOAT16_NOT_SUPPORTED_MODELS.
+    """
+    return _FLOAT16_REFUSALS.get(model_type)
+
+
 class Placement(Enum):
     """On which pipeline stages a vLLM model class builds a module."""
 
@@ -165,7 +173,7 @@ def assemble(
         "tied_embeddings": stages.tied,
         "layer_kinds": body.kinds,
         "layers": body.layers,
-        "float16_refusal": _FLOAT16_REFUSALS.get(facts.model_type),
+        "float16_refusal": float16_refusal(facts.model_type),
         **overrides,
     }
     return ModelArchitecture(**values)  # type: ignore[arg-type]

@@ -6,12 +6,15 @@ towers, and puts both together here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from planner.architectures.assembly import Label, float16_refusal
 from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture, Tower
+
+_DTYPE_KEYS = ("dtype", "torch_dtype")
 
 
 def nested(facts: Facts, name: str, model_type: str | None = None) -> Facts:
@@ -29,6 +32,62 @@ def nested(facts: Facts, name: str, model_type: str | None = None) -> Facts:
     if not isinstance(inner, Mapping):
         raise facts.unsupported(name, "a nested config is needed.")
     return Facts(inner, str(inner.get("model_type") or model_type or ""))
+
+
+def sub_config(facts: Facts, name: str, model_type: str) -> Facts:
+    """Return a config within the config as the class of `model_type` reads it.
+
+    Unlike `nested`, the class is known from the outer config, whatever model type the
+    inner one claims (old checkpoints repeat the outer one), and where there is no inner
+    config its class's defaults stand for it.
+    """
+    inner = facts.mapping(name)
+    return Facts(inner, model_type)
+
+
+def text_facts(
+    facts: Facts,
+    model_type: str,
+    *,
+    name: str = "text_config",
+    flat_keys: Iterable[str] = (),
+    inner_tie_counts: bool = False,
+) -> Facts:
+    """Return the language model's config as Transformers and vLLM hand it on.
+
+    Args:
+        facts: the outer config.
+        model_type: of the class that reads the inner config.
+        name: field of the inner config.
+        flat_keys: fields that belong to the inner config and stand in the outer one
+            when there is no inner config.
+        inner_tie_counts: whether the outer class takes tie_word_embeddings over from
+            the inner config.
+
+    Source: vLLM 0.33.0 `config/vllm.py` with_hf_config (tie_word_embeddings),
+    `transformers_utils/model_arch_config_convertor.py` get_torch_dtype; Transformers'
+    configuration classes of composite models.
+    """
+    given = facts.config.get(name)
+    if isinstance(given, Mapping):
+        inner = dict(given)
+    else:
+        inner = {key: facts.config[key] for key in flat_keys if key in facts.config}
+    tied = facts.value("tie_word_embeddings")
+    if tied is not None:
+        was_tied = inner_tie_counts and inner.get("tie_word_embeddings")
+        inner["tie_word_embeddings"] = bool(tied or was_tied)
+    dtype = model_dtype(facts, inner)
+    return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
+
+
+def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:
+    """Return the dtype of the published weights: the first config that names one."""
+    for config in (facts.config, text_config, facts.mapping("vision_config")):
+        for key in _DTYPE_KEYS:
+            if config.get(key) is not None:
+                return str(config[key])
+    return None
 
 
 def with_towers(
@@ -61,4 +120,18 @@ def with_towers(
         last_stage=renamed(model.last_stage),
         every_stage=renamed(model.every_stage),
         tied_embeddings=renamed(model.tied_embeddings),
+    )
+
+
+def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the model under the name and type of the outer config.
+
+    vLLM's checks of the architecture and of float16 look there, those of heads and
+    lengths at the language model's config.
+    """
+    return replace(
+        model,
+        architecture=label.architecture,
+        model_type=facts.model_type,
+        float16_refusal=float16_refusal(facts.model_type),
     )

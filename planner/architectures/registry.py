@@ -14,6 +14,7 @@ from planner.architectures import (
     nas,
     nemotron_h,
     qwen3_next,
+    qwen_vl,
 )
 from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture
@@ -95,6 +96,7 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     **jamba.READERS,
     **nemotron_h.READERS,
     **qwen3_next.READERS,
+    **qwen_vl.READERS,
     "BertModel": bert.read_bert,
     "RobertaModel": bert.read_bert,
     "RobertaForMaskedLM": bert.read_bert,
