@@ -22,12 +22,13 @@ class LayerKind:
     modules: tuple[Module, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tower:
     """An encoder of images, videos or sounds with its projector.
 
     vLLM builds it on the first pipeline stage only, and not at all when every
-    modality it serves is switched off.
+    modality it serves is switched off. Two towers are never equal, so that what was
+    computed for one is found again without looking at all its modules.
 
     Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model.
     """
@@ -65,9 +66,13 @@ class QuantizationLimits:
     """vLLM's refusal of the checkpoint's own settings, after parallel checks."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ModelArchitecture:
-    """A model as vLLM builds it: its modules per stage and layer, and its limits."""
+    """A model as vLLM builds it: its modules per stage and layer, and its limits.
+
+    Two of them are never equal, whatever they hold, as with `ModelFiles`: what was
+    computed for one is remembered under the object.
+    """
 
     name: str
     """As the user called it; stands in the command."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from planner.dtypes import element_bytes
 from planner.layers import Module, Part
@@ -59,6 +60,7 @@ def allocated_bytes(tensor_bytes: int) -> int:
     return segment if segment - rounded <= MIB else rounded
 
 
+@lru_cache(maxsize=256)
 def stage_weights(
     model: ModelArchitecture,
     layout: ParallelLayout,
@@ -66,7 +68,7 @@ def stage_weights(
     kernel_buffers: tuple[Module, ...] = (),
     towers: tuple[tuple[Tower, ParallelLayout], ...] = (),
 ) -> tuple[StageWeights, ...]:
-    """Return the weights of each pipeline stage's fullest rank.
+    """Return the weights of each pipeline stage's fullest rank, remembered.
 
     `kernel_buffers` are what attention kernels allocate while the model is built;
     `towers` are encoders with the ranks they are cut over, on the first stage alone.
