@@ -108,7 +108,7 @@ def qwen3_tower(**changes: object) -> Tower:
         "deepstack_visual_indexes": [0],
         **changes,
     }
-    return qwen3_vl_tower(Facts(config, "qwen3_vl_vision"), text_hidden_size=64)
+    return qwen3_vl_tower(Facts(config, "qwen3_vl_vision"), deepstack_columns=64)
 
 
 def test_each_deepstack_level_of_qwen3_vl_has_a_merger_and_a_buffer() -> None:
@@ -170,3 +170,20 @@ def test_layers_carry_the_names_of_the_whole_model() -> None:
     assert "language_model.model.embed_tokens" == model.first_stage[0].name
     names = [module.name for module in model.towers[0].modules]
     assert "visual.blocks.0.attn.qkv" in names
+
+
+def test_qwen3_5_keeps_no_buffers_for_deepstack() -> None:
+    """Same tower as Qwen3-VL; tokens of a step change nothing."""
+    config = {
+        "architectures": ["Qwen3_5ForConditionalGeneration"],
+        "model_type": "qwen3_5",
+        "tie_word_embeddings": True,
+        "text_config": {"num_hidden_layers": 4},
+        "vision_config": {"deepstack_visual_indexes": [1], "depth": 1},
+    }
+    model = architecture(config)
+    (tower,) = model.towers
+    assert elements(tower) == elements(tower, max_num_batched_tokens=100)
+    assert "visual.deepstack_merger_list.0.norm" in [m.name for m in tower.modules]
+    # The language model is built from its own config, which does not tie.
+    assert "language_model.lm_head" in [m.name for m in model.last_stage]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from planner.architectures.assembly import Label, float16_refusal
@@ -15,6 +16,14 @@ from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture, Tower
 
 _DTYPE_KEYS = ("dtype", "torch_dtype")
+
+
+class Tie(Enum):
+    """Whose tie_word_embeddings counts for a language model within a model."""
+
+    OUTER = "the outer config's, where its class has it"
+    EITHER = "the outer config's, or an inner one that is true"
+    INNER = "the inner config's"
 
 
 def nested(facts: Facts, name: str, model_type: str | None = None) -> Facts:
@@ -51,7 +60,7 @@ def text_facts(
     *,
     name: str = "text_config",
     flat_keys: Iterable[str] = (),
-    inner_tie_counts: bool = False,
+    tie: Tie = Tie.OUTER,
 ) -> Facts:
     """Return the language model's config as Transformers and vLLM hand it on.
 
@@ -61,8 +70,9 @@ def text_facts(
         name: field of the inner config.
         flat_keys: fields that belong to the inner config and stand in the outer one
             when there is no inner config.
-        inner_tie_counts: whether the outer class takes tie_word_embeddings over from
-            the inner config.
+        tie: whose tie_word_embeddings counts: vLLM hands the outer one on unless its
+            class builds the language model from the inner config itself; some of
+            Transformers' classes take over an inner one first.
 
     Source: vLLM 0.33.0 `config/vllm.py` with_hf_config (tie_word_embeddings),
     `transformers_utils/model_arch_config_convertor.py` get_torch_dtype; Transformers'
@@ -74,8 +84,8 @@ def text_facts(
     else:
         inner = {key: facts.config[key] for key in flat_keys if key in facts.config}
     tied = facts.value("tie_word_embeddings")
-    if tied is not None:
-        was_tied = inner_tie_counts and inner.get("tie_word_embeddings")
+    if tied is not None and tie is not Tie.INNER:
+        was_tied = tie is Tie.EITHER and inner.get("tie_word_embeddings")
         inner["tie_word_embeddings"] = bool(tied or was_tied)
     dtype = model_dtype(facts, inner)
     return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)

@@ -108,6 +108,8 @@ def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
             facts,
             head_size=_head_size(facts),
             max_position=facts.integer("max_position_embeddings"),
+            # Qwen3.5's positions never exceed the tokens, unless videos are pruned.
+            mrope_positions_factor=4 if family.is_interleaved else 1,
         ),
     )
     num_experts = facts.integer("num_experts") if family.sparse else 0

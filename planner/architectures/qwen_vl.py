@@ -8,11 +8,13 @@ from planner.architectures import llama, moe
 from planner.architectures.assembly import Label
 from planner.architectures.facts import Facts
 from planner.architectures.multimodal import (
+    Tie,
     known_as,
     sub_config,
     text_facts,
     with_towers,
 )
+from planner.architectures.qwen3_next import read_qwen3_5_text
 from planner.architectures.towers.qwen_vl import (
     qwen2_5_vl_tower,
     qwen2_vl_tower,
@@ -66,7 +68,7 @@ def read_qwen2_5_vl(facts: Facts, label: Label) -> ModelArchitecture:
 def _qwen2(
     facts: Facts, label: Label, tower: Tower, text_type: str
 ) -> ModelArchitecture:
-    text = text_facts(facts, text_type, flat_keys=_FLAT_KEYS, inner_tie_counts=True)
+    text = text_facts(facts, text_type, flat_keys=_FLAT_KEYS, tie=Tie.EITHER)
     inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
     model = with_towers(
         llama.read(text, inner, style=llama.STYLES["Qwen2"]),
@@ -95,12 +97,34 @@ def read_qwen3_vl_moe(facts: Facts, label: Label) -> ModelArchitecture:
     return _qwen3(facts, label, model, "qwen3_vl_moe_vision")
 
 
+def read_qwen3_5(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Qwen3.5 and Qwen3.6 with the tower of Qwen3-VL.
+
+    Source: vLLM 0.33.0 `models/qwen3_5.py` Qwen3_5ForConditionalGeneration, which keeps
+    no buffers for deepstack.
+    """
+    text = text_facts(facts, f"{facts.model_type}_text", tie=Tie.INNER)
+    model = read_qwen3_5_text(text, label)
+    return _qwen3(
+        facts,
+        label,
+        model,
+        f"{facts.model_type}_vision",
+        has_deepstack_buffers=False,
+    )
+
+
 def _qwen3(
-    facts: Facts, label: Label, model: ModelArchitecture, vision_type: str
+    facts: Facts,
+    label: Label,
+    model: ModelArchitecture,
+    vision_type: str,
+    *,
+    has_deepstack_buffers: bool = True,
 ) -> ModelArchitecture:
     tower = qwen3_vl_tower(
         sub_config(facts, "vision_config", vision_type),
-        text_hidden_size=model.hidden_size,
+        deepstack_columns=model.hidden_size if has_deepstack_buffers else 0,
     )
     whole = with_towers(
         model,
@@ -113,6 +137,8 @@ def _qwen3(
 
 
 READERS = {
+    "Qwen3_5ForConditionalGeneration": read_qwen3_5,
+    "Qwen3_5MoeForConditionalGeneration": read_qwen3_5,
     "Qwen2VLForConditionalGeneration": read_qwen2_vl,
     "Qwen2_5_VLForConditionalGeneration": read_qwen2_5_vl,
     "Qwen3VLForConditionalGeneration": read_qwen3_vl,

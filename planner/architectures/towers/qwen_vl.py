@@ -72,14 +72,13 @@ def qwen3_vl_tower(
     facts: Facts,
     name: str = "visual",
     *,
-    text_hidden_size: int,
-    has_deepstack: bool = True,
+    deepstack_columns: int,
     has_input_norm: bool = True,
 ) -> Tower:
-    """Return Qwen3-VL's tower, or that of Qwen3.5, which has no deepstack.
+    """Return Qwen3-VL's tower.
 
-    Deepstack hands features of some blocks on to the first decoder layers: a merger
-    and a buffer for the tokens of a step for each.
+    Deepstack hands features of some blocks on to the first decoder layers: a merger for
+    each and, with `deepstack_columns`, a buffer for the tokens of a step.
 
     Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer and
     Qwen3VLForConditionalGeneration.
@@ -96,7 +95,7 @@ def qwen3_vl_tower(
     if has_input_norm:
         modules.append(blocks.input_norm(name))
     modules += _qwen3_merger(facts, f"{name}.merger", norm_size=size)
-    levels = len(facts.value("deepstack_visual_indexes") or ()) if has_deepstack else 0
+    levels = len(facts.value("deepstack_visual_indexes") or ())
     merged = size * facts.integer("spatial_merge_size") ** 2
     for level in range(levels):
         merger = f"{name}.deepstack_merger_list.{level}"
@@ -114,12 +113,12 @@ def qwen3_vl_tower(
                 facts.integer("intermediate_size"),
             ),
         ]
-    if levels:
+    if levels and deepstack_columns:
         modules.append(
             TokenBuffer(
                 name="deepstack_input_embeds",
                 part=Part.TOWERS,
-                columns=text_hidden_size,
+                columns=deepstack_columns,
                 count=levels,
             )
         )
