@@ -49,6 +49,8 @@ class ResolvedSettings:
     kv_cache_memory_bytes: int | None
     num_gpu_blocks_override: int | None
     block_size: int
+    mamba_block_size: int | None
+    """Tokens in a block of layers that keep states; None without such layers."""
     tensor_parallel_size: int
     pipeline_parallel_size: int
     data_parallel_size: int
@@ -242,7 +244,7 @@ def prefix_caching(settings: EngineSettings, model: ModelArchitecture) -> bool:
     """Return whether blocks are kept for prompts with the same beginning."""
     if settings.enable_prefix_caching is not None:
         return settings.enable_prefix_caching
-    return not model.is_encoder_only
+    return not (model.is_encoder_only or model.is_attention_free)
 
 
 def async_scheduling(settings: EngineSettings, model: ModelArchitecture) -> bool:

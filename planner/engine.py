@@ -54,6 +54,14 @@ class EngineSettings:
     async_scheduling: bool | None = None
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
+    mamba_block_size: int | None = None
+    """Tokens in a block of layers that keep states; needs prefix caching."""
+    mamba_cache_dtype: str | None = None
+    """Of the states of recurrent layers: auto, float32, float16, bfloat16."""
+    mamba_ssm_cache_dtype: str | None = None
+    """Of their recurrence alone; auto: the model's choice, else as above."""
+    gdn_prefill_backend: str | None = None
+    """Kernel of gated delta nets for prompts: flashinfer, triton or cutedsl."""
     disable_hybrid_kv_cache_manager: bool | None = None
     """Keeps sliding windows as full attention beside full-attention layers."""
     language_model_only: bool | None = None
@@ -77,12 +85,20 @@ _WHOLE_NUMBERS = (
     "max_num_batched_tokens",
     "num_gpu_blocks_override",
     "block_size",
+    "mamba_block_size",
     "tensor_parallel_size",
     "pipeline_parallel_size",
     "data_parallel_size",
     "decode_context_parallel_size",
     "max_cudagraph_capture_size",
 )
+
+_STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
+_CHOICES = {
+    "mamba_cache_dtype": _STATE_DTYPES,
+    "mamba_ssm_cache_dtype": _STATE_DTYPES,
+    "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
+}
 
 
 def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
@@ -139,6 +155,14 @@ def _check(given: Mapping[str, Any]) -> None:
             "is needed, such as 0.92."
         )
     _check_max_model_len(given.get("max_model_len"))
+    _check_choices(given)
+
+
+def _check_choices(given: Mapping[str, Any]) -> None:
+    for name, choices in _CHOICES.items():
+        value = given.get(name)
+        if value is not None and value not in choices:
+            raise PlannerError(f"{name}={value!r}: use one of {', '.join(choices)}.")
 
 
 def _is_share(value: object) -> bool:

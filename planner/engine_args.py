@@ -26,8 +26,9 @@ WITHOUT_EFFECT = frozenset(
     jit_monitor_verbose kv_cache_metrics kv_cache_metrics_sample kv_events_config
     load_format log_config_file log_level logging_config logits_processors
     logprobs_mode long_prefill_token_threshold long_prefill_token_threshold_adaptive
-    master_addr master_port max_logprobs max_num_queued_reqs max_num_queued_tokens
-    max_num_scheduled_tokens max_parallel_loading_workers media_io_kwargs
+    mamba_cache_mode master_addr master_port max_logprobs max_num_queued_reqs
+    max_num_queued_tokens max_num_scheduled_tokens max_parallel_loading_workers
+    media_io_kwargs
     mm_hasher_algorithm mm_tensor_ipc model_loader_extra_config nnodes node_rank
     numa_bind numa_bind_cpus numa_bind_nodes otlp_traces_endpoint
     override_generation_config per_request_spec_decode_metrics
@@ -77,7 +78,7 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_hc_sp": (False,),
     "enable_lora": (False,),
     "enable_mamba_cache_stochastic_rounding": (False,),
-    "enable_mamba_shared_prefix_checkpoint": (),
+    "enable_mamba_shared_prefix_checkpoint": (False,),
     "enable_mixed_moe_lora_format": (False,),
     "enable_mm_embeds": (False,),
     "enable_moe_shared_loras": (False,),
@@ -93,7 +94,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "expert_placement_strategy": ("linear", "round_robin"),
     "fault_tolerance_config": (),
     "fully_sharded_loras": (False,),
-    "gdn_prefill_backend": (),
     "hf_overrides": ({},),
     "ir_op_priority": (),
     "kda_decode_backend": (),
@@ -107,13 +107,9 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "linear_backend": (),
     "lora_dtype": ("auto",),
     "lora_target_modules": (),
-    "mamba_backend": (),
-    "mamba_block_size": (),
-    "mamba_cache_dtype": ("auto",),
-    "mamba_cache_mode": (),
+    "mamba_backend": ("triton",),
     "mamba_cache_philox_rounds": (),
     "mamba_config": (),
-    "mamba_ssm_cache_dtype": ("auto",),
     "mamba_ssu_algorithm": (),
     "max_cpu_loras": (),
     "max_lora_cls_labels": (),
@@ -165,7 +161,7 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "swa_bounded_replay": (),
     "tokens_only": (False,),
     "ubatch_size": (0,),
-    "use_replayssm": (),
+    "use_replayssm": (False,),
     "video_pruning_method": (),
     "video_pruning_rate": (),
     "watermark": (),

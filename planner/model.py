@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planner.caches import AttentionLayer, CacheLayer
 from planner.layers import Module
+from planner.states import StateLayer
 
 if TYPE_CHECKING:
     from planner.memory.checkpoint import Reconciliation
@@ -147,6 +148,18 @@ class ModelArchitecture:
         return tuple(
             dict.fromkeys(layer for kind in self.layer_kinds for layer in kind.caches)
         )
+
+    @cached_property
+    def state_layers(self) -> tuple[StateLayer, ...]:
+        """Distinct layers that keep states of a fixed size."""
+        return tuple(
+            layer for layer in self.cache_layers if isinstance(layer, StateLayer)
+        )
+
+    @cached_property
+    def is_attention_free(self) -> bool:
+        """Whether all that it keeps are states."""
+        return bool(self.cache_layers) and self.cache_layers == self.state_layers
 
     @cached_property
     def attention_layers(self) -> tuple[AttentionLayer, ...]:

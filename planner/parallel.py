@@ -32,6 +32,8 @@ HOPPER = 9
 """Major compute capability of H100, H200, H20 and their kin."""
 DATACENTER_BLACKWELL = 10
 """Major compute capability of B200, B300 and their kin."""
+WORKSTATION_BLACKWELL = 12
+"""Major compute capability of RTX 50, RTX PRO 6000 Blackwell and their kin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

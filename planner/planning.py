@@ -146,6 +146,10 @@ def _plan_resolved(
     holders = [stage for stage in stages if stage.bytes_per_block] or list(stages)
     limiting = min(holders, key=lambda stage: stage.num_blocks)
     blocks = kv_groups.blocks_per_request(whole, request)
+    if resolved.cudagraph_capture_sizes and not question.model.is_pooling:
+        error = error or kv_cache.check_state_blocks(
+            whole, limiting.num_blocks, resolved.max_num_seqs
+        )
     figures = kv_cache.capacity(limiting.num_blocks, blocks, length)
     limit = _longest_allowed(question)
     longest = min(stage.longest_request(limit, request) for stage in holders)

@@ -59,6 +59,34 @@ def check_batch(
         )
 
 
+def check_states(*, has_prefix_caching: bool, has_chunked_prefill: bool) -> None:
+    """Refuse to keep states for other requests of prompts that are read in one go.
+
+    For models with recurrent layers.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `models/config.py` MambaModelConfig.
+    """
+    if has_prefix_caching and not has_chunked_prefill:
+        raise Refused("Chunked prefill is required for Mamba prefix caching.")
+
+
+def check_mamba_block_size(
+    asked: int | None, max_model_len: int, *, has_prefix_caching: bool
+) -> None:
+    """Refuse a size of blocks for states that are not kept.
+
+    Raises:
+        Refused: in vLLM's words, whatever the model.
+
+    Source: vLLM 0.33.0 `config/vllm.py` validate_mamba_block_size.
+    """
+    if asked not in (None, max_model_len) and not has_prefix_caching:
+        raise Refused("--mamba-block-size can only be set with --enable-prefix-caching")
+
+
 def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
     """Refuse a parallel layout that the model cannot take.
 

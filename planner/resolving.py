@@ -20,9 +20,11 @@ from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_batch,
     check_kv_cache_dtype,
+    check_mamba_block_size,
     check_parallel,
     check_quantization,
     check_quantization_argument,
+    check_states,
 )
 
 
@@ -53,10 +55,16 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     )
     chunked = defaults.chunked_prefill(settings, model)
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
+    caching = defaults.prefix_caching(settings, model)
+    if model.state_layers:
+        check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
     check_quantization(model, dtype, gpu)
     sizes = defaults.capture_sizes(
         settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
+    )
+    check_mamba_block_size(
+        settings.mamba_block_size, length, has_prefix_caching=caching
     )
     batch = _Batch(
         dtype=dtype,
@@ -79,6 +87,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
         block_size=kernels.sizes.block_size,
+        mamba_block_size=kernels.sizes.mamba_block_size,
         tensor_parallel_size=question.layout.tensor_parallel_size,
         pipeline_parallel_size=question.layout.pipeline_parallel_size,
         data_parallel_size=question.layout.data_parallel_size,
@@ -89,7 +98,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_cudagraph_capture_size=max(sizes, default=0),
         performance_mode=settings.performance_mode or "balanced",
         async_scheduling=defaults.async_scheduling(settings, model),
-        enable_prefix_caching=defaults.prefix_caching(settings, model),
+        enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
     )
     return resolved, kernels
@@ -115,6 +124,10 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         asked_block_size=settings.block_size,
+        asked_mamba_block_size=settings.mamba_block_size,
+        mamba_cache_dtype=settings.mamba_cache_dtype or "auto",
+        mamba_ssm_cache_dtype=settings.mamba_ssm_cache_dtype or "auto",
+        gdn_prefill_backend=settings.gdn_prefill_backend,
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,
         max_num_seqs=batch.max_num_seqs,

@@ -129,6 +129,8 @@ class KimiDeltaAttentionState:
     head_k_dim: int | None = None
     conv_kernel: int = 4
     recurrent_dtype: str | None = "float32"
+    may_use_flash_kda: bool = False
+    """Whether vLLM's class asks for FlashKDA, and the gate is bounded as it needs."""
 
     def states(self, ranks: int) -> tuple[State, ...]:
         """Return the states on one of so many tensor-parallel ranks."""

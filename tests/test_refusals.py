@@ -4,7 +4,13 @@ import pytest
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
-from planner.refusals import check_batch, check_kv_cache_dtype, check_parallel
+from planner.refusals import (
+    check_batch,
+    check_kv_cache_dtype,
+    check_mamba_block_size,
+    check_parallel,
+    check_states,
+)
 from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture
 
 
@@ -75,3 +81,20 @@ def test_without_chunked_prefill_a_step_must_hold_the_longest_request() -> None:
     with pytest.raises(Refused, match=r"smaller than max_model_len \(4096\)"):
         check_batch(2048, 256, 4096, has_chunked_prefill=False)
     assert check_batch(2048, 256, 4096, has_chunked_prefill=True) is None
+
+
+def test_kept_states_need_prompts_that_can_be_split() -> None:
+    """Prefix caching without chunked prefill; either alone is fine."""
+    with pytest.raises(Refused, match="Chunked prefill is required for Mamba"):
+        check_states(has_prefix_caching=True, has_chunked_prefill=False)
+    check_states(has_prefix_caching=True, has_chunked_prefill=True)
+    check_states(has_prefix_caching=False, has_chunked_prefill=False)
+
+
+def test_blocks_of_states_need_prefix_caching() -> None:
+    """Unless they are as long as the longest request anyway."""
+    with pytest.raises(Refused, match="--mamba-block-size can only be set with"):
+        check_mamba_block_size(64, 4096, has_prefix_caching=False)
+    check_mamba_block_size(64, 4096, has_prefix_caching=True)
+    check_mamba_block_size(4096, 4096, has_prefix_caching=False)
+    check_mamba_block_size(None, 4096, has_prefix_caching=False)

@@ -10,6 +10,7 @@ from planner.architectures.facts import Facts
 from planner.architectures.mamba_mixers import mamba2
 from planner.caches import AttentionLayer
 from planner.experts import FusedMoE
+from planner.gates import Float32Gate
 from planner.layers import (
     ColumnParallelLinear,
     Module,
@@ -195,8 +196,8 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     shared = facts.value("n_shared_experts") or 0
     width = facts.integer("moe_shared_expert_intermediate_size") * shared
     return (
-        Replicated(
-            name="mixer.gate", part=Part.ROUTER, shapes=((num_experts, hidden_size),)
+        Float32Gate(
+            name="mixer.gate", num_experts=num_experts, hidden_size=hidden_size
         ),
         Replicated(
             name="mixer.gate.e_score_correction_bias",

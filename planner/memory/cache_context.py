@@ -20,6 +20,13 @@ class CacheContext:
     """As resolved for all layers; a layer may heed another."""
     asked_block_size: int | None = None
     """What the user typed."""
+    asked_mamba_block_size: int | None = None
+    mamba_cache_dtype: str = "auto"
+    """Of the states of recurrent layers; auto: that of the model."""
+    mamba_ssm_cache_dtype: str = "auto"
+    """Of their recurrence; auto: the model's own choice, else as above."""
+    gdn_prefill_backend: str | None = None
+    """The engine argument of that name."""
     asked_backend: str | None = None
     """The engine argument attention_backend."""
     skip_layers: tuple[str, ...] = ()
@@ -69,4 +76,8 @@ class BlockSizes:
     skip_page_size_padded_bytes: int | None = None
     """Page of layers left out of KV cache quantisation."""
     mamba_block_size: int | None = None
+    """Tokens in a block of layers that keep states."""
     mamba_page_size_padded_bytes: int | None = None
+    """Page of those layers where it is larger than their states."""
+    has_prefill_checkpoints: bool = False
+    """Whether prefill kernels save states on their way."""

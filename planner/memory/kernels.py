@@ -11,6 +11,7 @@ from planner.caches import AttentionLayer
 from planner.layers import Module
 from planner.memory.attention_backend import kernel_buffers
 from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.hybrid_blocks import aligned
 from planner.memory.kv_layout import KVCacheLayout, resolve_layout, supported_layouts
 from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.layer_caches import (
@@ -19,6 +20,7 @@ from planner.memory.layer_caches import (
     distinct_backends,
     layer_specs,
     preferred_block_size,
+    token_page_bytes,
 )
 from planner.model import ModelArchitecture
 
@@ -45,7 +47,7 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
     caches = backed_caches(model, context)
     backends = distinct_backends(caches)
     block_size = context.asked_block_size or preferred_block_size(backends, context)
-    sizes = BlockSizes(block_size=block_size)
+    sizes = _with_states(BlockSizes(block_size=block_size), model, caches, context)
     specs = layer_specs(caches, context, sizes)
     layouts = supported_layouts(
         held.layouts(context)
@@ -58,6 +60,23 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
         layout=resolve_layout(layouts, [spec for _, spec in specs]),
         buffers=_buffers(caches, context),
     )
+
+
+def _with_states(
+    sizes: BlockSizes,
+    model: ModelArchitecture,
+    caches: tuple[BackedCache, ...],
+    context: CacheContext,
+) -> BlockSizes:
+    """Return sizes that also suit the model's layers with states, if it has any."""
+    if not model.state_layers:
+        return sizes
+    backends = distinct_backends(caches)
+    token_bytes = 0
+    if backends:
+        first = next(held for held in caches if held.backend == backends[0])
+        token_bytes = token_page_bytes(first, context)
+    return aligned(sizes, model.state_layers, backends, token_bytes, context)
 
 
 def _buffers(

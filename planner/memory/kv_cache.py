@@ -97,6 +97,27 @@ def check(stages: Sequence[StageCache], request: Request) -> VLLMError | None:
     return None
 
 
+def check_state_blocks(
+    groups: Sequence[LayerGroup], num_blocks: int, max_num_seqs: int
+) -> VLLMError | None:
+    """Return vLLM's error when requests that run at once outnumber their states.
+
+    For a start that captures CUDA graphs of whole decode steps.
+
+    Source: vLLM 0.33.0 `config/compilation.py` resolve_cudagraph_mode_and_sizes.
+    """
+    has_states = any(group.spec.is_state for group in groups)
+    if not has_states or max_num_seqs <= num_blocks:
+        return None
+    return VLLMError(
+        kind="num_seqs",
+        message=f"max_num_seqs ({max_num_seqs}) exceeds available Mamba cache blocks "
+        f"({num_blocks}). Each decode sequence requires one Mamba cache block, so CUDA "
+        "graph capture cannot proceed. Please lower max_num_seqs to at most "
+        f"{num_blocks} or increase gpu_memory_utilization.",
+    )
+
+
 def _check_stage(stage: StageCache, request: Request) -> VLLMError | None:
     if stage.usable_bytes <= 0:
         return VLLMError(

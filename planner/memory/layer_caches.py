@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
-from planner.caches import CacheLayer
+from planner.caches import AttentionLayer, CacheLayer
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory import attention_caches
+from planner.memory import attention_caches, mamba_caches
 from planner.memory.backend import AttentionBackend
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
 from planner.memory.kv_spec import KVCacheSpec, MultipleOf
 from planner.model import ModelArchitecture
 
-_FAMILIES: dict[type, CacheFamily] = {**attention_caches.FAMILIES}
+_FAMILIES: dict[type, CacheFamily] = {
+    **attention_caches.FAMILIES,
+    **mamba_caches.FAMILIES,
+}
 
 DEFAULT_BLOCK_SIZE = 16
 
@@ -89,6 +92,25 @@ def layer_specs(
         if spec is not None:
             specs.append((held.layer, spec))
     return tuple(specs)
+
+
+def token_page_bytes(held: BackedCache, context: CacheContext) -> int:
+    """Return the page of one attention layer for one token.
+
+    Of keys and values it is the page of a layer as the config declares it.
+
+    Source: vLLM 0.33.0 `platforms/interface.py` _align_hybrid_block_size.
+    """
+    cache: CacheLayer = held.cache
+    if isinstance(cache, AttentionLayer):
+        cache = AttentionLayer(
+            num_heads=context.num_heads,
+            num_kv_heads=context.num_kv_heads,
+            head_size=context.head_size,
+        )
+    sizes = BlockSizes(block_size=1)
+    spec = _family(cache).spec(cache, held.backend, context, sizes)
+    return 0 if spec is None else spec.page_size_bytes
 
 
 def distinct_backends(caches: tuple[BackedCache, ...]) -> tuple[AttentionBackend, ...]:

@@ -1,0 +1,140 @@
+"""Blocks of attention grow until their pages hold the states of a layer."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.memory.backend import AttentionBackend
+from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.hybrid_blocks import aligned
+from planner.memory.kv_spec import MultipleOf
+from planner.parallel import ParallelLayout
+from planner.sources.device import gpu_named
+from planner.states import GatedDeltaNetState, Mamba1State, StateLayer
+
+QWEN3_NEXT = GatedDeltaNetState(
+    num_k_heads=16, num_v_heads=32, head_k_dim=128, head_v_dim=128, conv_kernel=4
+)
+"""(8,192 x 3 + 32 x 128 x 128) x 2 bytes = 1,097,728."""
+SMALL = Mamba1State(intermediate_size=100, state_size=4, conv_kernel=4)
+"""100 x 3 + 100 x 4 = 700 values."""
+
+
+class Sixteens(AttentionBackend):
+    """Blocks in multiples of 16."""
+
+    name: ClassVar[str] = "SIXTEENS"
+    block_sizes = (MultipleOf(base=16),)
+
+
+class FortyEights(AttentionBackend):
+    """Blocks in multiples of 48."""
+
+    name: ClassVar[str] = "FORTYEIGHTS"
+    block_sizes = (MultipleOf(base=48),)
+
+
+class Latent(Sixteens):
+    """Multi-head latent attention."""
+
+    is_mla = True
+
+
+def context(gpu: str = "A100", **changes: object) -> CacheContext:
+    """One rank in bfloat16 with prefix caching."""
+    plain = CacheContext(
+        gpu=gpu_named(gpu),
+        layout=ParallelLayout(),
+        dtype="bfloat16",
+        max_model_len=5000,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def sizes(
+    layer: StateLayer,
+    token_bytes: int,
+    where: CacheContext,
+    block_size: int = 16,
+    backends: tuple[AttentionBackend, ...] = (Sixteens(),),
+) -> BlockSizes:
+    """What follows for one kind of layer."""
+    start = BlockSizes(block_size=block_size)
+    return aligned(start, [layer], backends, token_bytes, where)
+
+
+def test_qwen3_next_on_an_a100() -> None:
+    """A token takes 2 x 2 x 256 x 2 = 2,048 bytes, so 1,097,728 are 536 tokens.
+
+    Rounded up to 16: 544, a page of 1,114,112 bytes.
+    """
+    found = sizes(QWEN3_NEXT, 2048, context())
+    assert (544, 544) == (found.block_size, found.mamba_block_size)
+    assert 1_114_112 == found.mamba_page_size_padded_bytes
+    assert not found.has_prefill_checkpoints
+
+
+def test_saved_states_want_blocks_of_64() -> None:
+    """On an H100 FlashInfer saves states: 576 tokens."""
+    found = sizes(QWEN3_NEXT, 2048, context("H100"))
+    assert 576 == found.block_size
+    assert found.has_prefill_checkpoints
+
+
+def test_without_prefix_caching_states_have_blocks_of_their_own() -> None:
+    """Attention keeps 544, the states of a request one block of 5,000 tokens."""
+    found = sizes(QWEN3_NEXT, 2048, context("H100", has_prefix_caching=False))
+    assert (544, 5000) == (found.block_size, found.mamba_block_size)
+
+
+def test_a_larger_block_of_the_users_stays() -> None:
+    """1,024 tokens hold the states already; the page is padded to theirs."""
+    found = sizes(QWEN3_NEXT, 2048, context(), block_size=1024)
+    assert (1024, 1024 * 2048) == (
+        found.block_size,
+        found.mamba_page_size_padded_bytes,
+    )
+
+
+def test_pages_that_are_equal_need_no_padding() -> None:
+    """1,400 bytes at 14 a token: 100 tokens, 112 in sixteens, so 1,568 bytes.
+
+    With 5 states a channel there are 800 values, and 1,600 bytes at 100 are just 16.
+    """
+    padded = sizes(SMALL, 14, context())
+    assert (112, 1568) == (padded.block_size, padded.mamba_page_size_padded_bytes)
+    exact = replace(SMALL, state_size=5)
+    assert sizes(exact, 100, context()).mamba_page_size_padded_bytes is None
+
+
+def test_latent_attention_wants_blocks_of_128() -> None:
+    """1,400 bytes at 10 a token are 140 tokens: two times 128."""
+    assert 256 == sizes(SMALL, 10, context(), backends=(Latent(),)).block_size
+
+
+def test_all_kernels_must_take_the_block() -> None:
+    """100 tokens: 112 in sixteens, 144 in both sixteens and forty-eights."""
+    both = (Sixteens(), FortyEights())
+    assert 144 == sizes(SMALL, 14, context(), backends=both).block_size
+
+
+def test_without_attention_nothing_grows() -> None:
+    """Mamba alone keeps one state per request."""
+    found = sizes(SMALL, 0, context(has_prefix_caching=False), backends=())
+    assert (16, 5000, None) == (
+        found.block_size,
+        found.mamba_block_size,
+        found.mamba_page_size_padded_bytes,
+    )
+
+
+@given(token_bytes=st.integers(1, 4096), gpu=st.sampled_from(["A100", "H100"]))
+def test_a_page_always_holds_the_states(token_bytes: int, gpu: str) -> None:
+    """And the next smaller block would not, unless it is the first."""
+    found = sizes(QWEN3_NEXT, token_bytes, context(gpu))
+    step = 64 if gpu == "H100" else 16
+    assert found.block_size * token_bytes >= 1_097_728
+    assert 0 == found.block_size % step
+    assert (found.block_size - step) * token_bytes < 1_097_728
