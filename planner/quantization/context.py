@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from planner.model_files import ModelFiles
 
+_FLOATS = ("F16", "BF16", "F32")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
@@ -35,3 +37,26 @@ class Context:
     def vllm_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return vLLM's names of several layers."""
         return tuple(self.vllm_name(name) for name in names)
+
+    def quantised_layers(self) -> frozenset[str]:
+        """Return layers that hold more than floats, where headers are at hand.
+
+        Source: vLLM 0.33.0 `layers/quantization/auto_gptq.py` maybe_update_config.
+        """
+        return frozenset(
+            name.rpartition(".")[0]
+            for name, dtype in self._tensors()
+            if dtype not in _FLOATS
+        )
+
+    def plain_layers(self) -> frozenset[str]:
+        """Return layers that hold floats only, where headers are at hand.
+
+        Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` maybe_update_config.
+        """
+        every = frozenset(name.rpartition(".")[0] for name, _ in self._tensors())
+        return every - self.quantised_layers()
+
+    def _tensors(self) -> tuple[tuple[str, str], ...]:
+        shapes = self.files.tensor_shapes if self.files is not None else {}
+        return tuple((name, dtype) for name, (dtype, _) in shapes.items())

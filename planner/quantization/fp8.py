@@ -16,6 +16,7 @@ from planner.quantization.context import Context
 from planner.quantization.experts import fp8 as experts
 from planner.quantization.interface import BaseConfig, Place
 from planner.quantization.matching import is_layer_skipped
+from planner.quantization.settings import listed, required
 from planner.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 
@@ -143,18 +144,13 @@ def read_fp8(given: Mapping[str, Any], context: Context) -> Fp8Config:
 
     Source: vLLM 0.33.0 `layers/quantization/fp8.py` Fp8Config.from_config.
     """
-    scheme = given.get("activation_scheme")
-    if scheme is None:
-        raise Refused(
-            "Cannot find any of ['activation_scheme'] in the model's quantization "
-            "config."
-        )
+    scheme = required(given, "activation_scheme")
     if scheme not in ("static", "dynamic"):
         raise Refused(f"Unsupported activation scheme {scheme}")
     block = given.get("weight_block_size")
     if block is not None:
         _check_block(block, scheme)
-    ignored = given.get("ignored_layers") or given.get("modules_to_not_convert") or ()
+    ignored = listed(given, "ignored_layers") or listed(given, "modules_to_not_convert")
     return Fp8Config(
         is_static=scheme == "static",
         is_block=block is not None,

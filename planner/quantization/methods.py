@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from planner.quantization.awq import read_awq
 from planner.quantization.context import Context
 from planner.quantization.fp8 import read_fp8
+from planner.quantization.gptq import read_gptq
 from planner.quantization.interface import QuantizationConfig
+from planner.quantization.online import ONLINE_NAMES, online_config
 
 Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
 
@@ -32,12 +36,28 @@ class Method:
     min_capability: int
 
 
+def _read_online(
+    name: str, _given: Mapping[str, Any], context: Context
+) -> QuantizationConfig:
+    """Return a method that has no settings in the checkpoint."""
+    return online_config(name, context.text_model_type)
+
+
 METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
+    "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
+    "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
 }
 """Methods of checkpoints."""
 
-ONLINE: dict[str, Method] = {}
+ONLINE: dict[str, Method] = {
+    name: Method(
+        read=partial(_read_online, name),
+        supported_dtypes=_BF16_HALF,
+        min_capability=80 if name == "experts_int8" else 75,
+    )
+    for name in ONLINE_NAMES
+}
 """Methods applied while loading a checkpoint that is not quantised."""
 
 KNOWN = (

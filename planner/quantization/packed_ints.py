@@ -1,0 +1,139 @@
+"""Integer weights packed into 32 bit words, and what each kernel makes of them.
+
+GPTQ, AWQ and compressed-tensors checkpoints differ in how they are loaded; one of
+three kernels then repacks them: Machete on Hopper, Marlin elsewhere, and Humming for
+what these cannot.
+
+Source: vLLM 0.33.0 `kernels/linear/__init__.py` choose_mp_linear_kernel and the
+kernels of `kernels/linear/mixed_precision/`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from planner.errors import UnknownArchitecture
+from planner.parallel import ParallelLayout
+from planner.quantization.capabilities import HOPPER
+from planner.quantization.humming import humming_tensors
+from planner.quantization.marlin import padded_nk
+from planner.quantization.packing import Packing
+from planner.tensors import LinearOnRank, Tensor
+
+_INT4, _INT8 = 4, 8
+_MARLIN_GROUPS = (-1, 32, 64, 128)
+_MACHETE_GROUPS = (-1, 64, 128)
+_MACHETE_COLUMNS, _MACHETE_ROWS = 64, 128
+
+
+class Kernel(Enum):
+    """A kernel for integer weights and 16 bit activations."""
+
+    MACHETE = "Machete"
+    MARLIN = "Marlin"
+    HUMMING = "Humming"
+
+
+def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> Kernel:
+    """Return the kernel that serves a layer.
+
+    Raises:
+        UnknownArchitecture: for one whose layout is not known.
+    """
+    if layout.capability == HOPPER:
+        return Kernel.MACHETE if _suits_machete(packing, on_rank) else Kernel.HUMMING
+    if _suits_marlin(packing, on_rank):
+        return Kernel.MARLIN
+    if _suits_another(packing, on_rank, layout):
+        raise UnknownArchitecture(
+            f"quantization_config: groups of {packing.group_size} columns in "
+            f"{packing.num_bits} bits are not modelled on this GPU."
+        )
+    return Kernel.HUMMING
+
+
+def _suits_another(
+    packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
+) -> bool:
+    """Whether Exllama (float16) or Triton (4 bits) comes before Humming."""
+    is_symmetric = packing.num_bits in (_INT4, _INT8) and not packing.has_zero_points
+    suits_exllama = layout.dtype == "float16" and packing.group_size > 0
+    suits_triton = packing.num_bits == _INT4 and not _straddles(packing, on_rank)
+    return (suits_exllama and is_symmetric) or suits_triton
+
+
+def _suits_machete(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Machete takes the shape; source: MacheteLinearKernel.can_implement."""
+    return (
+        packing.num_bits in (_INT4, _INT8)
+        and packing.group_size in _MACHETE_GROUPS
+        and on_rank.input_size_per_partition % _MACHETE_COLUMNS == 0
+        and on_rank.output_size_per_partition % _MACHETE_ROWS == 0
+    )
+
+
+def _suits_marlin(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Marlin takes the layer; source: MarlinLinearKernel.can_implement."""
+    widths = (_INT4,) if packing.has_zero_points else (_INT4, _INT8)
+    return (
+        packing.num_bits in widths
+        and packing.group_size in _MARLIN_GROUPS
+        and not _straddles(packing, on_rank)
+    )
+
+
+def _straddles(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether a group lies on two ranks."""
+    return (
+        packing.group_size != -1
+        and packing.group_size < on_rank.input_size
+        and on_rank.input_size_per_partition % packing.group_size != 0
+    )
+
+
+def is_marlin_group(group_size: int) -> bool:
+    """Whether Marlin has kernels for groups of this size."""
+    return group_size in _MARLIN_GROUPS
+
+
+def repacked(
+    packing: Packing,
+    on_rank: LinearOnRank,
+    layout: ParallelLayout,
+    *,
+    leftovers: tuple[Tensor, ...] = (),
+) -> tuple[Tensor, ...]:
+    """Return weight, scales and zero points as the kernel has them.
+
+    `leftovers` are tensors of the checkpoint that Machete leaves where they are.
+    """
+    kernel = choose(packing, on_rank, layout)
+    if kernel is Kernel.MACHETE:
+        return (*_machete(packing, on_rank), *leftovers)
+    if kernel is Kernel.MARLIN:
+        return _marlin(packing, on_rank)
+    return humming_tensors(packing, on_rank, layout)
+
+
+def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+    """Zero points become products with the scales, in the model's dtype."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    scales = Tensor(rows * packing.groups(columns))
+    zeros = (scales,) if packing.has_zero_points else ()
+    return (packing.words(rows * columns), scales, *zeros)
+
+
+def _marlin(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+    """Rows and columns are padded to a tile, the bias with them."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    padded_rows, padded_columns = padded_nk(rows, columns, packing.group_size)
+    groups = packing.groups(padded_columns)
+    tensors = [
+        packing.words(padded_rows * padded_columns),
+        Tensor(padded_rows * groups),
+    ]
+    if packing.has_zero_points:
+        tensors.append(packing.words(padded_rows * groups))
+    if on_rank.has_bias and padded_rows != rows:
+        tensors.append(Tensor(padded_rows - rows))
+    return tuple(tensors)
