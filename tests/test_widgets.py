@@ -120,7 +120,7 @@ def test_a_count_below_one_is_refused_beside_it(explorer) -> None:
 def test_what_is_not_modelled_is_said_and_the_plan_stays(explorer) -> None:
     """An alert above the answer; cleared by the next good input."""
     before = explorer.plan
-    explorer.form.fields["quantization"].value = "fp8_per_tensor"
+    explorer.form.fields["quantization"].value = "torchao"
     said = explorer.results.alert.value
     explorer.form.fields["quantization"].value = ""
 
