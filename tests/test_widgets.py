@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import planner
-from planner.errors import ModelNotFound, PlannerError
+from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
 from planner.widgets import plotly_js
 from planner.widgets.explorer import Explorer
 from planner.widgets.fields import doubling_steps
@@ -117,10 +117,16 @@ def test_a_count_below_one_is_refused_beside_it(explorer) -> None:
     assert explorer.plan is before
 
 
-def test_what_is_not_modelled_is_said_and_the_plan_stays(explorer) -> None:
+def test_what_is_not_modelled_is_said_and_the_plan_stays(explorer, monkeypatch) -> None:
     """An alert above the answer; cleared by the next good input."""
     before = explorer.plan
-    explorer.form.fields["quantization"].value = "torchao"
+
+    def unknown(**_asked: object) -> None:
+        raise UnknownArchitecture("quantization: this one is not modelled yet.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(planner, "plan", unknown)
+        explorer.form.fields["quantization"].value = "fp8_per_tensor"
     said = explorer.results.alert.value
     explorer.form.fields["quantization"].value = ""
 
