@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
+from planner.errors import Refused
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 # Layer patterns that a configuration class makes up when layer_types is missing:
 # every n-th layer sees everything.
 _FULL_EVERY = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "exaone4": 4}
+# Configuration classes that forget the window unless use_sliding_window says so, and
+# count from max_window_layers; for other classes the field means nothing.
+_FROM_A_LAYER_ON = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text", "mimo")
+_SWITCHED = (*_FROM_A_LAYER_ON, "qwen2_moe", "qwen3_moe")
 
 
 def layer_types(facts: Facts, num_layers: int) -> tuple[str, ...] | None:
     """Return each layer's kind, or None for a model that does not tell them apart.
 
     Source: Transformers' configuration classes (Gemma2Config, Gemma3TextConfig,
-    Cohere2Config, Olmo3Config, Exaone4Config).
+    Cohere2Config, Olmo3Config, Exaone4Config, Qwen2Config, Qwen2MoeConfig).
     """
     given = facts.value("layer_types")
     if given:
         return tuple(given)
+    if facts.model_type in _FROM_A_LAYER_ON:
+        first = facts.integer("max_window_layers", default=28)
+        if sliding_window(facts) is None:
+            first = num_layers
+        return (_FULL,) * min(first, num_layers) + (_SLIDING,) * (num_layers - first)
     every = _FULL_EVERY.get(facts.model_type)
     if every is None:
         return None
@@ -29,6 +39,16 @@ def layer_types(facts: Facts, num_layers: int) -> tuple[str, ...] | None:
     )
 
 
+def sliding_window(facts: Facts) -> int | None:
+    """Return the config's window as its configuration class keeps it.
+
+    Source: Transformers' Qwen2Config and its kin.
+    """
+    if facts.model_type in _SWITCHED and not facts.flag("use_sliding_window"):
+        return None
+    return facts.optional_integer("sliding_window") or None
+
+
 def layer_windows(
     facts: Facts, num_layers: int, *, is_told_by_layer: bool, extra_tokens: int = 0
 ) -> tuple[int | None, ...]:
@@ -37,26 +57,37 @@ def layer_windows(
     `is_told_by_layer`: whether vLLM's class hands each layer its own window.
 
     Raises:
-        UnknownArchitecture: for layer types that are not modelled, or mixed windows in
-            a class that has one for all.
+        Refused: for Qwen's windows on some layers, which vLLM does not serve.
+        UnknownArchitecture: for layer types that are not modelled.
 
     Source: vLLM 0.33.0 `engine/arg_utils.py` create_engine_config (one window for all
     when no layer differs); `layers/attention/attention.py` Attention.__init__.
     """
-    if not facts.flag("use_sliding_window", default=True):
-        return (None,) * num_layers
-    window = facts.optional_integer("sliding_window") or None
+    window = sliding_window(facts)
     types = layer_types(facts, num_layers)
     if types is not None and not set(types) <= {_FULL, _SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
-    if window is None or (types is not None and set(types) == {_FULL}):
+    if facts.model_type in _FROM_A_LAYER_ON and types and len(set(types)) > 1:
+        _refuse_some_layers(facts, num_layers)
+    if window is None:
         return (None,) * num_layers
-    if facts.config.get("use_sliding_window"):
-        raise facts.unsupported(
-            "use_sliding_window", "only some layers of this family have a window."
-        )
     if types is None or set(types) == {_SLIDING}:
         return (window + extra_tokens,) * num_layers
     if not is_told_by_layer:
-        raise facts.unsupported("layer_types", "vLLM's class has one window for all.")
+        return (None,) * num_layers
     return tuple(window + extra_tokens if t == _SLIDING else None for t in types)
+
+
+def _refuse_some_layers(facts: Facts, num_layers: int) -> None:
+    """Refuse windows on some of Qwen's layers.
+
+    Source: vLLM 0.33.0 `models/qwen2.py` Qwen2Model.
+    """
+    first = facts.integer("max_window_layers", default=28)
+    if first != num_layers:
+        raise Refused(
+            "Sliding window for some but all layers is not supported. This model uses "
+            f"sliding window but `max_window_layers` = {first} is less than "
+            f"`num_hidden_layers` = {num_layers}. Please open an issue to discuss this "
+            "feature."
+        )
