@@ -1,0 +1,122 @@
+"""Llama 4's language model: chunks of attention, layers without positions, experts.
+
+Its tower of images is read elsewhere and put beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.architectures.assembly import Body, Label, Skeleton, assemble
+from planner.architectures.decoder import (
+    AttentionShape,
+    attention,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+)
+from planner.architectures.facts import Facts
+from planner.architectures.rope import rope_cache
+from planner.experts import FusedMoE
+from planner.layers import Module, Part, Replicated
+from planner.model import LayerKind, ModelArchitecture
+
+
+def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the language model of Llama 4 from its text config.
+
+    Source: vLLM 0.33.0 `models/llama4.py`.
+    """
+    shape = attention_shape(facts)
+    num_layers = facts.integer("num_hidden_layers")
+    rope = _has_rope(facts, num_layers)
+    step = facts.integer("interleave_moe_layer_step", default=1)
+    kinds = [
+        (rope[layer], step > 0 and (layer + 1) % step == 0)
+        for layer in range(num_layers)
+    ]
+    distinct = tuple(dict.fromkeys(kinds))
+    body = Body(
+        kinds=tuple(
+            _layer(facts, shape, has_rope=has_rope, is_sparse=is_sparse)
+            for has_rope, is_sparse in distinct
+        ),
+        layers=tuple(map(distinct.index, kinds)),
+    )
+    skeleton = Skeleton(
+        hidden_size=shape.hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(shape.hidden_size, count=1),),
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        every_stage=rope_cache(
+            facts,
+            head_size=shape.head_size,
+            max_position=facts.integer("max_position_embeddings", default=8192),
+        ),
+    )
+    num_experts = facts.integer("num_local_experts")
+    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+
+
+def _has_rope(facts: Facts, num_layers: int) -> tuple[bool, ...]:
+    """Return which layers rotate queries and keys; every fourth does not.
+
+    Source: Transformers' Llama4TextConfig.
+    """
+    given = facts.value("no_rope_layers")  # 1 means that the layer has RoPE
+    if given:
+        return tuple(map(bool, given[:num_layers]))
+    every = facts.integer("no_rope_layer_interval", default=4)
+    return tuple((layer + 1) % every != 0 for layer in range(num_layers))
+
+
+def _layer(
+    facts: Facts, shape: AttentionShape, *, has_rope: bool, is_sparse: bool
+) -> LayerKind:
+    chunk = facts.optional_integer("attention_chunk_size") if has_rope else None
+    cache = replace(kv_of(shape), attention_chunk_size=chunk or None)
+    feed_forward = (
+        _experts(facts, shape.hidden_size)
+        if is_sparse
+        else gated_mlp(
+            shape.hidden_size,
+            facts.integer("intermediate_size_mlp"),
+            name="feed_forward",
+        )
+    )
+    modules = (*attention(shape), *feed_forward, norms(shape.hidden_size))
+    return LayerKind(caches=(cache,), modules=modules)
+
+
+def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
+    """Return router, experts and the one shared expert of a layer.
+
+    Source: vLLM 0.33.0 `models/llama4.py` Llama4MoE.
+    """
+    num_experts = facts.integer("num_local_experts")
+    intermediate_size = facts.integer("intermediate_size")
+    return (
+        Replicated(
+            name="feed_forward.router",
+            part=Part.ROUTER,
+            shapes=((num_experts, hidden_size),),
+        ),
+        FusedMoE(
+            name="feed_forward.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size,
+            intermediate_size=intermediate_size,
+            is_renormalized=False,
+        ),
+        *gated_mlp(
+            hidden_size,
+            intermediate_size,
+            part=Part.SHARED_EXPERTS,
+            name="feed_forward.shared_expert",
+        ),
+    )
+
+
+READERS = {"Llama4ForCausalLM": read_llama4_text}
