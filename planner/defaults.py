@@ -254,6 +254,30 @@ def async_scheduling(settings: EngineSettings, model: ModelArchitecture) -> bool
     return not model.is_pooling
 
 
+def hybrid_manager(
+    settings: EngineSettings, model: ModelArchitecture, env: Environment
+) -> bool:
+    """Return whether layers of several kinds keep what each of them needs.
+
+    Raises:
+        Refused: when it is asked for where vLLM has switched it off.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.__post_init__.
+    """
+    asked = settings.disable_hybrid_kv_cache_manager
+    has_chunks = model.attention_chunk_size is not None
+    is_off = has_chunks and not env.allow_chunked_local_attention
+    if asked is None:
+        return not is_off
+    if asked is False and is_off:
+        raise Refused(
+            "Hybrid KV cache manager was explicitly enabled but is not supported in "
+            "this configuration. Consider omitting the "
+            "--enable-hybrid-kv-cache-manager flag to let vLLM decide automatically."
+        )
+    return not asked
+
+
 def capture_sizes(
     settings: EngineSettings,
     gpu: GPU,

@@ -13,9 +13,9 @@ _KNOWN = (
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "VLLM_USE_FLASHINFER_SAMPLER",
+    "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
 )
 _NOT_MODELLED = (
-    "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
     "VLLM_ATTENTION_BACKEND",
     "VLLM_BATCH_INVARIANT",
     "VLLM_ENABLE_STARTUP_PLAN",
@@ -35,6 +35,8 @@ class Environment:
     allow_long_max_model_len: bool = False
     estimate_cudagraphs: bool = True
     use_flashinfer_sampler: bool = True
+    allow_chunked_local_attention: bool = True
+    """Whether groups may differ in a model with chunks of attention."""
 
 
 def environment_from(env: Mapping[str, str] | None) -> Environment:
@@ -63,6 +65,9 @@ def environment_from(env: Mapping[str, str] | None) -> Environment:
             given, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1"
         ),
         use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1"),
+        allow_chunked_local_attention=_is_on(
+            given, "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", "1"
+        ),
     )
 
 

@@ -120,6 +120,10 @@ class ModelArchitecture:
     is_pooling: bool = False
     is_encoder_only: bool = False
     """Attention without a KV cache (BERT and its kin)."""
+    attention_chunk_size: int | None = None
+    """As the config declares it: of Llama 4's chunks, or of nothing."""
+    has_softcap: bool = False
+    """Whether the config caps attention's logits."""
     float16_refusal: str | None = None
     """vLLM's reason for refusing float16 with this model type."""
     source: str = ""

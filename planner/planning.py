@@ -134,7 +134,9 @@ def _plan_resolved(
 ) -> Plan:
     whole = kv_groups.group(
         kernels.specs,
-        has_hybrid_manager=not question.settings.disable_hybrid_kv_cache_manager,
+        has_hybrid_manager=defaults.hybrid_manager(
+            question.settings, question.model, question.env
+        ),
         layout=kernels.layout,
     )
     ranks, stages = _ranks(question, resolved, kernels, whole)

@@ -136,5 +136,6 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         head_size=model.head_size,
         num_heads=model.num_attention_heads,
         num_kv_heads=model.num_kv_heads,
+        has_softcap=model.has_softcap,
         is_mm_prefix_lm=is_prefix_lm and bool(built_towers(model, settings)),
     )

@@ -173,6 +173,8 @@ def assemble(
         "tied_embeddings": stages.tied,
         "layer_kinds": body.kinds,
         "layers": body.layers,
+        "attention_chunk_size": facts.optional_integer("attention_chunk_size"),
+        "has_softcap": bool(facts.value("attn_logit_softcapping")),
         "float16_refusal": float16_refusal(facts.model_type),
         **overrides,
     }

@@ -12,6 +12,7 @@ from planner.architectures.assembly import (
 from planner.architectures.decoder import (
     AttentionShape,
     attention,
+    encoder_only,
     norms,
     plain_mlp,
 )
@@ -55,8 +56,7 @@ def read_bert(facts: Facts, label: Label) -> ModelArchitecture:
         *plain_mlp(size, facts.integer("intermediate_size")),
         norms(size, bias=True),
     )
-    # Encoder-only attention keeps no KV cache, hence caches=().
-    kind = LayerKind(caches=(), modules=modules)
+    kind = LayerKind(caches=(encoder_only(shape),), modules=modules)
     body = Body.alike(kind, facts.integer("num_hidden_layers"))
     skeleton = Skeleton(
         hidden_size=size,

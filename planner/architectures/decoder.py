@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.architectures.facts import Facts
-from planner.caches import AttentionLayer
+from planner.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.experts import FusedMoE
 from planner.layers import (
     ColumnParallelLinear,
@@ -118,6 +118,15 @@ def kv_of(shape: AttentionShape) -> AttentionLayer:
         num_kv_heads=shape.num_kv_heads,
         head_size=shape.head_size,
         heeds_kv_cache_dtype=shape.heeds_kv_cache_dtype,
+    )
+
+
+def encoder_only(shape: AttentionShape) -> EncoderOnlyAttentionLayer:
+    """Return what a kernel needs to know of attention in both directions."""
+    return EncoderOnlyAttentionLayer(
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
     )
 
 

@@ -16,6 +16,7 @@ from planner.architectures.decoder import (
     AttentionShape,
     attention,
     attention_shape,
+    encoder_only,
     gated_mlp,
     kv_of,
     norms,
@@ -258,12 +259,12 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
     )
     modules = _layer_modules(facts, style, shape)
     distinct = tuple(dict.fromkeys(windows))
-    keeps_cache = is_causal(facts, label)
+    causal = is_causal(facts, label)
     kinds = tuple(
         LayerKind(
             caches=(replace(kv_of(shape), sliding_window=window),)
-            if keeps_cache
-            else (),
+            if causal
+            else (encoder_only(shape),),
             modules=modules,
         )
         for window in distinct

@@ -86,7 +86,19 @@ def _layer(
         )
     )
     modules = (*attention(shape), *feed_forward, norms(shape.hidden_size))
+    if has_rope and facts.flag("use_qk_norm", default=True):
+        modules = (*modules, _ones(shape.head_size))
     return LayerKind(caches=(cache,), modules=modules)
+
+
+def _ones(head_size: int) -> Replicated:
+    """Return what the norm of queries and keys holds without a weight to learn."""
+    return Replicated(
+        name="self_attn.qk_norm",
+        part=Part.BUFFERS,
+        shapes=((head_size,),),
+        dtype="float32",
+    )
 
 
 def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:

@@ -95,7 +95,7 @@ def _attention_of(facts: Facts, *, slides: bool) -> _Attention:
     )
 
 
-def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:  # noqa: FBT001 - the two facts a kind is told by
+def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
     kept = _attention_of(facts, slides=slides)
     hidden_size = facts.integer("hidden_size")
     cache = AttentionLayer(

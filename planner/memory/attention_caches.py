@@ -124,7 +124,9 @@ def cross_attention_backend(
 ) -> AttentionBackend:
     """Return the backend of a decoder's attention to its encoder."""
     config = replace(_config(layer, context), attn_type=ENCODER_DECODER)
-    return select_backend(config, context, priorities(config, context))
+    backend = select_backend(config, context, priorities(config, context))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
 
 
 def encoder_only_backend(
@@ -132,7 +134,9 @@ def encoder_only_backend(
 ) -> AttentionBackend:
     """Return the backend of an encoder's attention."""
     config = replace(_config(layer, context), attn_type=ENCODER_ONLY)
-    return select_backend(config, context, priorities(config, context))
+    backend = select_backend(config, context, priorities(config, context))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
 
 
 def attention_spec(
