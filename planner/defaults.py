@@ -237,14 +237,16 @@ def chunked_prefill(settings: EngineSettings, model: ModelArchitecture) -> bool:
     """Return whether long prompts are split over several steps."""
     if settings.enable_chunked_prefill is not None:
         return settings.enable_chunked_prefill
-    return not model.is_encoder_only
+    return not (model.is_encoder_only or model.is_encoder_decoder)
 
 
 def prefix_caching(settings: EngineSettings, model: ModelArchitecture) -> bool:
     """Return whether blocks are kept for prompts with the same beginning."""
     if settings.enable_prefix_caching is not None:
         return settings.enable_prefix_caching
-    return not (model.is_encoder_only or model.is_attention_free)
+    return not (
+        model.is_encoder_only or model.is_attention_free or model.is_encoder_decoder
+    )
 
 
 def async_scheduling(settings: EngineSettings, model: ModelArchitecture) -> bool:

@@ -39,6 +39,8 @@ class Tower:
     """Of all its blocks, under their full names."""
     supports_data_parallel: bool = False
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
+    whole_unless_heads_divide: int | None = None
+    """Its heads, where ranks that do not divide them hold it in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,8 @@ class ModelArchitecture:
     """As the config declares it: of Llama 4's chunks, or of nothing."""
     has_softcap: bool = False
     """Whether the config caps attention's logits."""
+    is_encoder_decoder: bool = False
+    """A decoder that looks at an encoder's output (Whisper)."""
     float16_refusal: str | None = None
     """vLLM's reason for refusing float16 with this model type."""
     source: str = ""

@@ -314,6 +314,7 @@ def _fit_length(
         max_model_len=length,
         max_in_flight_tokens=resolved.max_concurrent_batches
         * resolved.max_num_batched_tokens,
+        max_num_encoder_input_tokens=resolved.max_num_batched_tokens,
         decode_context_parallel_size=resolved.decode_context_parallel_size,
     )
     if not resolved.is_max_model_len_auto or error is not None:

@@ -53,7 +53,8 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     tokens, seqs = defaults.resolve_batch(
         settings, model, gpu, question.entrypoint, length
     )
-    chunked = defaults.chunked_prefill(settings, model)
+    # An encoder-decoder model never splits prompts, whatever the user asked for.
+    chunked = defaults.chunked_prefill(settings, model) and not model.is_encoder_decoder
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
     caching = defaults.prefix_caching(settings, model)
     if model.state_layers:

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 from planner.architectures import (
     bert,
+    glm4v,
     gpt,
     jamba,
     llama,
@@ -16,7 +17,9 @@ from planner.architectures import (
     nas,
     nemotron_h,
     qwen3_next,
+    qwen_audio,
     qwen_vl,
+    whisper,
 )
 from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture
@@ -95,12 +98,15 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     "PhiMoEForCausalLM": moe.read_phimoe,
     "Ernie4_5_MoeForCausalLM": moe.read_ernie45_moe,
     "DeciLMForCausalLM": nas.read_deci,
+    **glm4v.READERS,
     **jamba.READERS,
     **llama4.READERS,
     **mimo_v2.READERS,
     **nemotron_h.READERS,
     **qwen3_next.READERS,
+    **qwen_audio.READERS,
     **qwen_vl.READERS,
+    **whisper.READERS,
     "BertModel": bert.read_bert,
     "RobertaModel": bert.read_bert,
     "RobertaForMaskedLM": bert.read_bert,

@@ -28,8 +28,15 @@ def built_towers(
 def tower_layout(
     tower: Tower, layout: ParallelLayout, settings: EngineSettings
 ) -> ParallelLayout:
-    """Return the ranks over which a tower is cut."""
+    """Return the ranks over which a tower is cut.
+
+    Source: vLLM 0.33.0 `models/vision.py` is_vit_use_data_parallel;
+    `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioAttention.
+    """
+    heads = tower.whole_unless_heads_divide
     is_whole = settings.mm_encoder_tp_mode == "data" and tower.supports_data_parallel
+    if heads is not None and heads % layout.tensor_parallel_size:
+        is_whole = True
     return replace(layout, tensor_parallel_size=1) if is_whole else layout
 
 

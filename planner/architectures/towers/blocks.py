@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.layers import (
     ColumnParallelLinear,
@@ -114,6 +114,7 @@ def qkv(
     )
 
 
+QKV_SHARDS = ("q_proj", "k_proj", "v_proj")
 GATE_AND_UP = ("gate_proj", "up_proj")
 
 
@@ -164,3 +165,15 @@ def input_norm(name: str) -> Replicated:
     with supports_mm_device_do_normalize.
     """
     return replicated(f"{name}.input_norm", (3,), (3,), dtype="float32")
+
+
+def unquantised(*modules: Module) -> tuple[Module, ...]:
+    """Return the layers as a class builds them that hands no quantisation on."""
+    return tuple(
+        replace(module, is_quantizable=False)
+        if isinstance(
+            module, ColumnParallelLinear | QKVParallelLinear | RowParallelLinear
+        )
+        else module
+        for module in modules
+    )

@@ -37,22 +37,26 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
 
 
 def qwen2_5_vl_tower(
-    facts: Facts, name: str = "visual", *, has_input_norm: bool = True
+    facts: Facts, name: str = "visual", *, is_omni: bool = False
 ) -> Tower:
-    """Return Qwen2.5-VL's tower. Source: vLLM 0.33.0 `models/qwen2_5_vl.py`."""
+    """Return Qwen2.5-VL's tower, or the same within Qwen2.5-Omni.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py`; `models/qwen2_5_omni_thinker.py`.
+    """
     size = facts.integer("hidden_size")
     heads = facts.integer("num_heads")
     modules: list[Module] = [
         _patch_embedding(facts, name, size, bias=False),
         blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
     ]
-    if has_input_norm:
+    if not is_omni:
         modules.append(blocks.input_norm(name))
+    shards = ("q", "k", "v") if is_omni else ()
     for index in range(facts.integer("depth")):
         block = f"{name}.blocks.{index}"
         modules += [
             blocks.norms(f"{block}.norm", size, count=2, bias=False),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
+            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True, shards=shards),
             blocks.row(f"{block}.attn.proj", size, size, bias=True),
             *blocks.gated_mlp(
                 f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
@@ -65,7 +69,7 @@ def qwen2_5_vl_tower(
         facts.integer("out_hidden_size"),
         bias=False,
     )
-    return _tower(modules)
+    return _tower(modules, supports_data_parallel=not is_omni)
 
 
 def qwen3_vl_tower(
@@ -73,7 +77,6 @@ def qwen3_vl_tower(
     name: str = "visual",
     *,
     deepstack_columns: int,
-    has_input_norm: bool = True,
 ) -> Tower:
     """Return Qwen3-VL's tower.
 
@@ -92,37 +95,75 @@ def qwen3_vl_tower(
         ),
         blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
     ]
-    if has_input_norm:
-        modules.append(blocks.input_norm(name))
+    modules.append(blocks.input_norm(name))
     modules += _qwen3_merger(facts, f"{name}.merger", norm_size=size)
     levels = len(facts.value("deepstack_visual_indexes") or ())
     merged = size * facts.integer("spatial_merge_size") ** 2
     for level in range(levels):
         merger = f"{name}.deepstack_merger_list.{level}"
         modules += _qwen3_merger(facts, merger, norm_size=merged)
+    modules += _qwen3_blocks(facts, name)
+    modules += _deepstack_buffers(levels, deepstack_columns)
+    return _tower(modules)
+
+
+def qwen3_omni_vision_tower(
+    facts: Facts, name: str = "visual", *, deepstack_columns: int
+) -> Tower:
+    """Return Qwen3-Omni's tower: Qwen3-VL's under other names, never held whole.
+
+    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3Omni_VisionTransformer.
+    """
+    size = facts.integer("hidden_size")
+    positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    levels = len(facts.value("deepstack_visual_indexes") or ())
+    patches = facts.integer("spatial_merge_size") ** 2
+    output_size = facts.integer("out_hidden_size")
+    modules: list[Module] = [
+        _patch_embedding(facts, name, size, bias=True),
+        blocks.replicated(f"{name}.pos_embed", (positions, size)),
+        blocks.rotary_cache(
+            f"{name}.rotary_pos_emb", size // facts.integer("num_heads")
+        ),
+        *_qwen3_blocks(facts, name),
+        *_merger(f"{name}.merger", size, patches, output_size, bias=True),
+    ]
+    for level in range(levels):
+        merged = size * patches
+        modules += _merger(
+            f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
+        )
+    modules += _deepstack_buffers(levels, deepstack_columns)
+    return _tower(modules, supports_data_parallel=False)
+
+
+def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
+    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    mlp_size = facts.integer("intermediate_size")
+    modules: list[Module] = []
     for index in range(facts.integer("depth")):
         block = f"{name}.blocks.{index}"
+        first, second = f"{block}.mlp.linear_fc1", f"{block}.mlp.linear_fc2"
         modules += [
             blocks.norms(f"{block}.norm", size, count=2, bias=True),
             blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
             blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.plain_mlp(
-                f"{block}.mlp.linear_fc1",
-                f"{block}.mlp.linear_fc2",
-                size,
-                facts.integer("intermediate_size"),
-            ),
+            *blocks.plain_mlp(first, second, size, mlp_size),
         ]
-    if levels and deepstack_columns:
-        modules.append(
-            TokenBuffer(
-                name="deepstack_input_embeds",
-                part=Part.TOWERS,
-                columns=deepstack_columns,
-                count=levels,
-            )
-        )
-    return _tower(modules)
+    return modules
+
+
+def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
+    if not levels or not columns:
+        return ()
+    return (
+        TokenBuffer(
+            name="deepstack_input_embeds",
+            part=Part.TOWERS,
+            columns=columns,
+            count=levels,
+        ),
+    )
 
 
 def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Module:
@@ -161,9 +202,9 @@ def _qwen3_merger(facts: Facts, name: str, *, norm_size: int) -> tuple[Module, .
     )
 
 
-def _tower(modules: list[Module]) -> Tower:
+def _tower(modules: list[Module], *, supports_data_parallel: bool = True) -> Tower:
     return Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=tuple(modules),
-        supports_data_parallel=True,
+        supports_data_parallel=supports_data_parallel,
     )

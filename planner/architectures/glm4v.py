@@ -1,0 +1,71 @@
+"""GLM's models of images and videos: GLM-4.1V, GLM-4.5V, GLM-4.6V."""
+
+from __future__ import annotations
+
+from planner.architectures import llama, moe
+from planner.architectures.assembly import Label
+from planner.architectures.facts import Facts
+from planner.architectures.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.architectures.qwen_vl import LAYERS, QWEN3_RENAMES
+from planner.architectures.towers.blocks import GATE_AND_UP
+from planner.architectures.towers.glm4v import glm4v_tower
+from planner.model import ModelArchitecture, Tower
+
+
+def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return GLM-4.1V and GLM-4.6V-Flash.
+
+    The first ones' flat configs say nothing to the language model, which has its
+    class's defaults.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vForConditionalGeneration,
+    `models/glm4.py` (half of each head is rotated unless the config says otherwise);
+    Transformers' Glm4vConfig.
+    """
+    if facts.model_type != "glm4v":
+        raise facts.unsupported("model_type", "glm4v is.")
+    text = text_facts(facts, "glm4v_text", tie=Tie.EITHER)
+    text = Facts(text.config, text.model_type, {"partial_rotary_factor": 0.5})
+    inner = Label(name=label.name, architecture="Glm4ForCausalLM")
+    model = llama.read(text, inner, style=llama.STYLES["Glm4"])
+    vision = sub_config(facts, "vision_config", "glm4v_vision")
+    return _with_tower(facts, label, model, glm4v_tower(vision))
+
+
+def read_glm4v_moe(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return GLM-4.5V and GLM-4.6V.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vMoeForConditionalGeneration.
+    """
+    if facts.model_type != "glm4v_moe":
+        raise facts.unsupported("model_type", "glm4v_moe is.")
+    text = text_facts(facts, "glm4v_moe_text", tie=Tie.EITHER)
+    inner = Label(name=label.name, architecture="Glm4MoeForCausalLM")
+    vision = sub_config(facts, "vision_config", "glm4v_moe_vision")
+    tower = glm4v_tower(vision, gate_and_up=GATE_AND_UP)
+    return _with_tower(facts, label, moe.read_glm4_moe(text, inner), tower)
+
+
+def _with_tower(
+    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
+) -> ModelArchitecture:
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix=LAYERS,
+        prefix_renames=QWEN3_RENAMES,
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+READERS = {
+    "Glm4vForConditionalGeneration": read_glm4v,
+    "Glm4vMoeForConditionalGeneration": read_glm4v_moe,
+}
