@@ -1,33 +1,54 @@
-"""INT8 experts."""
+"""INT8 experts, one scale for each row.
+
+Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.errors import UnknownArchitecture
 from planner.parallel import ParallelLayout
+from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.tensors import ExpertsOnRank, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8ChannelExperts:
-    """Weights and activations in INT8, from compressed-tensors."""
+    """Weights and activations in INT8, as compressed-tensors publishes them.
 
-    is_static: bool = False
+    Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
+    compressed_tensors_moe/compressed_tensors_moe_w8a8_int8.py`.
+    """
 
     def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+        self,
+        on_rank: ExpertsOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
     ) -> tuple[Tensor, ...]:
         """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        return _by_row(on_rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8OnlineExperts:
-    """Weights made INT8 while loading, one scale a row."""
+    """Weights made INT8 while loading.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/int8.py` Int8OnlineMoEMethod.
+    """
 
     def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+        self,
+        on_rank: ExpertsOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
     ) -> tuple[Tensor, ...]:
         """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        return _by_row(on_rank)
+
+
+def _by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    return (
+        *weights(on_rank, "int8"),
+        Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
+        Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
+        *biases(on_rank),
+    )

@@ -1,22 +1,155 @@
-"""MXFP4 experts: 4 bit floats with a power of two for 32."""
+"""MXFP4 experts: 4 bit floats with a power of two for each 32.
+
+Source: vLLM 0.33.0 `layers/quantization/mxfp4.py`,
+`layers/fused_moe/oracle/mxfp4.py`, `layers/quantization/compressed_tensors/
+compressed_tensors_moe/compressed_tensors_moe_w4a4_mxfp4.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from planner.errors import UnknownArchitecture
 from planner.parallel import ParallelLayout
+from planner.quantization.capabilities import BLACKWELL, HOPPER
+from planner.quantization.experts.kernels import is_datacenter_blackwell
+from planner.quantization.experts.shapes import biases, w13_rows, weights
+from planner.quantization.rounding import ceil_div, round_up
 from planner.tensors import ExpertsOnRank, Tensor
+
+_GROUP = 32
+_WARP_ROWS = 256
+"""Rows that Triton's kernel for Hopper reads at once, with eight warps."""
+
+
+class Mxfp4Source(StrEnum):
+    """Who published the weights, by which vLLM chooses kernels."""
+
+    GPT_OSS = "gpt_oss_mxfp4"
+    MXFP4 = "mxfp4"
+    """DeepSeek-V4, Kimi-K3 and others."""
+    COMPRESSED_TENSORS = "compressed-tensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mxfp4Experts:
     """As gpt-oss, DeepSeek-V4 and compressed-tensors checkpoints publish them."""
 
-    source: str = "mxfp4"
+    source: str = Mxfp4Source.MXFP4
 
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        """Return weights, scales and biases on a rank."""
+        if self.source == Mxfp4Source.COMPRESSED_TENSORS:
+            return _as_published(on_rank)
+        if is_datacenter_blackwell(layout):
+            if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
+                # FlashInfer's TRT-LLM kernel reads biases in 32 bits.
+                return _padded(on_rank, bias_dtype="float32")
+            return _for_deepgemm(on_rank)
+        if self._uses_triton(on_rank, layout):
+            return _for_triton(on_rank)
+        return _padded(on_rank, bias_dtype=None)
+
+    def _uses_triton(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:
+        """Whether OpenAI's Triton kernel serves the experts: gpt-oss on Hopper.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
+        _get_priority_backends_for_gpt_oss; `layers/fused_moe/experts/
+        gpt_oss_triton_kernels_moe.py` OAITritonExperts.
+        """
+        return (
+            self.source == Mxfp4Source.GPT_OSS
+            and on_rank.activation == "swigluoai"
+            and HOPPER <= layout.capability < BLACKWELL
+        )
+
+
+def _padded(on_rank: ExpertsOnRank, *, bias_dtype: str | None) -> tuple[Tensor, ...]:
+    """Return what FlashInfer's TRT-LLM kernel and Marlin hold.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
+    mxfp4_round_up_hidden_size_and_intermediate_size.
+    """
+    columns = round_up(on_rank.intermediate_size_per_partition, 128)
+    hidden = round_up(on_rank.hidden_size, 256)
+    return (
+        *weights(
+            on_rank,
+            "uint8",
+            intermediate_size=columns,
+            hidden_size=hidden,
+            per_element=2,
+        ),
+        *_scales(on_rank, columns, hidden),
+        *biases(on_rank, bias_dtype, intermediate_size=columns, hidden_size=hidden),
+    )
+
+
+def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> tuple[Tensor, ...]:
+    rows = w13_rows(on_rank, columns)
+    return (
+        Tensor(on_rank.num_experts * rows * (hidden // _GROUP), "uint8"),
+        Tensor(on_rank.num_experts * hidden * (columns // _GROUP), "uint8"),
+    )
+
+
+def _as_published(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
+    return (
+        *weights(on_rank, "uint8", per_element=2),
+        *_scales(on_rank, columns, hidden),
+    )
+
+
+def _for_deepgemm(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    """Return what DeepGEMM holds: four scales of a row in a 32 bit word."""
+    columns = round_up(on_rank.intermediate_size_per_partition, 128)
+    hidden = round_up(on_rank.hidden_size, 128)
+    rows = w13_rows(on_rank, columns)
+    words = (
+        round_up(rows, 4) * ceil_div(hidden // _GROUP, 4),
+        round_up(hidden, 4) * ceil_div(columns // _GROUP, 4),
+    )
+    return (
+        *weights(
+            on_rank,
+            "uint8",
+            intermediate_size=columns,
+            hidden_size=hidden,
+            per_element=2,
+        ),
+        *(Tensor(on_rank.num_experts * n, "int32") for n in words),
+        *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
+    )
+
+
+def _for_triton(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    """Return what OpenAI's Triton kernel holds on Hopper.
+
+    Scales are padded to 256 rows and four groups, weights to 16 rows and 64 inputs.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4,
+    `third_party/triton_kernels/tensor_details/layout_details/hopper_value.py` and
+    `hopper_scale.py`.
+    """
+    columns = round_up(on_rank.intermediate_size_per_partition, 64)
+    hidden = on_rank.hidden_size
+    rows = w13_rows(on_rank, columns)
+    experts = on_rank.num_experts
+    return (
+        Tensor(experts * _triton_bytes(rows, hidden), "uint8"),
+        Tensor(experts * _triton_bytes(hidden, columns), "uint8"),
+        Tensor(experts * _triton_scales(rows, hidden), "uint8"),
+        Tensor(experts * _triton_scales(hidden, columns), "uint8"),
+        *biases(on_rank, "float32", intermediate_size=columns),
+    )
+
+
+def _triton_bytes(rows: int, inputs: int) -> int:
+    return round_up(rows, 16) * round_up(inputs // 2, 32)
+
+
+def _triton_scales(rows: int, inputs: int) -> int:
+    return round_up(rows, _WARP_ROWS) * round_up(inputs // _GROUP, 4)

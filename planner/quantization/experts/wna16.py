@@ -1,17 +1,81 @@
-"""Experts of 4 or 8 bit integers with scales by group."""
+"""Experts of 4 or 8 bit integers with scales by group, and 16 bit activations.
+
+Source: vLLM 0.33.0 `layers/fused_moe/oracle/int_wna16.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.errors import UnknownArchitecture
+from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts.kernels import is_datacenter_blackwell, marlin_columns
+from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.tensors import ExpertsOnRank, Tensor
+
+_MARLIN_GROUPS = (-1, 32, 64, 128)
+_MARLIN_HIDDEN = 128
+_SMALLEST_GROUP = 32
+_TRTLLM_BITS, _TRTLLM_GROUP = 4, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grouped:
+    """Integers in groups along the inputs, packed in 32 bit words."""
+
+    num_bits: int
+    group_size: int
+    """-1: one group holds all inputs of a row."""
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, columns: int, *, has_zero_points: bool
+    ) -> tuple[Tensor, ...]:
+        """Return weights, scales and zero points with `columns` for each expert."""
+        experts, hidden = on_rank.num_experts, on_rank.hidden_size
+        packed = 32 // self.num_bits
+        rows = w13_rows(on_rank, columns)
+        groups = (self.groups(hidden), self.groups(columns))
+        held = (
+            *weights(on_rank, "int32", intermediate_size=columns, per_element=packed),
+            Tensor(experts * groups[0] * rows),
+            Tensor(experts * groups[1] * hidden),
+        )
+        if not has_zero_points:
+            return held
+        return (
+            *held,
+            Tensor(experts * groups[0] * (rows // packed), "int32"),
+            Tensor(experts * groups[1] * (hidden // packed), "int32"),
+        )
+
+    def groups(self, inputs: int) -> int:
+        """Return the groups of a row of `inputs`."""
+        return 1 if self.group_size == -1 else inputs // self.group_size
+
+    def suits_marlin(self, on_rank: ExpertsOnRank) -> bool:
+        """Whether Marlin's kernel takes the experts, after padding.
+
+        Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils.py`
+        check_moe_marlin_supports_config.
+        """
+        return (
+            on_rank.hidden_size % _MARLIN_HIDDEN == 0
+            and self.group_size in _MARLIN_GROUPS
+            and (
+                self.group_size <= 0
+                or on_rank.intermediate_size_per_partition % self.group_size == 0
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPTQExperts:
-    """As `auto_gptq` checkpoints publish them."""
+    """As `auto_gptq` checkpoints publish them; zero points stay, needed or not.
+
+    Biases that no checkpoint fills are dropped after loading.
+
+    Source: vLLM 0.33.0 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod.
+    """
 
     num_bits: int
     group_size: int
@@ -21,13 +85,21 @@ class GPTQExperts:
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        """Return weights, scales and zero points on a rank."""
+        return _marlin_or_not(
+            on_rank,
+            layout,
+            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            has_zero_points=not self.is_sym,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AWQExperts:
-    """As `auto_awq` checkpoints publish them."""
+    """As `auto_awq` checkpoints publish them.
+
+    Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` AutoAWQMoEMethod.
+    """
 
     num_bits: int
     group_size: int
@@ -36,36 +108,141 @@ class AWQExperts:
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        """Return weights, scales and zero points on a rank."""
+        return _marlin_or_not(
+            on_rank,
+            layout,
+            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            has_zero_points=self.has_zero_point,
+        )
+
+
+def _marlin_or_not(
+    on_rank: ExpertsOnRank,
+    layout: ParallelLayout,
+    grouped: _Grouped,
+    *,
+    has_zero_points: bool,
+) -> tuple[Tensor, ...]:
+    if not grouped.suits_marlin(on_rank):
+        other = MoeWNA16Experts(
+            num_bits=grouped.num_bits,
+            group_size=grouped.group_size,
+            has_zero_point=has_zero_points,
+        )
+        return other.tensors(on_rank, layout)
+    columns = marlin_columns(
+        on_rank.intermediate_size_per_partition, grouped.group_size
+    )
+    return (
+        *grouped.tensors(on_rank, columns, has_zero_points=True),
+        *biases(on_rank, intermediate_size=columns),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedExperts:
-    """As compressed-tensors checkpoints of format pack-quantized publish them."""
+    """As compressed-tensors checkpoints of format pack-quantized publish them.
+
+    Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
+    compressed_tensors_moe/compressed_tensors_moe_wna16.py`.
+    """
 
     num_bits: int
     group_size: int
+    """-1: strategy "channel"."""
     is_sym: bool = True
     has_act_order: bool = False
 
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        """Return weights, scales, zero points and shapes on a rank.
+
+        Raises:
+            Refused: in vLLM's words, where the ranks cut through a group.
+        """
+        self._check(on_rank)
+        grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
+        columns = on_rank.intermediate_size_per_partition
+        if grouped.suits_marlin(on_rank) and not self._uses_trtllm(on_rank, layout):
+            columns = marlin_columns(columns, self.group_size)
+        return (
+            *grouped.tensors(on_rank, columns, has_zero_points=not self.is_sym),
+            *(Tensor(2 * on_rank.num_experts),) * 2,
+            *biases(on_rank, intermediate_size=columns),
+        )
+
+    def _check(self, on_rank: ExpertsOnRank) -> None:
+        size, hidden = self.group_size, on_rank.hidden_size
+        columns = on_rank.intermediate_size_per_partition
+        if size > 0 and hidden % size:
+            raise Refused(
+                f"CompressedTensors WNA16 MoE requires hidden_size ({hidden}) to be "
+                f"divisible by group_size ({size})."
+            )
+        if size > 0 and columns % size:
+            raise Refused(
+                "CompressedTensors WNA16 MoE with static group scales requires the MoE "
+                f"intermediate size per tensor-parallel partition ({columns}) to be "
+                f"divisible by group_size ({size}). Scale groups would otherwise cross "
+                "TP shard boundaries; use a compatible TP size or enable expert "
+                "parallelism."
+            )
+
+    def _uses_trtllm(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:
+        """Whether FlashInfer's kernel for 4 bits in groups of 32 takes them.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/experts/trtllm_mxint4_moe.py`.
+        """
+        return (
+            is_datacenter_blackwell(layout)
+            and (self.num_bits, self.group_size) == (_TRTLLM_BITS, _TRTLLM_GROUP)
+            and self.is_sym
+            and on_rank.is_gated
+            and on_rank.is_renormalized
+            and on_rank.activation in ("silu", "swigluoai")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeWNA16Experts:
-    """As vLLM's method moe_wna16 holds GPTQ and AWQ checkpoints."""
+    """As `moe_wna16` holds GPTQ and AWQ checkpoints: bytes, in groups that fit.
+
+    Source: vLLM 0.33.0 `layers/quantization/moe_wna16.py` MoeWNA16Method.
+    """
 
     num_bits: int
     group_size: int
     has_zero_point: bool = False
 
     def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+        self,
+        on_rank: ExpertsOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
     ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        raise UnknownArchitecture(f"quantised experts of {on_rank.name} {layout}")
+        """Return weights, scales and zero points on a rank.
+
+        Raises:
+            Refused: where no group of 32 or more fits; vLLM stops without words.
+        """
+        experts, hidden = on_rank.num_experts, on_rank.hidden_size
+        columns, rows = on_rank.intermediate_size_per_partition, w13_rows(on_rank)
+        size = self.group_size
+        while columns % size or hidden % size:
+            size //= 2
+            if size < _SMALLEST_GROUP:
+                raise Refused("AssertionError: ")
+        packed = 8 // self.num_bits
+        held = (
+            *weights(on_rank, "uint8", per_element=packed),
+            Tensor(experts * rows * (hidden // size)),
+            Tensor(experts * hidden * (columns // size)),
+        )
+        if not self.has_zero_point:
+            return held
+        return (
+            *held,
+            Tensor(experts * (rows // packed) * (hidden // size), "uint8"),
+            Tensor(experts * (hidden // packed) * (columns // size), "uint8"),
+        )
