@@ -37,13 +37,14 @@ class FusedMoE:
     method: ExpertsMethod | None = None
 
     def uses_trtllm(self, layout: ParallelLayout) -> bool:
-        """Whether FlashInfer's TRT-LLM kernel serves the experts.
+        """Whether FlashInfer's TRT-LLM kernel serves unquantised experts.
 
         Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
         `layers/fused_moe/experts/trtllm_bf16_moe.py`.
         """
         is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
-        return is_blackwell and self.is_renormalized
+        is_known = self.activation in ("silu", "relu2_no_mul")
+        return is_blackwell and is_known and self.is_renormalized
 
     def intermediate_size_per_rank(self, layout: ParallelLayout) -> int:
         """Columns of one unquantised expert on a rank, padded as its kernel wants them.

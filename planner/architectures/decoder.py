@@ -14,6 +14,7 @@ from planner.layers import (
     QKNormPerRank,
     QKVParallelLinear,
     Replicated,
+    ReplicatedLinear,
     RowParallelLinear,
     VocabParallelEmbedding,
 )
@@ -146,6 +147,7 @@ def gated_mlp(
             input_size=hidden_size,
             output_sizes=(intermediate_size, intermediate_size),
             bias=bias,
+            shards=("gate_proj", "up_proj"),
         ),
         RowParallelLinear(
             name=f"{name}.down_proj",
@@ -193,30 +195,40 @@ class ExpertsShape:
     has_correction_bias: bool = False
     is_renormalized: bool = True
     shared_bias: bool = False
+    name: str = "mlp"
+    """Of the block, as vLLM's class hands it to the quantisation."""
+    shared_name: str = "shared_experts"
+    is_router_quantizable: bool = False
+    """Whether vLLM's class hands the quantisation on to the router."""
+    shards: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    """The checkpoint's names of an expert's layers, ckpt_names in vLLM."""
 
 
 def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     """Return router, routed experts and shared experts of a block."""
     modules: list[Module] = [
-        Replicated(
-            name="mlp.gate",
+        ReplicatedLinear(
+            name=f"{shape.name}.gate",
             part=Part.ROUTER,
-            shapes=((shape.num_experts, shape.hidden_size),),
+            input_size=shape.hidden_size,
+            output_sizes=(shape.num_experts,),
             dtype=shape.router_dtype,
+            is_quantizable=shape.is_router_quantizable,
         ),
         FusedMoE(
-            name="mlp.experts",
+            name=f"{shape.name}.experts",
             num_experts=shape.num_experts,
             top_k=shape.top_k,
             hidden_size=shape.hidden_size,
             intermediate_size=shape.intermediate_size,
             is_renormalized=shape.is_renormalized,
+            shards=shape.shards,
         ),
     ]
     if shape.has_correction_bias:
         modules.append(
             Replicated(
-                name="mlp.gate.e_score_correction_bias",
+                name=f"{shape.name}.gate.e_score_correction_bias",
                 part=Part.ROUTER,
                 shapes=((shape.num_experts,),),
                 dtype="float32",
@@ -228,12 +240,12 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
             shape.shared_intermediate_size,
             bias=shape.shared_bias,
             part=Part.SHARED_EXPERTS,
-            name="mlp.shared_experts",
+            name=f"{shape.name}.{shape.shared_name}",
         )
     if shape.has_shared_gate:
         modules.append(
             Replicated(
-                name="mlp.shared_expert_gate",
+                name=f"{shape.name}.shared_expert_gate",
                 part=Part.SHARED_EXPERTS,
                 shapes=((1, shape.hidden_size),),
             )

@@ -26,7 +26,7 @@ from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
 from planner.architectures.windows import layer_windows
 from planner.caches import AttentionLayer
-from planner.layers import Module
+from planner.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 from planner.model import LayerKind, ModelArchitecture
 
 
@@ -43,6 +43,9 @@ class _Family:
     placement: Placement = Placement.BY_STAGE
     norm_bias: bool = False
     lm_head_bias: bool = False
+    is_head_quantizable: bool = True
+    shared_mlp: tuple[Module, ...] = ()
+    """Beside the block of experts, where vLLM's class builds it there."""
     num_layers: int | None = None
     max_position: int | None = None
     rotary_dim: int | None = None
@@ -74,7 +77,7 @@ def _common(family: _Family) -> tuple[Module, ...]:
 
 
 def _sparse_layer(family: _Family, kept: AttentionLayer) -> LayerKind:
-    modules = (*_common(family), *experts(family.experts))
+    modules = (*_common(family), *experts(family.experts), *family.shared_mlp)
     return LayerKind(caches=(kept,), modules=modules)
 
 
@@ -101,6 +104,7 @@ def _skeleton(facts: Facts, family: _Family) -> Skeleton:
         head_on=family.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         lm_head_bias=family.lm_head_bias,
+        is_head_quantizable=family.is_head_quantizable,
         every_stage=rope_cache(
             facts,
             head_size=family.shape.head_size,
@@ -121,6 +125,10 @@ def _sparse_steps(facts: Facts) -> Callable[[int], bool]:
     return lambda layer: layer not in dense and (layer + 1) % step == 0
 
 
+_W_NAMES = ("w1", "w3", "w2")
+"""Of an expert's gate, up and down projections, in Mixtral's checkpoints and kin."""
+
+
 def read_mixtral(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Mixtral. Source: vLLM 0.33.0 `models/mixtral.py`."""
     shape = attention_shape(facts)
@@ -131,6 +139,8 @@ def read_mixtral(facts: Facts, label: Label) -> ModelArchitecture:
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=facts.integer("intermediate_size"),
+            name="block_sparse_moe",
+            shards=_W_NAMES,
         ),
         placement=Placement.EVERYWHERE,
     )
@@ -161,6 +171,8 @@ def read_qwen_moe(
             shared_intermediate_size=shared,
             # Qwen2-MoE builds the gate whether or not there is a shared expert.
             has_shared_gate=is_qwen2 or bool(shared),
+            shared_name="shared_expert",
+            is_router_quantizable=not is_qwen2,
             is_renormalized=facts.flag("norm_topk_prob"),
         ),
         is_sparse=_sparse_steps(facts),
@@ -191,6 +203,7 @@ def read_glm4_moe(facts: Facts, label: Label) -> ModelArchitecture:
             * (facts.optional_integer("n_shared_experts") or 0),
             router_dtype="float32",
             has_correction_bias=True,
+            is_renormalized=facts.flag("norm_topk_prob"),
         ),
         is_sparse=lambda layer: layer >= first_sparse,
         dense_intermediate_size=facts.integer("intermediate_size"),
@@ -210,6 +223,7 @@ def read_minimax_m2(facts: Facts, label: Label) -> ModelArchitecture:
             intermediate_size=facts.integer("intermediate_size"),
             router_dtype="float32",
             has_correction_bias=facts.flag("use_routing_bias"),
+            shards=_W_NAMES,
         ),
         rotary_dim=facts.optional_integer("rotary_dim"),
     )
@@ -260,7 +274,7 @@ def read_olmoe(facts: Facts, label: Label) -> ModelArchitecture:
             num_experts=facts.integer("num_experts"),
             top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=facts.integer("intermediate_size"),
-            is_renormalized=facts.flag("norm_topk_prob"),
+            is_renormalized=False,  # whatever norm_topk_prob says
         ),
         placement=Placement.EVERYWHERE,
     )
@@ -282,11 +296,35 @@ def read_granite_moe(facts: Facts, label: Label) -> ModelArchitecture:
             num_experts=facts.integer("num_local_experts"),
             top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=facts.integer("intermediate_size"),
-            shared_intermediate_size=shared or 0,
+            name="block_sparse_moe",
         ),
+        shared_mlp=_granite_shared_mlp(shape.hidden_size, shared or 0),
         placement=Placement.EVERYWHERE,
     )
     return _build(facts, label, family)
+
+
+def _granite_shared_mlp(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
+    """Return the shared expert, under the names of Granite's checkpoints.
+
+    Source: vLLM 0.33.0 `models/granitemoeshared.py` GraniteMoeSharedMLP.
+    """
+    if not intermediate_size:
+        return ()
+    return (
+        ColumnParallelLinear(
+            name="shared_mlp.input_linear",
+            part=Part.SHARED_EXPERTS,
+            input_size=hidden_size,
+            output_sizes=(intermediate_size, intermediate_size),
+        ),
+        RowParallelLinear(
+            name="shared_mlp.output_linear",
+            part=Part.SHARED_EXPERTS,
+            input_size=intermediate_size,
+            output_size=hidden_size,
+        ),
+    )
 
 
 def read_phimoe(facts: Facts, label: Label) -> ModelArchitecture:
@@ -300,9 +338,12 @@ def read_phimoe(facts: Facts, label: Label) -> ModelArchitecture:
             top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=facts.integer("intermediate_size"),
             is_renormalized=False,  # its own routing function
+            name="block_sparse_moe",
+            shards=_W_NAMES,
         ),
         norm_bias=True,
         lm_head_bias=True,
+        is_head_quantizable=False,
         placement=Placement.EVERYWHERE,
     )
     return _build(facts, label, family)
@@ -329,6 +370,7 @@ def read_ernie45_moe(facts: Facts, label: Label) -> ModelArchitecture:
             * (facts.optional_integer("moe_num_shared_experts") or 0),
             router_dtype="float32",
             has_correction_bias=True,
+            is_renormalized=False,  # softmax with a bias has no kernel of its own
             shared_bias=has_bias,
         ),
         is_sparse=lambda layer: start <= layer <= end and (layer + 1) % step == 0,

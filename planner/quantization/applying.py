@@ -49,9 +49,10 @@ def _quantised(
 def _with_method(module: Module, prefix: str, config: QuantizationConfig) -> Module:
     if not getattr(module, "is_quantizable", True):
         return module
-    place = Place(prefix=prefix + module.name, shards=getattr(module, "shards", ()))
     if isinstance(module, FusedMoE):
-        return replace(module, method=config.experts(place))
+        block = Place(prefix=prefix + module.name, projections=module.shards)
+        return replace(module, method=config.experts(block))
+    place = Place(prefix=prefix + module.name, shards=getattr(module, "shards", ()))
     if isinstance(module, VocabParallelEmbedding):
         ask = config.head if module.part is Part.LM_HEAD else config.embedding
         return replace(module, method=ask(place))

@@ -20,6 +20,13 @@ class Place:
     shards: tuple[str, ...] = ()
     """Last parts of the names of the checkpoint's layers that are packed in it, such as
     q_proj, k_proj and v_proj; empty: it is its own."""
+    projections: tuple[str, ...] = ()
+    """Of routed experts: the checkpoint's names of an expert's own layers."""
+
+    @property
+    def projection_prefixes(self) -> tuple[str, ...]:
+        """The full names of the first expert's layers, by which some configs choose."""
+        return tuple(f"{self.prefix}.0.{name}" for name in self.projections)
 
     @property
     def shard_prefixes(self) -> tuple[str, ...]:

@@ -16,11 +16,13 @@ from planner.quantization.context import Context
 from planner.quantization.fp8 import read_fp8
 from planner.quantization.gptq import read_gptq
 from planner.quantization.interface import QuantizationConfig
+from planner.quantization.mxfp4 import read_gpt_oss_mxfp4, read_mxfp4
 from planner.quantization.online import ONLINE_NAMES, online_config
 
 Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
 
 _BF16_HALF = ("bfloat16", "float16")
+_BF16 = ("bfloat16",)
 _HALF_BF16 = ("float16", "bfloat16")
 
 
@@ -47,6 +49,10 @@ METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
     "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
+    "gpt_oss_mxfp4": Method(
+        read=read_gpt_oss_mxfp4, supported_dtypes=_BF16, min_capability=80
+    ),
 }
 """Methods of checkpoints."""
 
