@@ -86,9 +86,20 @@ class FusedMoE:
             activation=self.activation,
             uses_expert_parallel=layout.enable_expert_parallel,
         )
-        if self.method is not None:
-            return self.method.tensors(on_rank, layout)
-        return self._unquantised(on_rank, layout)
+        if self.method is None:
+            held = self._unquantised(on_rank, layout)
+        else:
+            held = self.method.tensors(on_rank, layout)
+        return (*held, *self._expert_map(layout))
+
+    def _expert_map(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return where each expert lies, which ranks that share experts keep.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/expert_map_manager.py`
+        determine_expert_map.
+        """
+        is_shared = layout.enable_expert_parallel and layout.expert_ranks > 1
+        return (Tensor(self.num_experts, "int32"),) if is_shared else ()
 
     def _unquantised(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout

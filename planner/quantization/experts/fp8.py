@@ -24,6 +24,7 @@ from planner.tensors import ExpertsMethod, ExpertsOnRank, Tensor
 
 _FP8 = "float8_e4m3fn"
 _FINEST_BLOCK = 32
+_NO_KERNEL = "No FP8 MoE backend supports the deployment configuration."
 _NO_CHANNEL_SCALES = (
     "FP8 PTPC online MoE quant is not supported with the MARLIN backend, which does "
     "not implement per-output-channel weight scales."
@@ -124,6 +125,8 @@ class Fp8BlockExperts:
             is_refined=refined is not None or self.block != (128, 128),
         )
         if kernel is Kernel.MARLIN:
+            if refined is not None:
+                raise Refused(_NO_KERNEL)
             return self._marlin(on_rank, columns, hidden)
         rows = w13_rows(on_rank, columns)
         if kernel is Kernel.DEEPGEMM:

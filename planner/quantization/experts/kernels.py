@@ -35,6 +35,7 @@ class Kernel(StrEnum):
     FLASHINFER_CUTLASS = "FlashInfer CUTLASS"
     DEEPGEMM = "DeepGEMM"
     MARLIN = "Marlin"
+    """On Hopper its place is Humming's, except for FP8."""
 
 
 def is_datacenter_blackwell(layout: ParallelLayout) -> bool:

@@ -12,12 +12,14 @@ from enum import StrEnum
 
 from planner.parallel import ParallelLayout
 from planner.quantization.capabilities import BLACKWELL, HOPPER
+from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import is_datacenter_blackwell
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
 from planner.tensors import ExpertsOnRank, Tensor
 
 _GROUP = 32
+_HUMMING = HummingWeights(num_bits=4, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
 _WARP_ROWS = 256
 """Rows that Triton's kernel for Hopper reads at once, with eight warps."""
 
@@ -50,6 +52,9 @@ class Mxfp4Experts:
             return _for_deepgemm(on_rank)
         if self._uses_triton(on_rank, layout):
             return _for_triton(on_rank)
+        if prefers_humming(layout):
+            columns = round_up(on_rank.intermediate_size_per_partition, 64)
+            return _HUMMING.tensors(on_rank, columns)
         return _padded(on_rank, bias_dtype=None)
 
     def _uses_triton(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:

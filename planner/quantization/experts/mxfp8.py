@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import Kernel, marlin_columns, mxfp8_kernel
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
 from planner.tensors import ExpertsOnRank, Tensor
 
 _GROUP = 32
+_HUMMING = HummingWeights(num_bits=8, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class Mxfp8Experts:
         columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
         self._check(columns, hidden)
         kernel = mxfp8_kernel(on_rank, layout)
+        if kernel is Kernel.MARLIN and prefers_humming(layout):
+            return _HUMMING.tensors(on_rank)
         kept_columns, kept_hidden = columns, hidden
         if kernel is Kernel.TRTLLM:
             kept_columns, kept_hidden = round_up(columns, 128), round_up(hidden, 256)

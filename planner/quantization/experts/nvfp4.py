@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import (
     Kernel,
     is_datacenter_blackwell,
@@ -22,6 +23,12 @@ from planner.quantization.rounding import round_up
 from planner.tensors import ExpertsOnRank, Tensor
 
 _GROUP = 16
+_HUMMING = HummingWeights(
+    num_bits=4,
+    group_size=_GROUP,
+    scale_dtype="float8_e4m3fn",
+    has_expert_scale=True,
+)
 _SCALE_ROWS, _SCALE_COLUMNS = 128, 4
 """Tiles of scales that CUTLASS kernels read."""
 
@@ -52,6 +59,8 @@ class NvFp4Experts:
             Refused: in vLLM's words, for sizes that the kernel would have to pad.
         """
         kernel = nvfp4_kernel(on_rank, layout, has_input_scale=self.has_input_scale)
+        if kernel is Kernel.MARLIN and prefers_humming(layout):
+            return _HUMMING.tensors(on_rank)
         shards = 2 if on_rank.is_gated else 1
         # Scales by expert: of both weights; of both inputs; what TRT-LLM derives.
         scalars = {Kernel.MARLIN: 2, Kernel.FLASHINFER_CUTLASS: 4, Kernel.TRTLLM: 5}

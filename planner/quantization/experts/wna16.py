@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import is_datacenter_blackwell, marlin_columns
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.tensors import ExpertsOnRank, Tensor
@@ -47,6 +48,17 @@ class _Grouped:
             Tensor(experts * groups[0] * (rows // packed), "int32"),
             Tensor(experts * groups[1] * (hidden // packed), "int32"),
         )
+
+    def for_humming(
+        self, on_rank: ExpertsOnRank, *, has_zero_points: bool
+    ) -> tuple[Tensor, ...]:
+        """Return the same as Humming holds it, zero points only where they matter."""
+        held = HummingWeights(
+            num_bits=self.num_bits,
+            group_size=self.group_size,
+            has_zero_points=has_zero_points,
+        )
+        return held.tensors(on_rank)
 
     def groups(self, inputs: int) -> int:
         """Return the groups of a row of `inputs`."""
@@ -131,6 +143,8 @@ def _marlin_or_not(
             has_zero_point=has_zero_points,
         )
         return other.tensors(on_rank, layout)
+    if prefers_humming(layout):
+        return grouped.for_humming(on_rank, has_zero_points=has_zero_points)
     columns = marlin_columns(
         on_rank.intermediate_size_per_partition, grouped.group_size
     )
@@ -165,6 +179,8 @@ class PackedExperts:
         self._check(on_rank)
         grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
         columns = on_rank.intermediate_size_per_partition
+        if prefers_humming(layout):
+            return grouped.for_humming(on_rank, has_zero_points=not self.is_sym)
         if grouped.suits_marlin(on_rank) and not self._uses_trtllm(on_rank, layout):
             columns = marlin_columns(columns, self.group_size)
         return (
@@ -219,7 +235,7 @@ class MoeWNA16Experts:
     def tensors(
         self,
         on_rank: ExpertsOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
+        layout: ParallelLayout,
     ) -> tuple[Tensor, ...]:
         """Return weights, scales and zero points on a rank.
 
@@ -233,6 +249,9 @@ class MoeWNA16Experts:
             size //= 2
             if size < _SMALLEST_GROUP:
                 raise Refused("AssertionError: ")
+        if prefers_humming(layout):
+            grouped = _Grouped(num_bits=self.num_bits, group_size=size)
+            return grouped.for_humming(on_rank, has_zero_points=self.has_zero_point)
         packed = 8 // self.num_bits
         held = (
             *weights(on_rank, "uint8", per_element=packed),
