@@ -84,9 +84,9 @@ def test_tensor_parallel_cuts_every_expert() -> None:
 
 
 def test_expert_parallel_keeps_experts_whole() -> None:
-    """16 of 128 experts on each of eight ranks."""
+    """16 of 128 experts on each of eight ranks, and where each of all 128 lies."""
     layout = ParallelLayout(tensor_parallel_size=8, enable_expert_parallel=True)
-    assert (16 * 1536 * 2048, 16 * 2048 * 768) == elements(experts(), layout)
+    assert (16 * 1536 * 2048, 16 * 2048 * 768, 128) == elements(experts(), layout)
 
 
 def test_blackwell_pads_experts_to_128_columns() -> None:
