@@ -70,12 +70,15 @@ def test_a_class_that_ignores_stages_pays_on_each() -> None:
 
 
 def test_experts_shrink_under_expert_parallel_as_under_tensor_parallel() -> None:
-    """128 experts / 4 ranks = 32 whole ones, or 128 quarters: the same bytes."""
+    """128 experts / 4 ranks = 32 whole ones, or 128 quarters: the same bytes.
+
+    With whole ones each layer also keeps a map of all 128, four bytes each.
+    """
     cut = ParallelLayout(tensor_parallel_size=4)
     whole = ParallelLayout(tensor_parallel_size=4, enable_expert_parallel=True)
     (by_column,), (by_expert,) = parts_of(QWEN3_MOE, cut), parts_of(QWEN3_MOE, whole)
-    assert by_column["experts"] == by_expert["experts"]
-    assert 48 * 32 * 3 * 768 * 2048 * 2 == by_expert["experts"]
+    assert 48 * 32 * 3 * 768 * 2048 * 2 == by_column["experts"]
+    assert by_column["experts"] + 48 * 128 * 4 == by_expert["experts"]
 
 
 def test_data_parallel_cuts_experts_only() -> None:
@@ -85,7 +88,8 @@ def test_data_parallel_cuts_experts_only() -> None:
         QWEN3_MOE, ParallelLayout(data_parallel_size=2, enable_expert_parallel=True)
     )
     assert one["attention"] == two["attention"]
-    assert one["experts"] == 2 * two["experts"]
+    maps = 48 * 128 * 4
+    assert one["experts"] == 2 * (two["experts"] - maps)
 
 
 def test_the_allocator_counts_in_512_bytes() -> None:
