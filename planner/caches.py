@@ -74,6 +74,8 @@ class MLALayer:
     v_head_dim: int
     index_topk: int | None = None
     """DeepSeek sparse attention: tokens that the indexer chooses."""
+    has_indexer: bool = False
+    """Whether the layer chooses itself; others take an earlier layer's choice."""
 
     @property
     def head_size(self) -> int:
@@ -86,10 +88,21 @@ class MLALayer:
         return 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexerCacheLayer:
+    """Keys of DeepSeek's lightning indexer: one row of bytes per token.
+
+    Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV32IndexerCache.
+    """
+
+    row_bytes: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
     | EncoderOnlyAttentionLayer
     | MLALayer
+    | IndexerCacheLayer
     | StateLayer
 )

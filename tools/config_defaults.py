@@ -37,7 +37,12 @@ qwen3_omni_moe qwen3_omni_moe_audio_encoder qwen3_omni_moe_text qwen3_omni_moe_t
 qwen3_omni_moe_vision_encoder qwen3_vl qwen3_vl_moe qwen3_vl_moe_text
 qwen3_vl_moe_vision qwen3_vl_text qwen3_vl_vision whisper ernie4_5_vl_moe
 ernie4_5_vl_moe_text ernie4_5_vl_moe_vision
+axk1 deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2
+longcat_flash minicpm3
 """.split()
+
+# Model types that vLLM gives another class than Transformers does.
+READ_AS = {"deepseek_v32": "deepseek_v3", "kimi_k2": "deepseek_v3"}
 
 KEYS = """
 vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads
@@ -68,12 +73,15 @@ max_source_positions decoder_layers decoder_attention_heads decoder_ffn_dim
 max_target_positions output_dim n_window downsample_hidden_size qk_normalization
 use_qk_norm use_mean_pooling layer_scale_init_value use_absolute_position_embeddings
 use_mask_token temporal_merge_size norm_topk_prob
+q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim topk_method
+index_topk index_head_dim index_n_heads num_layers ffn_hidden_size
+expert_ffn_hidden_size moe_topk zero_expert_num
 """.split()
 
 
 def defaults_of(model_type: str) -> dict[str, Any]:
     """Return the values a configuration class sets by itself."""
-    config_class = transformers.CONFIG_MAPPING[model_type]
+    config_class = transformers.CONFIG_MAPPING[READ_AS.get(model_type, model_type)]
     plain = config_class()
     renamed = config_class.attribute_map
     kept = {key: getattr(plain, key, None) for key in KEYS if key not in renamed}

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 from planner.architectures import (
     bert,
+    deepseek,
     glm4v,
     gpt,
     gpt_oss,
@@ -99,6 +100,7 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     "PhiMoEForCausalLM": moe.read_phimoe,
     "Ernie4_5_MoeForCausalLM": moe.read_ernie45_moe,
     "DeciLMForCausalLM": nas.read_deci,
+    **deepseek.READERS,
     **glm4v.READERS,
     **gpt_oss.READERS,
     **jamba.READERS,

@@ -1,0 +1,147 @@
+"""Multi-head latent attention: the modules of a layer, against sums done by hand."""
+
+from typing import Any
+
+from planner.architectures.mla import KVUpProjection
+from planner.caches import IndexerCacheLayer, MLALayer
+from planner.memory.weights import stage_weights
+from planner.parallel import ParallelLayout
+from planner.tensors import LinearOnRank, Tensor
+from tests.configs import architecture
+
+SCALES_PER_LAYER = 4 * 4  # key, value, query and softmax scale, float32
+
+V2_LITE: dict[str, Any] = {
+    "architectures": ["DeepseekV2ForCausalLM"],
+    "model_type": "deepseek_v2",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 2048,
+    "intermediate_size": 10944,
+    "moe_intermediate_size": 1408,
+    "num_hidden_layers": 27,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "q_lora_rank": None,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "n_routed_experts": 64,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 6,
+    "first_k_dense_replace": 1,
+    "topk_method": "greedy",
+    "vocab_size": 102400,
+    "max_position_embeddings": 163840,
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 40,
+        "original_max_position_embeddings": 4096,
+    },
+}
+
+V32: dict[str, Any] = {
+    **V2_LITE,
+    "architectures": ["DeepseekV32ForCausalLM"],
+    "model_type": "deepseek_v32",
+    "q_lora_rank": 1536,
+    "topk_method": "noaux_tc",
+    "index_topk": 2048,
+    "index_head_dim": 128,
+    "index_n_heads": 64,
+    "num_hidden_layers": 4,
+}
+
+
+class Bytewise:
+    """A method that holds one byte per weight."""
+
+    def tensors(
+        self,
+        on_rank: LinearOnRank,
+        layout: ParallelLayout,  # noqa: ARG002 - part of the protocol
+    ) -> tuple[Tensor, ...]:
+        """Return the weight alone."""
+        rows = on_rank.output_size_per_partition
+        return (Tensor(rows * on_rank.input_size_per_partition, "uint8"),)
+
+
+def parts_of(config: dict[str, Any], layout: ParallelLayout) -> dict[str, int]:
+    """Bytes by part on one stage, in bfloat16."""
+    (stage,) = stage_weights(architecture(config), layout, "bfloat16")
+    return {part.name: part.size_bytes for part in stage.parts}
+
+
+def test_latent_attention_of_v2_lite_adds_up() -> None:
+    """16 heads of 128 + 64, halved over two ranks; what is compressed stays whole."""
+    parts = parts_of(V2_LITE, ParallelLayout(tensor_parallel_size=2))
+    per_layer = (
+        2048 * (512 + 64)  # kv_a_proj_with_mqa, on every rank
+        + 2048 * 8 * (128 + 64)  # q_proj
+        + 512 * 8 * (128 + 128)  # kv_b_proj
+        + 8 * 128 * 2048  # o_proj
+    )
+    assert 27 * 2 * per_layer == parts["attention"]
+    assert 2 * (27 * (512 + 2 * 2048) + 2048) == parts["norms"]
+
+
+def test_scaled_positions_are_held_in_float32() -> None:
+    """4,096 x 40 = 163,840 rows of 64, 4 bytes each; without scaling 2 bytes each."""
+    scaled = parts_of(V2_LITE, ParallelLayout())["buffers"]
+    plain = parts_of({**V2_LITE, "rope_scaling": None}, ParallelLayout())["buffers"]
+    assert 163840 * 64 * 4 + 27 * SCALES_PER_LAYER == scaled
+    assert 163840 * 64 * 2 + 27 * SCALES_PER_LAYER == plain
+
+
+def test_layers_before_first_k_dense_replace_hold_no_experts() -> None:
+    """One layer of 10,944 columns, 26 of 64 experts and two shared ones."""
+    parts = parts_of(V2_LITE, ParallelLayout())
+    assert 2 * 3 * 2048 * 10944 == parts["mlp"]
+    assert 26 * 2 * 3 * 2048 * 1408 * 64 == parts["experts"]
+    assert 26 * 2 * 3 * 2048 * 1408 * 2 == parts["shared experts"]
+    assert 26 * 2 * 64 * 2048 == parts["router"]
+
+
+def test_the_absorbed_projection_is_copied_only_when_quantised() -> None:
+    """512 x 8 heads x 256 = 1,048,576 weights: viewed anew, or bytes and a copy."""
+    plain = KVUpProjection(
+        name="kv_b_proj", kv_lora_rank=512, num_heads=16, head_size=256
+    )
+    quantised = KVUpProjection(
+        name="kv_b_proj",
+        kv_lora_rank=512,
+        num_heads=16,
+        head_size=256,
+        method=Bytewise(),
+    )
+    layout = ParallelLayout(tensor_parallel_size=2)
+    assert (Tensor(1048576),) == plain.tensors(layout)
+    assert (Tensor(1048576, "uint8"), Tensor(1048576)) == quantised.tensors(layout)
+
+
+def test_an_indexer_adds_its_projections_and_the_buffer_of_choices() -> None:
+    """64 heads of 128 from 1,536; 2,048 to 128 + 64; a float32 norm with a bias."""
+    layout = ParallelLayout(max_num_batched_tokens=1024)
+    without = {k: v for k, v in V32.items() if not k.startswith("index_")}
+    more = {
+        part: size - parts_of(without, layout)[part]
+        for part, size in parts_of(V32, layout).items()
+    }
+    assert 4 * 2 * (1536 * 64 * 128 + 2048 * (128 + 64)) == more["attention"]
+    assert 4 * 4 * 2 * 128 == more["norms"]
+    own_table = 163840 * 64 * 4  # dimensions paired otherwise
+    assert 1024 * 2048 * 4 + own_table == more["buffers"]
+
+
+def test_every_fourth_layer_may_choose_for_the_next() -> None:
+    """From layer 2 on, with a frequency of 4: 0, 1, then 5."""
+    model = architecture(
+        V32, index_topk_freq=4, index_skip_topk_offset=2, num_hidden_layers=6
+    )
+    caches = [model.layer_kinds[kind].caches for kind in model.layers]
+    choosing = [i for i, kept in enumerate(caches) if len(kept) == 2]
+    assert [0, 1, 5] == choosing
+    keys, attention = caches[0]
+    assert IndexerCacheLayer(row_bytes=128 + 4) == keys
+    assert isinstance(attention, MLALayer)
+    assert 512 + 64 == attention.head_size
