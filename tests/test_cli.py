@@ -39,7 +39,6 @@ def test_what_vllm_refuses_ends_with_one(capsys):
         (["plan", MODEL, "--max-modle-len", "1000"], "max_model_len"),
         (["plan", MODEL, "--vllm-version", "0.1"], "vllm_version"),
         (["plan", "./no/such/folder"], "no/such/folder"),
-        (["plan", "deepseek-ai/DeepSeek-V3"], "DeepseekV3ForCausalLM"),
         (["plan", MODEL, "stray"], "stray"),
     ],
 )
@@ -47,6 +46,14 @@ def test_bad_input_ends_with_two(arguments, message, capsys):
     """The sentence stands on standard error and names what was given."""
     assert cli.BAD_INPUT == cli.main(arguments)
     assert message in capsys.readouterr().err
+
+
+def test_an_unknown_architecture_is_named(tmp_path, capsys):
+    """What no reader understands is bad input, and not a traceback."""
+    config = {"architectures": ["NobodysForCausalLM"], "model_type": "llama"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert cli.BAD_INPUT == cli.main(["plan", str(tmp_path)])
+    assert "NobodysForCausalLM" in capsys.readouterr().err
 
 
 def test_flags_are_those_of_vllm_serve(capsys):
