@@ -114,6 +114,8 @@ class ModelArchitecture:
     prefix_renames: tuple[tuple[str, str], ...] = ()
     """Beginnings of names in the checkpoint, and what vLLM's class calls them."""
     towers: tuple[Tower, ...] = ()
+    deepstack_layers: int = 0
+    """First layers that take a tower's features, all on the first pipeline stage."""
     quantization: str | None = None
     """vLLM's name of the quantisation method, the checkpoint's or the asked one."""
     quantization_limits: QuantizationLimits = QuantizationLimits()

@@ -5,16 +5,17 @@ In vLLM's order, for its first complaint is the one that the user reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner import defaults
 from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.gpu import GPU
+from planner.memory.build_order import check_before_layers, check_deepstack
 from planner.memory.cache_context import CacheContext
 from planner.memory.kernels import Kernels, resolve_kernels
-from planner.memory.towers import built_towers
+from planner.memory.towers import built_towers, tower_layout
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
@@ -74,6 +75,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_batched_tokens=tokens,
         max_num_seqs=seqs,
     )
+    _check_build(question, batch)
     kernels = resolve_kernels(model, _context(question, batch))
     resolved = ResolvedSettings(
         dtype=dtype,
@@ -114,6 +116,21 @@ class _Batch:
     max_model_len: int
     max_num_batched_tokens: int
     max_num_seqs: int
+
+
+def _check_build(question: Question, batch: _Batch) -> None:
+    model, settings = question.model, question.settings
+    layout = replace(
+        question.layout,
+        dtype=batch.dtype,
+        max_num_batched_tokens=batch.max_num_batched_tokens,
+    )
+    towers = tuple(
+        (tower, tower_layout(tower, layout, settings))
+        for tower in built_towers(model, settings)
+    )
+    check_before_layers(model, layout, towers)
+    check_deepstack(model, layout)
 
 
 def _context(question: Question, batch: _Batch) -> CacheContext:

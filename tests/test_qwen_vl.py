@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.architectures.facts import Facts
 from planner.architectures.towers.qwen_vl import qwen2_5_vl_tower, qwen3_vl_tower
 from planner.errors import Refused
@@ -187,3 +188,25 @@ def test_qwen3_5_keeps_no_buffers_for_deepstack() -> None:
     assert "visual.deepstack_merger_list.0.norm" in [m.name for m in tower.modules]
     # The language model is built from its own config, which does not tie.
     assert "language_model.lm_head" in [m.name for m in model.last_stage]
+
+
+def refusal(config: dict[str, Any], **settings: Any) -> str:
+    """vLLM's words for not starting."""
+    plan = planner.plan(architecture(config), gpu="H100", **settings)
+    assert plan.error is not None
+    return plan.error.message
+
+
+def test_a_tower_complains_before_the_decoder_layers() -> None:
+    """On 4 ranks neither 2 heads of the tower nor 3 KV heads divide."""
+    config = {**QWEN2_VL, "num_attention_heads": 12, "num_key_value_heads": 3}
+    assert "2 is not divisible by 4" == refusal(config, tensor_parallel_size=4)
+    switched_off = refusal(config, tensor_parallel_size=4, language_model_only=True)
+    assert "4 is not divisible by 3" == switched_off
+
+
+def test_the_first_stage_must_hold_all_layers_with_deepstack() -> None:
+    """Two stages of one layer each; the default tower hands three features on."""
+    assert refusal(QWEN3_VL, pipeline_parallel_size=2).startswith(
+        "start_layer should be greater than or equal to"
+    )

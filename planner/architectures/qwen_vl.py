@@ -122,12 +122,14 @@ def _qwen3(
     *,
     has_deepstack_buffers: bool = True,
 ) -> ModelArchitecture:
+    vision = sub_config(facts, "vision_config", vision_type)
     tower = qwen3_vl_tower(
-        sub_config(facts, "vision_config", vision_type),
+        vision,
         deepstack_columns=model.hidden_size if has_deepstack_buffers else 0,
     )
+    levels = len(vision.value("deepstack_visual_indexes") or ())
     whole = with_towers(
-        model,
+        replace(model, deepstack_layers=levels if has_deepstack_buffers else 0),
         (tower,),
         layer_prefix=LAYERS,
         prefix_renames=QWEN3_RENAMES,

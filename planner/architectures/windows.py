@@ -11,7 +11,14 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 _FULL_EVERY = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "exaone4": 4}
 # Configuration classes that forget the window unless use_sliding_window says so, and
 # count from max_window_layers; for other classes the field means nothing.
-_FROM_A_LAYER_ON = ("qwen2", "qwen3", "qwen2_vl_text", "qwen2_5_vl_text", "mimo")
+_FROM_A_LAYER_ON = (
+    "qwen2",
+    "qwen3",
+    "qwen2_vl_text",
+    "qwen2_5_vl_text",
+    "qwen2_5_omni_text",
+    "mimo",
+)
 _SWITCHED = (*_FROM_A_LAYER_ON, "qwen2_moe", "qwen3_moe")
 
 
