@@ -2,6 +2,7 @@
 
 import pytest
 
+import planner
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
 from planner.refusals import (
@@ -98,3 +99,11 @@ def test_blocks_of_states_need_prefix_caching() -> None:
     check_mamba_block_size(64, 4096, has_prefix_caching=True)
     check_mamba_block_size(4096, 4096, has_prefix_caching=False)
     check_mamba_block_size(None, 4096, has_prefix_caching=False)
+
+
+def test_vllm_does_not_see_dbrx_experts() -> None:
+    """Its 16 experts stand in ffn_config, where vLLM's checks do not look."""
+    model = planner.plan("databricks/dbrx-instruct", gpu="H200").model
+    assert model is not None
+    with pytest.raises(Refused, match="must be greater than 0"):
+        check_parallel(model, ParallelLayout(enable_expert_parallel=True))

@@ -67,7 +67,20 @@ def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
         label,
         _skeleton(facts, family),
         body,
-        num_experts=family.experts.num_experts,
+        num_experts=_declared_experts(facts),
+    )
+
+
+def _declared_experts(facts: Facts) -> int:
+    """Return the experts that vLLM's checks see; DBRX nests its field out of sight.
+
+    Source: vLLM 0.33.0 `transformers_utils/config.py` CONFIG_FIELD_ALIASES.
+    """
+    return (
+        facts.optional_integer(
+            "num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts"
+        )
+        or 0
     )
 
 
