@@ -15,6 +15,7 @@ from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.errors import PlannerError, Refused
 from planner.gpu import GPU
+from planner.memory.towers import least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
 from planner.units import GIB, parse_size
@@ -227,6 +228,7 @@ def resolve_batch(
     else:
         if not chunked_prefill(settings, model):
             tokens = max(max_model_len, tokens)
+        tokens = max(tokens, least_batched_tokens(model, settings))
         tokens = min(seqs * max_model_len, tokens)
     if settings.max_num_seqs is None:
         seqs = min(seqs, tokens)

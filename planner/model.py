@@ -23,6 +23,15 @@ class LayerKind:
     modules: tuple[Module, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """What the longest video becomes."""
+
+    count: int
+    tokens: int
+    """Of one frame."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tower:
     """An encoder of images, videos or sounds with its projector.
@@ -37,6 +46,10 @@ class Tower:
     modalities: tuple[str, ...]
     modules: tuple[Module, ...]
     """Of all its blocks, under their full names."""
+    item_tokens: int = 0
+    """Most tokens that one image or sound becomes, where vLLM's class says so."""
+    frames: Frames | None = None
+    """The same of a video, frame by frame."""
     supports_data_parallel: bool = False
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None
@@ -120,6 +133,8 @@ class ModelArchitecture:
     """vLLM's name of the quantisation method, the checkpoint's or the asked one."""
     quantization_limits: QuantizationLimits = QuantizationLimits()
     num_experts: int = 0
+    mixes_head_sizes: bool = False
+    """Whether layers have heads of several sizes, served by one kernel (Gemma 4)."""
     supports_pp: bool = True
     is_pooling: bool = False
     is_encoder_only: bool = False

@@ -14,8 +14,9 @@ from planner.environment import Environment
 from planner.gpu import GPU
 from planner.memory.build_order import check_before_layers, check_deepstack
 from planner.memory.cache_context import CacheContext
+from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
-from planner.memory.towers import built_towers, tower_layout
+from planner.memory.towers import built_towers, is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
@@ -135,8 +136,7 @@ def _check_build(question: Question, batch: _Batch) -> None:
 
 def _context(question: Question, batch: _Batch) -> CacheContext:
     model, settings = question.model, question.settings
-    is_prefix_lm = any(layer.is_mm_prefix for layer in model.attention_layers)
-    return CacheContext(
+    context = CacheContext(
         gpu=question.gpu,
         layout=question.layout,
         dtype=batch.dtype,
@@ -155,5 +155,6 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         num_heads=model.num_attention_heads,
         num_kv_heads=model.num_kv_heads,
         has_softcap=model.has_softcap,
-        is_mm_prefix_lm=is_prefix_lm and bool(built_towers(model, settings)),
+        is_mm_prefix_lm=is_prefix_lm(model, settings),
     )
+    return for_mixed_head_sizes(context) if model.mixes_head_sizes else context

@@ -39,6 +39,10 @@ qwen3_vl_moe_vision qwen3_vl_text qwen3_vl_vision whisper ernie4_5_vl_moe
 ernie4_5_vl_moe_text ernie4_5_vl_moe_vision
 axk1 deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2
 longcat_flash minicpm3
+clip_vision_model gemma3 gemma3n gemma3n_audio gemma3n_text gemma3n_vision gemma4
+gemma4_audio gemma4_text gemma4_vision idefics3 idefics3_vision llama4
+llama4_vision_model llava llava_next llava_onevision mistral3 paligemma pixtral
+siglip_vision_model
 """.split()
 
 # Model types that vLLM gives another class than Transformers does.
@@ -76,6 +80,15 @@ use_mask_token temporal_merge_size norm_topk_prob
 q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim topk_method
 index_topk index_head_dim index_n_heads num_layers ffn_hidden_size
 expert_ffn_hidden_size moe_topk zero_expert_num
+num_channels projection_dim vision_feature_layer multimodal_projector_bias
+global_head_dim num_kv_shared_layers hidden_size_per_layer_input
+vocab_size_per_layer_input attention_k_eq_v use_double_wide_mlp top_k_experts
+pooling_kernel_size position_embedding_size use_clipped_linears standardize
+subsampling_conv_channels conv_kernel_size output_proj_dims altup_num_inputs
+laurel_rank vocab_offset conf_num_hidden_layers conf_num_attention_heads
+conf_conv_kernel_size input_feat_size sscp_conv_channel_size sscp_conv_kernel_size
+sscp_conv_stride_size num_queries pixel_shuffle_ratio vision_output_dim
+projector_input_dim projector_output_dim scale_factor
 """.split()
 
 
@@ -83,6 +96,7 @@ def defaults_of(model_type: str) -> dict[str, Any]:
     """Return the values a configuration class sets by itself."""
     config_class = transformers.CONFIG_MAPPING[READ_AS.get(model_type, model_type)]
     plain = config_class()
+    plain.allow_global_per_layer_attribute_access = True  # Gemma 4's head sizes
     renamed = config_class.attribute_map
     kept = {key: getattr(plain, key, None) for key in KEYS if key not in renamed}
     rope = getattr(plain, "rope_parameters", None) or {}

@@ -24,13 +24,14 @@ from planner.architectures.decoder import (
 )
 from planner.architectures.facts import Facts
 from planner.architectures.rope import (
+    for_layer_type,
     inverse_frequencies,
     local_rope_cache,
     rope_cache,
 )
 from planner.architectures.windows import layer_windows
 from planner.errors import UnknownArchitecture
-from planner.layers import Module
+from planner.layers import Module, Part, Replicated
 from planner.model import LayerKind, ModelArchitecture
 
 
@@ -316,12 +317,14 @@ def _skeleton(
         norm_on=style.placement,
         head_on=style.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=_rotary(facts, style, shape),
+        every_stage=(*_rotary(facts, style, shape), *_normalizer(facts)),
         classifier=_classifier(facts, shape, architecture),
     )
 
 
 def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, ...]:
+    if style.has_local_rope:
+        facts = for_layer_type(facts, "full_attention")
     if style.is_transformers_backend:
         frequencies = inverse_frequencies(facts, shape.head_size)
         return frequencies * 2 if style.has_local_rope else frequencies
@@ -337,6 +340,16 @@ def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, 
     if not style.has_local_rope:
         return cache
     return (*cache, *local_rope_cache(shape.head_size, max_position))
+
+
+def _normalizer(facts: Facts) -> tuple[Module, ...]:
+    """Return the number by which Gemma's classes scale word embeddings.
+
+    Source: vLLM 0.33.0 `models/gemma.py`, `gemma2.py` and `gemma3.py` (normalizer).
+    """
+    if not facts.model_type.startswith("gemma"):
+        return ()
+    return (Replicated(name="model.normalizer", part=Part.BUFFERS, shapes=((),)),)
 
 
 def _generates(architecture: str) -> bool:

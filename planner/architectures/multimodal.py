@@ -13,6 +13,7 @@ from typing import Any
 
 from planner.architectures.assembly import Label, float16_refusal
 from planner.architectures.facts import Facts
+from planner.caches import AttentionLayer, CacheLayer
 from planner.model import ModelArchitecture, Tower
 
 _DTYPE_KEYS = ("dtype", "torch_dtype")
@@ -131,6 +132,28 @@ def with_towers(
         every_stage=renamed(model.every_stage),
         tied_embeddings=renamed(model.tied_embeddings),
     )
+
+
+def with_mm_prefix(model: ModelArchitecture) -> ModelArchitecture:
+    """Return the language model with images that attend in both directions."""
+
+    def marked(cache: CacheLayer) -> CacheLayer:
+        if not isinstance(cache, AttentionLayer):
+            return cache
+        return replace(cache, is_mm_prefix=True)
+
+    return replace(
+        model,
+        layer_kinds=tuple(
+            replace(kind, caches=tuple(map(marked, kind.caches)))
+            for kind in model.layer_kinds
+        ),
+    )
+
+
+def quant_method(facts: Facts) -> str:
+    """Return the checkpoint's quantisation method, empty where it has none."""
+    return str(facts.mapping("quantization_config").get("quant_method") or "")
 
 
 def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:

@@ -8,6 +8,8 @@ from functools import cache, partial
 from planner.architectures import (
     bert,
     deepseek,
+    gemma3_mm,
+    gemma4,
     glm4v,
     gpt,
     gpt_oss,
@@ -103,6 +105,8 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     **deepseek.READERS,
     **glm4v.READERS,
     **gpt_oss.READERS,
+    **gemma3_mm.READERS,
+    **gemma4.READERS,
     **jamba.READERS,
     **llama4.READERS,
     **mimo_v2.READERS,

@@ -33,10 +33,28 @@ def rope_dict(facts: Facts) -> Mapping[str, Any]:
     return {**merged, "rope_type": rope_type}
 
 
+def for_layer_type(facts: Facts, layer_type: str) -> Facts:
+    """Return the config as layers of one kind see it, whose rotary embeddings differ.
+
+    Newer configs keep rope parameters by kind of layer.
+    """
+    by_type = facts.mapping("rope_parameters")
+    if not any(isinstance(value, Mapping) for value in by_type.values()):
+        return facts
+    own = by_type.get(layer_type) or {}
+    merged = {**facts.config, "rope_scaling": None, "rope_parameters": own}
+    return Facts(merged, facts.model_type)
+
+
 def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
     """Return what the derived context length depends on."""
-    rope = rope_dict(facts)
-    return (RopeParameters(rope_type=rope["rope_type"], factor=rope.get("factor")),)
+    by_type = facts.mapping("rope_parameters")
+    kinds = [k for k, value in by_type.items() if isinstance(value, Mapping)]
+    ropes = [rope_dict(for_layer_type(facts, kind)) for kind in kinds]
+    return tuple(
+        RopeParameters(rope_type=rope["rope_type"], factor=rope.get("factor"))
+        for rope in ropes or [rope_dict(facts)]
+    )
 
 
 def rotary_dim(facts: Facts, head_size: int) -> int:

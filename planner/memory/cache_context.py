@@ -29,6 +29,8 @@ class CacheContext:
     """The engine argument of that name."""
     asked_backend: str | None = None
     """The engine argument attention_backend."""
+    flash_attention_version: int | None = None
+    """Which release of FlashAttention all layers shall use; None: the GPU's own."""
     skip_layers: tuple[str, ...] = ()
     """The engine argument kv_cache_dtype_skip_layers."""
     max_model_len: int = 0

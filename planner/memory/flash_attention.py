@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 `v1/attention/backends/fa_utils.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.memory.cache_context import CacheContext
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER
@@ -59,17 +59,40 @@ def version(context: CacheContext, heads: Heads = NO_HEADS) -> int | None:
         return None
     if context.kv_cache_dtype.startswith("turboquant_"):
         return V2  # vLLM fixes it beside TurboQuant
+    asked = context.flash_attention_version
     if context.major == HOPPER:
-        is_diff = heads.size_v is not None and heads.size_v != heads.size
-        is_large = (heads.size or 0) > _HEAD_256
-        return V4 if is_large or (heads.has_sinks and is_diff) else V3
-    if context.major != DATACENTER_BLACKWELL:
+        return asked or _on_hopper(heads)
+    if context.major != DATACENTER_BLACKWELL and asked != V4:
         return V2
     if uses_head_256_kernel(context, heads):
         is_served = heads.may_use_head_256 and not _leaves_head_256(context, heads)
         return V4 if is_served else V2
     is_small = (heads.size or 0) <= _LARGEST_ON_BLACKWELL
     return V4 if is_small or (heads.size, heads.size_v) == (192, 128) else V2
+
+
+def for_mixed_head_sizes(context: CacheContext) -> CacheContext:
+    """Return the deployment of a model whose layers have heads of several sizes.
+
+    All layers use FlashAttention 4 where it runs, Triton elsewhere, unless the user has
+    chosen.
+
+    Source: vLLM 0.33.0 `models/config.py` Gemma4Config.
+    """
+    if not has_v4(context):
+        backend = context.asked_backend or "TRITON_ATTN"
+        return replace(context, asked_backend=backend)
+    is_flash = context.asked_backend in (None, "FLASH_ATTN")
+    chooses = context.major == HOPPER and context.kv_cache_dtype.startswith("fp8")
+    if not is_flash or chooses:
+        return context
+    return replace(context, flash_attention_version=V4)
+
+
+def _on_hopper(heads: Heads) -> int:
+    is_diff = heads.size_v is not None and heads.size_v != heads.size
+    is_large = (heads.size or 0) > _HEAD_256
+    return V4 if is_large or (heads.has_sinks and is_diff) else V3
 
 
 def _leaves_head_256(context: CacheContext, heads: Heads) -> bool:

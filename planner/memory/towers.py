@@ -40,6 +40,34 @@ def tower_layout(
     return replace(layout, tensor_parallel_size=1) if is_whole else layout
 
 
+def is_prefix_lm(model: ModelArchitecture, settings: EngineSettings) -> bool:
+    """Whether images attend in both directions, and may come.
+
+    Source: vLLM 0.33.0 `config/model.py` _supports_multimodal_for_mm_prefix.
+    """
+    is_mm_prefix = any(layer.is_mm_prefix for layer in model.attention_layers)
+    return is_mm_prefix and bool(built_towers(model, settings))
+
+
+def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> int:
+    """Return the tokens of the largest image or video, which are not split over steps.
+
+    0 where nothing says how many they are, or they may be split.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` _get_min_mm_batched_tokens.
+    """
+    if not is_prefix_lm(model, settings):
+        return 0
+    options = (settings.limit_mm_per_prompt or {}).get("video")
+    asked = options.get("num_frames") if isinstance(options, Mapping) else None
+    items = [tower.item_tokens for tower in model.towers]
+    for frames in (tower.frames for tower in model.towers):
+        if frames is not None:
+            count = frames.count if asked is None else min(frames.count, int(asked))
+            items.append(count * frames.tokens)
+    return max(items)
+
+
 def _limit(modality: str, settings: EngineSettings) -> int:
     if settings.language_model_only:
         return 0

@@ -142,7 +142,7 @@ def gated_mlp(
 
 def plain_mlp(
     first: str, second: str, hidden_size: int, intermediate_size: int
-) -> tuple[Module, ...]:
+) -> tuple[ColumnParallelLinear | RowParallelLinear, ...]:
     """Return an MLP of two layers with biases, under the names of both."""
     return (
         column(first, hidden_size, intermediate_size, bias=True),
