@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from planner.quantization.awq import read_awq
+from planner.quantization.compressed_tensors import read_compressed_tensors
 from planner.quantization.context import Context
 from planner.quantization.fp8 import read_fp8
 from planner.quantization.gptq import read_gptq
@@ -48,6 +49,11 @@ def _read_online(
 METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
     "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
+    "compressed-tensors": Method(
+        read=read_compressed_tensors,
+        supported_dtypes=("float32", "float16", "bfloat16"),
+        min_capability=70,
+    ),
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
     "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
     "gpt_oss_mxfp4": Method(
