@@ -17,6 +17,7 @@ from planner.quantization.context import Context
 from planner.quantization.fp8 import read_fp8
 from planner.quantization.gptq import read_gptq
 from planner.quantization.interface import QuantizationConfig
+from planner.quantization.modelopt import read_modelopt
 from planner.quantization.mxfp4 import read_gpt_oss_mxfp4, read_mxfp4
 from planner.quantization.online import ONLINE_NAMES, online_config
 
@@ -55,6 +56,19 @@ METHODS: dict[str, Method] = {
         min_capability=70,
     ),
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    **{
+        name: Method(
+            read=partial(read_modelopt, name),
+            supported_dtypes=supported_dtypes,
+            min_capability=min_capability,
+        )
+        for name, supported_dtypes, min_capability in (
+            ("modelopt", _BF16_HALF, 80),
+            ("modelopt_fp4", (*_BF16_HALF, "float8_e4m3fn"), 75),
+            ("modelopt_mxfp8", _BF16, 80),
+            ("modelopt_mixed", _BF16_HALF, 75),
+        )
+    },
     "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
     "gpt_oss_mxfp4": Method(
         read=read_gpt_oss_mxfp4, supported_dtypes=_BF16, min_capability=80
