@@ -29,7 +29,7 @@ class EngineSettings:
     quantization: str | None = None
     """None: as the checkpoint says; else a method applied while loading."""
     kv_cache_dtype: str | None = None
-    """auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2."""
+    """auto, bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2, nvfp4, ..."""
     max_model_len: int | str | None = None
     """Tokens of the longest request; -1 or "auto" fits it to the memory."""
     max_num_seqs: int | None = None
@@ -62,6 +62,10 @@ class EngineSettings:
     """Of their recurrence alone; auto: the model's choice, else as above."""
     gdn_prefill_backend: str | None = None
     """Kernel of gated delta nets for prompts: flashinfer, triton or cutedsl."""
+    kv_cache_dtype_skip_layers: tuple[str, ...] | None = None
+    """Layers whose KV cache keeps the model's dtype: indices, or sliding_window."""
+    attention_backend: str | None = None
+    """vLLM's name of the kernel for all layers."""
     disable_hybrid_kv_cache_manager: bool | None = None
     """Keeps sliding windows as full attention beside full-attention layers."""
     language_model_only: bool | None = None
@@ -121,8 +125,9 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
         else:
             raise _unknown_argument(name)
     _check(given)
-    if isinstance(given.get("cudagraph_capture_sizes"), list):
-        given["cudagraph_capture_sizes"] = tuple(given["cudagraph_capture_sizes"])
+    for name in ("cudagraph_capture_sizes", "kv_cache_dtype_skip_layers"):
+        if isinstance(given.get(name), list):
+            given[name] = tuple(given[name])
     return EngineSettings(**given, others=tuple(others))
 
 

@@ -47,7 +47,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     # Not modelled yet; these values leave the memory as it is without the argument.
     "additional_config": ({},),
     "all2all_backend": (),
-    "attention_backend": (),
     "attention_config": ({},),
     "aux_output_config": (),
     "compilation_config": ({},),
@@ -99,7 +98,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "kda_decode_backend": (),
     "kda_prefill_backend": (),
     "kernel_config": ({},),
-    "kv_cache_dtype_skip_layers": ([], ()),
     "kv_offloading_backend": ("native", "lmcache"),
     "kv_offloading_size": (0,),
     "kv_sharing_fast_prefill": (False,),

@@ -12,15 +12,46 @@ from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 
+_KV_CACHE_DTYPES = (
+    "auto",
+    "float16",
+    "bfloat16",
+    "fp8",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "fp8_inc",
+    "fp8_ds_mla",
+    "nvfp4_ds_mla",
+    "turboquant_k8v4",
+    "turboquant_4bit_nc",
+    "turboquant_k3v4_nc",
+    "turboquant_3bit_nc",
+    "octave_k3v4",
+    "octave_k3v3",
+    "octave_k3v3_compact",
+    "ultraquant_4bit",
+    "int4_per_token_head",
+    "int8_per_token_head",
+    "fp8_per_token_head",
+    "nvfp4",
+    "nvfp4_4over6",
+)
+"""In vLLM's order (`config/cache.py` CacheDType)."""
+
 
 def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
-    """Refuse a 16-bit KV cache that is not the model's dtype.
+    """Refuse an unknown KV cache dtype, and 16 bits that are not the model's dtype.
 
     Raises:
         Refused: in vLLM's words.
 
-    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
+    Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/vllm.py` VllmConfig.
     """
+    if kv_cache_dtype not in _KV_CACHE_DTYPES:
+        raise Refused(
+            f"Invalid kv_cache_dtype: {kv_cache_dtype!r}. Valid values are: "
+            f"{list(_KV_CACHE_DTYPES)}"
+        )
     if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
         return
     choice = "`auto`" if dtype == "float32" else f"`auto` or `{dtype}`"

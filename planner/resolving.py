@@ -16,6 +16,7 @@ from planner.memory.build_order import check_before_layers, check_deepstack
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
+from planner.memory.skipped_layers import skipped_layers
 from planner.memory.towers import built_towers, is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
@@ -142,6 +143,10 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         asked_block_size=settings.block_size,
+        asked_backend=settings.attention_backend,
+        skip_layers=skipped_layers(
+            settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
+        ),
         asked_mamba_block_size=settings.mamba_block_size,
         mamba_cache_dtype=settings.mamba_cache_dtype or "auto",
         mamba_ssm_cache_dtype=settings.mamba_ssm_cache_dtype or "auto",

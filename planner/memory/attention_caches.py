@@ -35,7 +35,7 @@ from planner.memory.backend import (
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
 from planner.memory.flash_attention import V3, V4, Heads
-from planner.memory.kv_packing import kv_element_bytes
+from planner.memory.kv_packing import kv_element_bytes, quant_mode
 from planner.memory.kv_spec import (
     AttentionSpec,
     FullAttentionSpec,
@@ -158,7 +158,7 @@ def attention_spec(
         head_size=layer.head_size,
         head_size_v=size_v,
         element_bytes=kv_element_bytes(context.dtype, kv_dtype),
-        kv_quant_mode=_quant_mode(kv_dtype),
+        kv_quant_mode=quant_mode(kv_dtype),
     )
     if layer.attention_chunk_size is not None:
         chunked = ChunkedLocalAttentionSpec(
@@ -182,13 +182,6 @@ def _facts(spec: FullAttentionSpec) -> dict[str, Any]:
         "kv_quant_mode",
     )
     return {name: getattr(spec, name) for name in names}
-
-
-def _quant_mode(kv_cache_dtype: str) -> str:
-    """Return how values are packed; fp8 has two names."""
-    if kv_cache_dtype in ("auto", "float16", "bfloat16"):
-        return "none"
-    return "fp8" if kv_cache_dtype in ("fp8", "fp8_e4m3") else kv_cache_dtype
 
 
 def _resized(
@@ -231,7 +224,7 @@ def cross_attention_spec(
         num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
         head_size=layer.head_size,
         element_bytes=kv_element_bytes(context.dtype, kv_dtype),
-        kv_quant_mode=_quant_mode(kv_dtype),
+        kv_quant_mode=quant_mode(kv_dtype),
     )
     return customized(spec, backend, context)
 

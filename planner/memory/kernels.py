@@ -22,6 +22,7 @@ from planner.memory.layer_caches import (
     preferred_block_size,
     token_page_bytes,
 )
+from planner.memory.skipped_layers import check_aligned, suiting_both
 from planner.model import ModelArchitecture
 
 
@@ -48,6 +49,9 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
     backends = distinct_backends(caches)
     block_size = context.asked_block_size or preferred_block_size(backends, context)
     sizes = _with_states(BlockSizes(block_size=block_size), model, caches, context)
+    if context.skip_layers and backends:
+        sizes = suiting_both(sizes, backends[0], context)
+    check_aligned(block_size, sizes, backends, context)
     specs = layer_specs(caches, context, sizes)
     layouts = supported_layouts(
         held.layouts(context)

@@ -33,6 +33,13 @@ def kv_element_bytes(dtype: str, kv_cache_dtype: str) -> int:
     return element_bytes(kv_cache_dtype) if plain else 1
 
 
+def quant_mode(kv_cache_dtype: str) -> str:
+    """Return how values are packed; FP8 has two names."""
+    if kv_cache_dtype in ("auto", "float16", "bfloat16"):
+        return "none"
+    return "fp8" if kv_cache_dtype in ("fp8", "fp8_e4m3") else kv_cache_dtype
+
+
 def nvfp4_bytes(head_size: int) -> int:
     """Bytes of one head's key or value: half a byte each, a scale per 16."""
     return head_size // 2 + head_size // 16
