@@ -13,6 +13,7 @@ from planner.architectures.rope import rope_parameters
 from planner.caches import AttentionLayer
 from planner.layers import Module, Part, Replicated
 from planner.model import LayerKind, ModelArchitecture
+from planner.states import StateLayer
 
 _LENGTH_KEYS = (
     "max_position_embeddings",
@@ -194,12 +195,21 @@ def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
     )
     if kept is not None:
         return kept
+    if facts.value("num_attention_heads") is None and _has_states(body):
+        return AttentionLayer(num_heads=0, num_kv_heads=0, head_size=0)
     num_heads = facts.integer("num_attention_heads")
     return AttentionLayer(
         num_heads=num_heads,
         num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
         head_size=facts.optional_integer("head_dim")
         or facts.integer("hidden_size") // num_heads,
+    )
+
+
+def _has_states(body: Body) -> bool:
+    """Whether layers keep states: models of nothing else have no heads."""
+    return any(
+        isinstance(layer, StateLayer) for kind in body.kinds for layer in kind.caches
     )
 
 
