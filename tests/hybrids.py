@@ -74,6 +74,84 @@ JAMBA: dict[str, Any] = {
     "vocab_size": 64,
 }
 
+MAMBA: dict[str, Any] = {
+    "architectures": ["MambaForCausalLM"],
+    "model_type": "mamba",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "state_size": 3,
+    "vocab_size": 64,
+}
+
+MAMBA2: dict[str, Any] = {
+    "architectures": ["Mamba2ForCausalLM"],
+    "model_type": "mamba2",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 4,
+    "num_hidden_layers": 2,
+    "state_size": 3,
+    "n_groups": 2,
+    "num_heads": 4,
+    "head_dim": 2,
+    "vocab_size": 64,
+}
+
+FALCON_H1: dict[str, Any] = {
+    "architectures": ["FalconH1ForCausalLM"],
+    "model_type": "falcon_h1",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "mamba_d_ssm": 8,
+    "mamba_n_heads": 4,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 3,
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
+GRANITE_HYBRID: dict[str, Any] = {
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "intermediate_size": 6,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "shared_intermediate_size": 10,
+    "layer_types": ["mamba", "attention"],
+    "mamba_n_heads": 4,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 3,
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
+LFM2: dict[str, Any] = {
+    "architectures": ["Lfm2ForCausalLM"],
+    "model_type": "lfm2",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "block_dim": 8,
+    "conv_dim": 8,
+    "intermediate_size": 12,
+    "block_multiple_of": 4,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "full_attn_idxs": [1],
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
 
 def parts(config: dict[str, Any], ranks: int = 1, **changes: object) -> dict[str, int]:
     """Bytes of the only stage's parts in bfloat16, by name."""

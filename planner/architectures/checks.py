@@ -15,6 +15,7 @@ _FIELDS = {
     "head_size": "head_dim",
     "num_hidden_layers": "num_hidden_layers",
 }
+_OF_ATTENTION = ("num_attention_heads", "num_kv_heads", "head_size")
 
 
 def check_sizes(model: ModelArchitecture) -> None:
@@ -24,6 +25,8 @@ def check_sizes(model: ModelArchitecture) -> None:
         UnknownArchitecture: naming the field of config.json.
     """
     for attribute, field in _FIELDS.items():
+        if model.is_attention_free and attribute in _OF_ATTENTION:
+            continue
         value = getattr(model, attribute)
         if value < 1:
             raise UnknownArchitecture(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.architectures.decoder import gated_mlp, norms
 from planner.architectures.facts import Facts
+from planner.architectures.mamba import time_step_rank
 from planner.architectures.mamba_mixers import mamba1
 from planner.caches import AttentionLayer
 from planner.experts import FusedMoE
@@ -87,9 +86,7 @@ def _state(facts: Facts) -> Mamba1State:
 
 def _mamba(facts: Facts, state: Mamba1State) -> tuple[Module, ...]:
     hidden_size = facts.integer("hidden_size")
-    rank = ceil(hidden_size / 16)
-    if facts.value("mamba_dt_rank") not in (None, "auto"):
-        rank = facts.integer("mamba_dt_rank")
+    rank = time_step_rank(facts, "mamba_dt_rank")
     return mamba1(
         state,
         hidden_size,

@@ -1,0 +1,21 @@
+"""The readers of all models with recurrent layers, in one table."""
+
+from planner.architectures import (
+    falcon_h1,
+    granite_hybrid,
+    jamba,
+    lfm2,
+    mamba,
+    nemotron_h,
+    qwen3_next,
+)
+
+READERS = {
+    **falcon_h1.READERS,
+    **granite_hybrid.READERS,
+    **jamba.READERS,
+    **lfm2.READERS,
+    **mamba.READERS,
+    **nemotron_h.READERS,
+    **qwen3_next.READERS,
+}
