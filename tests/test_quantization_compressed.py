@@ -268,7 +268,10 @@ def test_an_old_gpu_is_refused_by_the_scheme() -> None:
 
 def test_experts_have_the_scheme_of_their_layers() -> None:
     """Three layers with one scheme; left out, they stay as they are."""
-    experts = place("mlp.experts", ("gate_proj", "up_proj", "down_proj"))
+    experts = Place(
+        prefix="model.layers.0.mlp.experts",
+        projections=("gate_proj", "up_proj", "down_proj"),
+    )
     assert read(FP8, TOKEN, "float-quantized").experts(experts) is not None
     ignored = read(FP8, TOKEN, "float-quantized", ignore=["re:.*experts.*"])
     assert ignored.experts(experts) is None

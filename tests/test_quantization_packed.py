@@ -13,6 +13,7 @@ from planner.quantization.context import Context
 from planner.quantization.gptq import GPTQConfig, GPTQLinear, read_gptq
 from planner.quantization.interface import Place
 from planner.quantization.marlin import padded_nk
+from planner.quantization.packed_ints import Kernel, choose, repacked
 from planner.quantization.packing import Packing
 from planner.tensors import LinearOnRank, Tensor
 
@@ -78,6 +79,24 @@ def test_humming_serves_what_machete_cannot_on_hopper() -> None:
         Tensor(256 * 4),
         Tensor(800, "int32"),
         Tensor(256 - 200 + 256),
+    )
+
+
+def test_what_marlin_cannot_stays_as_published() -> None:
+    """Groups on two ranks: Exllama in float16; groups of 256: Triton; else Humming."""
+    packing = Packing(num_bits=8, group_size=128)
+    half = ParallelLayout(compute_capability=(8, 0), num_sms=100, dtype="float16")
+    straddling = linear(64, 192, ranks=2)
+    assert repacked(packing, straddling, half) == (
+        Tensor(64 * 192 // 4, "int32"),
+        Tensor(64),
+        Tensor(64 // 4, "int32"),
+    )
+    assert choose(packing, straddling, A100) is Kernel.HUMMING
+    wide = Packing(num_bits=4, group_size=256)
+    assert repacked(wide, linear(64, 512), A100) == (
+        Tensor(64 * 512 // 8, "int32"),
+        Tensor(64 * 2),
     )
 
 

@@ -81,8 +81,8 @@ class CompressedTensorsConfig(BaseConfig):
         Source: vLLM 0.33.0 CompressedTensorsMoEMethod.get_moe_method.
         """
         found = [
-            self._scheme(Place(prefix=f"{place.prefix}.0.{shard}"), "RoutedExperts")
-            for shard in place.shards
+            self._scheme(Place(prefix=prefix), "RoutedExperts")
+            for prefix in place.projection_prefixes
         ]
         if any(scheme != found[0] for scheme in found):
             raise Refused(

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from enum import Enum
 
-from planner.errors import UnknownArchitecture
 from planner.parallel import ParallelLayout
 from planner.quantization.capabilities import HOPPER
 from planner.quantization.humming import humming_tensors
 from planner.quantization.marlin import padded_nk
-from planner.quantization.packing import Packing
+from planner.quantization.packing import WORD_BITS, Packing
 from planner.tensors import LinearOnRank, Tensor
 
 _INT4, _INT8 = 4, 8
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 _MACHETE_GROUPS = (-1, 64, 128)
+_TRITON_GROUPS = (-1, 32, 64, 128, 256)
 _MACHETE_COLUMNS, _MACHETE_ROWS = 64, 128
 
 
@@ -31,35 +31,45 @@ class Kernel(Enum):
 
     MACHETE = "Machete"
     MARLIN = "Marlin"
+    EXLLAMA = "Exllama"
+    TRITON = "Triton"
     HUMMING = "Humming"
 
 
 def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> Kernel:
-    """Return the kernel that serves a layer.
-
-    Raises:
-        UnknownArchitecture: for one whose layout is not known.
-    """
+    """Return the kernel that serves a layer: the first that can."""
     if layout.capability == HOPPER:
         return Kernel.MACHETE if _suits_machete(packing, on_rank) else Kernel.HUMMING
     if _suits_marlin(packing, on_rank):
         return Kernel.MARLIN
-    if _suits_another(packing, on_rank, layout):
-        raise UnknownArchitecture(
-            f"quantization_config: groups of {packing.group_size} columns in "
-            f"{packing.num_bits} bits are not modelled on this GPU."
-        )
+    if layout.dtype == "float16" and _suits_exllama(packing, on_rank):
+        return Kernel.EXLLAMA
+    if _suits_triton(packing, on_rank):
+        return Kernel.TRITON
     return Kernel.HUMMING
 
 
-def _suits_another(
-    packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
-) -> bool:
-    """Whether Exllama (float16) or Triton (4 bits) comes before Humming."""
-    is_symmetric = packing.num_bits in (_INT4, _INT8) and not packing.has_zero_points
-    suits_exllama = layout.dtype == "float16" and packing.group_size > 0
-    suits_triton = packing.num_bits == _INT4 and not _straddles(packing, on_rank)
-    return (suits_exllama and is_symmetric) or suits_triton
+def _suits_exllama(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Exllama takes it; source: ExllamaLinearKernel.can_implement."""
+    return (
+        packing.num_bits in (_INT4, _INT8)
+        and not packing.has_zero_points
+        and packing.group_size > 0
+        and on_rank.input_size % packing.group_size == 0
+        and on_rank.output_size_per_partition * packing.num_bits % WORD_BITS == 0
+    )
+
+
+def _suits_triton(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Triton takes it; source: TritonW4A16LinearKernel.can_implement."""
+    columns = on_rank.input_size_per_partition
+    size = packing.group_size
+    return (
+        packing.num_bits == _INT4
+        and size in (*_TRITON_GROUPS, on_rank.input_size)
+        and on_rank.output_size_per_partition * _INT4 % WORD_BITS == 0
+        and columns % (columns if size == -1 else size) == 0
+    )
 
 
 def _suits_machete(packing: Packing, on_rank: LinearOnRank) -> bool:
@@ -112,7 +122,26 @@ def repacked(
         return (*_machete(packing, on_rank), *leftovers)
     if kernel is Kernel.MARLIN:
         return _marlin(packing, on_rank)
-    return humming_tensors(packing, on_rank, layout)
+    if kernel is Kernel.HUMMING:
+        return humming_tensors(packing, on_rank, layout)
+    return _as_published(packing, on_rank, kernel, leftovers)
+
+
+def _as_published(
+    packing: Packing,
+    on_rank: LinearOnRank,
+    kernel: Kernel,
+    leftovers: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """Exllama reads zero points in any case, Triton where they say something."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    zeros = packing.zero_points(on_rank)
+    if kernel is Kernel.TRITON and not packing.has_zero_points:
+        kept = leftovers
+    else:
+        kept = (zeros,)
+    scales = Tensor(rows * packing.groups(columns))
+    return (packing.words(rows * columns), scales, *kept)
 
 
 def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
