@@ -14,6 +14,7 @@ from typing import Any
 from planner.quantization.awq import read_awq
 from planner.quantization.compressed_tensors import read_compressed_tensors
 from planner.quantization.context import Context
+from planner.quantization.deepseek_v4_fp8 import read_deepseek_v4_fp8
 from planner.quantization.fp8 import read_fp8
 from planner.quantization.gptq import read_gptq
 from planner.quantization.interface import QuantizationConfig
@@ -69,6 +70,9 @@ METHODS: dict[str, Method] = {
             ("modelopt_mixed", _BF16_HALF, 75),
         )
     },
+    "deepseek_v4_fp8": Method(
+        read=read_deepseek_v4_fp8, supported_dtypes=_BF16_HALF, min_capability=75
+    ),
     "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
     "gpt_oss_mxfp4": Method(
         read=read_gpt_oss_mxfp4, supported_dtypes=_BF16, min_capability=80
