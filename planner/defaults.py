@@ -152,6 +152,23 @@ def resolve_kv_cache_dtype(asked: str | None, model: ModelArchitecture) -> str:
     return model.quantization_limits.kv_cache_dtype or "auto"
 
 
+def model_kv_cache_dtype(
+    kv_cache_dtype: str, model: ModelArchitecture, gpu: GPU
+) -> str:
+    """Return the KV cache dtype as a model class changes it.
+
+    Source: vLLM 0.33.0 `models/config.py` DeepseekV32ForCausalLM, GlmMoeDsaForCausalLM
+    verify_and_update_config.
+    """
+    name = model.architecture
+    if name == "DeepseekV32ForCausalLM" and kv_cache_dtype == "bfloat16":
+        return "auto"
+    is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
+    if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_blackwell:
+        return "fp8_e4m3"
+    return kv_cache_dtype
+
+
 def derived_max_model_len(model: ModelArchitecture) -> float:
     """Return the length the config allows, infinite when it names none."""
     derived = model.max_position_embeddings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from planner.caches import AttentionLayer, CacheLayer
+from planner.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.layers import Module
 from planner.states import StateLayer
 
@@ -185,6 +185,11 @@ class ModelArchitecture:
     def is_attention_free(self) -> bool:
         """Whether all that it keeps are states."""
         return bool(self.cache_layers) and self.cache_layers == self.state_layers
+
+    @cached_property
+    def has_latent_attention(self) -> bool:
+        """Whether vLLM counts it among models of multi-head latent attention."""
+        return any(isinstance(layer, MLALayer) for layer in self.cache_layers)
 
     @cached_property
     def attention_layers(self) -> tuple[AttentionLayer, ...]:

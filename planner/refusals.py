@@ -145,7 +145,7 @@ def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
             "Pipeline parallelism is not supported for this model. Supported models "
             "implement the `SupportsPP` interface."
         )
-    if dcp > 1:
+    if dcp > 1 and not model.has_latent_attention:
         _check_decode_context(model, tensor, dcp)
 
 

@@ -53,6 +53,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_quantization_argument(model)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model)
     check_kv_cache_dtype(kv_dtype, dtype)
+    kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu)
     tokens, seqs = defaults.resolve_batch(
         settings, model, gpu, question.entrypoint, length
     )

@@ -6,7 +6,7 @@ get_attn_backend_cls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
@@ -26,7 +26,7 @@ from planner.memory.composite_backends import TritonFlashAttention, TritonFlashI
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 
 _REST = (TritonAttention(), FlexAttention(), TurboQuant())
-_BY_NAME: dict[str, AttentionBackend] = {
+BACKENDS_BY_NAME: dict[str, AttentionBackend] = {
     backend.name: backend
     for backend in (
         FlashAttention(),
@@ -56,15 +56,18 @@ def select_backend(
     config: AttentionSelectorConfig,
     context: CacheContext,
     candidates: Sequence[AttentionBackend],
+    named: Mapping[str, AttentionBackend] = BACKENDS_BY_NAME,
 ) -> AttentionBackend:
     """Return the first candidate that accepts the layer, or the one asked for.
+
+    `named` are the backends that may be asked for.
 
     Raises:
         Refused: when none does, with each one's reasons in vLLM's words.
         UnknownArchitecture: for an attention_backend that is not modelled.
     """
     if context.asked_backend is not None:
-        return _asked(config, context, context.asked_backend)
+        return _asked(config, context, named.get(context.asked_backend.upper()))
     reasons = {}
     for backend in candidates:
         found = backend.invalid_reasons(config, context)
@@ -79,13 +82,14 @@ def select_backend(
 
 
 def _asked(
-    config: AttentionSelectorConfig, context: CacheContext, name: str
+    config: AttentionSelectorConfig,
+    context: CacheContext,
+    backend: AttentionBackend | None,
 ) -> AttentionBackend:
-    backend = _BY_NAME.get(name.upper())
-    if backend is None or config.use_mla:
+    if backend is None:
         raise UnknownArchitecture(
-            f"attention_backend={name!r} is not modelled for this layer yet. "
-            "Leave it out."
+            f"attention_backend={context.asked_backend!r} is not modelled for this "
+            "layer yet. Leave it out."
         )
     reasons = backend.invalid_reasons(config, context)
     if reasons:

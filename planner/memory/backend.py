@@ -60,7 +60,7 @@ class AttentionSelectorConfig:
             f"has_sink={self.has_sink}, use_sparse={self.use_sparse}, "
             f"use_mm_prefix={self.use_mm_prefix}, "
             f"use_per_head_quant_scales={self.use_per_head_quant_scales}, "
-            f"attn_type={self.attn_type}, "
+            f"attn_type=AttentionType.{self.attn_type.upper()}, "
             f"has_sliding_window={self.has_sliding_window}, use_non_causal=False, "
             "use_batch_invariant=False, use_kv_connector=False, "
             "use_adaptive_verification=False, use_pcp=False, "

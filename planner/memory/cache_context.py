@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.caches import MLALayer
 from planner.gpu import GPU
 from planner.parallel import ParallelLayout
 
@@ -52,6 +53,8 @@ class CacheContext:
     """Whether the checkpoint's method loads scales of the KV cache."""
     layer_index: int = 0
     """Of the layer in question."""
+    latent: MLALayer | None = None
+    """The layer in question, where its attention is latent."""
 
     @property
     def major(self) -> int:

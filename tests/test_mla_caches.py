@@ -1,0 +1,141 @@
+"""Which kernel serves latent attention, and what a token takes in its KV cache."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.caches import IndexerCacheLayer, MLALayer
+from planner.errors import Refused
+from planner.gpu import GPU
+from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_groups import bytes_per_block, group
+from planner.memory.kv_layout import KVCacheLayout
+from planner.memory.layer_caches import preferred_block_size
+from planner.memory.mla_caches import indexer_spec, mla_backend, mla_spec
+from planner.memory.mla_sparse_backends import DeepseekV32Indexer
+from planner.parallel import ParallelLayout
+from tests.configs import gpu
+
+HOPPER = gpu()
+BLACKWELL = gpu(compute_capability=(10, 0), device_name="NVIDIA B200", num_sms=148)
+WORKSTATION = gpu(compute_capability=(12, 0), device_name="NVIDIA RTX PRO 6000")
+AMPERE = gpu(compute_capability=(8, 0), device_name="NVIDIA A100-SXM4-80GB")
+ADA = gpu(compute_capability=(8, 9), device_name="NVIDIA L40S")
+TURING = gpu(compute_capability=(7, 5), device_name="Tesla T4")
+V3 = MLALayer(
+    num_heads=128,
+    kv_lora_rank=512,
+    qk_nope_head_dim=128,
+    qk_rope_head_dim=64,
+    v_head_dim=128,
+)
+V32 = replace(V3, index_topk=2048, has_indexer=True)
+KEYS = IndexerCacheLayer(row_bytes=132)
+
+
+def context(device: GPU = HOPPER, *, ranks: int = 1, **changes: Any) -> CacheContext:
+    """Return a usual deployment with some facts replaced."""
+    usual = CacheContext(
+        gpu=device,
+        layout=ParallelLayout(
+            compute_capability=device.compute_capability, tensor_parallel_size=ranks
+        ),
+        dtype="bfloat16",
+    )
+    return replace(usual, **changes)
+
+
+@pytest.mark.parametrize(
+    ("device", "changes", "name", "block_size"),
+    [
+        (HOPPER, {}, "FLASH_ATTN_MLA", 16),
+        (HOPPER, {"kv_cache_dtype": "fp8"}, "FLASHMLA", 64),
+        (BLACKWELL, {}, "FLASHINFER_MLA", 32),
+        (AMPERE, {}, "TRITON_MLA", 16),
+        (ADA, {"kv_cache_dtype": "fp8"}, "TRITON_MLA", 16),
+        (WORKSTATION, {}, "TRITON_MLA", 16),
+        (BLACKWELL, {"asked_backend": "cutlass_mla"}, "CUTLASS_MLA", 128),
+    ],
+)
+def test_dense_attention_takes_the_first_kernel_that_can(
+    device: GPU, changes: dict[str, Any], name: str, block_size: int
+) -> None:
+    """Each generation has its own order; the block is the kernel's smallest."""
+    here = context(device, **changes)
+    backend = mla_backend(V3, here)
+    assert name == backend.name
+    assert block_size == preferred_block_size((backend,), here)
+
+
+@pytest.mark.parametrize(
+    ("device", "ranks", "dtype", "name"),
+    [
+        (HOPPER, 1, "auto", "FLASH_ATTN_MLA_SPARSE"),
+        (HOPPER, 1, "fp8", "FLASHMLA_SPARSE"),
+        (HOPPER, 1, "fp8_e4m3", "FLASHINFER_MLA_SPARSE_SM90"),
+        (BLACKWELL, 1, "auto", "FLASHMLA_SPARSE"),
+        (BLACKWELL, 8, "auto", "FLASH_ATTN_MLA_SPARSE_FA4"),
+        (BLACKWELL, 1, "fp8", "FLASHINFER_MLA_SPARSE"),
+        (BLACKWELL, 1, "nvfp4_ds_mla", "FLASHMLA_SPARSE"),
+        (WORKSTATION, 1, "auto", "FLASHINFER_MLA_SPARSE_SM120"),
+    ],
+)
+def test_sparse_attention_goes_by_cache_dtype_and_heads(
+    device: GPU, ranks: int, dtype: str, name: str
+) -> None:
+    """128 heads on 8 ranks are 16 a rank, which FlashAttention 4 takes."""
+    here = context(device, ranks=ranks, kv_cache_dtype=dtype)
+    assert name == mla_backend(V32, here).name
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "row_bytes"),
+    [
+        (HOPPER, "auto", (512 + 64) * 2),
+        (HOPPER, "fp8", 656),
+        (BLACKWELL, "fp8", 512 + 64),
+        (BLACKWELL, "nvfp4_ds_mla", 352),
+        (WORKSTATION, "auto", 656),
+    ],
+)
+def test_a_page_is_one_row_per_token(device: GPU, dtype: str, row_bytes: int) -> None:
+    """64 rows: plain values, or 512 bytes + 4 scales of 4 + 64 x 2 = 656 bytes."""
+    here = context(device, kv_cache_dtype=dtype)
+    sizes = BlockSizes(block_size=64)
+    spec = mla_spec(V32, mla_backend(V32, here), here, sizes)
+    assert 64 * row_bytes == spec.page_size_bytes
+
+
+def test_attention_and_indexers_share_one_group() -> None:
+    """61 layers: 64 x (656 + 132) bytes each, 3,076,352 bytes a block."""
+    here = context(kv_cache_dtype="fp8")
+    sizes = BlockSizes(block_size=64)
+    kept = mla_spec(V32, mla_backend(V32, here), here, sizes)
+    keys = indexer_spec(KEYS, DeepseekV32Indexer(), here, sizes)
+    specs = [(layer, spec) for layer in range(61) for spec in (keys, kept)]
+    (together,) = group(specs)
+    assert ("UniformTypeKVCacheSpecs", 122) == (
+        together.spec.kind,
+        together.num_layers,
+    )
+    assert 3076352 == bytes_per_block((together,), KVCacheLayout.LBNHC)
+
+
+@pytest.mark.parametrize(
+    ("device", "layer", "changes", "message"),
+    [
+        (AMPERE, V3, {"kv_cache_dtype": "fp8"}, "Triton MLA backend on NVIDIA A100"),
+        (TURING, V3, {"kv_cache_dtype": "bfloat16"}, "bfloat16 requires SM80"),
+        (HOPPER, V3, {"kv_cache_dtype": "fp8_e5m2"}, "No valid attention backend"),
+        (HOPPER, V32, {"asked_block_size": 32}, "block_size not supported"),
+        (AMPERE, V32, {}, "FlashMLA Sparse is only supported on Hopper"),
+        (HOPPER, V3, {"asked_backend": "CUTLASS_MLA"}, "CUTLASS_MLA is not valid"),
+    ],
+)
+def test_what_no_kernel_does_is_refused(
+    device: GPU, layer: MLALayer, changes: dict[str, Any], message: str
+) -> None:
+    """vLLM's words name the kernels and why each refuses."""
+    with pytest.raises(Refused, match=message):
+        mla_backend(layer, context(device, **changes))
