@@ -20,7 +20,9 @@ def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
     return ceil(total_memory_bytes * utilization)
 
 
-def weights_line(stage: StageWeights, dtype: str) -> Line:
+def weights_line(
+    stage: StageWeights, dtype: str, quantization: str | None = None
+) -> Line:
     """Return the line of parameters and buffers."""
     return Line(
         name="weights",
@@ -28,7 +30,7 @@ def weights_line(stage: StageWeights, dtype: str) -> Line:
         low_bytes=stage.weights_bytes,
         high_bytes=stage.weights_bytes,
         basis=Basis.EXACT,
-        why=explain(stage, dtype),
+        why=explain(stage, dtype, quantization),
     )
 
 
@@ -43,7 +45,7 @@ def used_lines(
     """Return every line but the KV cache."""
     slack = stage.allocated_bytes - stage.weights_bytes
     return (
-        weights_line(stage, run.dtype),
+        weights_line(stage, run.dtype, run.model.quantization),
         persistent.line(run),
         activations.line(run),
         non_torch.line(run.layout, run.gpu, slack),

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
 from planner.memory.weights import allocated_bytes, stage_weights
 from planner.parallel import ParallelLayout
 from planner.units import MIB
@@ -120,3 +121,10 @@ def test_no_layout_loses_a_parameter(tensor: int, pipeline: int) -> None:
     stages = stage_weights(architecture(LLAMA_8B), layout, "bfloat16")
     (whole,) = stage_weights(architecture(LLAMA_8B), ParallelLayout(), "bfloat16")
     assert tensor * sum(s.weights_bytes for s in stages) >= whole.weights_bytes
+
+
+def test_a_quantised_model_says_so() -> None:
+    """The dtype is that of what the method leaves alone."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", quantization="fp8_per_tensor")
+    why = plan.ranks[0].line("weights").why
+    assert "quantised by fp8_per_tensor, what it leaves alone in bfloat16" in why

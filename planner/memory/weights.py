@@ -129,12 +129,15 @@ def _finish(total: _Tally) -> StageWeights:
     )
 
 
-def explain(stage: StageWeights, dtype: str) -> str:
+def explain(stage: StageWeights, dtype: str, quantization: str | None = None) -> str:
     """Return the arithmetic of the weights line."""
+    held = f"in {dtype}"
+    if quantization is not None:
+        held = f"quantised by {quantization}, what it leaves alone {held}"
     parts = " + ".join(
         f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts
     )
     return (
-        f"{parts} = {format_size(stage.weights_bytes)} in {dtype}; "
+        f"{parts} = {format_size(stage.weights_bytes)} {held}; "
         f"the allocator rounds it up to {format_size(stage.allocated_bytes)}"
     )
