@@ -11,9 +11,10 @@ from planner.gpu import GPU
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_groups import bytes_per_block, group
 from planner.memory.kv_layout import KVCacheLayout
-from planner.memory.layer_caches import preferred_block_size
+from planner.memory.layer_caches import BackedCache, preferred_block_size
+from planner.memory.mla_buffers import sparse_buffers
 from planner.memory.mla_caches import indexer_spec, mla_backend, mla_spec
-from planner.memory.mla_sparse_backends import DeepseekV32Indexer
+from planner.memory.mla_sparse_backends import DeepseekV32Indexer, FlashMLASparse
 from planner.parallel import ParallelLayout
 from tests.configs import gpu
 
@@ -139,3 +140,19 @@ def test_what_no_kernel_does_is_refused(
     """vLLM's words name the kernels and why each refuses."""
     with pytest.raises(Refused, match=message):
         mla_backend(layer, context(device, **changes))
+
+
+def test_the_places_of_chosen_tokens_are_kept_once_per_choice() -> None:
+    """16 requests and one more row of 2,048 places; the first layer always has one."""
+    here = context(max_num_batched_tokens=64, max_num_seqs=16)
+    taking = replace(V32, has_indexer=False)
+    kernel = FlashMLASparse()
+    caches = [
+        BackedCache(layer=i, cache=layer, backend=kernel)
+        for i, layer in enumerate((taking, V32, taking, V32))
+    ]
+    groups = [
+        [tensor.elements for tensor in buffer.tensors(here.layout)]
+        for buffer in sparse_buffers(caches, here)
+    ]
+    assert [[17 * 2048, 17]] * 3 == groups

@@ -22,6 +22,7 @@ from planner.memory.layer_caches import (
     preferred_block_size,
     token_page_bytes,
 )
+from planner.memory.mla_buffers import sparse_buffers
 from planner.memory.skipped_layers import check_aligned, suiting_both
 from planner.model import ModelArchitecture
 
@@ -34,8 +35,8 @@ class Kernels:
     specs: tuple[tuple[int, KVCacheSpec], ...]
     """Each KV cache spec with the index of its layer."""
     layout: KVCacheLayout
-    buffers: tuple[Module, ...]
-    """What the kernels allocate while the model is built."""
+    buffers: tuple[tuple[Module, ...], ...]
+    """What the kernels allocate on each stage while the model is built."""
 
 
 def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
@@ -62,8 +63,21 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
         sizes=sizes,
         specs=specs,
         layout=resolve_layout(layouts, [spec for _, spec in specs]),
-        buffers=_buffers(caches, context),
+        buffers=_stage_buffers(model, caches, context),
     )
+
+
+def _stage_buffers(
+    model: ModelArchitecture, caches: tuple[BackedCache, ...], context: CacheContext
+) -> tuple[tuple[Module, ...], ...]:
+    """Return what the kernels allocate on each pipeline stage."""
+    shared = _buffers(caches, context)
+    stages, begin = [], 0
+    for size in context.layout.stage_sizes(model.num_hidden_layers):
+        held = [c for c in caches if begin <= c.layer < begin + size]
+        stages.append((*shared, *sparse_buffers(held, context)))
+        begin += size
+    return tuple(stages)
 
 
 def _with_states(

@@ -65,12 +65,12 @@ def stage_weights(
     model: ModelArchitecture,
     layout: ParallelLayout,
     dtype: str,
-    kernel_buffers: tuple[Module, ...] = (),
+    kernel_buffers: tuple[tuple[Module, ...], ...] = (),
     towers: tuple[tuple[Tower, ParallelLayout], ...] = (),
 ) -> tuple[StageWeights, ...]:
     """Return the weights of each pipeline stage's fullest rank, remembered.
 
-    `kernel_buffers` are what attention kernels allocate while the model is built;
+    `kernel_buffers` are what attention kernels allocate on each stage;
     `towers` are encoders with the ranks they are cut over, on the first stage alone.
 
     Raises:
@@ -82,7 +82,7 @@ def stage_weights(
     for tower, tower_layout in towers:
         first.add(_tally(tower.modules, replace(tower_layout, dtype=dtype), dtype))
     last = _tally(model.last_stage, layout, dtype)
-    every = _tally((*model.every_stage, *kernel_buffers), layout, dtype)
+    every = _tally(model.every_stage, layout, dtype)
     tied = _tally(model.tied_embeddings, layout, dtype)
     sizes = layout.stage_sizes(model.num_hidden_layers)
     stages, begin = [], 0
@@ -92,6 +92,8 @@ def stage_weights(
         for index, kind in enumerate(kinds):
             total.add(kind, layers.count(index))
         total.add(every)
+        if kernel_buffers:
+            total.add(_tally(kernel_buffers[stage], layout, dtype))
         is_first, is_last = stage == 0, stage == len(sizes) - 1
         if is_first:
             total.add(first)

@@ -1,0 +1,43 @@
+"""What the kernels of sparse latent attention allocate while the model is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.caches import MLALayer
+from planner.layers import Module, Part, Replicated
+from planner.memory.cache_context import CacheContext
+from planner.memory.layer_caches import BackedCache
+from planner.memory.mla_sparse_backends import FlashAttentionMLASparse
+
+
+def sparse_buffers(
+    caches: Sequence[BackedCache], context: CacheContext
+) -> tuple[Module, ...]:
+    """Return the buffers of one pipeline stage, whose caches are given in order.
+
+    Layers that share one choice of tokens share the places of these tokens; the first
+    layer of a stage begins a group of its own even where it chooses nothing.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/index_group.py`
+    SparseMLAIndexGroupBuilder, get_sparse_mla_index_group_max_rows;
+    `v1/attention/backends/mla/flashattn_mla_sparse.py` FlashAttnMLASparseImpl.
+    """
+    rows = min(context.max_num_batched_tokens, context.max_num_seqs) + 1
+    found: list[Module] = []
+    has_group = False
+    for held in caches:
+        layer = held.cache
+        if not isinstance(layer, MLALayer) or layer.index_topk is None:
+            continue
+        if layer.has_indexer or not has_group:
+            has_group = True
+            found.append(_integers("index_group", (rows, layer.index_topk), (rows,)))
+        if isinstance(held.backend, FlashAttentionMLASparse):
+            tokens = context.max_num_batched_tokens
+            found.append(_integers("cu_seqlens_q_buffer", (tokens + 1,)))
+    return tuple(found)
+
+
+def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
+    return Replicated(name=name, part=Part.BUFFERS, shapes=shapes, dtype="int32")
