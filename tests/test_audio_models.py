@@ -164,3 +164,15 @@ def test_qwen3_omni_holds_its_audio_tower_in_full_where_heads_do_not_divide() ->
     # Three convolutions of 3 channels, 5 -> 3 -> 2 -> 1 bins, and three projections.
     outer = (27 + 3) + 2 * (81 + 3) + 8 * 3 + 80 + 16 + 72 + 144
     assert outer + LAYER + 32 == elements(audio)
+
+
+def test_qwen3_asr_has_the_omni_models_ears_and_a_dense_language_model() -> None:
+    """The same tower; embeddings are tied where the inner config says so."""
+    text = {**THINKER["text_config"], "tie_word_embeddings": True}
+    text["max_position_embeddings"] = 64
+    model = omni("Qwen3ASRForConditionalGeneration", "qwen3_asr", text_config=text)
+    (audio,) = model.towers
+    outer = (27 + 3) + 2 * (81 + 3) + 8 * 3 + 80 + 16 + 72 + 144
+    assert outer + LAYER + 32 == elements(audio)
+    assert model.tied_embeddings
+    assert 0 == model.num_experts

@@ -69,3 +69,23 @@ def test_glm4v_moe_reads_its_experts_from_the_inner_config() -> None:
     )
     assert (16, 2) == (model.num_experts, len(set(model.layers)))
     assert "glm4v_moe" == model.model_type
+
+
+def test_glm_ocr_has_no_learned_positions_and_a_merger_of_its_texts_size() -> None:
+    """One block of width 8; the language model's MLP is 10 wide.
+
+    Patches 9,416; block: norms 16 + 2 x 4, qkv 192 + 24, out 72, gate and up
+    2 x (48 + 6), down 48 + 8; merger: 16, norm 8, 3 x 4 x 10; down-sampling 132,
+    norm 8, rotary 8,192 x 2, pixels 6.
+    """
+    config = {
+        "architectures": ["GlmOcrForConditionalGeneration"],
+        "model_type": "glm_ocr",
+        "text_config": {"intermediate_size": 10},
+        "vision_config": VISION,
+    }
+    (tower,) = architecture(config).towers
+    block, merger = 24 + 216 + 72 + 108 + 56, 16 + 8 + 120
+    layout = ParallelLayout()
+    held = sum(t.elements for m in tower.modules for t in m.tensors(layout))
+    assert 9416 + block + merger + 132 + 8 + 8192 * 2 + 6 == held

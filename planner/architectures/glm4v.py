@@ -1,4 +1,4 @@
-"""GLM's models of images and videos: GLM-4.1V, GLM-4.5V, GLM-4.6V."""
+"""GLM's models of images and videos: GLM-4.1V, GLM-4.5V, GLM-4.6V, GLM-OCR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planner.architectures.multimodal import (
 )
 from planner.architectures.qwen_vl import LAYERS, QWEN3_RENAMES
 from planner.architectures.towers.blocks import GATE_AND_UP
-from planner.architectures.towers.glm4v import glm4v_tower
+from planner.architectures.towers.glm4v import glm4v_tower, glm_ocr_tower
 from planner.model import ModelArchitecture, Tower
 
 
@@ -36,6 +36,20 @@ def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])
     vision = sub_config(facts, "vision_config", "glm4v_vision")
     return _with_tower(facts, label, model, glm4v_tower(vision))
+
+
+def read_glm_ocr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return GLM-OCR, less its layers for speculation.
+
+    Source: vLLM 0.33.0 `models/glm_ocr.py`.
+    """
+    text = text_facts(facts, "glm_ocr_text", tie=Tie.EITHER)
+    text = Facts(text.config, text.model_type, {"partial_rotary_factor": 0.5})
+    inner = Label(name=label.name, architecture="Glm4ForCausalLM")
+    model = llama.read(text, inner, style=llama.STYLES["Glm4"])
+    vision = sub_config(facts, "vision_config", "glm_ocr_vision")
+    tower = glm_ocr_tower(vision, text.integer("intermediate_size"))
+    return _with_tower(facts, label, model, tower)
 
 
 def read_glm4v_moe(facts: Facts, label: Label) -> ModelArchitecture:
@@ -68,4 +82,5 @@ def _with_tower(
 READERS = {
     "Glm4vForConditionalGeneration": read_glm4v,
     "Glm4vMoeForConditionalGeneration": read_glm4v_moe,
+    "GlmOcrForConditionalGeneration": read_glm_ocr,
 }

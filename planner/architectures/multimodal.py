@@ -92,6 +92,38 @@ def text_facts(
     return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
 
 
+_CAUSAL_LM_OF = {
+    "gpt_oss": "GptOssForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+}
+
+
+def read_language_model(text: Facts, name: str) -> ModelArchitecture:
+    """Return the language model that the inner config names by its architecture.
+
+    Where it names none, Transformers' class for its model type stands for it.
+
+    Raises:
+        UnknownArchitecture: naming the architecture that was not understood.
+
+    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
+    """
+    # The registry imports the readers that call this.
+    from planner.architectures.registry import readers  # noqa: PLC0415
+
+    names = text.value("architectures") or [_CAUSAL_LM_OF.get(text.model_type)]
+    reader = readers().get(names[0])
+    if reader is None:
+        raise text.unsupported("architectures", "this language model is not.")
+    return reader(text, Label(name=name, architecture=names[0]))
+
+
 def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:
     """Return the dtype of the published weights: the first config that names one."""
     for config in (facts.config, text_config, facts.mapping("vision_config")):

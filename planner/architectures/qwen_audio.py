@@ -1,4 +1,4 @@
-"""Qwen's models that listen: Qwen2-Audio, Qwen2.5-Omni and Qwen3-Omni (thinkers)."""
+"""Qwen's models that listen: Qwen2-Audio, Qwen3-ASR and the omni models' thinkers."""
 
 from __future__ import annotations
 
@@ -97,6 +97,30 @@ def read_qwen3_omni(facts: Facts, label: Label) -> ModelArchitecture:
     return known_as(whole, facts, label)
 
 
+def read_qwen3_asr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Qwen3-ASR: Qwen3-Omni's ears on a dense Qwen3.
+
+    Source: vLLM 0.33.0 `models/qwen3_asr.py`;
+    `transformers_utils/configs/qwen3_asr.py`.
+    """
+    thinker = nested(facts, "thinker_config")
+    text = text_facts(_thinker_of(facts), "qwen3_asr_text")
+    inner = Label(name=label.name, architecture="Qwen3ForCausalLM")
+    audio = sub_config(thinker, "audio_config", "qwen3_asr_audio_encoder")
+    whole = with_towers(
+        llama.read(text, inner, style=llama.STYLES["Qwen3"]),
+        (qwen3_omni_audio_tower(audio),),
+        layer_prefix=LAYERS,
+        prefix_renames=(
+            *_THINKER_RENAMES,
+            ("model.audio_tower.", "audio_tower."),
+            ("model.language_model.", "language_model.model."),
+        ),
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
 def _thinker_of(facts: Facts) -> Facts:
     """Return the thinker's config with what the outermost one says of the whole."""
     whole = ("tie_word_embeddings", "dtype", "torch_dtype")
@@ -113,5 +137,6 @@ READERS = {
     "Qwen2AudioForConditionalGeneration": read_qwen2_audio,
     "Qwen2_5OmniModel": read_qwen2_5_omni,
     "Qwen2_5OmniForConditionalGeneration": read_qwen2_5_omni,
+    "Qwen3ASRForConditionalGeneration": read_qwen3_asr,
     "Qwen3OmniMoeForConditionalGeneration": read_qwen3_omni,
 }

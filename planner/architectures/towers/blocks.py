@@ -13,7 +13,7 @@ from planner.layers import (
     RowParallelLinear,
 )
 from planner.parallel import ParallelLayout, divide
-from planner.tensors import Tensor
+from planner.tensors import LinearMethod, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,29 @@ class DividedHeads:
         """
         divide(self.num_heads, layout.tensor_parallel_size)
         return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeUnlessDivided:
+    """A linear layer that ranks hold in full where they do not divide its heads."""
+
+    name: str
+    layer: QKVParallelLinear | RowParallelLinear
+    num_heads: int
+    part: Part = Part.TOWERS
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the checkpoint's layers packed in it."""
+        return self.layer.shards
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        if self.num_heads % layout.tensor_parallel_size:
+            layout = replace(layout, tensor_parallel_size=1)
+        return replace(self.layer, method=self.method).tensors(layout)
 
 
 def replicated(
@@ -169,11 +192,13 @@ def input_norm(name: str) -> Replicated:
 
 def unquantised(*modules: Module) -> tuple[Module, ...]:
     """Return the layers as a class builds them that hands no quantisation on."""
+    linear = (
+        ColumnParallelLinear
+        | QKVParallelLinear
+        | RowParallelLinear
+        | WholeUnlessDivided
+    )
     return tuple(
-        replace(module, is_quantizable=False)
-        if isinstance(
-            module, ColumnParallelLinear | QKVParallelLinear | RowParallelLinear
-        )
-        else module
+        replace(module, is_quantizable=False) if isinstance(module, linear) else module
         for module in modules
     )

@@ -22,17 +22,9 @@ def glm4v_tower(
     the output's size for that of their MLP, and whose merger the MLP's.
     """
     size, output_size = facts.integer("hidden_size"), facts.integer("out_hidden_size")
-    heads, patch = facts.integer("num_heads"), facts.integer("patch_size")
+    heads = facts.integer("num_heads")
     modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_embed.proj",
-            size,
-            facts.integer("in_channels"),
-            facts.integer("temporal_patch_size"),
-            patch,
-            patch,
-            bias=True,
-        ),
+        _patch_embedding(facts, name),
         blocks.input_norm(name),
         blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
     ]
@@ -49,7 +41,8 @@ def glm4v_tower(
                 f"{block}.mlp", size, output_size, bias=False, shards=gate_and_up
             ),
         ]
-    modules += _merger(facts, f"{name}.merger", gate_and_up)
+    mlp_size = facts.integer("intermediate_size")
+    modules += _merger(f"{name}.merger", output_size, mlp_size, gate_and_up)
     modules += _embeddings_and_downsampling(facts, name)
     return Tower(
         modalities=IMAGE_AND_VIDEO,
@@ -58,17 +51,69 @@ def glm4v_tower(
     )
 
 
+def glm_ocr_tower(facts: Facts, text_size: int, name: str = "visual") -> Tower:
+    """Return GLM-OCR's tower; `text_size` is that of the language model's MLP.
+
+    Source: vLLM 0.33.0 `models/glm_ocr.py` GlmOcrVisionTransformer.
+    """
+    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    mlp_size, merge = (
+        facts.integer("intermediate_size"),
+        facts.integer("spatial_merge_size"),
+    )
+    modules: list[Module] = [
+        _patch_embedding(facts, name),
+        blocks.input_norm(name),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+    ]
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        qkv = f"{block}.attn.qkv_proj"
+        modules += [
+            blocks.norms(f"{block}.norm", size, count=2, bias=False),
+            blocks.norms(f"{block}.attn.qk_norm", size // heads, count=2, bias=False),
+            blocks.qkv(qkv, size, heads, bias=True, shards=QKV_SHARDS),
+            blocks.row(f"{block}.attn.proj", size, size, bias=True),
+            *blocks.gated_mlp(f"{block}.mlp", size, mlp_size, bias=True, shards=()),
+        ]
+    output_size = facts.integer("out_hidden_size")
+    modules += [
+        *_merger(f"{name}.merger", output_size, text_size, ()),
+        blocks.convolution(
+            f"{name}.downsample", output_size, size, merge, merge, bias=True
+        ),
+        blocks.norms(f"{name}.post_layernorm", size, bias=False),
+    ]
+    return Tower(
+        modalities=IMAGE_AND_VIDEO,
+        modules=tuple(modules),
+        supports_data_parallel=True,
+    )
+
+
+def _patch_embedding(facts: Facts, name: str) -> Module:
+    patch = facts.integer("patch_size")
+    return blocks.convolution(
+        f"{name}.patch_embed.proj",
+        facts.integer("hidden_size"),
+        facts.integer("in_channels"),
+        facts.integer("temporal_patch_size"),
+        patch,
+        patch,
+        bias=True,
+    )
+
+
 def _merger(
-    facts: Facts, name: str, gate_and_up: tuple[str, ...]
+    name: str, size: int, mlp_size: int, gate_and_up: tuple[str, ...]
 ) -> tuple[Module, ...]:
-    size = facts.integer("out_hidden_size")
     return (
         blocks.column(f"{name}.proj", size, size, bias=False),
         blocks.norms(f"{name}.post_projection_norm", size, bias=True),
         *blocks.gated_mlp(
             name,
             size,
-            facts.integer("intermediate_size"),
+            mlp_size,
             bias=False,
             shards=gate_and_up,
         ),
