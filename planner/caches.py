@@ -98,11 +98,64 @@ class IndexerCacheLayer:
     row_bytes: int
 
 
+FLASHMLA_HEADS = (64, 128)
+FLASHINFER_HEADS = (8, 16, 32, 64, 128)
+"""Query heads on a rank that kernels of DeepSeek-V4 read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindowMLALayer:
+    """The last tokens of DeepSeek-V4's attention: one vector each, for all heads.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/sparse_swa.py` DeepseekV4SWACache.
+    """
+
+    head_size: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedMLALayer:
+    """All tokens of DeepSeek-V4's attention, several of them compressed into one.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4Attention.
+    """
+
+    head_size: int
+    compress_ratio: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressorStateLayer:
+    """What a compressor has of the tokens that it has not compressed yet.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/compressor.py` CompressorStateCache.
+    """
+
+    head_size: int
+    compress_ratio: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedIndexerLayer:
+    """Keys of DeepSeek-V4's indexer, one for several tokens.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4IndexerCache.
+    """
+
+    head_size: int
+    compress_ratio: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
     | EncoderOnlyAttentionLayer
     | MLALayer
     | IndexerCacheLayer
+    | SlidingWindowMLALayer
+    | CompressedMLALayer
+    | CompressorStateLayer
+    | CompressedIndexerLayer
     | StateLayer
 )

@@ -31,6 +31,7 @@ class Part(StrEnum):
     ROUTER = "router"
     EXPERTS = "experts"
     SHARED_EXPERTS = "shared experts"
+    HYPER_CONNECTIONS = "hyper-connections"
     NORMS = "norms"
     LM_HEAD = "lm_head"
     CLASSIFIER = "classifier"

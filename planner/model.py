@@ -21,6 +21,8 @@ class LayerKind:
     caches: tuple[CacheLayer, ...]
     """What the layer keeps between steps, in vLLM's order; empty: nothing."""
     modules: tuple[Module, ...]
+    shared: tuple[Module, ...] = ()
+    """What a stage holds once for all its layers that name it: rotary caches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from functools import cache, partial
 from planner.architectures import (
     bert,
     deepseek,
+    deepseek_v4,
     gemma3_mm,
     gemma4,
     glm4v,
@@ -102,6 +103,7 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     "Ernie4_5_MoeForCausalLM": moe.read_ernie45_moe,
     "DeciLMForCausalLM": nas.read_deci,
     **deepseek.READERS,
+    **deepseek_v4.READERS,
     **glm4v.READERS,
     **gpt_oss.READERS,
     **gemma3_mm.READERS,

@@ -12,7 +12,12 @@ from math import lcm
 
 from planner.caches import AttentionLayer, CacheLayer
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory import attention_caches, mamba_caches, mla_caches
+from planner.memory import (
+    attention_caches,
+    deepseek_v4_caches,
+    mamba_caches,
+    mla_caches,
+)
 from planner.memory.backend import AttentionBackend
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
@@ -21,6 +26,7 @@ from planner.model import ModelArchitecture
 
 _FAMILIES: dict[type, CacheFamily] = {
     **attention_caches.FAMILIES,
+    **deepseek_v4_caches.FAMILIES,
     **mamba_caches.FAMILIES,
     **mla_caches.FAMILIES,
 }

@@ -91,6 +91,7 @@ def stage_weights(
         layers = model.layers[begin : begin + size]
         for index, kind in enumerate(kinds):
             total.add(kind, layers.count(index))
+        total.add(_tally(_shared(model, layers), layout, dtype))
         total.add(every)
         if kernel_buffers:
             total.add(_tally(kernel_buffers[stage], layout, dtype))
@@ -104,6 +105,12 @@ def stage_weights(
         stages.append(_finish(total))
         begin += size
     return tuple(stages)
+
+
+def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, ...]:
+    """Return what the layers of a stage hold together, each once."""
+    kinds = (model.layer_kinds[index] for index in dict.fromkeys(layers))
+    return tuple(dict.fromkeys(module for kind in kinds for module in kind.shared))
 
 
 def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Tally:
