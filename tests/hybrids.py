@@ -152,6 +152,35 @@ LFM2: dict[str, Any] = {
     "max_position_embeddings": 10,
 }
 
+OLMO_HYBRID: dict[str, Any] = {
+    "architectures": ["OlmoHybridForCausalLM"],
+    "model_type": "olmo_hybrid",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 16,
+    "intermediate_size": 12,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
+ZAMBA2: dict[str, Any] = {
+    "architectures": ["Zamba2ForCausalLM"],
+    "model_type": "zamba2",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8,
+    "intermediate_size": 12,
+    "num_hidden_layers": 3,
+    "layers_block_type": ["mamba", "hybrid", "hybrid"],
+    "num_attention_heads": 2,
+    "n_mamba_heads": 4,
+    "mamba_d_state": 3,
+    "mamba_ngroups": 2,
+    "adapter_rank": 4,
+    "vocab_size": 64,
+    "max_position_embeddings": 10,
+}
+
 
 def parts(config: dict[str, Any], ranks: int = 1, **changes: object) -> dict[str, int]:
     """Bytes of the only stage's parts in bfloat16, by name."""

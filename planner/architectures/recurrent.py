@@ -7,7 +7,9 @@ from planner.architectures import (
     lfm2,
     mamba,
     nemotron_h,
+    olmo_hybrid,
     qwen3_next,
+    zamba2,
 )
 
 READERS = {
@@ -17,5 +19,7 @@ READERS = {
     **lfm2.READERS,
     **mamba.READERS,
     **nemotron_h.READERS,
+    **olmo_hybrid.READERS,
     **qwen3_next.READERS,
+    **zamba2.READERS,
 }
