@@ -1,4 +1,4 @@
-"""How long `import planner` and one plan take, against their limits.
+"""How long `import planner`, plans and a refusal take, against their limits.
 
     make bench
 
@@ -10,18 +10,25 @@ is 1 when a figure is over its limit.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import planner
+from planner import catalogue
 
 IMPORTS = 20
 PLANS = 300
 MODEL = "meta-llama/Llama-3.1-70B-Instruct"
 NUM_LAYERS = 80
+HYBRID = "Qwen/Qwen3.8-2.4T-A95B-FP8"
+"""The bundled hybrid with the most parameters."""
+LARGE_CONFIG_BYTES = 3_000_000
 
 TIMED_IMPORT = """
 import time
@@ -48,7 +55,7 @@ class Figure:
         """Say name, time, limit and outcome in one line."""
         outcome = "ok" if self.is_kept else "OVER"
         return (
-            f"{self.name:<44} {self.seconds * 1000:8.3f} ms"
+            f"{self.name:<52} {self.seconds * 1000:8.3f} ms"
             f"   limit {self.limit_seconds * 1000:g} ms   {outcome}"
         )
 
@@ -74,36 +81,82 @@ def import_figure() -> Figure:
     )
 
 
-def plan(max_model_len: int) -> planner.Plan:
-    """Plan the model that is measured."""
+def plan(model: str, max_model_len: int) -> planner.Plan:
+    """Plan a model that is measured."""
     return planner.plan(
-        MODEL, gpu="H100", tensor_parallel_size=4, max_model_len=max_model_len
+        model, gpu="H200", tensor_parallel_size=4, max_model_len=max_model_len
     )
 
 
-def plan_seconds(max_model_len: int) -> float:
-    """Plan the model and return what the plan took."""
+def plan_seconds(model: str, max_model_len: int) -> float:
+    """Plan a model and return what the plan took."""
     start = time.perf_counter()
-    plan(max_model_len)
+    plan(model, max_model_len)
     return time.perf_counter() - start
 
 
-def plan_figure() -> Figure:
-    """Return the median of the plans, each for another context length."""
-    layers = sum(group["num_layers"] for group in plan(8192).to_dict()["kv_groups"])
-    if layers != NUM_LAYERS:
-        raise SystemExit(f"{MODEL} has {layers} layers, not {NUM_LAYERS}.")
+def plan_figure(model: str, name: str, limit_seconds: float) -> Figure:
+    """Return the median of a model's plans, each for another context length."""
+    plan(model, 8192)
     lengths = range(8192, 8192 + PLANS)
     return Figure(
-        name=f"planner.plan, {layers} layers (median of {PLANS})",
-        seconds=median(map(plan_seconds, lengths)),
-        limit_seconds=0.001,
+        name=f"planner.plan, {name} (median of {PLANS})",
+        seconds=median(plan_seconds(model, length) for length in lengths),
+        limit_seconds=limit_seconds,
+    )
+
+
+def dense_figure() -> Figure:
+    """Return the time of a model whose layers are all alike."""
+    layers = sum(g["num_layers"] for g in plan(MODEL, 8192).to_dict()["kv_groups"])
+    if layers != NUM_LAYERS:
+        raise SystemExit(f"{MODEL} has {layers} layers, not {NUM_LAYERS}.")
+    return plan_figure(MODEL, f"{layers} layers", 0.001)
+
+
+def hybrid_figure() -> Figure:
+    """Return the time of the largest hybrid, quantised."""
+    return plan_figure(HYBRID, "largest hybrid", 0.002)
+
+
+def refusal_seconds(path: Path) -> float:
+    """Return how long it takes to name the field of a config that is wrong.
+
+    Raises:
+        SystemExit: when the field is not named.
+    """
+    start = time.perf_counter()
+    try:
+        planner.plan(path)
+    except planner.PlannerError as error:
+        if "num_hidden_layers" in str(error):
+            return time.perf_counter() - start
+    raise SystemExit("a negative num_hidden_layers was not refused by name")
+
+
+def bad_config_figure() -> Figure:
+    """Return the slowest refusal of a config of 3 MB with a negative layer count."""
+    files = catalogue.find(MODEL)
+    if files is None:
+        raise SystemExit(f"{MODEL} is not bundled.")
+    padding = {f"foreign_{i}": "x" * 100 for i in range(LARGE_CONFIG_BYTES // 100)}
+    config = {**files.config, **padding, "num_hidden_layers": -1}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        seconds = []
+        for attempt in range(10):  # another file each time, so that none is remembered
+            path.write_text(json.dumps(config | {"attempt": attempt}))
+            seconds.append(refusal_seconds(path))
+    return Figure(
+        name="a wrong config of 3 MB is refused (slowest of 10)",
+        seconds=max(seconds),
+        limit_seconds=0.100,
     )
 
 
 def main() -> int:
     """Measure, print, and say with the exit status whether every limit is kept."""
-    figures = [import_figure(), plan_figure()]
+    figures = [import_figure(), dense_figure(), hybrid_figure(), bad_config_figure()]
     for figure in figures:
         print(figure)
     return 0 if all(figure.is_kept for figure in figures) else 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from planner.memory.kv_groups import LayerGroup, blocks_per_request, bytes_per_block
 from planner.memory.kv_layout import KVCacheLayout
@@ -21,7 +22,7 @@ _SEE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StageCache:
     """The KV cache of one pipeline stage."""
 
@@ -29,7 +30,7 @@ class StageCache:
     available_bytes: int
     layout: KVCacheLayout = KVCacheLayout.LBNHC
 
-    @property
+    @cached_property
     def bytes_per_block(self) -> int:
         """Bytes of one block on a rank; the groups share one pool of blocks."""
         return bytes_per_block(self.groups, self.layout)

@@ -5,6 +5,7 @@ Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` get_kv_cache_groups.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
@@ -49,6 +50,18 @@ class LayerGroup:
             return self.spec.specs if self.layers else ()
         return (self.spec,) * self.num_layers
 
+    @property
+    def counted_specs(self) -> tuple[tuple[KVCacheSpec, int], ...]:
+        """Each spec with the number of layers that have it.
+
+        Layers that are alike share one object, hence few are looked at.
+        """
+        if not isinstance(self.spec, UniformTypeKVCacheSpecs):
+            return ((self.spec, self.num_layers),)
+        objects = {id(spec): spec for spec in self.layer_specs}
+        counts = Counter(map(id, self.layer_specs))
+        return tuple((objects[key], count) for key, count in counts.items())
+
     def on_stage(self, begin: int, end: int) -> LayerGroup:
         """Return the group with the layers that one pipeline stage holds.
 
@@ -69,10 +82,12 @@ def bytes_per_block(groups: Sequence[LayerGroup], layout: KVCacheLayout) -> int:
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _get_kv_cache_bytes_per_block.
     """
     if not layout.is_block_outermost:
-        sizes = [sum(s.block_stride_bytes for s in g.layer_specs) for g in groups]
+        sizes = [
+            sum(n * s.block_stride_bytes for s, n in g.counted_specs) for g in groups
+        ]
         return max(sizes, default=0)
-    sizes = [sum(s.page_size_bytes for s in g.layer_specs) for g in groups]
-    steps = [s.stride_alignment_bytes for g in groups for s in g.layer_specs]
+    sizes = [sum(n * s.page_size_bytes for s, n in g.counted_specs) for g in groups]
+    steps = [s.stride_alignment_bytes for g in groups for s, n in g.counted_specs if n]
     step = lcm(*steps)
     return -(-max(sizes, default=0) // step) * step
 

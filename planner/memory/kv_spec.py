@@ -107,7 +107,7 @@ class KVCacheSpec(ABC):
             CannotMergeError: when they cannot be one group.
             Refused: where vLLM gives up.
         """
-        if any(spec != self for spec in specs):
+        if any(spec is not self and spec != self for spec in specs):
             raise CannotMergeError
         return self
 
@@ -234,7 +234,9 @@ class FullAttentionSpec(AttentionSpec):
         window = _one_size({spec.sliding_window for spec in full})
         chunk = _one_size({spec.attention_chunk_size for spec in full})
         for spec in full:
-            if any(getattr(spec, f) != getattr(self, f) for f in ATTENTION_FIELDS):
+            if spec is not self and any(
+                getattr(spec, f) != getattr(self, f) for f in ATTENTION_FIELDS
+            ):
                 raise CannotMergeError
         if window is not None and chunk is not None:
             raise CannotMergeError
@@ -286,7 +288,9 @@ class UniformTypeKVCacheSpecs(KVCacheSpec):
 
     def blocks(self, request: Request) -> int:
         """Blocks one request takes: the most any layer does."""
-        return max(spec.blocks(request) for spec in self.specs)
+        # Layers that are alike share one object.
+        distinct = {id(spec): spec for spec in self.specs}
+        return max(spec.blocks(request) for spec in distinct.values())
 
 
 def is_uniform_type(specs: Sequence[KVCacheSpec]) -> bool:
