@@ -11,7 +11,7 @@ from planner.architectures.decoder import embeddings, lm_head
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_parameters
 from planner.caches import AttentionLayer
-from planner.layers import Module, Part, Replicated
+from planner.layers import Module, Part, ReplicatedLinear
 from planner.model import LayerKind, ModelArchitecture
 from planner.states import StateLayer
 
@@ -224,17 +224,21 @@ def _derived_length(facts: Facts) -> tuple[float, str | None]:
     return length, key
 
 
-def classification_head(hidden_size: int, num_labels: int) -> tuple[Module, ...]:
+def classification_head(
+    hidden_size: int, num_labels: int, *, is_quantizable: bool = True
+) -> tuple[Module, ...]:
     """Return the score layer of a sequence classifier, float32 in vLLM.
 
     Source: vLLM 0.33.0 `models/adapters.py` as_seq_cls_model; pooling heads run in
     float32 (`config/model.py` _get_head_dtype).
     """
     return (
-        Replicated(
+        ReplicatedLinear(
             name="score",
             part=Part.CLASSIFIER,
-            shapes=((num_labels, hidden_size),),
+            input_size=hidden_size,
+            output_sizes=(num_labels,),
             dtype="float32",
+            is_quantizable=is_quantizable,
         ),
     )

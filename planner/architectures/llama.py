@@ -372,7 +372,13 @@ def _classifier(
     if _generates(architecture):
         return None
     if architecture.endswith("ForSequenceClassification"):
-        return classification_head(shape.hidden_size, num_labels(facts))
+        # vLLM makes it from the LM head when asked, and then in 32 bits.
+        is_published = all(
+            facts.value(name) is None for name in ("classifier_from_token", "method")
+        )
+        return classification_head(
+            shape.hidden_size, num_labels(facts), is_quantizable=is_published
+        )
     if architecture.endswith("Model"):
         return ()
     raise UnknownArchitecture(

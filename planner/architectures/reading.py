@@ -12,6 +12,7 @@ from planner.architectures.assembly import Label
 from planner.architectures.checks import check_sizes
 from planner.architectures.custom_code import check_custom_code
 from planner.architectures.facts import last_field
+from planner.architectures.naming import with_names
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
 from planner.errors import PlannerError, Refused, UnknownArchitecture
@@ -62,6 +63,7 @@ def read(
             Label(name=files.name, architecture=architecture),
         )
         check_sizes(model)
+        model = with_names(model)
     with _naming(files, lambda: "quantization_config"):
         model = quantised(model, files, quantization)
         checked = reconcile(model, files.tensor_shapes)
