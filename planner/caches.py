@@ -147,6 +147,29 @@ class CompressedIndexerLayer:
     compress_ratio: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSparseAttentionLayer:
+    """MiniMax-M3's attention to blocks that an indexer chooses.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3SparseAttention.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    topk_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexKeysLayer:
+    """Keys of MiniMax-M3's indexer: one vector a token, for all heads.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/common/indexer.py` MiniMaxM3IndexerCache.
+    """
+
+    head_size: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
@@ -157,5 +180,7 @@ CacheLayer = (
     | CompressedMLALayer
     | CompressorStateLayer
     | CompressedIndexerLayer
+    | BlockSparseAttentionLayer
+    | IndexKeysLayer
     | StateLayer
 )

@@ -16,6 +16,7 @@ from planner.memory import (
     attention_caches,
     deepseek_v4_caches,
     mamba_caches,
+    minimax_m3_caches,
     mla_caches,
 )
 from planner.memory.backend import AttentionBackend
@@ -28,6 +29,7 @@ _FAMILIES: dict[type, CacheFamily] = {
     **attention_caches.FAMILIES,
     **deepseek_v4_caches.FAMILIES,
     **mamba_caches.FAMILIES,
+    **minimax_m3_caches.FAMILIES,
     **mla_caches.FAMILIES,
 }
 
