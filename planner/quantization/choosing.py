@@ -51,6 +51,7 @@ def quantised(
     """
     try:
         given = None if files is None else checkpoint_config(files)
+        given = _as_loaded(given, model.architecture)
         name = _method_name(given, asked, model.model_type)
     except Refused as refusal:
         limits = QuantizationLimits(mismatch=str(refusal))
@@ -134,6 +135,22 @@ def checkpoint_config(files: ModelFiles) -> dict[str, Any] | None:
         "compressed_tensors", "compressed-tensors"
     )
     return settings
+
+
+def _as_loaded(
+    given: dict[str, Any] | None, architecture: str
+) -> dict[str, Any] | None:
+    """Return the settings as a model's class changes them before they count.
+
+    Source: vLLM 0.33.0 `models/config.py` KimiK3ForConditionalGenerationConfig.
+    """
+    if given is None or architecture != "KimiK3ForConditionalGeneration":
+        return given
+    is_mxfp4 = (
+        given["quant_method"] == "compressed-tensors"
+        and given.get("format") == "mxfp4-pack-quantized"
+    )
+    return {**given, "quant_method": "mxfp4"} if is_mxfp4 else given
 
 
 def _method_name(
