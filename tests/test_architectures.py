@@ -181,12 +181,33 @@ def test_an_unknown_rope_type_is_named() -> None:
         architecture(LLAMA_8B, rope_scaling={"rope_type": "spiral", "factor": 2.0})
 
 
-def test_an_unknown_architecture_names_the_nearest_one() -> None:
+def test_an_architecture_not_modelled_yet_names_the_nearest_one() -> None:
     """The field, the value, and what is close to it."""
     with pytest.raises(
-        UnknownArchitecture, match=r"architectures: 'LlamaForCausalLN'.*Llama"
+        UnknownArchitecture, match=r"architectures: 'VaultGemmaForCausalLM'.*Gemma"
+    ):
+        architecture(LLAMA_8B, architectures=["VaultGemmaForCausalLM"])
+
+
+def test_an_architecture_that_nobody_has_is_refused_with_the_nearest_one() -> None:
+    """In vLLM's words, which list all that it knows."""
+    with pytest.raises(
+        Refused,
+        match=r"\['LlamaForCausalLN'\] are not supported for now.*\(Nearest: Llama",
     ):
         architecture(LLAMA_8B, architectures=["LlamaForCausalLN"])
+
+
+def test_a_model_type_without_a_configuration_class_is_refused() -> None:
+    """Unless the model brings its own."""
+    with pytest.raises(Refused, match="has model type `llamb` but Transformers does"):
+        architecture(LLAMA_8B, model_type="llamb")
+
+
+def test_a_name_that_stands_for_another_is_only_not_modelled() -> None:
+    """vLLM serves a classifier by the class of the generating model."""
+    with pytest.raises(UnknownArchitecture, match="DbrxForTokenClassification"):
+        architecture(LLAMA_8B, architectures=["DbrxForTokenClassification"])
 
 
 def test_an_architecture_that_vllm_dropped_is_refused_in_its_words() -> None:

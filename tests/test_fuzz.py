@@ -81,7 +81,7 @@ def test_a_missing_field_is_named() -> None:
     """Llama without its number of heads."""
     config = config_of("meta-llama/Llama-3.1-8B-Instruct")
     del config["num_attention_heads"]
-    config["model_type"] = "unheard-of"
+    config["model_type"] = "mimo"
     with pytest.raises(PlannerError, match="num_attention_heads"):
         read(ModelFiles(name="broken", config=config, source="test"))
 

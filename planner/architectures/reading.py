@@ -15,6 +15,7 @@ from planner.architectures.facts import last_field
 from planner.architectures.naming import with_names
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
+from planner.architectures.unsupported import check_architecture, check_model_type
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.checkpoint import reconcile
 from planner.model import ModelArchitecture
@@ -45,6 +46,7 @@ def read(
             the model's own that the user has not allowed.
     """
     check_custom_code(files.name, files.config, is_trusted=trust_remote_code)
+    check_model_type(files.config)
     architecture = _architecture_name(files)
     if architecture in REMOVED_IN:
         raise Refused(
@@ -55,6 +57,7 @@ def read(
         )
     reader = readers().get(architecture)
     if reader is None:
+        check_architecture(architecture, files.config)
         raise _unknown(files, architecture)
     model_type = str(files.config.get("model_type", ""))
     with _naming(files, last_field):

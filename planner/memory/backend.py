@@ -23,6 +23,10 @@ ENCODER_ONLY = "encoder_only"
 ENCODER_DECODER = "encoder_decoder"
 
 
+def _printed(attn_type: str) -> str:
+    return f"AttentionType.{attn_type.upper()}"
+
+
 def is_quantized(kv_cache_dtype: str) -> bool:
     """Whether a KV cache dtype packs values.
 
@@ -199,7 +203,7 @@ class AttentionBackend:
             ),
             (
                 config.attn_type in self.attn_types,
-                f"attention type {config.attn_type} not supported",
+                f"attention type {_printed(config.attn_type)} not supported",
             ),
             (
                 not config.has_sliding_window or self.has_sliding_window,
