@@ -75,3 +75,20 @@ def test_a_published_score_layer_is_quantised() -> None:
     )
     assert getattr(one, "method", None) is not None
     assert getattr(other, "method", None) is None
+
+
+def test_gpt_bigcode_quantises_its_undivided_mlp() -> None:
+    """Every rank holds it in full, but through layers that take a method."""
+    facts = {
+        "architectures": ["GPTBigCodeForCausalLM"],
+        "model_type": "gpt_bigcode",
+        "multi_query": True,
+        "quantization_config": FP8,
+    }
+    found = quantised(architecture(GPT2, **facts))
+    assert {name.partition(".h.0.")[2] for name in found if ".h.0." in name} == {
+        "attn.c_attn",
+        "attn.c_proj",
+        "mlp.c_fc",
+        "mlp.c_proj",
+    }

@@ -22,7 +22,7 @@ from planner.architectures.decoder import (
 )
 from planner.architectures.facts import Facts
 from planner.architectures.rope import inverse_frequencies, rope_cache
-from planner.layers import Module, Part, Replicated
+from planner.layers import Module, Part, Replicated, ReplicatedLinear
 from planner.model import LayerKind, ModelArchitecture
 
 
@@ -89,10 +89,18 @@ def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
     size = shape.hidden_size
     inner = _intermediate_size(facts, size)
     positions = facts.integer("max_position_embeddings", "n_positions")
-    mlp = Replicated(
-        name="mlp",
-        part=Part.MLP,
-        shapes=((inner, size), (inner,), (size, inner), (size,)),
+    mlp = tuple(
+        ReplicatedLinear(
+            name=name,
+            part=Part.MLP,
+            input_size=columns,
+            output_sizes=(rows,),
+            bias=True,
+        )
+        for name, rows, columns in (
+            ("mlp.c_fc", inner, size),
+            ("mlp.c_proj", size, inner),
+        )
     )
     mask = Replicated(
         name="bias", part=Part.BUFFERS, shapes=((positions, positions),), dtype="uint8"
@@ -108,7 +116,7 @@ def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
         extra_embeddings=(learned_positions(positions, size, "wpe"),),
         every_stage=(mask,),
     )
-    modules = (*attention(shape), mlp, norms(size, bias=True))
+    modules = (*attention(shape), *mlp, norms(size, bias=True))
     return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 

@@ -111,6 +111,12 @@ NAMINGS: dict[str, Naming] = {
         up="mlp.c_fc",
         down="mlp.c_proj",
     ),
+    "GPTBigCodeForCausalLM": Naming(
+        layers="model.h",
+        qkv=("attn.c_attn", ()),
+        output="attn.c_proj",
+        prefix_renames=(("transformer.", "model."),),
+    ),
     "GPTJForCausalLM": Naming(
         layers="transformer.h",
         qkv=("attn.qkv_proj", ()),
