@@ -19,7 +19,7 @@ from typing import Any
 import transformers
 
 MODEL_TYPES = """
-cohere2 exaone4 gemma2 gemma3_text olmo3
+cohere2 afmoe exaone4 exaone_moe gemma2 gemma3_text olmo3
 apertus arcee bert bloom cohere dbrx ernie4_5 ernie4_5_moe falcon gemma glm glm4
 glm4_moe gpt2 gpt_bigcode gpt_neox gptj granite granitemoe granitemoeshared helium
 jais2 llama minimax_m2 ministral3 mistral mixtral nemotron olmo olmo2 olmoe opt phi

@@ -26,6 +26,7 @@ from planner.architectures import (
     qwen_vl,
     recurrent,
     whisper,
+    windowed_moe,
 )
 from planner.architectures.facts import Facts
 from planner.model import ModelArchitecture
@@ -119,6 +120,7 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     **qwen_vl.READERS,
     **recurrent.READERS,
     **whisper.READERS,
+    **windowed_moe.READERS,
     "BertModel": bert.read_bert,
     "RobertaModel": bert.read_bert,
     "RobertaForMaskedLM": bert.read_bert,

@@ -19,6 +19,7 @@ from planner.quantization.fp8 import read_fp8
 from planner.quantization.gptq import read_gptq
 from planner.quantization.interface import QuantizationConfig
 from planner.quantization.modelopt import read_modelopt
+from planner.quantization.moe_wna16 import read_moe_wna16
 from planner.quantization.mxfp4 import read_gpt_oss_mxfp4, read_mxfp4
 from planner.quantization.online import ONLINE_NAMES, online_config
 
@@ -72,6 +73,9 @@ METHODS: dict[str, Method] = {
     },
     "deepseek_v4_fp8": Method(
         read=read_deepseek_v4_fp8, supported_dtypes=_BF16_HALF, min_capability=75
+    ),
+    "moe_wna16": Method(
+        read=read_moe_wna16, supported_dtypes=_BF16_HALF, min_capability=70
     ),
     "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
     "gpt_oss_mxfp4": Method(
