@@ -2,18 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from planner.architectures.facts import Facts
 from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
     Replicated,
+    ReplicatedLinear,
     RowParallelLinear,
     Sharded,
 )
+from planner.parallel import ParallelLayout
 from planner.states import GatedDeltaNetState
+from planner.tensors import LinearMethod, Tensor
 
 _NAME = "linear_attn"
+_MARLIN_METHODS = ("auto_awq", "auto_gptq", "inc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateProjection:
+    """The projection to a delta net's two gates per value head.
+
+    Where Marlin's kernel would find too few rows on a rank, each holds all of them.
+
+    Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` maybe_disable_tp.
+    """
+
+    name: str
+    input_size: int
+    output_sizes: tuple[int, ...]
+    part: Part = Part.MIXERS
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+    replicated_under: tuple[str, ...] = ()
+    """Names of the quantisation methods under which every rank holds it in full,
+    whether they quantise it or not."""
+    is_replicated: bool = False
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank."""
+        kind = ReplicatedLinear if self.is_replicated else ColumnParallelLinear
+        linear = kind(
+            name=self.name,
+            part=self.part,
+            input_size=self.input_size,
+            output_sizes=self.output_sizes,
+            method=self.method,
+        )
+        return linear.tensors(layout)
 
 
 def gated_delta_net_state(facts: Facts) -> GatedDeltaNetState:
@@ -63,12 +103,12 @@ def gated_delta_net(
             output_sizes=(sum(qkvz),) if is_interleaved else qkvz,
             shards=() if is_interleaved else ("in_proj_qkv", "in_proj_z"),
         ),
-        ColumnParallelLinear(
+        GateProjection(
             name=f"{_NAME}.in_proj_ba",
-            part=Part.MIXERS,
             input_size=hidden_size,
             output_sizes=(sum(ba),) if is_interleaved else ba,
             shards=() if is_interleaved else ("in_proj_b", "in_proj_a"),
+            replicated_under=() if is_interleaved else _MARLIN_METHODS,
         ),
         Sharded(
             name=f"{_NAME}.dt_bias", part=Part.MIXERS, shapes=((state.num_v_heads,),)

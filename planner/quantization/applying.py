@@ -58,6 +58,8 @@ def _with_method(module: Module, prefix: str, config: QuantizationConfig) -> Mod
         return replace(module, method=ask(place))
     if hasattr(module, "method"):
         linear: Any = module
+        if config.name in getattr(module, "replicated_under", ()):
+            linear = replace(linear, is_replicated=True)
         changed: Module = replace(linear, method=config.linear(place))
         return changed
     return module
