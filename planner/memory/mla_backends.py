@@ -16,6 +16,8 @@ from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 
 E4M3 = ("fp8", "fp8_e4m3")
 _FLASHINFER_NOPE = (64, 128, 192)
+_R1_SIZES = (128, 64, 128)
+"""qk_nope_head_dim, qk_rope_head_dim and v_head_dim of DeepSeek-R1."""
 
 
 class LatentBackend(AttentionBackend):
@@ -116,7 +118,7 @@ class CutlassMLA(LatentBackend):
 
 
 class TokenspeedMLA(LatentBackend):
-    """TOKENSPEED_MLA, whose package vLLM does not bring along.
+    """TOKENSPEED_MLA.
 
     Source: vLLM 0.33.0 `v1/attention/backends/mla/tokenspeed_mla.py`.
     """
@@ -129,12 +131,19 @@ class TokenspeedMLA(LatentBackend):
     def combination_reason(
         self,
         config: AttentionSelectorConfig,  # noqa: ARG002
-        context: CacheContext,  # noqa: ARG002
+        context: CacheContext,
     ) -> str | None:
-        """Return why it refuses: a plain installation lacks it."""
+        """Return why it refuses: it is made for DeepSeek-R1's sizes."""
+        layer = context.latent
+        sizes = (0, 0, 0)
+        if layer is not None:
+            sizes = (layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.v_head_dim)
+        if sizes == _R1_SIZES:
+            return None
         return (
-            "tokenspeed_mla package is not installed. "
-            "Install it with: `uv pip install tokenspeed-mla`"
+            "tokenspeed_mla requires DeepSeek R1 MLA dimensions "
+            "(qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128), "
+            f"got {sizes}"
         )
 
 

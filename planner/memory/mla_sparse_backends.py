@@ -69,6 +69,8 @@ class FlashAttentionMLASparse(SparseBackend):
             return "FlashAttention MLA not supported on this device"
         if context.layout.decode_context_parallel_size > 1:
             return "FlashAttention MLA Sparse does not support DCP for now"
+        if context.latent is not None and context.latent.index_topk is None:
+            return "FlashAttention MLA Sparse requires model with index_topk"
         return None
 
 
@@ -162,18 +164,24 @@ def _flashinfer_sizes(layer: MLALayer) -> str | None:
     size = layer.qk_nope_head_dim
     if layer.qk_rope_head_dim == 0:
         if (size, layer.kv_lora_rank) == (256, 512):
-            return None
+            return _without_choices(layer)
         return (
             "FlashInfer native no-rope MLA requires qk_nope_head_dim=256 and "
             f"kv_lora_rank=512, but got qk_nope_head_dim={size}, "
             f"kv_lora_rank={layer.kv_lora_rank}"
         )
     if size in (128, 192):
-        return None
+        return _without_choices(layer)
     return (
         "FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], but "
         f"got {size}"
     )
+
+
+def _without_choices(layer: MLALayer) -> str | None:
+    if layer.index_topk is not None:
+        return None
+    return "FlashInfer MLA Sparse requires model with index_topk config"
 
 
 class FlashAttentionMLASparseFA4(FlashInferMLASparse):
