@@ -3,7 +3,7 @@
 from typing import Any
 
 from planner.architectures.mla import KVUpProjection
-from planner.caches import IndexerCacheLayer, MLALayer
+from planner.caches import AttentionLayer, IndexerCacheLayer, MLALayer
 from planner.memory.weights import stage_weights
 from planner.parallel import ParallelLayout
 from planner.tensors import LinearOnRank, Tensor
@@ -145,3 +145,56 @@ def test_every_fourth_layer_may_choose_for_the_next() -> None:
     assert IndexerCacheLayer(row_bytes=128 + 4) == keys
     assert isinstance(attention, MLALayer)
     assert 512 + 64 == attention.head_size
+
+
+def test_glm_4_7_flash_routes_in_float32() -> None:
+    """64 experts of 2,048: 4 bytes a weight, and a bias for each expert."""
+    config = {
+        **V2_LITE,
+        "architectures": ["Glm4MoeLiteForCausalLM"],
+        "model_type": "glm4_moe_lite",
+        "n_shared_experts": 1,
+    }
+    parts = parts_of(config, ParallelLayout())
+    assert 26 * 4 * (64 * 2048 + 64) == parts["router"]
+    assert 26 * 2 * 3 * 2048 * 1408 == parts["shared experts"]
+
+
+def test_longcat_keeps_two_caches_a_layer() -> None:
+    """Two attentions and two MLPs a layer; 512 + 256 rows in the router."""
+    model = architecture(
+        V2_LITE,
+        architectures=["LongcatFlashForCausalLM"],
+        model_type="longcat_flash",
+        num_layers=3,
+        num_hidden_layers=3,
+        n_routed_experts=512,
+        zero_expert_num=256,
+        moe_topk=12,
+        ffn_hidden_size=4096,
+        expert_ffn_hidden_size=1024,
+    )
+    (stage,) = stage_weights(model, ParallelLayout(), "bfloat16")
+    parts = {part.name: part.size_bytes for part in stage.parts}
+    assert 2 == len(model.layer_kinds[0].caches)
+    assert 3 * 4 * 768 * (2048 + 1) == parts["router"]
+    assert 3 * 2 * 2 * 3 * 2048 * 4096 == parts["mlp"]
+    assert 3 * 2 * 512 * 3 * 2048 * 1024 == parts["experts"]
+
+
+def test_minicpm3_keeps_keys_and_values_per_head() -> None:
+    """16 heads of 128 + 64, on both sides of the cache."""
+    model = architecture(
+        V2_LITE,
+        architectures=["MiniCPM3ForCausalLM"],
+        model_type="minicpm3",
+        q_lora_rank=768,
+        tie_word_embeddings=True,
+    )
+    (kept,) = model.cache_layers
+    expected = AttentionLayer(num_heads=16, num_kv_heads=16, head_size=192)
+    assert expected == kept
+    (stage,) = stage_weights(model, ParallelLayout(), "bfloat16")
+    parts = {part.name: part.size_bytes for part in stage.parts}
+    per_layer = 2048 * 768 + 768 * 16 * 192 + 2048 * 576 + 512 * 16 * 256
+    assert 27 * 2 * (per_layer + 16 * 128 * 2048) == parts["attention"]

@@ -12,7 +12,8 @@ from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_groups import bytes_per_block, group
 from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.layer_caches import BackedCache, preferred_block_size
-from planner.memory.mla_buffers import sparse_buffers
+from planner.memory.mla_backends import CutlassMLA
+from planner.memory.mla_buffers import cutlass_workspace, sparse_buffers
 from planner.memory.mla_caches import indexer_spec, mla_backend, mla_spec
 from planner.memory.mla_sparse_backends import DeepseekV32Indexer, FlashMLASparse
 from planner.parallel import ParallelLayout
@@ -156,3 +157,12 @@ def test_the_places_of_chosen_tokens_are_kept_once_per_choice() -> None:
         for buffer in sparse_buffers(caches, here)
     ]
     assert [[17 * 2048, 17]] * 3 == groups
+
+
+def test_cutlass_keeps_one_workspace_for_all_layers() -> None:
+    """128 MiB, and nothing for other kernels."""
+    caches = [BackedCache(layer=i, cache=V3, backend=CutlassMLA()) for i in range(3)]
+    (workspace,) = cutlass_workspace(caches)
+    assert [128 * 2**20] == [t.elements for t in workspace.tensors(ParallelLayout())]
+    caches = [BackedCache(layer=0, cache=V32, backend=FlashMLASparse())]
+    assert () == cutlass_workspace(caches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from planner.architectures.assembly import Body, Label, Skeleton, assemble
 from planner.architectures.decoder import (
@@ -42,12 +43,37 @@ def read_deepseek_text(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2Model and
     `models/deepseek_v32/nvidia/model.py` DeepseekV32Model.
     """
+    return read_latent(facts, label, _experts_shape)
+
+
+def read_glm4_moe_lite(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read GLM-4.7-Flash: GLM-4.5's experts with a float32 router.
+
+    Source: vLLM 0.33.0 `models/glm4_moe_lite.py`, `models/glm4_moe.py` Glm4MoE.
+    """
+    return read_latent(
+        facts,
+        label,
+        lambda inner: replace(
+            _experts_shape(inner), router_dtype="float32", has_correction_bias=True
+        ),
+    )
+
+
+def read_latent(
+    facts: Facts, label: Label, experts_of: Callable[[Facts], ExpertsShape]
+) -> ModelArchitecture:
+    """Return a model of latent attention whose experts are read by `experts_of`."""
     shape = latent_shape(facts)
     index = None if facts.value("index_topk") is None else indexer_shape(facts)
     has_indexer = _indexing_layers(facts)
     layers = range(facts.integer("num_hidden_layers"))
     body = Body.of(
-        _layer(facts, latent(shape, index, has_indexer=has_indexer(layer)), layer)
+        _layer(
+            facts,
+            latent(shape, index, has_indexer=has_indexer(layer)),
+            experts_of(facts) if is_sparse(facts, layer) else None,
+        )
         for layer in layers
     )
     return assemble(
@@ -81,7 +107,14 @@ def read_deepseek(facts: Facts, label: Label) -> ModelArchitecture:
         facts,
         label,
         _skeleton(facts, rope),
-        Body.of(_layer(facts, kept, layer) for layer in layers),
+        Body.of(
+            _layer(
+                facts,
+                kept,
+                _experts_shape(facts) if is_sparse(facts, layer) else None,
+            )
+            for layer in layers
+        ),
         num_experts=facts.optional_integer("n_routed_experts") or 0,
     )
 
@@ -151,18 +184,20 @@ def _skeleton(facts: Facts, every_stage: tuple[Module, ...]) -> Skeleton:
     )
 
 
-def _layer(facts: Facts, attention: Attention, layer: int) -> LayerKind:
+def _layer(
+    facts: Facts, attention: Attention, sparse: ExpertsShape | None
+) -> LayerKind:
     caches, modules = attention
     size = facts.integer("hidden_size")
     mlp = (
-        experts(_experts_shape(facts))
-        if _is_sparse(facts, layer)
-        else gated_mlp(size, facts.integer("intermediate_size"))
+        gated_mlp(size, facts.integer("intermediate_size"))
+        if sparse is None
+        else experts(sparse)
     )
     return LayerKind(caches=caches, modules=(*modules, norms(size), *mlp))
 
 
-def _is_sparse(facts: Facts, layer: int) -> bool:
+def is_sparse(facts: Facts, layer: int) -> bool:
     """Whether a layer holds experts.
 
     Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2DecoderLayer.
@@ -195,4 +230,6 @@ READERS = {
     "DeepseekV3ForCausalLM": read_deepseek_text,
     "DeepseekV32ForCausalLM": read_deepseek_text,
     "GlmMoeDsaForCausalLM": read_deepseek_text,
+    "MistralLarge3ForCausalLM": read_deepseek_text,
+    "Glm4MoeLiteForCausalLM": read_glm4_moe_lite,
 }

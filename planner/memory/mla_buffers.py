@@ -1,4 +1,4 @@
-"""What the kernels of sparse latent attention allocate while the model is built."""
+"""What the kernels of latent attention allocate while the model is built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from planner.caches import MLALayer
 from planner.layers import Module, Part, Replicated
 from planner.memory.cache_context import CacheContext
 from planner.memory.layer_caches import BackedCache
+from planner.memory.mla_backends import CutlassMLA
 from planner.memory.mla_sparse_backends import FlashAttentionMLASparse
+from planner.units import MIB
 
 
 def sparse_buffers(
@@ -37,6 +39,23 @@ def sparse_buffers(
             tokens = context.max_num_batched_tokens
             found.append(_integers("cu_seqlens_q_buffer", (tokens + 1,)))
     return tuple(found)
+
+
+def cutlass_workspace(caches: Sequence[BackedCache]) -> tuple[Module, ...]:
+    """Return the one workspace of CUTLASS_MLA, 128 MiB for all layers.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/cutlass_mla.py` g_sm100_workspace.
+    """
+    if not any(isinstance(held.backend, CutlassMLA) for held in caches):
+        return ()
+    return (
+        Replicated(
+            name="g_sm100_workspace",
+            part=Part.BUFFERS,
+            shapes=((128 * MIB,),),
+            dtype="uint8",
+        ),
+    )
 
 
 def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
