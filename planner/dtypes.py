@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.errors import PlannerError
+from planner.errors import PlannerError, UnknownArchitecture
 
 ELEMENT_BYTES = {
     "float32": 4,
@@ -23,8 +23,17 @@ _SAME_AS = {"half": "float16", "float": "float32"}
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the bytes of one element of `dtype`."""
-    return ELEMENT_BYTES[dtype]
+    """Return the bytes of one element of `dtype`.
+
+    Raises:
+        UnknownArchitecture: for a dtype that nothing in vLLM is held in.
+    """
+    try:
+        return ELEMENT_BYTES[dtype]
+    except KeyError:
+        raise UnknownArchitecture(
+            f"dtype {dtype!r} is not one of {', '.join(ELEMENT_BYTES)}."
+        ) from None
 
 
 def canonical_dtype(dtype: str) -> str:

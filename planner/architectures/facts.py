@@ -23,7 +23,9 @@ def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
 _MOST = 1 << 40
 """No size, count or length of a model reaches it."""
 
-_MOST_LAYERS = 10_000
+_MOST_LAYERS = 2_000
+_COUNTS_OF_LAYERS = ("layers", "layer", "depth", "blocks", "depths")
+"""How the names of such fields end: each layer is built, so their number is limited."""
 _LONGEST_SHOWN = 60
 
 _last_field: ContextVar[str] = ContextVar("last field", default="")
@@ -84,7 +86,7 @@ class Facts:
         if value is None:
             value = default
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        most = _MOST_LAYERS if names[0].endswith("layers") else _MOST
+        most = _MOST_LAYERS if names[0].endswith(_COUNTS_OF_LAYERS) else _MOST
         if not is_whole or not 0 <= value <= most:
             raise UnknownArchitecture(
                 f"config.json of model type {self.model_type!r}: "
