@@ -357,19 +357,22 @@ def _check_sizes(settings: EngineSettings, largest: int) -> None:
 
 
 def kv_cache_bytes(asked: int | str | None) -> int | None:
-    """Return kv_cache_memory_bytes as a number of bytes.
+    """Return kv_cache_memory_bytes as a number of bytes, None where it says nothing.
+
+    As in vLLM 0 is the same as not given, and a negative size leaves no room.
 
     Raises:
-        PlannerError: when the size cannot be read or is not positive.
+        PlannerError: when the size cannot be read.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory.
     """
     if asked is None:
         return None
     size_bytes = parse_size(asked) if isinstance(asked, str) else asked
     # A caller without a type checker may hand over anything.
-    is_whole = type(size_bytes) is int
-    if not is_whole or size_bytes < 1:
+    if type(size_bytes) is not int:
         raise PlannerError(
-            f"kv_cache_memory_bytes={asked!r}: bytes above 0 are needed, or a size "
-            "such as 20GiB."
+            f"kv_cache_memory_bytes={asked!r}: whole bytes are needed, or a size such "
+            "as 20GiB."
         )
-    return size_bytes
+    return size_bytes or None

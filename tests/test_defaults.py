@@ -2,6 +2,7 @@
 
 import pytest
 
+import planner
 from planner import defaults
 from planner.engine import EngineSettings
 from planner.environment import Environment
@@ -196,5 +197,13 @@ def test_a_kv_cache_size_may_be_written_with_its_unit() -> None:
     """20GiB or bytes."""
     assert 20 * GIB == defaults.kv_cache_bytes("20GiB")
     assert 5 == defaults.kv_cache_bytes(5)
-    with pytest.raises(PlannerError, match="bytes above 0"):
-        defaults.kv_cache_bytes(0)
+    with pytest.raises(PlannerError, match="whole bytes"):
+        defaults.kv_cache_bytes(1.5)  # type: ignore[arg-type]
+
+
+def test_no_kv_cache_size_is_too_small_to_ask_for() -> None:
+    """vLLM takes 0 for nothing said, and has no room in less."""
+    assert defaults.kv_cache_bytes(0) is None
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", kv_cache_memory_bytes=-1)
+    assert plan.error is not None
+    assert "no_kv" == plan.error.kind
