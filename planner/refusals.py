@@ -158,6 +158,9 @@ def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> No
             f"total number of KV heads ({kv_heads}). Increase "
             "`--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
         )
+    if not kv_heads:
+        # vLLM divides by the heads of a model that has none (Mamba).
+        raise Refused("ZeroDivisionError: integer division or modulo by zero")
     largest = tensor // kv_heads
     if dcp > largest:
         raise Refused(

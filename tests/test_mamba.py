@@ -54,3 +54,15 @@ def test_a_request_keeps_one_state_of_all_layers() -> None:
     asked = plan(architecture(MAMBA), "L4", enable_prefix_caching=True)
     assert 2 == asked.blocks_per_request
     assert 16 == asked.kv_groups[0].block_size
+
+
+def test_decode_context_parallel_stops_without_heads() -> None:
+    """vLLM divides by their number."""
+    found = plan(
+        architecture(MAMBA),
+        "L4",
+        tensor_parallel_size=2,
+        decode_context_parallel_size=2,
+    )
+    assert found.error is not None
+    assert "ZeroDivisionError" in found.error.message
