@@ -42,7 +42,8 @@ longcat_flash minicpm3
 clip_vision_model gemma3 gemma3n gemma3n_audio gemma3n_text gemma3n_vision gemma4
 gemma4_audio gemma4_text gemma4_vision idefics3 idefics3_vision llama4
 llama4_vision_model llava llava_next llava_onevision mistral3 paligemma pixtral
-siglip_vision_model
+siglip_vision_model kimi_k25 kimi_k25_vision llama4_text muse_glimmer muse_glimmer_text
+muse_glimmer_vision
 """.split()
 
 # Model types that vLLM gives another class than Transformers does.
@@ -89,7 +90,10 @@ subsampling_conv_channels conv_kernel_size output_proj_dims altup_num_inputs
 laurel_rank vocab_offset conf_num_hidden_layers conf_num_attention_heads
 conf_conv_kernel_size input_feat_size sscp_conv_channel_size sscp_conv_kernel_size
 sscp_conv_stride_size num_queries pixel_shuffle_ratio vision_output_dim
-projector_input_dim projector_output_dim scale_factor
+projector_input_dim projector_output_dim scale_factor pos_emb_height pos_emb_width
+pos_emb_time merge_kernel_size projector_hidden_size multi_modal_projector_bias
+patch_temporal merge_size num_local_experts interleave_moe_layer_step
+attention_chunk_size
 """.split()
 
 

@@ -185,7 +185,9 @@ def with_mm_prefix(model: ModelArchitecture) -> ModelArchitecture:
 
 def quant_method(facts: Facts) -> str:
     """Return the checkpoint's quantisation method, empty where it has none."""
-    return str(facts.mapping("quantization_config").get("quant_method") or "")
+    inner = facts.mapping("text_config").get("quantization_config")
+    own = facts.mapping("quantization_config") or (inner or {})
+    return str(own.get("quant_method") or "")
 
 
 def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:

@@ -10,6 +10,7 @@ from planner.layers import (
     Part,
     QKVParallelLinear,
     Replicated,
+    ReplicatedLinear,
     RowParallelLinear,
 )
 from planner.parallel import ParallelLayout, divide
@@ -195,6 +196,7 @@ def unquantised(*modules: Module) -> tuple[Module, ...]:
     linear = (
         ColumnParallelLinear
         | QKVParallelLinear
+        | ReplicatedLinear
         | RowParallelLinear
         | WholeUnlessDivided
     )

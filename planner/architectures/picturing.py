@@ -1,0 +1,23 @@
+"""Readers of the families with images that share a tower or a way to join it."""
+
+from __future__ import annotations
+
+from planner.architectures import (
+    gemma3_mm,
+    gemma4,
+    kimi_k25,
+    llama4_mm,
+    llava,
+    molmo,
+    muse_glimmer,
+)
+
+READERS = {
+    **gemma3_mm.READERS,
+    **gemma4.READERS,
+    **kimi_k25.READERS,
+    **llama4_mm.READERS,
+    **llava.READERS,
+    **molmo.READERS,
+    **muse_glimmer.READERS,
+}

@@ -1,0 +1,75 @@
+"""MoonViT, the vision tower of Kimi's models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planner.architectures.facts import Facts
+from planner.architectures.towers import blocks
+from planner.layers import Module, Part, ReplicatedLinear
+from planner.model import Tower
+
+
+def moonvit_3d_tower(
+    facts: Facts, text_size: int, *, is_quantizable: bool = True
+) -> Tower:
+    """Return the tower of Kimi-K2.5, for images and short pieces of video.
+
+    Ranks that do not divide its heads hold it in full.
+
+    Source: vLLM 0.33.0 `models/kimi_k25_vit.py` MoonViT3dPretrainedModel,
+    KimiK25MultiModalProjector.
+    """
+    name, heads = "vision_tower", facts.integer("num_attention_heads")
+    modules = (*_vision_model(facts, name), *_projector(facts, text_size))
+    return Tower(
+        modalities=("vision_chunk",),
+        modules=modules if is_quantizable else blocks.unquantised(*modules),
+        supports_data_parallel=True,
+        whole_unless_heads_divide=heads,
+    )
+
+
+def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
+    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
+    embedding = f"{name}.patch_embed"
+    height, width = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
+    yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=True)
+    yield blocks.replicated(
+        f"{embedding}.pos_emb",
+        (height, width, size),
+        (facts.integer("pos_emb_time"), size),
+    )
+    yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=True)
+    for index in range(facts.integer("num_hidden_layers")):
+        block = f"{name}.encoder.blocks.{index}"
+        yield from (
+            blocks.norms(f"{block}.norm", size, count=2, bias=True),
+            blocks.qkv(f"{block}.wqkv", size, heads, bias=True),
+            blocks.row(f"{block}.wo", size, size, bias=True),
+        )
+        yield from blocks.plain_mlp(
+            f"{block}.mlp.fc0", f"{block}.mlp.fc1", size, mlp_size
+        )
+
+
+def _projector(facts: Facts, text_size: int) -> tuple[Module, ...]:
+    size = facts.integer("hidden_size")
+    rows, columns = facts.value("merge_kernel_size")
+    merged = size * rows * columns
+    return (
+        blocks.norms("mm_projector.pre_norm", size, bias=True),
+        _linear("mm_projector.linear_1", merged, merged),
+        _linear("mm_projector.linear_2", merged, text_size),
+    )
+
+
+def _linear(name: str, input_size: int, output_size: int) -> Module:
+    return ReplicatedLinear(
+        name=name,
+        part=Part.TOWERS,
+        input_size=input_size,
+        output_sizes=(output_size,),
+        bias=True,
+    )
