@@ -76,6 +76,9 @@ class MLALayer:
     """DeepSeek sparse attention: tokens that the indexer chooses."""
     has_indexer: bool = False
     """Whether the layer chooses itself; others take an earlier layer's choice."""
+    choice_width: int | None = None
+    """Columns of the buffer of choices where a model pads it; it then also keeps the
+    places of what is chosen for all tokens of a step (GLM-5.3-Flash)."""
 
     @property
     def head_size(self) -> int:
@@ -170,6 +173,28 @@ class IndexKeysLayer:
     head_size: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledIndexerLayer:
+    """Keys of GLM-5.3-Flash's indexer: one row of bytes for several tokens.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/attention.py` Glm5NextIndexerCache.
+    """
+
+    row_bytes: int
+    tokens_per_state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexerTailLayer:
+    """Tokens that GLM-5.3-Flash's indexer has not pooled yet.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/attention.py` Glm5NextTailCache.
+    """
+
+    head_size: int
+    num_tokens: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
@@ -182,5 +207,7 @@ CacheLayer = (
     | CompressedIndexerLayer
     | BlockSparseAttentionLayer
     | IndexKeysLayer
+    | PooledIndexerLayer
+    | IndexerTailLayer
     | StateLayer
 )

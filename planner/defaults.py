@@ -157,8 +157,8 @@ def model_kv_cache_dtype(
 ) -> str:
     """Return the KV cache dtype as a model class changes it.
 
-    Source: vLLM 0.33.0 `models/config.py` DeepseekV32ForCausalLM, GlmMoeDsaForCausalLM
-    verify_and_update_config.
+    Source: vLLM 0.33.0 `models/config.py` DeepseekV32ForCausalLM, GlmMoeDsaForCausalLM,
+    Glm5NextModelConfig verify_and_update_config.
     """
     name = model.architecture
     if name == "DeepseekV32ForCausalLM" and kv_cache_dtype == "bfloat16":
@@ -166,6 +166,8 @@ def model_kv_cache_dtype(
     is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
     if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_blackwell:
         return "fp8_e4m3"
+    if name.startswith("Glm5Next") and kv_cache_dtype == "auto" and is_blackwell:
+        return "fp8"
     return kv_cache_dtype
 
 

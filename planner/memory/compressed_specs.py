@@ -14,6 +14,7 @@ from planner.memory.kv_spec import (
     CannotMergeError,
     FullAttentionSpec,
     KVCacheSpec,
+    Request,
 )
 from planner.memory.window_specs import SlidingWindowSpec
 
@@ -127,3 +128,19 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
         padded = self.promoted_page_bytes(size)
         changes = {"block_size": size, "page_size_padded_bytes": padded}
         return CompressedMLASpec(**{**kept, **changes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircularBufferSpec(AttentionSpec):
+    """Layers that keep the tokens of a group until it is pooled: one block each.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` CircularBufferSpec.
+    """
+
+    def blocks(self, request: Request) -> int:  # noqa: ARG002
+        """Blocks one request takes, however long it is."""
+        return 1
+
+    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
+        """Whether all specs are such buffers."""
+        return all(isinstance(spec, CircularBufferSpec) for spec in specs)

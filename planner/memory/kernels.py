@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.caches import AttentionLayer
+from planner.caches import AttentionLayer, MLALayer
 from planner.layers import Module
 from planner.memory.attention_backend import kernel_buffers
 from planner.memory.cache_context import BlockSizes, CacheContext
@@ -94,7 +94,9 @@ def _with_states(
     backends = distinct_backends(caches)
     token_bytes = 0
     if backends:
-        first = next(held for held in caches if held.backend == backends[0])
+        latent = [held for held in caches if isinstance(held.cache, MLALayer)]
+        served = [held for held in caches if held.backend == backends[0]]
+        first = (latent or served)[0]
         token_bytes = token_page_bytes(first, context)
     return aligned(sizes, model.state_layers, backends, token_bytes, context)
 

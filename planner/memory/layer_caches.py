@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import lcm
 
-from planner.caches import AttentionLayer, CacheLayer
+from planner.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory import (
     attention_caches,
     deepseek_v4_caches,
+    glm5_next_caches,
     mamba_caches,
     minimax_m3_caches,
     mla_caches,
@@ -22,12 +23,14 @@ from planner.memory import (
 from planner.memory.backend import AttentionBackend
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
+from planner.memory.kv_packing import kv_element_bytes
 from planner.memory.kv_spec import KVCacheSpec, MultipleOf
 from planner.model import ModelArchitecture
 
 _FAMILIES: dict[type, CacheFamily] = {
     **attention_caches.FAMILIES,
     **deepseek_v4_caches.FAMILIES,
+    **glm5_next_caches.FAMILIES,
     **mamba_caches.FAMILIES,
     **minimax_m3_caches.FAMILIES,
     **mla_caches.FAMILIES,
@@ -106,11 +109,15 @@ def layer_specs(
 def token_page_bytes(held: BackedCache, context: CacheContext) -> int:
     """Return the page of one attention layer for one token.
 
-    Of keys and values it is the page of a layer as the config declares it.
+    Of keys and values it is the page of a layer as the config declares it, of latent
+    vectors their plain values, without the scales of packed ones.
 
     Source: vLLM 0.33.0 `platforms/interface.py` _align_hybrid_block_size.
     """
     cache: CacheLayer = held.cache
+    if isinstance(cache, MLALayer) and held.backend is not None:
+        kept = mla_caches.kept_dtype(held.backend, context.kv_cache_dtype)
+        return context.head_size * kv_element_bytes(context.dtype, kept)
     if isinstance(cache, AttentionLayer):
         cache = AttentionLayer(
             num_heads=context.num_heads,

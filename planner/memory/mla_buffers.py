@@ -34,7 +34,7 @@ def sparse_buffers(
             continue
         if layer.has_indexer or not has_group:
             has_group = True
-            found.append(_integers("index_group", (rows, layer.index_topk), (rows,)))
+            found.append(_group(layer, layer.index_topk, rows, context))
         if isinstance(held.backend, FlashAttentionMLASparse):
             tokens = context.max_num_batched_tokens
             found.append(_integers("cu_seqlens_q_buffer", (tokens + 1,)))
@@ -56,6 +56,14 @@ def cutlass_workspace(caches: Sequence[BackedCache]) -> tuple[Module, ...]:
             dtype="uint8",
         ),
     )
+
+
+def _group(layer: MLALayer, topk: int, rows: int, context: CacheContext) -> Replicated:
+    """Return the places of the tokens chosen, and how many there are."""
+    if layer.choice_width is None:
+        return _integers("index_group", (rows, topk), (rows,))
+    rows = context.max_num_batched_tokens + 1
+    return _integers("index_group", (rows, layer.choice_width), (rows,))
 
 
 def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
