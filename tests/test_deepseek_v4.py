@@ -125,6 +125,23 @@ def test_more_heads_than_a_kernel_reads_are_refused() -> None:
     assert "heads" not in str(halved.error)
 
 
+def test_ranks_hold_whole_blocks_of_the_shared_experts() -> None:
+    """3 blocks of 128 on 2 ranks are 2 on each: 4 x 128 = 512 columns for 384.
+
+    Gate and up on a rank: 2 x 256 rows of 256; down: 256 rows of 256; with a float32
+    scale for each block of 128 x 128: 4 x 2 + 2 x 2.
+    """
+    fp8 = {
+        "quant_method": "fp8",
+        "activation_scheme": "dynamic",
+        "weight_block_size": [128, 128],
+    }
+    config = {**TINY, "n_shared_experts": 3, "quantization_config": fp8}
+    layout = ParallelLayout(tensor_parallel_size=2, max_num_batched_tokens=8)
+    layer = 2 * 256 * 256 + 256 * 256 + (4 * 2 + 2 * 2) * 4
+    assert parts_of(config, layout)["shared experts"] == 4 * layer
+
+
 def test_an_unknown_ratio_is_named() -> None:
     """Compressors make one of 4 or of 128 tokens."""
     with pytest.raises(UnknownArchitecture, match="compress_ratios"):

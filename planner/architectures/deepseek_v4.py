@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -26,6 +27,8 @@ from planner.layers import (
     TokenBuffer,
 )
 from planner.model import LayerKind, ModelArchitecture
+from planner.parallel import ParallelLayout
+from planner.tensors import LinearMethod, Tensor
 
 _RATIO_OF = {
     "sliding_attention": 0,
@@ -61,6 +64,45 @@ _DEFAULTS: Mapping[str, Any] = {
     "tie_word_embeddings": False,
 }
 _DEFAULT_ROTARY_FACTOR = 64 / 512
+_BLOCK = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBlocks:
+    """A layer of the shared experts, filled up so that ranks hold whole blocks of FP8.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4MLP.
+    """
+
+    name: str
+    layer: ColumnParallelLinear | RowParallelLinear
+    part: Part = Part.SHARED_EXPERTS
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the checkpoint's layers packed in it."""
+        return self.layer.shards
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        if self.method is None:
+            return self.layer.tensors(layout)
+        ranks = layout.tensor_parallel_size
+        layer = self.layer
+        if isinstance(layer, RowParallelLinear):
+            size = _whole_blocks(layer.input_size, ranks)
+            filled: Module = replace(layer, input_size=size, method=self.method)
+            return filled.tensors(layout)
+        sizes = tuple(_whole_blocks(size, ranks) for size in layer.output_sizes)
+        filled = replace(layer, output_sizes=sizes, method=self.method)
+        return filled.tensors(layout)
+
+
+def _whole_blocks(size: int, ranks: int) -> int:
+    """Return a size of which each rank has as many whole blocks."""
+    return -(-(size // _BLOCK) // ranks) * _BLOCK * ranks
 
 
 def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
@@ -192,18 +234,24 @@ def _router_table(name: str, shape: tuple[int, ...], dtype: str) -> Replicated:
 
 def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
     return (
-        ColumnParallelLinear(
+        WholeBlocks(
+            layer=ColumnParallelLinear(
+                name="ffn.shared_experts.gate_up_proj",
+                part=Part.SHARED_EXPERTS,
+                input_size=hidden_size,
+                output_sizes=(intermediate_size, intermediate_size),
+                shards=("w1", "w3"),
+            ),
             name="ffn.shared_experts.gate_up_proj",
-            part=Part.SHARED_EXPERTS,
-            input_size=hidden_size,
-            output_sizes=(intermediate_size, intermediate_size),
-            shards=("w1", "w3"),
         ),
-        RowParallelLinear(
+        WholeBlocks(
+            layer=RowParallelLinear(
+                name="ffn.shared_experts.down_proj",
+                part=Part.SHARED_EXPERTS,
+                input_size=intermediate_size,
+                output_size=hidden_size,
+            ),
             name="ffn.shared_experts.down_proj",
-            part=Part.SHARED_EXPERTS,
-            input_size=intermediate_size,
-            output_size=hidden_size,
         ),
     )
 
