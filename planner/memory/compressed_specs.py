@@ -6,8 +6,9 @@ Source: vLLM 0.33.0 `v1/kv_cache_interface.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from planner.errors import Refused
 from planner.memory.kv_spec import (
     ATTENTION_FIELDS,
     AttentionSpec,
@@ -117,17 +118,16 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
             for spec in specs
         )
 
-    def promoted(self, block_size: int | None) -> KVCacheSpec:
-        """Return the layer with all its tokens kept."""
-        size = block_size or self.block_size
-        kept = {
-            f.name: getattr(self, f.name)
-            for f in fields(CompressedMLASpec)
-            if hasattr(self, f.name)
-        }
-        padded = self.promoted_page_bytes(size)
-        changes = {"block_size": size, "page_size_padded_bytes": padded}
-        return CompressedMLASpec(**{**kept, **changes})
+    def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
+        """Refuse to keep all tokens of the layer, where vLLM stumbles.
+
+        Raises:
+            Refused: in Python's words.
+        """
+        raise Refused(
+            "TypeError: MLAAttentionSpec.__init__() got an unexpected keyword argument "
+            "'bounded_replay'"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
