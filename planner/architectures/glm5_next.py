@@ -111,7 +111,6 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
         head_size=shape.kept_size,
-        supports_pp=False,
     )
 
 
