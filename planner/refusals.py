@@ -61,6 +61,25 @@ def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
     )
 
 
+def check_device_dtype(dtype: str, gpu: GPU) -> None:
+    """Refuse bfloat16 on GPUs before Ampere.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` check_if_supports_dtype.
+    """
+    if dtype != "bfloat16" or gpu.compute_capability >= (8, 0):
+        return
+    major, minor = gpu.compute_capability
+    raise Refused(
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. "
+        f"Your {gpu.device_name} GPU has compute capability {major}.{minor}. You can "
+        "use float16 instead by explicitly setting the `dtype` flag in CLI, for "
+        "example: --dtype=half."
+    )
+
+
 def check_batch(
     max_num_batched_tokens: int,
     max_num_seqs: int,

@@ -22,6 +22,7 @@ from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_batch,
+    check_device_dtype,
     check_kv_cache_dtype,
     check_mamba_block_size,
     check_parallel,
@@ -78,6 +79,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_batched_tokens=tokens,
         max_num_seqs=seqs,
     )
+    check_device_dtype(dtype, gpu)
     _check_build(question, batch)
     kernels = resolve_kernels(model, _context(question, batch))
     resolved = ResolvedSettings(

@@ -7,12 +7,13 @@ from planner.errors import Refused
 from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_batch,
+    check_device_dtype,
     check_kv_cache_dtype,
     check_mamba_block_size,
     check_parallel,
     check_states,
 )
-from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture
+from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
 
 
 @pytest.mark.parametrize(
@@ -107,3 +108,12 @@ def test_vllm_does_not_see_dbrx_experts() -> None:
     assert model is not None
     with pytest.raises(Refused, match="must be greater than 0"):
         check_parallel(model, ParallelLayout(enable_expert_parallel=True))
+
+
+def test_bfloat16_needs_ampere() -> None:
+    """A T4 has compute capability 7.5."""
+    old = gpu(compute_capability=(7, 5), device_name="Tesla T4")
+    with pytest.raises(Refused, match=r"Your Tesla T4 GPU has compute capability 7\.5"):
+        check_device_dtype("bfloat16", old)
+    check_device_dtype("float16", old)
+    check_device_dtype("bfloat16", gpu())

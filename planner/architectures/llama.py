@@ -59,6 +59,8 @@ class Style:
     """What the class adds to sliding_window."""
     has_local_rope: bool = False
     """Layers with a window have rotary embeddings of their own."""
+    has_xielu: bool = False
+    """The activation has two scalars to learn and two fixed ones."""
     mrope_positions_factor: int = 4
     """By how much rotary caches grow when images and videos have positions."""
 
@@ -105,6 +107,15 @@ STYLES = {
         extra_window_tokens=1,
     ),
     "MiMo": Style(qkv_bias=True),
+    "Apertus": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        is_gated=False,
+        qk_norm=True,
+        has_layer_windows=True,
+        has_xielu=True,
+    ),
     "Exaone": LLAMA,
     "Glm4": Style(qkv_bias="attention_bias", norm_count=4),
     "Cohere": Style(
@@ -187,6 +198,14 @@ STYLES = {
         is_transformers_backend=True,
     ),
 }
+
+
+_XIELU = Replicated(
+    name="mlp.act_fn",
+    part=Part.MLP,
+    shapes=((1,), (1,), (), ()),
+    dtype="bfloat16",
+)
 
 
 def _asked(facts: Facts, value: bool | str) -> bool:
@@ -295,6 +314,8 @@ def _layer_modules(
             bias=_asked(facts, style.mlp_bias),
         ),
     )
+    if style.has_xielu:
+        layer = (*layer, _XIELU)
     if not style.norm_count:
         return layer
     return (
