@@ -135,6 +135,8 @@ class ModelArchitecture:
     """vLLM's name of the quantisation method, the checkpoint's or the asked one."""
     quantization_limits: QuantizationLimits = QuantizationLimits()
     num_experts: int = 0
+    kv_sources: tuple[int, ...] = ()
+    """For each layer the one whose keys and values it reads; empty: its own."""
     mixes_head_sizes: bool = False
     """Whether layers have heads of several sizes, served by one kernel (Gemma 4)."""
     supports_pp: bool = True

@@ -12,7 +12,11 @@ from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.gpu import GPU
-from planner.memory.build_order import check_before_layers, check_deepstack
+from planner.memory.build_order import (
+    check_before_layers,
+    check_deepstack,
+    check_kv_sources,
+)
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
@@ -136,6 +140,7 @@ def _check_build(question: Question, batch: _Batch) -> None:
     )
     check_before_layers(model, layout, towers)
     check_deepstack(model, layout)
+    check_kv_sources(model, layout)
 
 
 def _context(question: Question, batch: _Batch) -> CacheContext:

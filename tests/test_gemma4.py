@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from planner.engine import EngineSettings
+from planner.errors import Refused
 from planner.layers import Module
+from planner.memory.build_order import check_kv_sources
 from planner.memory.towers import is_prefix_lm, least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
@@ -97,6 +101,15 @@ def test_layers_of_gemma4_that_share_keep_no_cache_and_project_queries_only() ->
     assert "self_attn.qkv_proj" not in shared
     assert 2 * own["mlp.down_proj"] == shared["mlp.down_proj"]
     assert [1, 1, 0, 0] == [len(model.layer_kinds[i].caches) for i in model.layers]
+
+
+def test_layers_of_gemma4_that_share_cannot_stand_on_another_stage() -> None:
+    """Of two stages of two layers the second reads what the first keeps."""
+    model = architecture(GEMMA4)
+    assert (0, 1, 0, 1) == model.kv_sources
+    check_kv_sources(model, ParallelLayout())
+    with pytest.raises(Refused, match=r"layers\.2\.self_attn\.attn is not valid"):
+        check_kv_sources(model, ParallelLayout(pipeline_parallel_size=2))
 
 
 def test_gemma4_holds_a_table_of_embeddings_for_all_layers_and_a_steps_buffer() -> None:

@@ -234,3 +234,33 @@ def test_muse_glimmer_cuts_the_attention_of_its_tower_alone() -> None:
     assert 2 * cut == elements(attention.modules, ranks=2)
     whole = 32 + 192 + 32 + 2 * (32 + 54 + 56) + 128 + 16 + 64
     assert whole == elements(rest.modules, ranks=2)
+
+
+def test_paligemma_projects_siglip_with_a_bias() -> None:
+    """One block: patches 104, 4 positions and numbers, norm 16; 16 x 8 + 16."""
+    config = {
+        "architectures": ["PaliGemmaForConditionalGeneration"],
+        "model_type": "paligemma",
+        "projection_dim": 16,
+        "text_config": {**LLAMA_TEXT, "model_type": "gemma", "head_dim": 8},
+        "vision_config": {**TINY, "num_hidden_layers": 1},
+    }
+    model = architecture(config)
+    (tower,) = model.towers
+    assert 104 + 36 + BLOCK + 16 + 144 == elements(tower.modules)
+    assert all(layer.is_mm_prefix for layer in model.attention_layers)
+
+
+def test_idefics3_shuffles_pixels_into_one_linear_layer_and_has_no_stages() -> None:
+    """Patches 104, 4 positions of 8, two blocks, norm 16; 16 x (8 x 4)."""
+    config = {
+        "architectures": ["Idefics3ForConditionalGeneration"],
+        "model_type": "idefics3",
+        "scale_factor": 2,
+        "text_config": LLAMA_TEXT,
+        "vision_config": TINY,
+    }
+    model = architecture(config)
+    (tower,) = model.towers
+    assert 104 + 32 + 2 * BLOCK + 16 + 512 == elements(tower.modules)
+    assert not model.supports_pp

@@ -43,7 +43,7 @@ clip_vision_model gemma3 gemma3n gemma3n_audio gemma3n_text gemma3n_vision gemma
 gemma4_audio gemma4_text gemma4_vision idefics3 idefics3_vision llama4
 llama4_vision_model llava llava_next llava_onevision mistral3 paligemma pixtral
 siglip_vision_model kimi_k25 kimi_k25_vision llama4_text muse_glimmer muse_glimmer_text
-muse_glimmer_vision
+muse_glimmer_vision smolvlm smolvlm_vision
 """.split()
 
 # Model types that vLLM gives another class than Transformers does.

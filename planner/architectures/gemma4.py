@@ -97,6 +97,7 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
         # vLLM takes the largest where layers differ (`config/model_arch.py`).
         head_size=max(shape.head_size for shape in shapes),
         num_kv_heads=max(shape.num_kv_heads for shape in shapes),
+        kv_sources=_kv_sources(types, shared_from),
         mixes_head_sizes=len({shape.head_size for shape in shapes}) > 1,
         num_experts=facts.optional_integer("num_experts") or 0,
     )
@@ -111,6 +112,18 @@ def _layer_types(facts: Facts) -> tuple[str, ...]:
     if len(given) != count or not set(given) <= {_FULL, _SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
     return (*given[:-1], _FULL)
+
+
+def _kv_sources(types: tuple[str, ...], shared_from: int) -> tuple[int, ...]:
+    """Return for each layer the last one of its kind that keeps a cache.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Attention.
+    """
+    last = {kind: index for index, kind in enumerate(types[:shared_from])}
+    return tuple(
+        last[kind] if index >= shared_from > 0 else index
+        for index, kind in enumerate(types)
+    )
 
 
 def _shape(facts: Facts, kind: str) -> AttentionShape:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from planner.architectures import (
     gemma3_mm,
     gemma4,
+    idefics3,
     kimi_k25,
     llama4_mm,
     llava,
     molmo,
     muse_glimmer,
+    paligemma,
 )
 
 READERS = {
     **gemma3_mm.READERS,
     **gemma4.READERS,
+    **idefics3.READERS,
     **kimi_k25.READERS,
     **llama4_mm.READERS,
     **llava.READERS,
     **molmo.READERS,
     **muse_glimmer.READERS,
+    **paligemma.READERS,
 }

@@ -45,3 +45,29 @@ def check_deepstack(model: ModelArchitecture, layout: ParallelLayout) -> None:
             "start_layer should be greater than or equal to "
             "len(deepstack_visual_indexes)"
         )
+
+
+def check_kv_sources(model: ModelArchitecture, layout: ParallelLayout) -> None:
+    """Refuse a stage whose layers read keys and values that an earlier stage keeps.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` validate_kv_sharing_target.
+    """
+    if not model.kv_sources:
+        return
+    begin = 0
+    for size in layout.stage_sizes(model.num_hidden_layers):
+        for layer in range(begin, begin + size):
+            source = model.kv_sources[layer]
+            if source < begin:
+                names = [
+                    f"{model.layer_prefix}.{i}.self_attn.attn" for i in (layer, source)
+                ]
+                raise Refused(
+                    f"Specified KV sharing target layer for {names[0]} is not valid: "
+                    f"target layer {names[1]} is not a valid Attention layer in the "
+                    "model."
+                )
+        begin += size

@@ -85,6 +85,20 @@ def siglip_vision(
     )
 
 
+def idefics_vision(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return the vision model of Idefics 3, SigLIP's with positions of any image.
+
+    Source: vLLM 0.33.0 `models/idefics2_vision_model.py` Idefics2VisionTransformer.
+    """
+    size = facts.integer("hidden_size")
+    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    return (
+        _patch_embedding(facts, name, bias=True),
+        blocks.replicated(f"{name}.embeddings.position_embedding", (patches, size)),
+        *_encoder(facts, name, ALL_LAYERS, is_mlp_quantizable=True),
+    )
+
+
 def _patch_embedding(facts: Facts, name: str, *, bias: bool) -> Module:
     patch = facts.integer("patch_size")
     return blocks.convolution(

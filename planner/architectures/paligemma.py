@@ -1,0 +1,56 @@
+"""PaliGemma: SigLIP beside Gemma or Gemma 2."""
+
+from __future__ import annotations
+
+from planner.architectures.assembly import Label
+from planner.architectures.facts import Facts
+from planner.architectures.language_models import inner_type, read_language_model
+from planner.architectures.multimodal import (
+    known_as,
+    quant_method,
+    sub_config,
+    text_facts,
+    with_mm_prefix,
+    with_towers,
+)
+from planner.architectures.towers import blocks
+from planner.architectures.towers.clip import siglip_vision
+from planner.model import ModelArchitecture, Tower
+
+RENAMES = (
+    ("model.language_model.", "language_model.model."),
+    ("model.vision_tower.", "vision_tower."),
+    ("model.multi_modal_projector.", "multi_modal_projector."),
+    ("lm_head.", "language_model.lm_head."),
+)
+
+
+def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return PaliGemma with its tower.
+
+    Source: vLLM 0.33.0 `models/paligemma.py` PaliGemmaForConditionalGeneration.
+    """
+    vision = sub_config(facts, "vision_config", "siglip_vision_model")
+    text = text_facts(facts, inner_type(facts, "gemma"))
+    model = with_mm_prefix(read_language_model(text, label))
+    size, output = vision.integer("hidden_size"), facts.integer("projection_dim")
+    tower = Tower(
+        modalities=("image",),
+        modules=(
+            *siglip_vision(vision, "vision_tower", quant_method=quant_method(facts)),
+            blocks.replicated(
+                "multi_modal_projector.linear", (output, size), (output,)
+            ),
+        ),
+    )
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=RENAMES,
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+READERS = {"PaliGemmaForConditionalGeneration": read_paligemma}
