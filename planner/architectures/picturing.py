@@ -11,6 +11,7 @@ from planner.architectures import (
     llava,
     molmo,
     muse_glimmer,
+    ocr,
     paligemma,
 )
 
@@ -23,5 +24,6 @@ READERS = {
     **llava.READERS,
     **molmo.READERS,
     **muse_glimmer.READERS,
+    **ocr.READERS,
     **paligemma.READERS,
 }

@@ -35,7 +35,7 @@ QWEN3_RENAMES = (
     ("lm_head.", "language_model.lm_head."),
     ("model.language_model.", "language_model.model."),
 )
-_FLAT_KEYS = (
+FLAT_KEYS = (
     "vocab_size",
     "hidden_size",
     "intermediate_size",
@@ -68,7 +68,7 @@ def read_qwen2_5_vl(facts: Facts, label: Label) -> ModelArchitecture:
 def _qwen2(
     facts: Facts, label: Label, tower: Tower, text_type: str
 ) -> ModelArchitecture:
-    text = text_facts(facts, text_type, flat_keys=_FLAT_KEYS, tie=Tie.EITHER)
+    text = text_facts(facts, text_type, flat_keys=FLAT_KEYS, tie=Tie.EITHER)
     inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
     model = with_towers(
         llama.read(text, inner, style=llama.STYLES["Qwen2"]),
