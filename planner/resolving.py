@@ -21,7 +21,7 @@ from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
 from planner.memory.skipped_layers import skipped_layers
-from planner.memory.towers import built_towers, is_prefix_lm, tower_layout
+from planner.memory.towers import is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
@@ -134,9 +134,9 @@ def _check_build(question: Question, batch: _Batch) -> None:
         dtype=batch.dtype,
         max_num_batched_tokens=batch.max_num_batched_tokens,
     )
+    # Towers that are switched off are put together all the same, without weights.
     towers = tuple(
-        (tower, tower_layout(tower, layout, settings))
-        for tower in built_towers(model, settings)
+        (tower, tower_layout(tower, layout, settings)) for tower in model.towers
     )
     check_before_layers(model, layout, towers)
     check_deepstack(model, layout)
