@@ -100,3 +100,8 @@ def test_paddle_ocr_stretches_its_rotary_cache_and_refuses_stages() -> None:
     plan = planner.plan(model, gpu="H100", pipeline_parallel_size=2)
     assert plan.error is not None
     assert plan.error.message.startswith("Pipeline parallelism is not supported")
+
+
+def test_paddle_ocr_is_tied_whatever_its_flat_config_says() -> None:
+    """The field outside is not handed in, and the inner class ties by itself."""
+    assert architecture(PADDLE, tie_word_embeddings=False).tied_embeddings

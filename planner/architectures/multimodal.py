@@ -86,7 +86,8 @@ def text_facts(
         inner = {key: facts.config[key] for key in flat_keys if key in facts.config}
     tied = facts.value("tie_word_embeddings")
     if tied is not None and tie is not Tie.INNER:
-        was_tied = tie is Tie.EITHER and inner.get("tie_word_embeddings")
+        by_class = Facts(inner, model_type).flag("tie_word_embeddings")
+        was_tied = tie is Tie.EITHER and by_class
         inner["tie_word_embeddings"] = bool(tied or was_tied)
     dtype = model_dtype(facts, inner)
     return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
