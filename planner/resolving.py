@@ -11,7 +11,9 @@ from planner import defaults
 from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
+from planner.errors import UnknownArchitecture
 from planner.gpu import GPU
+from planner.layers import Part
 from planner.memory.build_order import (
     check_before_layers,
     check_deepstack,
@@ -69,6 +71,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
+    _check_shared_experts(question)
     check_quantization(model, dtype, gpu)
     sizes = defaults.capture_sizes(
         settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
@@ -171,3 +174,30 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         is_mm_prefix_lm=is_prefix_lm(model, settings),
     )
     return for_mixed_head_sizes(context) if model.mixes_head_sizes else context
+
+
+def _check_shared_experts(question: Question) -> None:
+    """Leave out layouts in which some model classes hold shared experts whole.
+
+    Raises:
+        UnknownArchitecture: naming the arguments.
+
+    Source: vLLM 0.33.0 `config/parallel.py` use_sequence_parallel_moe.
+    """
+    layout = question.layout
+    is_sequence_parallel = (
+        layout.enable_expert_parallel
+        and layout.tensor_parallel_size > 1
+        and layout.data_parallel_size > 1
+    )
+    has_shared_experts = any(
+        module.part is Part.SHARED_EXPERTS
+        for kind in question.model.layer_kinds
+        for module in kind.modules
+    )
+    if is_sequence_parallel and has_shared_experts:
+        raise UnknownArchitecture(
+            "enable_expert_parallel with data_parallel_size and tensor_parallel_size "
+            "above 1: how each rank then holds shared experts is not modelled. Leave "
+            "one of the three out."
+        )

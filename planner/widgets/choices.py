@@ -19,12 +19,35 @@ def _words(*words: str) -> Options:
 DTYPES = _words("auto", "bfloat16", "float16", "float32")
 """Source: vLLM 0.33.0 `config/model.py` ModelDType."""
 
-KV_CACHE_DTYPES = _words("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
-"""Source: vLLM 0.33.0 `config/cache.py` CacheDType, those modelled so far."""
+KV_CACHE_DTYPES = _words(
+    "auto",
+    "bfloat16",
+    "float16",
+    "fp8",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "fp8_per_token_head",
+    "int8_per_token_head",
+    "int4_per_token_head",
+    "nvfp4",
+    "turboquant_k8v4",
+    "turboquant_4bit_nc",
+    "turboquant_k3v4_nc",
+    "turboquant_3bit_nc",
+)
+"""Source: vLLM 0.33.0 `config/cache.py` CacheDType, those of any model."""
 
 QUANTIZATIONS: Options = (
     ("as published", ""),
-    *_words("fp8_per_tensor", "fp8_per_channel", "fp8_per_block", "mxfp8"),
+    *_words(
+        "fp8_per_tensor",
+        "fp8_per_channel",
+        "fp8_per_block",
+        "mxfp8",
+        "int8_per_channel_weight_only",
+        "experts_int8",
+        "nvfp4_per_token",
+    ),
 )
 """Source: vLLM 0.33.0 `model_executor/layers/quantization`, those that vLLM applies
 itself to a checkpoint that is not quantised."""

@@ -216,14 +216,17 @@ def test_a_wrong_entry_keeps_the_last_plan_and_says_why(page) -> None:
 
 
 def test_what_is_not_modelled_yet_is_said(page) -> None:
-    """The list may name more than the planner knows."""
-    box = page.get_by_label("quantization")
-    box.select_option(label="fp8_per_tensor")
-    page.locator("[role=alert]:visible", has_text="quantization").wait_for(
+    """The catalogue holds more than the planner knows."""
+    entry = page.get_by_label("model search")
+    entry.fill("deepseek-ai/DeepSeek-V4.1-Flash")
+    entry.press("Enter")
+    page.locator("[role=alert]:visible", has_text="DeepseekV41").wait_for(
         timeout=PATIENCE
     )
-    box.select_option(label="as published")
-    reset(page)
+    assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
+    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
+    entry.press("Enter")
+    page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
 
 
 def test_a_model_that_is_nowhere_keeps_the_last_plan(page) -> None:
