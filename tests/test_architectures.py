@@ -2,6 +2,7 @@
 
 import pytest
 
+import planner
 from planner.architectures import read, supported_architectures
 from planner.caches import AttentionLayer
 from planner.errors import PlannerError, Refused, UnknownArchitecture
@@ -240,3 +241,13 @@ def test_more_than_fifty_architectures_are_understood() -> None:
     names = supported_architectures()
     assert len(names) > 50
     assert sorted(set(names)) == list(names)
+
+
+def test_what_a_class_derives_is_no_default() -> None:
+    """Falcon's MLP is four times as wide as the model, not as wide as Falcon-7B's.
+
+    60 layers x 2 x 8,192 x 32,768 elements x 2 bytes.
+    """
+    plan = planner.plan("tiiuae/falcon-40b", gpu="H200", max_model_len=2048)
+    parts = {part.name: part.size_bytes for part in plan.ranks[0].weight_parts}
+    assert 60 * 2 * 8192 * 32768 * 2 == parts["mlp"]

@@ -189,3 +189,11 @@ def test_a_window_of_vectors_is_never_kept_in_full() -> None:
     )
     assert answer.error is not None
     assert "'bounded_replay'" in answer.error.message
+
+
+def test_a_block_holds_at_least_one_compressed_token() -> None:
+    """128 tokens make one; blocks of 64 end in a division by zero in vLLM."""
+    for size, is_refused in ((64, True), (128, False)):
+        made = plan("deepseek-ai/DeepSeek-V4-Flash", gpu="H200", block_size=size)
+        said = made.error.message if made.error else ""
+        assert is_refused is ("integer division or modulo by zero" in said)

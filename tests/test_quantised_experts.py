@@ -389,3 +389,11 @@ def test_bytes_grow_with_experts(
     shared = 8  # two scales of inputs, where they are static
     assert 2 * one - shared <= all_ <= 2 * one
     assert one >= experts * 3 * columns * 256 // 2
+
+
+def test_one_scale_a_row_is_refused_on_hopper() -> None:
+    """vLLM's class for packed integers asserts groups where Marlin is not taken."""
+    rows = PackedExperts(num_bits=8, group_size=-1)
+    with pytest.raises(Refused, match="strategy == 'group'"):
+        rows.tensors(block(), ParallelLayout(compute_capability=(9, 0)))
+    assert rows.tensors(block(), ParallelLayout(compute_capability=(8, 0)))

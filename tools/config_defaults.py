@@ -97,6 +97,12 @@ attention_chunk_size
 """.split()
 
 
+SIZES = """
+hidden_size num_attention_heads num_hidden_layers d_model n_embd n_head n_layers
+""".split()
+"""From these the classes derive other values."""
+
+
 def defaults_of(model_type: str) -> dict[str, Any]:
     """Return the values a configuration class sets by itself."""
     config_class = transformers.CONFIG_MAPPING[READ_AS.get(model_type, model_type)]
@@ -107,14 +113,35 @@ def defaults_of(model_type: str) -> dict[str, Any]:
     rope = getattr(plain, "rope_parameters", None) or {}
     if "partial_rotary_factor" in rope:
         kept["partial_rotary_factor"] = rope["partial_rotary_factor"]
-    heads = getattr(plain, "num_attention_heads", None)
-    if kept.get("num_key_value_heads") == heads:
-        kept.pop("num_key_value_heads")
-    if heads and kept.get("head_dim") == plain.hidden_size // heads:
-        other = config_class(num_attention_heads=heads * 2)
-        if other.head_dim != plain.head_dim:
-            kept.pop("head_dim")
-    return {key: value for key, value in kept.items() if value is not None}
+    derived = derived_keys(config_class, plain)
+    return {
+        key: value
+        for key, value in kept.items()
+        if value is not None and key not in derived
+    }
+
+
+def derived_keys(config_class: Any, plain: Any) -> set[str]:  # noqa: ANN401
+    """Return the values that change with another one, as its class derives them."""
+    found: set[str] = set()
+    for size in SIZES:
+        value = getattr(plain, size, None)
+        if not isinstance(value, int) or value < 1:
+            continue
+        try:
+            other = config_class(**{size: 2 * value})
+        except Exception:  # noqa: BLE001 - classes refuse in ways of their own
+            continue
+        other.allow_global_per_layer_attribute_access = True
+        aliases = config_class.attribute_map
+        same = {size, aliases.get(size), *(k for k, v in aliases.items() if v == size)}
+        found |= {
+            key
+            for key in KEYS
+            if key not in same
+            and getattr(other, key, None) != getattr(plain, key, None)
+        }
+    return found
 
 
 def main() -> None:

@@ -195,7 +195,10 @@ def read_phi(facts: Facts, label: Label) -> ModelArchitecture:
 
 def read_opt(facts: Facts, label: Label) -> ModelArchitecture:
     """Return OPT. Source: vLLM 0.33.0 `models/opt.py`."""
-    if facts.integer("word_embed_proj_dim") != facts.integer("hidden_size"):
+    if facts.optional_integer("word_embed_proj_dim") not in (
+        None,  # OPTConfig takes hidden_size then
+        facts.integer("hidden_size"),
+    ):
         raise facts.unsupported(
             "word_embed_proj_dim", "only hidden_size is (all sizes but 350m)."
         )

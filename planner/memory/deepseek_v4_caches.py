@@ -183,7 +183,13 @@ def compressed_spec(
     context: CacheContext,
     sizes: BlockSizes,
 ) -> KVCacheSpec:
-    """Return the spec of the compressed tokens."""
+    """Return the spec of the compressed tokens.
+
+    Raises:
+        Refused: in vLLM's words, for blocks that do not fill one compressed token.
+    """
+    if sizes.block_size < layer.compress_ratio:
+        raise Refused("ZeroDivisionError: integer division or modulo by zero")
     spec = CompressedMLASpec(
         block_size=sizes.block_size,
         tokens_per_state=layer.compress_ratio,

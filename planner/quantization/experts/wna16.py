@@ -174,12 +174,16 @@ class PackedExperts:
         """Return weights, scales, zero points and shapes on a rank.
 
         Raises:
-            Refused: in vLLM's words, where the ranks cut through a group.
+            Refused: in vLLM's words, where the ranks cut through a group, and for one
+                scale a row on Hopper.
         """
         self._check(on_rank)
         grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
         columns = on_rank.intermediate_size_per_partition
         if prefers_humming(layout):
+            if self.group_size == -1:
+                # vLLM stops with a bare assertion where Marlin's kernel is not taken.
+                raise Refused("AssertionError: weight_quant.strategy == 'group'")
             return grouped.for_humming(on_rank, has_zero_points=not self.is_sym)
         if grouped.suits_marlin(on_rank) and not self._uses_trtllm(on_rank, layout):
             columns = marlin_columns(columns, self.group_size)
