@@ -18,9 +18,32 @@ pytestmark = pytest.mark.skipif(
     not CASES.exists(), reason="the recorded answers of vLLM lie beside the checkout"
 )
 
-# The recorder knew no configuration class for MiMo at first and then took Qwen2's, as
-# MiMo's own code does: sliding_window counts only with use_sliding_window.
-RECORDED_WITH_ANOTHER_CLASS = ("XiaomiMiMo--MiMo-7B-Base", "SlidingWindowSpec")
+_EXPERTS = "recorded with expert parallelism on, which its arguments do not say"
+_WINDOW = "recorded with a configuration class that is not the model's own"
+_STALE = "vLLM's code, asked again, gives the planner's figure"
+_ORDER = "vLLM refuses another of two settings first"
+_MIMO = "XiaomiMiMo--MiMo-7B-Base|H100|"
+_EXPLAINED = {
+    "google--gemma-4-31B-it|RTXPRO6000|dtype=bfloat16,max_num_seqs=64,"
+    "quantization=fp8_per_block,tensor_parallel_size=8": _EXPERTS,
+    "google--gemma-4-E2B-it|H100|max_model_len=32768,tensor_parallel_size=8": _EXPERTS,
+    "nvidia--Gemma-4-31B-IT-NVFP4|H100|max_model_len=8192,tensor_parallel_size=2": (
+        _EXPERTS
+    ),
+    f"{_MIMO}block_size=64,max_model_len=8192": _WINDOW,
+    f"{_MIMO}defaults": _WINDOW,
+    f"{_MIMO}kv_cache_dtype=fp8,max_model_len=32768,pipeline_parallel_size=2": _WINDOW,
+    f"{_MIMO}kv_cache_dtype=fp8,max_model_len=32768,tensor_parallel_size=8": _WINDOW,
+    "synthetic--Qwen3-30B-A3B-FP8-dynamic|H100|max_model_len=8192,"
+    "tensor_parallel_size=4": _STALE,
+    "synthetic--Qwen3-30B-A3B-GPTQ-Int4|L4|max_model_len=8192,"
+    "tensor_parallel_size=4": _STALE,
+    "zai-org--GLM-5|A100|max_num_seqs=512,quantization=fp8_per_channel,"
+    "tensor_parallel_size=2": _ORDER,
+}
+"""Cases that differ, each with its reason (docs/conformance.md)."""
+
+_NOT_MODELLED = {"deepseek-ai--DeepSeek-OCR"}
 
 
 @cache
@@ -129,21 +152,36 @@ def _capacity(got: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
     return [] if same else ["capacity"]
 
 
-def test_no_figure_is_wrong():
-    """A case is answered as vLLM answered it, or not at all."""
-    model, kind = RECORDED_WITH_ANOTHER_CLASS
-    wrong = {}
+def test_every_case_is_answered_as_vllm_answered_it():
+    """All but the explained ones, which still differ, and what is not modelled."""
+    wrong, unknown = {}, set()
     for case in cases():
-        groups = case["expect"].get("kv_groups") or [{"kind": ""}]
-        if case["model"] == model and groups[0]["kind"] == kind:
-            continue
         try:
             differing = differences(case)
         except UnknownArchitecture:
+            unknown.add(case["model"])
             continue
         if differing:
             wrong[case["id"]] = differing
-    assert {} == wrong
+    assert _NOT_MODELLED == unknown
+    assert {} == {name: what for name, what in wrong.items() if name not in _EXPLAINED}
+    assert set(wrong) == set(_EXPLAINED)
+
+
+def test_weights_are_those_after_repacking():
+    """Where a record holds both figures and they differ, the later one is met."""
+    met = 0
+    for case in cases():
+        for rank in case["expect"].get("ranks", []):
+            before, after = rank["weights_bytes"], rank.get("weights_after_load_bytes")
+            if not after or abs(after - before) <= before / 1000:
+                continue
+            if case["id"] in _EXPLAINED or rank.get("tp_rank"):
+                continue
+            mine = answer(case)["ranks"][rank["pp_rank"]]["weights_bytes"]
+            assert abs(mine - after) <= after / 1000, case["id"]
+            met += 1
+    assert met > 100
 
 
 def test_every_text_model_with_full_attention_and_plain_weights_is_answered():
