@@ -99,13 +99,49 @@ def _qk_norm_per_rank(shape: AttentionShape) -> QKNormPerRank:
     )
 
 
-def attention_scales() -> Replicated:
+def attention_layer(facts: Facts) -> AttentionLayer:
+    """Return grouped-query attention whose heads share the model's width evenly."""
+    num_heads = facts.integer("num_attention_heads")
+    return AttentionLayer(
+        num_heads=num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
+        head_size=facts.integer("hidden_size") // num_heads,
+    )
+
+
+def attention_modules(
+    hidden_size: int,
+    layer: AttentionLayer,
+    *,
+    prefix: str = "self_attn.",
+    output_name: str = "o_proj",
+) -> tuple[Module, ...]:
+    """Return the projections of a layer under a class's own names, without biases."""
+    return (
+        QKVParallelLinear(
+            name=f"{prefix}qkv_proj",
+            input_size=hidden_size,
+            num_heads=layer.num_heads,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=layer.head_size,
+        ),
+        RowParallelLinear(
+            name=f"{prefix}{output_name}",
+            part=Part.ATTENTION,
+            input_size=layer.num_heads * layer.head_size,
+            output_size=hidden_size,
+        ),
+        attention_scales(f"{prefix}attn"),
+    )
+
+
+def attention_scales(name: str = "self_attn.attn") -> Replicated:
     """Return the four scales of an attention layer: key, value, query, softmax.
 
     Source: vLLM 0.33.0 `layers/attention/attention.py` set_default_quant_scales.
     """
     return Replicated(
-        name="self_attn.attn",
+        name=name,
         part=Part.BUFFERS,
         shapes=((), (), (), ()),
         dtype="float32",

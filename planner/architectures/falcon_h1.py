@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.architectures.assembly import Body, Label, Skeleton, assemble
-from planner.architectures.decoder import attention_scales, gated_mlp, norms
+from planner.architectures.decoder import (
+    attention_layer,
+    attention_modules,
+    gated_mlp,
+    norms,
+)
 from planner.architectures.facts import Facts
 from planner.architectures.mamba_mixers import MixerProjection, mamba2
 from planner.architectures.rope import rope_cache
 from planner.caches import AttentionLayer
-from planner.layers import Module, Part, QKVParallelLinear, RowParallelLinear
+from planner.layers import Module, Part
 from planner.model import LayerKind, ModelArchitecture
 from planner.states import Mamba2State
 
@@ -23,7 +30,7 @@ def read_falcon_h1(facts: Facts, label: Label) -> ModelArchitecture:
     kind = LayerKind(
         caches=(attention, state),
         modules=(
-            *_attention(hidden_size, attention),
+            *attention_modules(hidden_size, attention, prefix=""),
             *_mamba(facts, state),
             *gated_mlp(
                 hidden_size, facts.integer("intermediate_size"), name="feed_forward"
@@ -91,33 +98,9 @@ def _mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
 
 
 def _attention_layer(facts: Facts) -> AttentionLayer:
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.optional_integer("head_dim")
-        or facts.integer("hidden_size") // num_heads,
-    )
-
-
-def _attention(hidden_size: int, layer: AttentionLayer) -> tuple[Module, ...]:
-    # vLLM's prefixes of this family leave "self_attn" out.
-    return (
-        QKVParallelLinear(
-            name="qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            name="o_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
-        ),
-        attention_scales(),
-    )
+    layer = attention_layer(facts)
+    given = facts.optional_integer("head_dim")
+    return replace(layer, head_size=given) if given else layer
 
 
 READERS = {"FalconH1ForCausalLM": read_falcon_h1}

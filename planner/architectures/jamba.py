@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.architectures.decoder import gated_mlp, norms
+from planner.architectures.decoder import (
+    attention_layer,
+    attention_modules,
+    gated_mlp,
+    norms,
+)
 from planner.architectures.facts import Facts
 from planner.architectures.mamba import time_step_rank
 from planner.architectures.mamba_mixers import mamba1
-from planner.caches import AttentionLayer
 from planner.experts import FusedMoE
 from planner.layers import (
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
-    RowParallelLinear,
 )
 from planner.model import LayerKind, ModelArchitecture
 from planner.states import Mamba1State
@@ -46,8 +48,9 @@ def _layer(facts: Facts, index: int) -> LayerKind:
     is_attention = index % period == facts.integer("attn_layer_offset")
     rest = (norms(facts.integer("hidden_size")), *_feed_forward(facts, index))
     if is_attention:
-        layer = _attention_layer(facts)
-        return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
+        layer = attention_layer(facts)
+        projections = attention_modules(facts.integer("hidden_size"), layer, prefix="")
+        return LayerKind(caches=(layer,), modules=(*projections, *rest))
     state = _state(facts)
     return LayerKind(caches=(state,), modules=(*_mamba(facts, state), *rest))
 
@@ -95,37 +98,6 @@ def _mamba(facts: Facts, state: Mamba1State) -> tuple[Module, ...]:
         has_conv_bias=facts.flag("mamba_conv_bias"),
         has_bias=facts.flag("mamba_proj_bias"),
         norm_sizes=(rank, state.state_size, state.state_size),
-    )
-
-
-def _attention_layer(facts: Facts) -> AttentionLayer:
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.integer("hidden_size") // num_heads,
-    )
-
-
-def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    return (
-        QKVParallelLinear(
-            name="qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            name="o_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
-        ),
-        Replicated(
-            name="attn", part=Part.BUFFERS, shapes=((), (), (), ()), dtype="float32"
-        ),
     )
 
 

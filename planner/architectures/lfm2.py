@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.architectures.decoder import attention_scales, norms
+from planner.architectures.decoder import (
+    attention_layer,
+    attention_modules,
+    norms,
+)
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
 from planner.caches import AttentionLayer
@@ -14,7 +18,6 @@ from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
@@ -67,7 +70,7 @@ def _build(
         tie_word_embeddings=True,
         every_stage=rope_cache(
             facts,
-            head_size=_attention_layer(facts).head_size,
+            head_size=attention_layer(facts).head_size,
             max_position=facts.integer("max_position_embeddings"),
         ),
     )
@@ -93,7 +96,7 @@ def _layer(
 ) -> LayerKind:
     rest = (norms(facts.integer("hidden_size")), *feed_forward)
     if kind == _FULL:
-        layer = _attention_layer(facts)
+        layer = attention_layer(facts)
         return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
     state = ShortConvolutionState(
         intermediate_size=conv_dim, conv_kernel=facts.integer("conv_L_cache")
@@ -136,32 +139,10 @@ def short_convolution(
     )
 
 
-def _attention_layer(facts: Facts) -> AttentionLayer:
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.integer("hidden_size") // num_heads,
-    )
-
-
 def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
     hidden_size = facts.integer("hidden_size")
     return (
-        QKVParallelLinear(
-            name="self_attn.qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            name="self_attn.out_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
-        ),
-        attention_scales(),
+        *attention_modules(hidden_size, layer, output_name="out_proj"),
         Replicated(
             name="self_attn.qk_norm",
             part=Part.NORMS,

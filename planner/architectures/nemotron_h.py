@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.architectures.decoder import norms
+from planner.architectures.decoder import attention_layer, attention_modules, norms
 from planner.architectures.facts import Facts
 from planner.architectures.mamba_mixers import mamba2
 from planner.caches import AttentionLayer
@@ -15,7 +16,6 @@ from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
@@ -83,7 +83,9 @@ def _layer(facts: Facts, pattern: str, index: int) -> LayerKind:
         return LayerKind(caches=(state,), modules=(norm, *_mamba(facts, state)))
     if letter == "*":
         layer = _attention_layer(facts)
-        return LayerKind(caches=(layer,), modules=(norm, *_attention(facts, layer)))
+        size = facts.integer("hidden_size")
+        projections = attention_modules(size, layer, prefix="mixer.")
+        return LayerKind(caches=(layer,), modules=(norm, *projections))
     if letter == "E":
         return LayerKind(caches=(), modules=(norm, *_experts(facts)))
     size = _intermediate_size(facts, pattern[: index + 1].count("-") - 1)
@@ -117,38 +119,11 @@ def _mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
 
 
 def _attention_layer(facts: Facts) -> AttentionLayer:
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.optional_integer("head_dim")
-        or facts.integer("hidden_size") // num_heads,
+    layer = attention_layer(facts)
+    return replace(
+        layer,
+        head_size=facts.optional_integer("head_dim") or layer.head_size,
         sliding_window=facts.optional_integer("sliding_window"),
-    )
-
-
-def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    return (
-        QKVParallelLinear(
-            name="mixer.qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            name="mixer.o_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
-        ),
-        Replicated(
-            name="mixer.attn",
-            part=Part.BUFFERS,
-            shapes=((), (), (), ()),
-            dtype="float32",
-        ),
     )
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.architectures.decoder import attention_scales, gated_mlp, norms
+from planner.architectures.decoder import (
+    attention_layer,
+    attention_modules,
+    gated_mlp,
+    norms,
+)
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
 from planner.caches import AttentionLayer
@@ -11,7 +16,6 @@ from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     RowParallelLinear,
     Sharded,
@@ -60,7 +64,7 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
         return ()
     return rope_cache(
         facts,
-        head_size=_attention_layer(facts).head_size,
+        head_size=attention_layer(facts).head_size,
         max_position=facts.integer("max_position_embeddings"),
     )
 
@@ -72,7 +76,7 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
         *gated_mlp(hidden_size, facts.integer("intermediate_size")),
     )
     if kind == _FULL:
-        layer = _attention_layer(facts)
+        layer = attention_layer(facts)
         return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
     state = _state(facts)
     return LayerKind(caches=(state,), modules=(*_mixer(facts, state), *rest))
@@ -153,33 +157,11 @@ def _mixer(facts: Facts, state: GatedDeltaNetState) -> tuple[Module, ...]:
     )
 
 
-def _attention_layer(facts: Facts) -> AttentionLayer:
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.integer("hidden_size") // num_heads,
-    )
-
-
 def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
     """Attention with norms over all heads, which every rank holds in full."""
     hidden_size = facts.integer("hidden_size")
     return (
-        QKVParallelLinear(
-            name="self_attn.qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
-        ),
-        attention_scales(),
+        *attention_modules(hidden_size, layer),
         Replicated(
             name="self_attn.qk_norm",
             part=Part.NORMS,
