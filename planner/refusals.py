@@ -7,6 +7,7 @@ verify_with_parallel_config.
 
 from __future__ import annotations
 
+from planner.caches import MLALayer
 from planner.errors import Refused
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
@@ -59,6 +60,25 @@ def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
         f'kv_cache_dtype="{kv_cache_dtype}" is incompatible with dtype="{dtype}". '
         f"Please set `--kv-cache-dtype` to {choice}."
     )
+
+
+def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> None:
+    """Refuse plain NVFP4 for latent attention, whose vectors it does not fit.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
+    """
+    is_latent = any(isinstance(layer, MLALayer) for layer in model.cache_layers)
+    is_plain = kv_cache_dtype.startswith("nvfp4") and kv_cache_dtype != "nvfp4_ds_mla"
+    if is_latent and is_plain:
+        raise Refused(
+            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) "
+            "backends. Please use a different --kv-cache-dtype (e.g., 'fp8', 'auto', "
+            "or 'nvfp4_ds_mla' with a sparse MLA backend) for MLA models such as "
+            "DeepSeek."
+        )
 
 
 def check_device_dtype(dtype: str, gpu: GPU) -> None:

@@ -30,6 +30,7 @@ from planner.refusals import (
     check_batch,
     check_device_dtype,
     check_kv_cache_dtype,
+    check_latent_cache_dtype,
     check_mamba_block_size,
     check_parallel,
     check_quantization,
@@ -73,6 +74,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_parallel(model, question.layout)
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu)
+    check_latent_cache_dtype(kv_dtype, model)
     sizes = defaults.capture_sizes(
         settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
     )

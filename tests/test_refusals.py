@@ -130,3 +130,12 @@ def test_shared_experts_under_data_and_expert_parallel_are_left_out() -> None:
             **layout,
         )
     assert planner.plan("deepseek-ai/DeepSeek-V2-Lite", gpu="H200", **layout).fits
+
+
+def test_latent_attention_takes_no_plain_nvfp4() -> None:
+    """Half a byte a value suits heads of keys and values, not one latent vector."""
+    plan = planner.plan("deepseek-ai/DeepSeek-V3", gpu="B200", kv_cache_dtype="nvfp4")
+    assert plan.error is not None
+    assert plan.error.message.startswith("nvfp4 KV cache is not supported with MLA")
+    fine = planner.plan("Qwen/Qwen3-8B", gpu="B200", kv_cache_dtype="nvfp4")
+    assert fine.error is None
