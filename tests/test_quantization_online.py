@@ -97,3 +97,22 @@ def test_the_argument_reaches_an_architecture_in_hand() -> None:
     )
     assert asked.ranks[0].weights_bytes < 0.6 * made.ranks[0].weights_bytes
     assert "fp8_per_tensor" == asked.resolved.quantization  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "held"),
+    [
+        (528, 2816, 640 * 2816),  # 5 blocks of rows; the weight is a view of them
+        (2816, 264, 2816 * 264),  # columns end inside a block: copied, as they are
+        (512, 2816, 512 * 2816),
+    ],
+)
+def test_blocks_filled_while_loading_stay_filled(
+    rows: int, columns: int, held: int
+) -> None:
+    """Gemma 4 26B-A4B at tensor parallel 8: 2 x 264 rows of gate and up."""
+    config = online_config("fp8_per_block", "gemma4")
+    method = config.linear(PLACE)
+    assert method is not None
+    weight = method.tensors(linear(rows, columns), H100)[0]
+    assert Tensor(held, "float8_e4m3fn") == weight

@@ -22,6 +22,7 @@ from planner.quantization.experts.nvfp4 import NvFp4OnlineExperts
 from planner.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear
 from planner.quantization.interface import BaseConfig, Place
 from planner.quantization.mxfp8_linear import Mxfp8Linear
+from planner.quantization.rounding import round_up
 from planner.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 
@@ -66,6 +67,37 @@ class OnlineConfig(BaseConfig):
         return self.experts_method
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8OnlineBlockLinear:
+    """A weight quantised while loading, with one scale for each 128 x 128 block.
+
+    Rows are filled up to whole blocks first. Where the columns fill theirs, the weight
+    that is kept is a view of the filled one, whose memory stays.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py`
+    Fp8PerBlockOnlineLinearMethod; `utils/deep_gemm.py` per_block_cast_to_fp8.
+    """
+
+    model_type: str
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
+        weight, *scales = plain.tensors(on_rank, layout)
+        rows, columns = (
+            on_rank.output_size_per_partition,
+            on_rank.input_size_per_partition,
+        )
+        is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
+        if is_as_cast and columns % fp8_kernels.BLOCK == 0:
+            weight = Tensor(
+                round_up(rows, fp8_kernels.BLOCK) * columns, "float8_e4m3fn"
+            )
+        return (weight, *scales)
+
+
 def online_config(name: str, model_type: str) -> OnlineConfig:
     """Return what the engine argument of this name does.
 
@@ -81,7 +113,7 @@ def online_config(name: str, model_type: str) -> OnlineConfig:
         ),
         "fp8_per_channel": (Fp8ChannelLinear(), Fp8ChannelExperts(is_online=True)),
         "fp8_per_block": (
-            Fp8BlockLinear(model_type=model_type, is_checked=False),
+            Fp8OnlineBlockLinear(model_type=model_type),
             Fp8BlockExperts(model_type=model_type, is_online=True),
         ),
         "mxfp8": (Mxfp8Linear(), Mxfp8Experts(is_online=True)),
