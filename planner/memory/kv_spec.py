@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from math import gcd
 from typing import Self
@@ -270,6 +270,8 @@ class UniformTypeKVCacheSpecs(KVCacheSpec):
 
     specs: tuple[KVCacheSpec, ...]
     """One per layer."""
+    distinct_specs: tuple[KVCacheSpec, ...] = field(compare=False)
+    """Each of them once; layers that are alike share one object."""
 
     @classmethod
     def of(cls, specs: Sequence[KVCacheSpec]) -> UniformTypeKVCacheSpecs:
@@ -279,6 +281,7 @@ class UniformTypeKVCacheSpecs(KVCacheSpec):
             block_size=first.block_size,
             dcp_sharded=first.dcp_sharded,
             specs=tuple(specs),
+            distinct_specs=tuple({id(spec): spec for spec in specs}.values()),
         )
 
     @property
@@ -288,9 +291,7 @@ class UniformTypeKVCacheSpecs(KVCacheSpec):
 
     def blocks(self, request: Request) -> int:
         """Blocks one request takes: the most any layer does."""
-        # Layers that are alike share one object.
-        distinct = {id(spec): spec for spec in self.specs}
-        return max(spec.blocks(request) for spec in distinct.values())
+        return max(spec.blocks(request) for spec in self.distinct_specs)
 
 
 def is_uniform_type(specs: Sequence[KVCacheSpec]) -> bool:

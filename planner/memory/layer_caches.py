@@ -57,20 +57,20 @@ def backed_caches(
     Raises:
         Refused: in vLLM's words, when a layer finds no backend.
     """
-    chosen: dict[tuple[int, CacheLayer], AttentionBackend | None] = {}
+    # Layers of one kind share their caches, which are known by identity: hashing their
+    # facts for each layer would take longer than all else.
+    chosen: dict[tuple[int, int], AttentionBackend | None] = {}
     found = []
     for layer, kind in enumerate(model.layers):
         # Only skipped layers are told by their index.
         place = layer if context.skip_layers else 0
         for cache in model.layer_kinds[kind].caches:
-            if (place, cache) not in chosen:
+            key = (place, id(cache))
+            if key not in chosen:
                 here = replace(context, layer_index=layer)
                 family = _FAMILIES.get(type(cache))
-                chosen[place, cache] = (
-                    None if family is None else family.backend(cache, here)
-                )
-            backend = chosen[place, cache]
-            found.append(BackedCache(layer=layer, cache=cache, backend=backend))
+                chosen[key] = None if family is None else family.backend(cache, here)
+            found.append(BackedCache(layer=layer, cache=cache, backend=chosen[key]))
     return tuple(found)
 
 
@@ -92,10 +92,10 @@ def layer_specs(
         Refused: when KV heads and tensor parallel size do not divide each other.
         UnknownArchitecture: for a kind of cache that is not modelled.
     """
-    known: dict[tuple[int, CacheLayer], KVCacheSpec | None] = {}
+    known: dict[tuple[int, int], KVCacheSpec | None] = {}
     specs = []
     for held in caches:
-        key = (held.layer if context.skip_layers else 0, held.cache)
+        key = (held.layer if context.skip_layers else 0, id(held.cache))
         if key not in known:
             here = replace(context, layer_index=held.layer)
             make = _family(held.cache).spec

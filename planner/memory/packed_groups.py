@@ -5,22 +5,22 @@ Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _get_packed_kv_cache_groups.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from planner.memory.kv_spec import KVCacheSpec, is_uniform_type
 
 Kept = tuple[tuple[int, KVCacheSpec], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Bucket:
     """Layers of one kind, whatever the sizes of their pages."""
 
     kept: Kept
 
-    @property
+    @cached_property
     def by_page(self) -> tuple[Kept, ...]:
         """The layers of each page size, in the order of their first ones."""
         pages: dict[int, list[tuple[int, KVCacheSpec]]] = {}
@@ -36,7 +36,7 @@ class _Bucket:
     @property
     def max_layers_per_page_size(self) -> int:
         """How often the pattern of page sizes repeats."""
-        return max(Counter(s.page_size_bytes for _, s in self.kept).values())
+        return max(len(entries) for entries in self.by_page)
 
     def is_state(self, repeats: int | None) -> bool:
         """Whether it can be split down to one state a group."""
@@ -96,14 +96,28 @@ def packed(kept: Kept) -> tuple[Kept, ...]:
 
 
 def _uniform(kept: Kept) -> list[list[tuple[int, KVCacheSpec]]]:
+    """Put each layer with the first ones of its kind.
+
+    Layers that are alike share one object, whose place need not be looked for twice:
+    a bucket that would not take it takes it no more when it has grown.
+    """
     buckets: list[list[tuple[int, KVCacheSpec]]] = []
-    for entry in kept:
-        for bucket in buckets:
-            if is_uniform_type([*(spec for _, spec in bucket), entry[1]]):
-                bucket.append(entry)
-                break
-        else:
-            buckets.append([entry])
+    distinct: list[list[KVCacheSpec]] = []
+    places: dict[int, int] = {}
+    for layer, spec in kept:
+        if id(spec) not in places:
+            fitting = (
+                place
+                for place, specs in enumerate(distinct)
+                if is_uniform_type([*specs, spec])
+            )
+            place = next(fitting, len(buckets))
+            if place == len(buckets):
+                buckets.append([])
+                distinct.append([])
+            distinct[place].append(spec)
+            places[id(spec)] = place
+        buckets[places[id(spec)]].append((layer, spec))
     return buckets
 
 
