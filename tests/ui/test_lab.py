@@ -1,12 +1,28 @@
 """The explorer notebook in JupyterLab."""
 
 import pytest
+from playwright.sync_api import TimeoutError as TookTooLong
 
 from tests.ui import servers
 
 pytestmark = pytest.mark.browser
 
-SLOW = 60_000
+SLOW = 40_000
+
+
+def run_until_drawn(page, bars) -> None:
+    """Run all cells, once more where JupyterLab, barely open, lost the first click."""
+    for attempt in range(2):
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        try:
+            # JupyterLab scrolls to the last cell and hides what is out of sight.
+            bars.wait_for(state="attached", timeout=SLOW)
+        except TookTooLong:
+            if attempt:
+                raise
+        else:
+            return
 
 
 def test_the_explorer_draws_in_jupyterlab(browser, tmp_path) -> None:
@@ -16,11 +32,8 @@ def test_the_explorer_draws_in_jupyterlab(browser, tmp_path) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(f"{address}lab/tree/{path.name}?reset")
         page.get_by_text("Kernel status: Idle").wait_for(state="attached", timeout=SLOW)
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        # JupyterLab scrolls to the last cell and hides what is out of sight.
         bars = page.locator(".planner-chart .barlayer .point path").first
-        bars.wait_for(state="attached", timeout=SLOW)
+        run_until_drawn(page, bars)
         bars.scroll_into_view_if_needed()
         entry = page.get_by_label("max_num_seqs").first
         entry.fill("64")
