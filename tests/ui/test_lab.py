@@ -1,9 +1,10 @@
 """The explorer notebook in JupyterLab."""
 
 import pytest
-from playwright.sync_api import TimeoutError as TookTooLong
 
 from tests.ui import servers
+
+sync_api = pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +19,7 @@ def run_until_drawn(page, bars) -> None:
         try:
             # JupyterLab scrolls to the last cell and hides what is out of sight.
             bars.wait_for(state="attached", timeout=SLOW)
-        except TookTooLong:
+        except sync_api.TimeoutError:
             if attempt:
                 raise
         else:
