@@ -234,6 +234,7 @@ class ExpertsShape:
     name: str = "mlp"
     """Of the block, as vLLM's class hands it to the quantisation."""
     shared_name: str = "shared_experts"
+    router_name: str = "gate"
     is_router_quantizable: bool = False
     """Whether vLLM's class hands the quantisation on to the router."""
     shards: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
@@ -244,7 +245,7 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     """Return router, routed experts and shared experts of a block."""
     modules: list[Module] = [
         ReplicatedLinear(
-            name=f"{shape.name}.gate",
+            name=f"{shape.name}.{shape.router_name}",
             part=Part.ROUTER,
             input_size=shape.hidden_size,
             output_sizes=(shape.num_experts,),

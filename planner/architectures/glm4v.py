@@ -7,15 +7,14 @@ from planner.architectures.assembly import Label
 from planner.architectures.facts import Facts
 from planner.architectures.multimodal import (
     Tie,
-    known_as,
+    joined,
     sub_config,
     text_facts,
-    with_towers,
 )
-from planner.architectures.qwen_vl import LAYERS, QWEN3_RENAMES
+from planner.architectures.qwen_vl import QWEN3_RENAMES
 from planner.architectures.towers.blocks import GATE_AND_UP
 from planner.architectures.towers.glm4v import glm4v_tower, glm_ocr_tower
-from planner.model import ModelArchitecture, Tower
+from planner.model import ModelArchitecture
 
 
 def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
@@ -35,7 +34,7 @@ def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
     inner = Label(name=label.name, architecture="Glm4ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])
     vision = sub_config(facts, "vision_config", "glm4v_vision")
-    return _with_tower(facts, label, model, glm4v_tower(vision))
+    return joined(facts, label, model, glm4v_tower(vision), QWEN3_RENAMES)
 
 
 def read_glm_ocr(facts: Facts, label: Label) -> ModelArchitecture:
@@ -49,7 +48,7 @@ def read_glm_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])
     vision = sub_config(facts, "vision_config", "glm_ocr_vision")
     tower = glm_ocr_tower(vision, text.integer("intermediate_size"))
-    return _with_tower(facts, label, model, tower)
+    return joined(facts, label, model, tower, QWEN3_RENAMES)
 
 
 def read_glm4v_moe(facts: Facts, label: Label) -> ModelArchitecture:
@@ -63,20 +62,7 @@ def read_glm4v_moe(facts: Facts, label: Label) -> ModelArchitecture:
     inner = Label(name=label.name, architecture="Glm4MoeForCausalLM")
     vision = sub_config(facts, "vision_config", "glm4v_moe_vision")
     tower = glm4v_tower(vision, gate_and_up=GATE_AND_UP)
-    return _with_tower(facts, label, moe.read_glm4_moe(text, inner), tower)
-
-
-def _with_tower(
-    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
-) -> ModelArchitecture:
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix=LAYERS,
-        prefix_renames=QWEN3_RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    return joined(facts, label, moe.read_glm4_moe(text, inner), tower, QWEN3_RENAMES)
 
 
 READERS = {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.architectures.decoder import (
+    ExpertsShape,
     attention,
     attention_shape,
+    experts,
     kv_of,
     norms,
 )
@@ -13,12 +15,10 @@ from planner.architectures.facts import Facts
 from planner.architectures.falcon_h1 import head_dim
 from planner.architectures.mamba_mixers import mamba2
 from planner.architectures.rope import rope_cache
-from planner.experts import FusedMoE
 from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    Replicated,
     RowParallelLinear,
 )
 from planner.model import LayerKind, ModelArchitecture
@@ -110,20 +110,14 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     hidden_size = facts.integer("hidden_size")
     if not num_experts:
         return ()
-    return (
-        Replicated(
-            name="block_sparse_moe.gate",
-            part=Part.ROUTER,
-            shapes=((num_experts, hidden_size),),
-        ),
-        FusedMoE(
-            name="block_sparse_moe.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=facts.integer("intermediate_size"),
-        ),
+    shape = ExpertsShape(
+        hidden_size=hidden_size,
+        num_experts=num_experts,
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=facts.integer("intermediate_size"),
+        name="block_sparse_moe",
     )
+    return experts(shape)
 
 
 def _shared_mlp(facts: Facts) -> tuple[Module, ...]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from planner.architectures.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.architectures.decoder import (
+    ExpertsShape,
     attention_layer,
     attention_modules,
+    experts,
     gated_mlp,
     norms,
 )
 from planner.architectures.facts import Facts
 from planner.architectures.mamba import time_step_rank
 from planner.architectures.mamba_mixers import mamba1
-from planner.experts import FusedMoE
 from planner.layers import (
     Module,
-    Part,
-    Replicated,
 )
 from planner.model import LayerKind, ModelArchitecture
 from planner.states import Mamba1State
@@ -62,21 +61,16 @@ def _feed_forward(facts: Facts, index: int) -> tuple[Module, ...]:
     num_experts = facts.integer("num_experts", "num_local_experts")
     if num_experts <= 1 or index % period != facts.integer("expert_layer_offset"):
         return gated_mlp(hidden_size, intermediate_size, name="feed_forward")
-    return (
-        Replicated(
-            name="feed_forward.router",
-            part=Part.ROUTER,
-            shapes=((num_experts, hidden_size),),
-        ),
-        FusedMoE(
-            name="feed_forward.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=intermediate_size,
-            is_renormalized=False,
-        ),
+    shape = ExpertsShape(
+        hidden_size=hidden_size,
+        num_experts=num_experts,
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=intermediate_size,
+        is_renormalized=False,
+        name="feed_forward",
+        router_name="router",
     )
+    return experts(shape)
 
 
 def _state(facts: Facts) -> Mamba1State:

@@ -10,15 +10,16 @@ from dataclasses import replace
 from planner.architectures.assembly import Body, Label, Skeleton, assemble
 from planner.architectures.decoder import (
     AttentionShape,
+    ExpertsShape,
     attention,
     attention_shape,
+    experts,
     gated_mlp,
     kv_of,
     norms,
 )
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
-from planner.experts import FusedMoE
 from planner.layers import Module, Part, Replicated
 from planner.model import LayerKind, ModelArchitecture
 
@@ -106,29 +107,19 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/llama4.py` Llama4MoE.
     """
-    num_experts = facts.integer("num_local_experts")
     intermediate_size = facts.integer("intermediate_size")
-    return (
-        Replicated(
-            name="feed_forward.router",
-            part=Part.ROUTER,
-            shapes=((num_experts, hidden_size),),
-        ),
-        FusedMoE(
-            name="feed_forward.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=intermediate_size,
-            is_renormalized=False,
-        ),
-        *gated_mlp(
-            hidden_size,
-            intermediate_size,
-            part=Part.SHARED_EXPERTS,
-            name="feed_forward.shared_expert",
-        ),
+    shape = ExpertsShape(
+        hidden_size=hidden_size,
+        num_experts=facts.integer("num_local_experts"),
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=intermediate_size,
+        shared_intermediate_size=intermediate_size,
+        is_renormalized=False,
+        name="feed_forward",
+        router_name="router",
+        shared_name="shared_expert",
     )
+    return experts(shape)
 
 
 READERS = {"Llama4ForCausalLM": read_llama4_text}

@@ -9,14 +9,13 @@ from planner.architectures.assembly import Label
 from planner.architectures.facts import Facts
 from planner.architectures.multimodal import (
     Tie,
-    known_as,
+    joined,
     sub_config,
     text_facts,
-    with_towers,
 )
-from planner.architectures.qwen_vl import FLAT_KEYS, LAYERS
+from planner.architectures.qwen_vl import FLAT_KEYS
 from planner.architectures.towers.ocr import dots_tower, paddle_ocr_tower
-from planner.model import ModelArchitecture, Tower
+from planner.model import ModelArchitecture
 
 _RENAMES = (
     ("lm_head.", "language_model.lm_head."),
@@ -46,7 +45,7 @@ def read_dots_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     text = Facts(facts.config, "qwen2")
     vision = Facts(facts.mapping("vision_config"), "dots_vit", _DOTS_VISION)
     model = llama.read(text, inner, style=llama.STYLES["Qwen2"])
-    return _with_tower(facts, label, model, dots_tower(vision))
+    return joined(facts, label, model, dots_tower(vision), _RENAMES)
 
 
 def read_paddle_ocr(facts: Facts, label: Label) -> ModelArchitecture:
@@ -60,20 +59,7 @@ def read_paddle_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     model = llama.read(text, inner, style=llama.LLAMA)
     vision = sub_config(facts, "vision_config", "paddleocr_vl_vision")
     tower = paddle_ocr_tower(vision, model.hidden_size)
-    return replace(_with_tower(facts, label, model, tower), supports_pp=False)
-
-
-def _with_tower(
-    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
-) -> ModelArchitecture:
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix=LAYERS,
-        prefix_renames=_RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    return replace(joined(facts, label, model, tower, _RENAMES), supports_pp=False)
 
 
 READERS = {

@@ -9,6 +9,7 @@ from planner.architectures.assembly import Label
 from planner.architectures.facts import Facts
 from planner.architectures.multimodal import (
     Tie,
+    joined,
     known_as,
     sub_config,
     text_facts,
@@ -128,14 +129,8 @@ def _qwen3(
         deepstack_columns=model.hidden_size if has_deepstack_buffers else 0,
     )
     levels = len(vision.value("deepstack_visual_indexes") or ())
-    whole = with_towers(
-        replace(model, deepstack_layers=levels if has_deepstack_buffers else 0),
-        (tower,),
-        layer_prefix=LAYERS,
-        prefix_renames=QWEN3_RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    language = replace(model, deepstack_layers=levels if has_deepstack_buffers else 0)
+    return joined(facts, label, language, tower, QWEN3_RENAMES)
 
 
 READERS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +93,18 @@ def check_architecture(architecture: str, config: Mapping[str, Any]) -> None:
         return
     if architecture in _listed("transformers_architectures.txt"):
         return
-    near = get_close_matches(architecture, names, n=3)
+    near = _nearest(architecture)
     hint = f" (Nearest: {', '.join(near)}.)" if near else ""
     raise Refused(
         f"Model architectures {[architecture]} are not supported for now. Supported "
         f"architectures: dict_keys({list(names)}){hint}"
     )
+
+
+@lru_cache(maxsize=64)
+def _nearest(architecture: str) -> tuple[str, ...]:
+    """Names of vLLM's like it; remembered, as looking takes longer than a plan."""
+    return tuple(get_close_matches(architecture, vllm_architectures(), n=3))
 
 
 def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
