@@ -13,14 +13,14 @@ from math import inf
 from planner.dtypes import canonical_dtype
 from planner.engine import EngineSettings
 from planner.environment import Environment
-from planner.errors import PlannerError, Refused
+from planner.errors import PlannerError, Refused, RefusedArgument
 from planner.gpu import GPU
 from planner.memory.towers import least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.releases import NEWEST_RELEASE, Release
 from planner.units import GIB, parse_size
 
-GPU_MEMORY_UTILIZATION = 0.92
 ENTRYPOINTS = ("serve", "llm")
 _EIGHTS_FROM, _SIXTEENS_FROM = 8, 256
 _UNSCALED_ROPE = (
@@ -79,7 +79,9 @@ class ResolvedSettings:
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
 
-def layout_of(settings: EngineSettings, env: Environment, gpu: GPU) -> ParallelLayout:
+def layout_of(
+    settings: EngineSettings, env: Environment, gpu: GPU, release: Release
+) -> ParallelLayout:
     """Return the ranks that the settings ask for."""
     return ParallelLayout(
         tensor_parallel_size=settings.tensor_parallel_size or 1,
@@ -90,10 +92,13 @@ def layout_of(settings: EngineSettings, env: Environment, gpu: GPU) -> ParallelL
         pp_layer_partition=env.pp_layer_partition,
         compute_capability=gpu.compute_capability,
         num_sms=gpu.num_sms or 0,
+        release=release,
     )
 
 
-def batch_defaults(gpu: GPU, entrypoint: str) -> tuple[int, int]:
+def batch_defaults(
+    gpu: GPU, entrypoint: str, release: Release = NEWEST_RELEASE
+) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs for a GPU and entry point.
 
     Raises:
@@ -105,7 +110,7 @@ def batch_defaults(gpu: GPU, entrypoint: str) -> tuple[int, int]:
         )
     is_server = entrypoint == "serve"
     memory_bytes = gpu.nvml_memory_bytes or gpu.total_memory_bytes
-    if memory_bytes >= 160 * GIB:
+    if release.has_large_gpu_batch and memory_bytes >= 160 * GIB:
         return 16384, 1024
     is_large = memory_bytes >= 70 * GIB and "a100" not in gpu.device_name.lower()
     if is_large and gpu.compute_capability != (12, 1):
@@ -171,27 +176,33 @@ def model_kv_cache_dtype(
     return kv_cache_dtype
 
 
-def derived_max_model_len(model: ModelArchitecture) -> float:
+def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
     """Return the length the config allows, infinite when it names none."""
     derived = model.max_position_embeddings
     if "gemma3" in model.model_type:
         return derived
     scaling = 1.0
     for rope in model.rope_parameters:
-        if rope.rope_type not in _UNSCALED_ROPE:
-            scaling = 1.0 if rope.factor is None else rope.factor
+        if rope.rope_type == "yarn" and release.stretches_yarn:
+            derived = rope.original_max_position_embeddings or derived
+        elif rope.rope_type in _UNSCALED_ROPE:
+            continue
+        scaling = 1.0 if rope.factor is None else rope.factor
     return derived * scaling
 
 
 def resolve_max_model_len(
-    asked: int | str | None, model: ModelArchitecture, env: Environment
+    asked: int | str | None,
+    model: ModelArchitecture,
+    env: Environment,
+    release: Release = NEWEST_RELEASE,
 ) -> int:
     """Return max_model_len before any fitting to memory.
 
     Raises:
-        Refused: when the user asks for more than the model was made for.
+        RefusedArgument: when the user asks for more than the model was made for.
     """
-    derived = derived_max_model_len(model)
+    derived = derived_max_model_len(model, release)
     wanted = None if asked in (None, "auto", -1) else int(asked)
     if derived == inf:
         return wanted or 2048
@@ -211,7 +222,7 @@ def _refuse_long(
     limit = model.model_max_length
     if (limit is not None and wanted <= limit) or env.allow_long_max_model_len:
         return
-    raise Refused(
+    raise RefusedArgument(
         f"User-specified max_model_len ({wanted}) is greater than the derived "
         f"max_model_len ({model.max_len_key}={_as_vllm_prints(derived, model)} or "
         f"model_max_length={limit} in model's config.json). To allow overriding this "
@@ -233,12 +244,14 @@ def _as_vllm_prints(derived: float, model: ModelArchitecture) -> str:
 def resolve_batch(
     settings: EngineSettings,
     model: ModelArchitecture,
-    gpu: GPU,
-    entrypoint: str,
+    batch: tuple[int, int],
     max_model_len: int,
 ) -> tuple[int, int]:
-    """Return max_num_batched_tokens and max_num_seqs."""
-    tokens, seqs = batch_defaults(gpu, entrypoint)
+    """Return max_num_batched_tokens and max_num_seqs.
+
+    `batch` is the two as `batch_defaults` has them.
+    """
+    tokens, seqs = batch
     if settings.performance_mode == "throughput":
         tokens, seqs = 2 * tokens, 2 * seqs
     seqs = settings.max_num_seqs or seqs
@@ -270,11 +283,13 @@ def prefix_caching(settings: EngineSettings, model: ModelArchitecture) -> bool:
     )
 
 
-def async_scheduling(settings: EngineSettings, model: ModelArchitecture) -> bool:
+def async_scheduling(
+    settings: EngineSettings, model: ModelArchitecture, release: Release
+) -> bool:
     """Return whether a second batch is prepared while one runs."""
     if settings.async_scheduling is not None:
         return settings.async_scheduling
-    return not model.is_pooling
+    return release.schedules_ahead and not model.is_pooling
 
 
 def hybrid_manager(
@@ -311,7 +326,7 @@ def capture_sizes(
     """Return the batch sizes for which CUDA graphs are captured.
 
     Raises:
-        Refused: when both size arguments are given and disagree.
+        Refused: when both size arguments are given and disagree, or allow no graph.
     """
     if settings.enforce_eager:
         return ()
@@ -323,6 +338,11 @@ def capture_sizes(
         limit = min(max_num_seqs * 2, ceiling)
         uniform = (max_num_seqs,) if max_num_seqs <= limit else ()
     limit = min(max_num_batched_tokens, limit)
+    if limit < 1:
+        raise Refused(
+            "Maximum cudagraph size should be greater than or equal to 1 when using "
+            "cuda graph."
+        )
     if settings.cudagraph_capture_sizes is not None:
         sizes = {
             s for s in settings.cudagraph_capture_sizes if s <= max_num_batched_tokens

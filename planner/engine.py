@@ -96,6 +96,7 @@ _WHOLE_NUMBERS = (
     "decode_context_parallel_size",
     "max_cudagraph_capture_size",
 )
+_MAY_BE_ZERO = ("max_cudagraph_capture_size",)
 
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _CHOICES = {
@@ -151,8 +152,11 @@ def _check(given: Mapping[str, Any]) -> None:
         value = given.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise PlannerError(f"{name}={value!r}: a whole number from 1 is needed.")
+        least = 0 if name in _MAY_BE_ZERO else 1
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise PlannerError(
+                f"{name}={value!r}: a whole number from {least} is needed."
+            )
     utilization = given.get("gpu_memory_utilization")
     if utilization is not None and not _is_share(utilization):
         raise PlannerError(

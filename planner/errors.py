@@ -27,3 +27,10 @@ class Refused(Exception):  # noqa: N818 - a past participle, as vLLM's log reads
 
     Never reaches a user: `planner.planning` turns it into a plan that does not fit.
     """
+
+
+class RefusedArgument(Refused):
+    """A refused argument that leaves the memory account as it is without it.
+
+    The plan says what vLLM says, and shows the account all the same.
+    """

@@ -22,6 +22,7 @@ _NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
 _MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
 _CAPABILITY = re.compile(r"\([0-9]+, [0-9]+\)\Z")
 _MEMORY_TOLERANCE = 0.12
+_SAME_SIZE = 0.01
 """How far "24GB" may lie from the total: below the gap of two sizes of one card."""
 
 
@@ -69,16 +70,22 @@ class GPU:
         _check(self)
 
     @classmethod
-    def named(cls, name: str, /, **replacements: object) -> GPU:
+    def named(cls, name: str | None, /, **replacements: object) -> GPU:
         """Return the catalogue entry of that name, with some facts replaced.
 
         Case, spaces, dashes and maker's words do not matter. A replaced total makes
         the basis "given", and nvidia-smi's total follows it unless given as well.
+        A log often tells the total but no name: with None, the entry whose total is
+        nearest to the given one serves.
 
         Raises:
             PlannerError: for an unknown name, an unknown fact or an impossible figure.
         """
-        known = _find(name)
+        total_bytes = replacements.get("total_memory_bytes")
+        if name is None and isinstance(total_bytes, int):
+            known = _of_size(total_bytes)
+        else:
+            known = _find(name)
         if not replacements:
             return known
         _check_fact_names(replacements)
@@ -162,7 +169,19 @@ def _entry(facts: dict[str, Any], documents: Mapping[str, str]) -> GPU:
     )
 
 
-def _find(name: str) -> GPU:
+def _of_size(total_bytes: int) -> GPU:
+    """Return the whole GPU whose total is nearest, when one is near enough."""
+    whole = [gpu for gpu in catalogue() if not gpu.mig_profile]
+    near = min(whole, key=lambda gpu: abs(gpu.total_memory_bytes - total_bytes))
+    if abs(near.total_memory_bytes - total_bytes) > _SAME_SIZE * total_bytes:
+        raise PlannerError(
+            f"No GPU of the catalogue has {format_gib(total_bytes)}; the nearest is "
+            f"{near.name} with {format_gib(near.total_memory_bytes)}. {_OWN_GPU}"
+        )
+    return near
+
+
+def _find(name: str | None) -> GPU:
     """Look a name up as written, then its key, then its key less a memory size."""
     if not isinstance(name, str):
         raise PlannerError(

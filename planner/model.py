@@ -64,6 +64,8 @@ class RopeParameters:
 
     rope_type: str
     factor: float | None = None
+    original_max_position_embeddings: int | None = None
+    """Tokens before stretching, which older releases start from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

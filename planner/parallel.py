@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.errors import Refused
+from planner.releases import NEWEST_RELEASE, Release
 
 
 def divide(value: int, by: int) -> int:
@@ -58,6 +59,8 @@ class ParallelLayout:
     """Of the model, which decides on kernels of quantised layers."""
     max_num_batched_tokens: int = 0
     """Tokens of a step, by which some models size buffers."""
+    release: Release = NEWEST_RELEASE
+    """Of vLLM, whose rules the ranks follow."""
 
     @property
     def capability(self) -> int:

@@ -16,7 +16,7 @@ from planner.architectures import read
 from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
 from planner.environment import environment_from
-from planner.errors import Refused
+from planner.errors import Refused, RefusedArgument
 from planner.estimate import (
     Budget,
     rank_memory,
@@ -33,7 +33,7 @@ from planner.memory.towers import built_towers, tower_layout
 from planner.memory.weights import stage_weights
 from planner.model import ModelArchitecture
 from planner.quantization import requantised
-from planner.releases import NEWEST, resolve_version
+from planner.releases import NEWEST, Release, resolve_version
 from planner.resolving import Question, resolve
 from planner.result import KVCacheGroup, Plan, RankMemory, VLLMError
 from planner.sources.device import gpu_named
@@ -67,9 +67,11 @@ def plan(
     """
     settings = settings_from(engine_args)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
-    version, notes = resolve_version(vllm_version)
+    release, notes = resolve_version(vllm_version)
     environment = environment_from(env)
-    defaults.batch_defaults(device, entrypoint)  # refuses an unknown entry point
+    defaults.batch_defaults(
+        device, entrypoint, release
+    )  # refuses an unknown entry point
     try:
         architecture = _architecture(model, settings)
     except Refused as refusal:
@@ -77,7 +79,7 @@ def plan(
             name=str(model),
             gpu=device,
             settings=settings,
-            vllm_version=version,
+            vllm_version=release.version,
             error=VLLMError(kind="refused", message=str(refusal)),
             notes=notes,
         )
@@ -86,9 +88,9 @@ def plan(
         gpu=device,
         settings=settings,
         env=environment,
-        layout=layout_of(settings, environment, device),
+        layout=layout_of(settings, environment, device, release),
         entrypoint=entrypoint,
-        vllm_version=version,
+        release=release,
         notes=(*notes, *_source_notes(architecture)),
     )
     return _answer(question)
@@ -117,13 +119,18 @@ def _answer(question: Question) -> Plan:
     try:
         resolved, kernels = resolve(question)
         return _plan_resolved(question, resolved, kernels)
+    except RefusedArgument as refusal:
+        error = VLLMError(kind="refused", message=str(refusal))
+        env = replace(question.env, allow_long_max_model_len=True)
+        allowed = _answer(replace(question, is_waived=True, env=env))
+        return replace(allowed, error=error)
     except Refused as refusal:
         return Plan.refused(
             name=question.model.name,
             model=question.model,
             gpu=question.gpu,
             settings=question.settings,
-            vllm_version=question.vllm_version,
+            vllm_version=question.release.version,
             error=VLLMError(kind="refused", message=str(refusal)),
             notes=question.notes,
         )
@@ -142,17 +149,16 @@ def _plan_resolved(
     ranks, stages = _ranks(question, resolved, kernels, whole)
     stages = _with_override(stages, resolved.num_gpu_blocks_override)
     error = _memory_error(question, ranks)
-    request, error = _fit_length(stages, resolved, error)
+    request, error = _fit_length(stages, resolved, error, question.release)
     length = request.max_model_len
     error = error or kv_cache.check(stages, request)
     holders = [stage for stage in stages if stage.bytes_per_block] or list(stages)
     limiting = min(holders, key=lambda stage: stage.num_blocks)
-    blocks = kv_groups.blocks_per_request(whole, request)
     if resolved.cudagraph_capture_sizes and not question.model.is_pooling:
         error = error or kv_cache.check_state_blocks(
             whole, limiting.num_blocks, resolved.max_num_seqs
         )
-    figures = kv_cache.capacity(limiting.num_blocks, blocks, length)
+    figures = kv_cache.capacity(whole, limiting.num_blocks, request, question.release)
     limit = _longest_allowed(question)
     longest = min(stage.longest_request(limit, request) for stage in holders)
     return Plan(
@@ -161,7 +167,7 @@ def _plan_resolved(
         gpu=question.gpu,
         settings=question.settings,
         resolved=replace(resolved, max_model_len=length),
-        vllm_version=question.vllm_version,
+        vllm_version=question.release.version,
         ranks=ranks,
         kv_groups=tuple(
             KVCacheGroup(
@@ -185,8 +191,9 @@ def _plan_resolved(
 
 def _longest_allowed(question: Question) -> int:
     """Return the longest request worth looking for: what the config allows."""
-    derived = defaults.derived_max_model_len(question.model)
-    asked = defaults.resolve_max_model_len(None, question.model, question.env)
+    release = question.release
+    derived = defaults.derived_max_model_len(question.model, release)
+    asked = defaults.resolve_max_model_len(None, question.model, question.env, release)
     return max(asked, int(min(derived, 1 << 24)))
 
 
@@ -223,7 +230,12 @@ def _ranks(
             num_layers=size,
         )
         groups = tuple(group.on_stage(begin, begin + size) for group in whole)
-        cache = StageCache(groups=groups, available_bytes=0, layout=kernels.layout)
+        cache = StageCache(
+            groups=groups,
+            available_bytes=0,
+            layout=kernels.layout,
+            release=question.release,
+        )
         rank = rank_memory(
             pp_rank,
             stage,
@@ -278,7 +290,8 @@ def _memory_error(
     )
     if free < requested:
         utilization = (
-            question.settings.gpu_memory_utilization or defaults.GPU_MEMORY_UTILIZATION
+            question.settings.gpu_memory_utilization
+            or question.release.gpu_memory_utilization
         )
         return VLLMError(
             kind="free_memory",
@@ -304,16 +317,17 @@ def _fit_length(
     stages: tuple[StageCache, ...],
     resolved: ResolvedSettings,
     error: VLLMError | None,
+    release: Release,
 ) -> tuple[Request, VLLMError | None]:
     """Shorten max_model_len to the memory when the user asked for auto.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _auto_fit_max_model_len.
     """
     length = resolved.max_model_len
+    batches = resolved.max_concurrent_batches if release.keeps_tokens_in_flight else 1
     asked = Request(
         max_model_len=length,
-        max_in_flight_tokens=resolved.max_concurrent_batches
-        * resolved.max_num_batched_tokens,
+        max_in_flight_tokens=batches * resolved.max_num_batched_tokens,
         max_num_encoder_input_tokens=resolved.max_num_batched_tokens,
         decode_context_parallel_size=resolved.decode_context_parallel_size,
     )

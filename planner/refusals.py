@@ -8,7 +8,7 @@ verify_with_parallel_config.
 from __future__ import annotations
 
 from planner.caches import MLALayer
-from planner.errors import Refused
+from planner.errors import Refused, RefusedArgument
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
@@ -219,12 +219,12 @@ def check_quantization_argument(model: ModelArchitecture) -> None:
     """Refuse a method that the checkpoint does not have.
 
     Raises:
-        Refused: in vLLM's words.
+        RefusedArgument: in vLLM's words.
 
     Source: vLLM 0.33.0 `config/model.py` _verify_quantization.
     """
     if model.quantization_limits.mismatch is not None:
-        raise Refused(model.quantization_limits.mismatch)
+        raise RefusedArgument(model.quantization_limits.mismatch)
 
 
 def check_quantization(model: ModelArchitecture, dtype: str, gpu: GPU) -> None:

@@ -37,6 +37,7 @@ from planner.refusals import (
     check_quantization_argument,
     check_states,
 )
+from planner.releases import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +50,29 @@ class Question:
     env: Environment
     layout: ParallelLayout
     entrypoint: str
-    vllm_version: str
+    release: Release
     notes: tuple[str, ...]
+    is_waived: bool = False
+    """Whether arguments that vLLM refuses on their own are let through."""
 
 
 def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
-    length = defaults.resolve_max_model_len(settings.max_model_len, model, question.env)
-    check_quantization_argument(model)
+    length = defaults.resolve_max_model_len(
+        settings.max_model_len, model, question.env, question.release
+    )
+    if not question.is_waived:
+        check_quantization_argument(model)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model)
     check_kv_cache_dtype(kv_dtype, dtype)
     kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu)
     tokens, seqs = defaults.resolve_batch(
-        settings, model, gpu, question.entrypoint, length
+        settings,
+        model,
+        defaults.batch_defaults(gpu, question.entrypoint, question.release),
+        length,
     )
     # An encoder-decoder model never splits prompts, whatever the user asked for.
     chunked = defaults.chunked_prefill(settings, model) and not model.is_encoder_decoder
@@ -76,7 +85,10 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_quantization(model, dtype, gpu)
     check_latent_cache_dtype(kv_dtype, model)
     sizes = defaults.capture_sizes(
-        settings, gpu, max_num_seqs=seqs, max_num_batched_tokens=tokens
+        settings,
+        gpu,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
     )
     check_mamba_block_size(
         settings.mamba_block_size, length, has_prefix_caching=caching
@@ -100,7 +112,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization
-        or defaults.GPU_MEMORY_UTILIZATION,
+        or question.release.gpu_memory_utilization,
         kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
         block_size=kernels.sizes.block_size,
@@ -114,7 +126,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
         performance_mode=settings.performance_mode or "balanced",
-        async_scheduling=defaults.async_scheduling(settings, model),
+        async_scheduling=defaults.async_scheduling(settings, model, question.release),
         enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
     )

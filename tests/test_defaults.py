@@ -54,8 +54,7 @@ def batch(max_model_len: int = 131072, **settings: object) -> tuple[int, int]:
     return defaults.resolve_batch(
         EngineSettings(**settings),  # type: ignore[arg-type]
         architecture(LLAMA_8B),
-        gpu(),
-        "serve",
+        defaults.batch_defaults(gpu(), "serve"),
         max_model_len,
     )
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from planner.memory.kv_cache import StageCache, capacity, check
 from planner.memory.kv_groups import (
     LayerGroup,
-    blocks_per_request,
     bytes_per_block,
     group,
 )
@@ -59,11 +58,7 @@ def test_llama_matches_vllms_planning_code(
 ) -> None:
     """2 MiB a block in bfloat16; tokens = blocks / blocks per request x length."""
     stage = llama(gib * GIB, element_bytes)
-    figures = capacity(
-        stage.num_blocks,
-        blocks_per_request(stage.groups, Request(max_model_len=length)),
-        length,
-    )
+    figures = capacity(stage.groups, stage.num_blocks, Request(max_model_len=length))
     assert (blocks, per_request, tokens) == (
         figures.num_gpu_blocks,
         figures.blocks_per_request,
@@ -189,7 +184,7 @@ def test_hybrids_match_vllms_planning_code(
     assert sizes == [g.num_layers for g in groups]
     stage = StageCache(groups=groups, available_bytes=gib * GIB)
     request = Request(max_model_len=length, max_in_flight_tokens=in_flight)
-    figures = capacity(stage.num_blocks, blocks_per_request(groups, request), length)
+    figures = capacity(groups, stage.num_blocks, request)
     assert (blocks, per_request, tokens) == (
         figures.num_gpu_blocks,
         figures.blocks_per_request,

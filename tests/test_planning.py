@@ -145,7 +145,7 @@ def test_bad_input_raises_and_names_itself() -> None:
     with pytest.raises(PlannerError, match="entrypoint='batch'"):
         planner.plan(LLAMA, gpu=gpu(), entrypoint="batch")
     with pytest.raises(PlannerError, match="vllm_version"):
-        planner.plan(LLAMA, gpu=gpu(), vllm_version="0.11.0")
+        planner.plan(LLAMA, gpu=gpu(), vllm_version="0.8.5")
     with pytest.raises(UnknownArchitecture, match="enable_lora"):
         plan(enable_lora=True)
 
@@ -239,3 +239,12 @@ def test_the_longest_context_fits_and_the_next_does_not(
     assert plan(**{**asked, "max_model_len": longest}).fits
     if longest < 131072:
         assert not plan(**{**asked, "max_model_len": longest + 1}).fits
+
+
+def test_a_refused_length_still_shows_the_account() -> None:
+    """vLLM would start with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, with these figures."""
+    refused = plan(max_model_len=200_000)
+    allowed = plan(max_model_len=200_000, env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"})
+    assert refused.error is not None
+    assert refused.error.kind == "refused"
+    assert refused.ranks == allowed.ranks

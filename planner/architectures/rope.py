@@ -52,7 +52,13 @@ def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
     kinds = [k for k, value in by_type.items() if isinstance(value, Mapping)]
     ropes = [rope_dict(for_layer_type(facts, kind)) for kind in kinds]
     return tuple(
-        RopeParameters(rope_type=rope["rope_type"], factor=rope.get("factor"))
+        RopeParameters(
+            rope_type=rope["rope_type"],
+            factor=rope.get("factor"),
+            original_max_position_embeddings=rope.get(
+                "original_max_position_embeddings"
+            ),
+        )
         for rope in ropes or [rope_dict(facts)]
     )
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from planner.memory.kv_groups import LayerGroup, blocks_per_request, bytes_per_block
 from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.kv_spec import Request
+from planner.releases import NEWEST_RELEASE, Release
 from planner.result import VLLMError
 from planner.units import vllm_gib
 
@@ -29,6 +30,7 @@ class StageCache:
     groups: tuple[LayerGroup, ...]
     available_bytes: int
     layout: KVCacheLayout = KVCacheLayout.LBNHC
+    release: Release = NEWEST_RELEASE
 
     @cached_property
     def bytes_per_block(self) -> int:
@@ -45,6 +47,8 @@ class StageCache:
     @property
     def usable_bytes(self) -> int:
         """Bytes that requests may use: block 0 is vLLM's null block."""
+        if not self.release.sets_null_block_aside:
+            return self.available_bytes
         return self.available_bytes - self.bytes_per_block
 
     def needed_bytes(self, request: Request) -> int:
@@ -75,15 +79,28 @@ class Capacity:
 
 
 def capacity(
-    num_gpu_blocks: int, blocks_per_request: int, max_model_len: int
+    groups: Sequence[LayerGroup],
+    num_gpu_blocks: int,
+    request: Request,
+    release: Release = NEWEST_RELEASE,
 ) -> Capacity:
-    """Return the figures of vLLM's "GPU KV cache size" line."""
-    concurrency = num_gpu_blocks / blocks_per_request if blocks_per_request else 0.0
+    """Return the figures of vLLM's "GPU KV cache size" line.
+
+    Source: vLLM 0.20.0 `v1/core/kv_cache_utils.py` _report_kv_cache_config (blocks);
+    0.20.2 the same (concurrency).
+    """
+    needed = blocks_per_request(groups, request)
+    concurrency = num_gpu_blocks / needed if needed else 0.0
+    tokens = int(concurrency * request.max_model_len)
+    if not release.counts_tokens_by_concurrency and groups:
+        smallest = min(group.spec.block_size for group in groups)
+        per_rank = num_gpu_blocks // len(groups) * smallest
+        tokens = per_rank * request.decode_context_parallel_size
     return Capacity(
         num_gpu_blocks=num_gpu_blocks,
-        blocks_per_request=blocks_per_request,
+        blocks_per_request=needed,
         max_concurrency=concurrency,
-        kv_cache_size_tokens=int(concurrency * max_model_len),
+        kv_cache_size_tokens=tokens,
     )
 
 

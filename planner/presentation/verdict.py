@@ -80,7 +80,9 @@ def verdict(plan: Plan) -> Verdict:
     return Verdict(
         state=state,
         headline=_headline(plan, state),
-        margin="" if margin is None else format_gib(margin, signed=True),
+        margin=""
+        if margin is None or state is State.REFUSED
+        else format_gib(margin, signed=True),
         sentence=_sentence(plan, margin),
     )
 
