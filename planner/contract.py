@@ -15,6 +15,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "model": plan.name,
         "vllm_version": plan.vllm_version,
         "fits": plan.fits,
+        "verdict": str(plan.outcome),
         "error": None if plan.error is None else asdict(plan.error),
         "resolved": _resolved(plan),
         "gpu": _gpu(plan),

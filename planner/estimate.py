@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isqrt
 
 from planner.memory import activations, cudagraphs, non_torch, persistent
+from planner.memory.kv_cache import StageCache
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, explain
 from planner.result import Basis, Line, RankMemory
@@ -40,7 +41,6 @@ def used_lines(
     *,
     capture_sizes: tuple[int, ...],
     is_cudagraph_charged: bool,
-    num_layers: int,
 ) -> tuple[Line, ...]:
     """Return every line but the KV cache."""
     slack = stage.allocated_bytes - stage.weights_bytes
@@ -52,7 +52,7 @@ def used_lines(
         cudagraphs.line(
             capture_sizes,
             max_num_seqs=run.max_num_seqs,
-            num_layers=num_layers,
+            num_layers=run.num_layers,
             is_pooling=run.model.is_pooling,
             is_charged=is_cudagraph_charged,
         ),
@@ -73,7 +73,7 @@ def rank_memory(
     stage: StageWeights,
     lines: tuple[Line, ...],
     budget: Budget,
-    bytes_per_block: int,
+    cache: StageCache,
 ) -> RankMemory:
     """Close the account of a rank with its KV cache.
 
@@ -95,24 +95,32 @@ def rank_memory(
         available_kv_cache_bytes=kv_line.size_bytes,
         available_kv_cache_low_bytes=kv_line.low_bytes,
         available_kv_cache_high_bytes=kv_line.high_bytes,
-        bytes_per_block=bytes_per_block,
+        bytes_per_block=cache.bytes_per_block,
+        set_aside_bytes=cache.available_bytes - cache.usable_bytes,
     )
 
 
 def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     used = sum(line.size_bytes for line in lines)
+    above = [line.high_bytes - line.size_bytes for line in lines]
+    below = [line.size_bytes - line.low_bytes for line in lines]
     others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
     return Line(
         name="KV cache",
         size_bytes=requested_bytes - used,
-        low_bytes=requested_bytes - sum(line.high_bytes for line in lines),
-        high_bytes=requested_bytes - sum(line.low_bytes for line in lines),
+        low_bytes=requested_bytes - used - _spread(above),
+        high_bytes=requested_bytes - used + _spread(below),
         basis=Basis.FORMULA,
         why=(
             f"requested {format_gib(requested_bytes)} - {others} = "
             f"{format_gib(requested_bytes - used)}"
         ),
     )
+
+
+def _spread(sides_bytes: list[int]) -> int:
+    """Return by how much a sum of figures may be off, which err independently."""
+    return isqrt(sum(side * side for side in sides_bytes))
 
 
 def _fixed_kv(kv_bytes: int, left_bytes: int) -> tuple[Line, Line]:

@@ -32,6 +32,15 @@ class Basis(StrEnum):
     ASSUMED = "assumed"  # our guess
 
 
+class Outcome(StrEnum):
+    """What becomes of a start."""
+
+    FITS = "fits"  # at every point of the estimate's range
+    TOO_CLOSE = "too close to call"  # at some points of it
+    DOES_NOT_FIT = "does not fit"  # at none
+    REFUSED = "refused"  # vLLM refuses the settings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line of a rank's memory account."""
@@ -69,6 +78,8 @@ class RankMemory:
     available_kv_cache_low_bytes: int
     available_kv_cache_high_bytes: int
     bytes_per_block: int
+    set_aside_bytes: int = 0
+    """vLLM's null block, where the release leaves it out of the check."""
 
     @property
     def num_blocks(self) -> int:
@@ -110,7 +121,8 @@ class VLLMError:
     """Why vLLM would not start, in vLLM's words."""
 
     kind: str
-    """refused, weights, no_kv, max_model_len, free_memory or num_seqs."""
+    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; or too_close,
+    in our words."""
     message: str
 
 
@@ -136,6 +148,8 @@ class Plan:
     """One per pipeline stage."""
     kv_groups: tuple[KVCacheGroup, ...]
     error: VLLMError | None
+    outcome: Outcome
+    """Fits, too close to call, does not fit, or refused."""
     blocks_per_request: int
     """Blocks that one request of `max_model_len` tokens needs."""
     num_gpu_blocks: int
@@ -143,6 +157,7 @@ class Plan:
     """As vLLM logs it: max_concurrency x max_model_len, rounded down."""
     max_concurrency: float
     max_model_len_that_fits: int | None
+    """The longest that starts even at the low end of the estimate's range."""
     needed_kv_cache_bytes: int
     """KV cache that one request of `max_model_len` needs on the limiting rank."""
     notes: tuple[str, ...] = ()
@@ -171,6 +186,7 @@ class Plan:
             ranks=(),
             kv_groups=(),
             error=error,
+            outcome=Outcome.REFUSED,
             blocks_per_request=0,
             num_gpu_blocks=0,
             kv_cache_size_tokens=0,
@@ -182,7 +198,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether vLLM would start."""
+        """Whether vLLM would start, even at the low end of the estimate's range."""
         return self.error is None
 
     @property
@@ -198,8 +214,7 @@ class Plan:
         rank = self.limiting_rank
         if rank is None:
             return None
-        # vLLM sets one block aside as its null block.
-        usable = rank.available_kv_cache_bytes - rank.bytes_per_block
+        usable = rank.available_kv_cache_bytes - rank.set_aside_bytes
         return usable - self.needed_kv_cache_bytes
 
     @property

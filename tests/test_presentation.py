@@ -83,7 +83,7 @@ def test_a_plan_that_fits_only_at_the_middle_of_its_range_is_tight() -> None:
     tight = planner.plan(plans.LLAMA_8B, gpu="L4", max_model_len=tokens)
 
     assert state_of(tight) == State.TIGHT
-    assert verdict_of(tight).headline == "Fits, but tightly"
+    assert verdict_of(tight).headline == "Too close to call"
 
 
 @pytest.mark.parametrize("plan", plans.ALL)

@@ -8,6 +8,7 @@ from planner.dtypes import element_bytes
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,14 @@ class ProfileRun:
     dtype: str
     max_num_batched_tokens: int
     max_num_seqs: int
+    max_model_len: int = 0
+    """Tokens of the longest request, by which latent attention sizes its context."""
+    block_size: int = 16
+    """Tokens in a block of the KV cache."""
+    enforce_eager: bool = False
+    pp_rank: int = 0
+    num_layers: int = 1
+    """Decoder layers of the stage."""
     is_first_stage: bool
     is_last_stage: bool
     uses_flashinfer_sampler: bool
@@ -31,6 +40,11 @@ class ProfileRun:
     def element_size(self) -> int:
         """Bytes of one activation."""
         return element_bytes(self.dtype)
+
+    @property
+    def release(self) -> Release:
+        """Of vLLM."""
+        return self.layout.release
 
     @property
     def samples(self) -> bool:

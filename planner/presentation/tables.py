@@ -47,8 +47,9 @@ def error_html(plan: Plan) -> str:
     """Quote vLLM's own error; empty when it would start."""
     if plan.error is None:
         return ""
+    speaker = "The planner" if plan.error.kind == "too_close" else "vLLM would say"
     return (
-        "<blockquote class='pl-error'><span class='pl-says'>vLLM would say</span>"
+        f"<blockquote class='pl-error'><span class='pl-says'>{speaker}</span>"
         f"{escape(plan.error.message)}</blockquote>"
     )
 

@@ -8,20 +8,27 @@ from planner.presentation.verdict import key_figures, verdict
 from planner.units import format_gib
 
 if TYPE_CHECKING:
-    from planner.result import Line, Plan, RankMemory
+    from planner.result import Line, Plan, RankMemory, VLLMError
 
 
 def plan_text(plan: Plan) -> str:
     """Write the whole plan: verdict, memory lines, figures, notes and the command."""
     parts = [_title(plan), verdict_text(plan)]
     if plan.error is not None:
-        parts += ["", f"vLLM says: {plan.error.message}"]
+        parts += ["", said(plan.error)]
     for rank in plan.ranks:
         parts += ["", *_rank_lines(plan, rank)]
     parts += ["", *_figure_lines(plan)]
     parts += [f"Note: {note}" for note in plan.notes]
     parts += ["", plan.command()]
     return "\n".join(parts)
+
+
+def said(error: VLLMError) -> str:
+    """Write an error under who says so: vLLM, or the planner where it is not sure."""
+    if error.kind == "too_close":
+        return error.message
+    return f"vLLM says: {error.message}"
 
 
 def verdict_text(plan: Plan) -> str:

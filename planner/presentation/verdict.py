@@ -23,6 +23,12 @@ class State(StrEnum):
 
 SYMBOLS = {State.FITS: "✔", State.TIGHT: "!", State.SHORT: "✘", State.REFUSED: "✘"}
 
+_STATES = {
+    "fits": State.FITS,
+    "too close to call": State.TIGHT,
+    "does not fit": State.SHORT,
+    "refused": State.REFUSED,
+}
 _HEADLINES = {
     "refused": "vLLM refuses these settings",
     "weights": "Does not fit: the weights are too large",
@@ -52,15 +58,7 @@ class Verdict:
 
 def state_of(plan: Plan) -> State:
     """Tell whether `plan` starts, starts only within the estimate's range, or fails."""
-    if plan.error is not None:
-        is_refused = plan.error.kind == "refused"
-        return State.REFUSED if is_refused else State.SHORT
-    is_certain = all(_has_room_at_low_end(plan, rank) for rank in plan.ranks)
-    return State.FITS if is_certain else State.TIGHT
-
-
-def _has_room_at_low_end(plan: Plan, rank: RankMemory) -> bool:
-    return rank.available_kv_cache_low_bytes >= _request_bytes(plan, rank)
+    return _STATES[str(plan.outcome)]
 
 
 def missing_bytes(plan: Plan, rank: RankMemory) -> int:
@@ -69,8 +67,8 @@ def missing_bytes(plan: Plan, rank: RankMemory) -> int:
 
 
 def _request_bytes(plan: Plan, rank: RankMemory) -> int:
-    """Blocks of one request, and the null block that vLLM sets aside."""
-    return (plan.blocks_per_request + 1) * rank.bytes_per_block
+    """Blocks of one request, and the null block where vLLM sets it aside."""
+    return plan.blocks_per_request * rank.bytes_per_block + rank.set_aside_bytes
 
 
 def verdict(plan: Plan) -> Verdict:
@@ -88,9 +86,11 @@ def verdict(plan: Plan) -> Verdict:
 
 
 def _headline(plan: Plan, state: State) -> str:
+    if state is State.TIGHT:
+        return "Too close to call"
     if plan.error is not None:
         return _HEADLINES.get(plan.error.kind, "vLLM would not start")
-    return "Fits, but tightly" if state is State.TIGHT else "Fits"
+    return "Fits"
 
 
 def _sentence(plan: Plan, margin: int | None) -> str:

@@ -1,0 +1,133 @@
+"""The memory account and the KV cache of every pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planner.defaults import ResolvedSettings
+from planner.estimate import (
+    Budget,
+    rank_memory,
+    requested_memory_bytes,
+    used_lines,
+)
+from planner.memory.kernels import Kernels
+from planner.memory.kv_cache import StageCache
+from planner.memory.kv_groups import LayerGroup
+from planner.memory.profile_run import ProfileRun
+from planner.memory.towers import built_towers, tower_layout
+from planner.memory.weights import StageWeights, stage_weights
+from planner.resolving import Question
+from planner.result import RankMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One pipeline stage: what a rank of it holds, and its cache at three sizes."""
+
+    rank: RankMemory
+    cache: StageCache
+    """With what the estimate leaves for it."""
+    low: StageCache
+    """With what is left at the low end of the estimate's range."""
+    high: StageCache
+    """With what is left at its high end."""
+
+
+def plan_stages(
+    question: Question,
+    resolved: ResolvedSettings,
+    kernels: Kernels,
+    whole: Sequence[LayerGroup],
+) -> tuple[Stage, ...]:
+    """Return every pipeline stage; `whole` are the KV cache groups of all layers."""
+    weights = _weights(question, resolved, kernels)
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    stages, begin = [], 0
+    for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
+        cache = StageCache(
+            groups=tuple(group.on_stage(begin, begin + size) for group in whole),
+            available_bytes=0,
+            layout=kernels.layout,
+            release=question.release,
+        )
+        run = _profile_run(question, resolved, pp_rank, sizes)
+        rank = _rank(question, resolved, run, stage, cache)
+        stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
+        begin += size
+    return tuple(stages)
+
+
+def _weights(
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
+) -> tuple[StageWeights, ...]:
+    layout = replace(
+        question.layout, max_num_batched_tokens=resolved.max_num_batched_tokens
+    )
+    towers = built_towers(question.model, question.settings)
+    return stage_weights(
+        question.model,
+        layout,
+        resolved.dtype,
+        kernels.buffers,
+        tuple((t, tower_layout(t, layout, question.settings)) for t in towers),
+    )
+
+
+def _rank(
+    question: Question,
+    resolved: ResolvedSettings,
+    run: ProfileRun,
+    weights: StageWeights,
+    cache: StageCache,
+) -> RankMemory:
+    fixed = resolved.kv_cache_memory_bytes
+    lines = used_lines(
+        run,
+        weights,
+        capture_sizes=resolved.cudagraph_capture_sizes,
+        is_cudagraph_charged=fixed is None and question.env.estimate_cudagraphs,
+    )
+    requested = requested_memory_bytes(
+        question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
+    )
+    budget = Budget(requested_bytes=requested, kv_cache_memory_bytes=fixed)
+    return rank_memory(run.pp_rank, weights, lines, budget, cache)
+
+
+def _profile_run(
+    question: Question,
+    resolved: ResolvedSettings,
+    pp_rank: int,
+    sizes: tuple[int, ...],
+) -> ProfileRun:
+    return ProfileRun(
+        model=question.model,
+        gpu=question.gpu,
+        layout=question.layout,
+        dtype=resolved.dtype,
+        max_model_len=resolved.max_model_len,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        max_num_seqs=resolved.max_num_seqs,
+        block_size=resolved.block_size,
+        enforce_eager=resolved.enforce_eager,
+        pp_rank=pp_rank,
+        num_layers=sizes[pp_rank],
+        is_first_stage=pp_rank == 0,
+        is_last_stage=pp_rank == len(sizes) - 1,
+        uses_flashinfer_sampler=question.env.use_flashinfer_sampler,
+    )
+
+
+def _stage(rank: RankMemory, cache: StageCache, num_blocks: int | None) -> Stage:
+    """Give the cache its bytes: what is left, or num_gpu_blocks_override's blocks."""
+    left = (
+        rank.available_kv_cache_bytes,
+        rank.available_kv_cache_low_bytes,
+        rank.available_kv_cache_high_bytes,
+    )
+    if num_blocks is not None:
+        left = (num_blocks * cache.bytes_per_block,) * 3
+    middle, low, high = (replace(cache, available_bytes=size) for size in left)
+    return Stage(rank=rank, cache=middle, low=low, high=high)

@@ -1,0 +1,177 @@
+"""Whether vLLM would start: its own errors, and how sure the estimate is of them.
+
+The KV cache is what the estimate leaves, within a range. Where one end of the range
+starts and the other does not, the plan is too close to call, and says what decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planner.defaults import ResolvedSettings
+from planner.memory import kv_cache
+from planner.memory.kv_cache import StageCache
+from planner.memory.kv_groups import LayerGroup
+from planner.memory.kv_spec import Request
+from planner.releases import Release
+from planner.resolving import Question
+from planner.result import Outcome, VLLMError
+from planner.stages import Stage
+from planner.units import format_gib, vllm_gib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of a start."""
+
+    request: Request
+    """The one request that the KV cache must hold."""
+    error: VLLMError | None
+    outcome: Outcome
+
+
+def judge(
+    question: Question,
+    resolved: ResolvedSettings,
+    stages: Sequence[Stage],
+    whole: Sequence[LayerGroup],
+) -> Verdict:
+    """Check a start as vLLM does, at the estimate and at both ends of its range."""
+    middle = [stage.cache for stage in stages]
+    error = _memory_error(question, stages)
+    request, error = _fit_length(middle, resolved, error, question.release)
+    if error is not None:
+        return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
+    seqs = 0
+    if resolved.cudagraph_capture_sizes and not question.model.is_pooling:
+        seqs = resolved.max_num_seqs
+    error, at_low, at_high = (
+        _cache_error(caches, request, whole, seqs)
+        for caches in (
+            middle,
+            [stage.low for stage in stages],
+            [stage.high for stage in stages],
+        )
+    )
+    if error is None and at_low is None:
+        outcome = Outcome.FITS
+    elif error is None or at_high is None:
+        outcome = Outcome.TOO_CLOSE
+        error = error or _too_close(stages, request)
+    else:
+        outcome = Outcome.DOES_NOT_FIT
+    return Verdict(request=request, error=error, outcome=outcome)
+
+
+def limiting_cache(caches: Sequence[StageCache]) -> StageCache:
+    """Return the stage with the fewest blocks: vLLM uses its number everywhere."""
+    holders = [cache for cache in caches if cache.bytes_per_block] or list(caches)
+    return min(holders, key=lambda cache: cache.num_blocks)
+
+
+def longest_request(caches: Sequence[StageCache], limit: int, request: Request) -> int:
+    """Return the largest length up to `limit` that every stage holds; 0 when none."""
+    holders = [cache for cache in caches if cache.bytes_per_block] or caches
+    return min(cache.longest_request(limit, request) for cache in holders)
+
+
+def _cache_error(
+    caches: Sequence[StageCache],
+    request: Request,
+    whole: Sequence[LayerGroup],
+    max_num_seqs: int,
+) -> VLLMError | None:
+    error = kv_cache.check(caches, request)
+    if error is not None or not max_num_seqs:
+        return error
+    num_blocks = limiting_cache(caches).num_blocks
+    return kv_cache.check_state_blocks(whole, num_blocks, max_num_seqs)
+
+
+def _too_close(stages: Sequence[Stage], request: Request) -> VLLMError:
+    """Say what would decide a start that the low end of the range does not hold."""
+    tight = limiting_cache([stage.low for stage in stages])
+    wide = limiting_cache([stage.high for stage in stages])
+    longest = longest_request(
+        [stage.low for stage in stages], request.max_model_len, request
+    )
+    sure = (
+        f"max_model_len={longest} starts even then"
+        if longest
+        else "no length starts then"
+    )
+    return VLLMError(
+        kind="too_close",
+        message="Too close to call: one request of "
+        f"{request.max_model_len:,} tokens needs "
+        f"{format_gib(tight.needed_bytes(request))} of KV cache, and between "
+        f"{format_gib(tight.usable_bytes)} and {format_gib(wide.usable_bytes)} are "
+        f"expected to be left. At the low end it does not start; {sure}. A start on "
+        "the GPU itself decides it.",
+    )
+
+
+def _memory_error(question: Question, stages: Sequence[Stage]) -> VLLMError | None:
+    """Return the error of a GPU that is too full, or too small for the weights."""
+    gpu = question.gpu
+    requested = stages[0].rank.requested_memory_bytes
+    free = (
+        gpu.total_memory_bytes
+        if gpu.free_memory_bytes is None
+        else gpu.free_memory_bytes
+    )
+    if free < requested:
+        utilization = (
+            question.settings.gpu_memory_utilization
+            or question.release.gpu_memory_utilization
+        )
+        return VLLMError(
+            kind="free_memory",
+            message=f"Free memory on device cuda:0 ({vllm_gib(free)}/"
+            f"{vllm_gib(gpu.total_memory_bytes)} GiB) on startup is less than desired "
+            f"GPU memory utilization ({utilization}, {vllm_gib(requested)} GiB). "
+            "Decrease GPU memory utilization or reduce GPU memory used by other "
+            "processes.",
+        )
+    heaviest = max(stage.rank.allocated_weights_bytes for stage in stages)
+    if heaviest > free:
+        return VLLMError(
+            kind="weights",
+            # PyTorch names the tensor that was one too many; which, nobody can say.
+            message="torch.OutOfMemoryError: CUDA out of memory. (The weights take "
+            f"{vllm_gib(heaviest)} GiB on each GPU, of which {vllm_gib(free)} GiB are "
+            "free.)",
+        )
+    return None
+
+
+def _fit_length(
+    caches: Sequence[StageCache],
+    resolved: ResolvedSettings,
+    error: VLLMError | None,
+    release: Release,
+) -> tuple[Request, VLLMError | None]:
+    """Shorten max_model_len to the memory when the user asked for auto.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _auto_fit_max_model_len.
+    """
+    length = resolved.max_model_len
+    batches = resolved.max_concurrent_batches if release.keeps_tokens_in_flight else 1
+    asked = Request(
+        max_model_len=length,
+        max_in_flight_tokens=batches * resolved.max_num_batched_tokens,
+        max_num_encoder_input_tokens=resolved.max_num_batched_tokens,
+        decode_context_parallel_size=resolved.decode_context_parallel_size,
+    )
+    if not resolved.is_max_model_len_auto or error is not None:
+        return asked, error
+    held = [cache for cache in caches if cache.bytes_per_block]
+    fitted = min((c.longest_request(length, asked) for c in held), default=length)
+    if fitted:
+        return replace(asked, max_model_len=fitted), None
+    return asked, VLLMError(
+        kind="no_kv",
+        message="Cannot auto-fit max_model_len: not enough GPU memory available to "
+        "serve even a single token. Try increasing `gpu_memory_utilization`.",
+    )
