@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner import catalogue
 from planner.gpu import GPU
 from planner.gpu import catalogue as gpu_catalogue
-from planner.releases import NEWEST
+from planner.releases import MODELLED
 from planner.sources.device import attached_gpus, gpu_named
 from planner.units import format_gib
 
@@ -97,4 +97,4 @@ def _gpu_text(gpu: GPU) -> str:
 
 def releases() -> Options:
     """VLLM releases whose rules the planner knows, newest first."""
-    return _words(NEWEST)
+    return _words(*MODELLED)
