@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.errors import PlannerError, UnknownArchitecture
+from planner.releases import NEWEST_RELEASE, Release
 
 _KNOWN = (
     "VLLM_PP_LAYER_PARTITION",
@@ -14,13 +15,13 @@ _KNOWN = (
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "VLLM_USE_FLASHINFER_SAMPLER",
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+    "VLLM_USE_V2_MODEL_RUNNER",
 )
 _NOT_MODELLED = (
     "VLLM_ATTENTION_BACKEND",
     "VLLM_BATCH_INVARIANT",
     "VLLM_ENABLE_STARTUP_PLAN",
     "VLLM_MLA_DISABLE",
-    "VLLM_USE_V2_MODEL_RUNNER",
 )
 
 
@@ -37,10 +38,16 @@ class Environment:
     use_flashinfer_sampler: bool = True
     allow_chunked_local_attention: bool = True
     """Whether groups may differ in a model with chunks of attention."""
+    use_v2_model_runner: bool | None = None
+    """Which model runner serves the model; None: vLLM chooses."""
 
 
-def environment_from(env: Mapping[str, str] | None) -> Environment:
+def environment_from(
+    env: Mapping[str, str] | None, release: Release = NEWEST_RELEASE
+) -> Environment:
     """Read vLLM's variables from `env`; others than VLLM_... are no concern of ours.
+
+    A variable that a release does not know changes nothing there.
 
     Raises:
         PlannerError: for a VLLM_ variable the planner does not know.
@@ -66,9 +73,19 @@ def environment_from(env: Mapping[str, str] | None) -> Environment:
         ),
         use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1"),
         allow_chunked_local_attention=_is_on(
-            given, "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", "1"
+            given,
+            "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+            "1" if release.allows_chunked_local_attention else "0",
         ),
+        use_v2_model_runner=_runner(given, release),
     )
+
+
+def _runner(env: Mapping[str, str], release: Release) -> bool | None:
+    name = "VLLM_USE_V2_MODEL_RUNNER"
+    if name not in env or not release.has_v2_runner:
+        return None
+    return _is_on(env, name, "0")
 
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:

@@ -58,7 +58,7 @@ def plan(
     settings = settings_from(engine_args)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     release, notes = resolve_version(vllm_version)
-    environment = environment_from(env)
+    environment = environment_from(env, release)
     defaults.batch_defaults(
         device, entrypoint, release
     )  # refuses an unknown entry point

@@ -87,7 +87,7 @@ def capacity(
     """Return the figures of vLLM's "GPU KV cache size" line.
 
     Source: vLLM 0.20.0 `v1/core/kv_cache_utils.py` _report_kv_cache_config (blocks);
-    0.20.2 the same (concurrency).
+    0.20.1 the same (concurrency).
     """
     needed = blocks_per_request(groups, request)
     concurrency = num_gpu_blocks / needed if needed else 0.0
