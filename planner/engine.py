@@ -74,6 +74,19 @@ class EngineSettings:
     """Items per prompt by modality; 0 leaves its encoder out."""
     mm_encoder_tp_mode: str | None = None
     """weights (cut over the ranks) or data (whole on each)."""
+    cpu_offload_gb: float | None = None
+    """GiB of each GPU's parameters that go to host memory."""
+    enable_lora: bool | None = None
+    """Keeps room for adapters beside the layers."""
+    max_loras: int | None = None
+    """Adapters in one batch."""
+    max_lora_rank: int | None = None
+    lora_dtype: str | None = None
+    """Of the adapters: auto (the model's), float16, bfloat16."""
+    fully_sharded_loras: bool | None = None
+    """Cuts both factors of an adapter over the ranks, not only one."""
+    max_cpu_loras: int | None = None
+    """Adapters in host memory."""
     trust_remote_code: bool | None = None
     """Allows code of the model's own, which some configurations need."""
     others: tuple[tuple[str, object], ...] = ()
@@ -95,6 +108,9 @@ _WHOLE_NUMBERS = (
     "data_parallel_size",
     "decode_context_parallel_size",
     "max_cudagraph_capture_size",
+    "max_loras",
+    "max_lora_rank",
+    "max_cpu_loras",
 )
 _MAY_BE_ZERO = ("max_cudagraph_capture_size",)
 
@@ -103,6 +119,7 @@ _CHOICES = {
     "mamba_cache_dtype": _STATE_DTYPES,
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
+    "lora_dtype": ("auto", "float16", "bfloat16"),
 }
 
 
@@ -163,6 +180,9 @@ def _check(given: Mapping[str, Any]) -> None:
             f"gpu_memory_utilization={utilization!r}: a number above 0 and at most 1 "
             "is needed, such as 0.92."
         )
+    offload = given.get("cpu_offload_gb")
+    if offload is not None and not _is_amount(offload):
+        raise PlannerError(f"cpu_offload_gb={offload!r}: a number from 0 is needed.")
     _check_max_model_len(given.get("max_model_len"))
     _check_choices(given)
 
@@ -180,6 +200,10 @@ def _is_share(value: object) -> bool:
         and not isinstance(value, bool)
         and 0 < value <= 1
     )
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _check_max_model_len(value: object) -> None:

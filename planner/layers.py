@@ -35,6 +35,7 @@ class Part(StrEnum):
     NORMS = "norms"
     LM_HEAD = "lm_head"
     CLASSIFIER = "classifier"
+    LORA = "LoRA adapters"
     BUFFERS = "buffers"
 
 

@@ -15,6 +15,8 @@ from planner.estimate import (
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
+from planner.memory.lora import lora_config, with_adapters
+from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
 from planner.memory.towers import built_towers, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
@@ -65,14 +67,25 @@ def _weights(
     layout = replace(
         question.layout, max_num_batched_tokens=resolved.max_num_batched_tokens
     )
-    towers = built_towers(question.model, question.settings)
-    return stage_weights(
-        question.model,
-        layout,
-        resolved.dtype,
-        kernels.buffers,
-        tuple((t, tower_layout(t, layout, question.settings)) for t in towers),
+    model, settings, dtype = question.model, question.settings, resolved.dtype
+    budget = offload_bytes(
+        settings,
+        model,
+        forces_v2_runner=question.env.use_v2_model_runner,
+        release=question.release,
     )
+    lora = lora_config(settings, question.release, max_num_seqs=resolved.max_num_seqs)
+    loaded = stage_weights(
+        with_adapters(model, lora),
+        layout,
+        dtype,
+        kernels.buffers,
+        tuple(
+            (tower, tower_layout(tower, layout, settings))
+            for tower in built_towers(model, settings)
+        ),
+    )
+    return without_offloaded(loaded, model, layout, dtype, budget)
 
 
 def _rank(

@@ -28,7 +28,7 @@ def test_an_argument_without_effect_is_kept_for_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("enable_lora", True), ("cpu_offload_gb", 4)],
+    [("enable_tower_connector_lora", True), ("offload_group_size", 4)],
 )
 def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -> None:
     """Its memory would be missing from the figures."""
@@ -37,8 +37,9 @@ def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -
 
 
 def test_the_value_that_switches_it_off_is_welcome() -> None:
-    """cpu_offload_gb=0 is what vLLM does anyway."""
-    assert (("cpu_offload_gb", 0),) == settings_from({"cpu_offload_gb": 0}).others
+    """offload_group_size=0 is what vLLM does anyway."""
+    given = {"offload_group_size": 0}
+    assert (("offload_group_size", 0),) == settings_from(given).others
 
 
 @pytest.mark.parametrize(

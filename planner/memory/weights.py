@@ -27,6 +27,8 @@ class StageWeights:
     allocated_bytes: int
     """The same as PyTorch's allocator counts them, which is what vLLM logs."""
     parts: tuple[WeightPart, ...]
+    offloaded_bytes: int = 0
+    """Parameters that lie in host memory, counted in none of the above."""
 
 
 @dataclass(slots=True)
@@ -146,6 +148,8 @@ def explain(stage: StageWeights, dtype: str, quantization: str | None = None) ->
     parts = " + ".join(
         f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts
     )
+    if stage.offloaded_bytes:
+        held += f", with {format_size(stage.offloaded_bytes)} more in host memory"
     return (
         f"{parts} = {format_size(stage.weights_bytes)} {held}; "
         f"the allocator rounds it up to {format_size(stage.allocated_bytes)}"
