@@ -1,37 +1,27 @@
 """What vLLM fills in where the user typed nothing.
 
 Source of all rules: vLLM 0.33.0 `engine/arg_utils.py` get_batch_defaults and
-_set_default_max_num_seqs_and_batched_tokens_args; `config/vllm.py`
-_set_cudagraph_sizes; `config/model.py` _get_and_verify_max_len, _resolve_auto_dtype.
+_set_default_max_num_seqs_and_batched_tokens_args; `config/model.py`
+_resolve_auto_dtype.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from planner.dtypes import canonical_dtype
 from planner.engine import EngineSettings
 from planner.environment import Environment
-from planner.errors import PlannerError, Refused, RefusedArgument
+from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.memory.towers import least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
 from planner.releases import NEWEST_RELEASE, Release
+from planner.states import Mamba1State, Mamba2State
 from planner.units import GIB, parse_size
 
 ENTRYPOINTS = ("serve", "llm")
-_EIGHTS_FROM, _SIXTEENS_FROM = 8, 256
-_UNSCALED_ROPE = (
-    "default",
-    "su",
-    "longrope",
-    "llama3",
-    "yarn",
-    "deepseek_yarn",
-    "deepseek_llama_scaling",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +52,8 @@ class ResolvedSettings:
     max_cudagraph_capture_size: int
     performance_mode: str
     async_scheduling: bool
+    uses_v2_model_runner: bool
+    """Which of vLLM's two model runners serves the model."""
     enable_prefix_caching: bool
     enable_chunked_prefill: bool
 
@@ -69,9 +61,13 @@ class ResolvedSettings:
     def max_concurrent_batches(self) -> int:
         """Batches between scheduling and settling: one a stage, one more in advance.
 
+        The first model runner prepares none in advance where there are stages.
+
         Source: vLLM 0.33.0 `config/vllm.py` max_concurrent_batches.
         """
-        return self.pipeline_parallel_size + int(self.async_scheduling)
+        stages = self.pipeline_parallel_size
+        is_ahead = self.uses_v2_model_runner or stages == 1
+        return stages + int(self.async_scheduling and is_ahead)
 
     @property
     def world_size(self) -> int:
@@ -113,7 +109,8 @@ def batch_defaults(
     if release.has_large_gpu_batch and memory_bytes >= 160 * GIB:
         return 16384, 1024
     is_large = memory_bytes >= 70 * GIB and "a100" not in gpu.device_name.lower()
-    if is_large and gpu.compute_capability != (12, 1):
+    is_gb10 = gpu.compute_capability == (12, 1)
+    if is_large and not (is_gb10 and release.has_small_batch_on_gb10):
         return (8192 if is_server else 16384), 1024
     return (2048 if is_server else 8192), 256
 
@@ -176,76 +173,12 @@ def model_kv_cache_dtype(
     return kv_cache_dtype
 
 
-def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
-    """Return the length the config allows, infinite when it names none."""
-    derived = model.max_position_embeddings
-    if "gemma3" in model.model_type:
-        return derived
-    scaling = 1.0
-    for rope in model.rope_parameters:
-        if rope.rope_type == "yarn" and release.stretches_yarn:
-            derived = rope.original_max_position_embeddings or derived
-        elif rope.rope_type in _UNSCALED_ROPE:
-            continue
-        scaling = 1.0 if rope.factor is None else rope.factor
-    return derived * scaling
-
-
-def resolve_max_model_len(
-    asked: int | str | None,
-    model: ModelArchitecture,
-    env: Environment,
-    release: Release = NEWEST_RELEASE,
-) -> int:
-    """Return max_model_len before any fitting to memory.
-
-    Raises:
-        RefusedArgument: when the user asks for more than the model was made for.
-    """
-    derived = derived_max_model_len(model, release)
-    wanted = None if asked in (None, "auto", -1) else int(asked)
-    if derived == inf:
-        return wanted or 2048
-    if wanted is None:
-        is_longrope = any(r.rope_type == "longrope" for r in model.rope_parameters)
-        if is_longrope and model.original_max_position_embeddings:
-            return model.original_max_position_embeddings
-        return int(derived)
-    if wanted > derived:
-        _refuse_long(wanted, derived, model, env)
-    return wanted
-
-
-def _refuse_long(
-    wanted: int, derived: float, model: ModelArchitecture, env: Environment
-) -> None:
-    limit = model.model_max_length
-    if (limit is not None and wanted <= limit) or env.allow_long_max_model_len:
-        return
-    raise RefusedArgument(
-        f"User-specified max_model_len ({wanted}) is greater than the derived "
-        f"max_model_len ({model.max_len_key}={_as_vllm_prints(derived, model)} or "
-        f"model_max_length={limit} in model's config.json). To allow overriding this "
-        "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. "
-        "VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model "
-        "uses relative position encoding (RoPE), positions exceeding "
-        "derived_max_model_len lead to nan. If the model uses absolute position "
-        "encoding, positions exceeding derived_max_model_len will cause a CUDA array "
-        "out-of-bounds error."
-    )
-
-
-def _as_vllm_prints(derived: float, model: ModelArchitecture) -> str:
-    # vLLM multiplies by a float scaling factor wherever the model has RoPE.
-    is_scaled = model.rope_parameters and "gemma3" not in model.model_type
-    return str(float(derived)) if is_scaled else str(int(derived))
-
-
 def resolve_batch(
     settings: EngineSettings,
     model: ModelArchitecture,
     batch: tuple[int, int],
     max_model_len: int,
+    release: Release = NEWEST_RELEASE,
 ) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs.
 
@@ -255,41 +188,92 @@ def resolve_batch(
     if settings.performance_mode == "throughput":
         tokens, seqs = 2 * tokens, 2 * seqs
     seqs = settings.max_num_seqs or seqs
-    if settings.max_num_batched_tokens is not None:
+    splits = chunked_prefill(settings, model, release)
+    if not (splits or release.heeds_tokens_of_whole_prompts):
+        tokens = max_model_len
+    elif settings.max_num_batched_tokens is not None:
         tokens = settings.max_num_batched_tokens
     else:
-        if not chunked_prefill(settings, model):
-            tokens = max(max_model_len, tokens)
-        tokens = max(tokens, least_batched_tokens(model, settings))
-        tokens = min(seqs * max_model_len, tokens)
-    if settings.max_num_seqs is None:
+        if not splits:
+            is_exact = not release.limits_tokens_to_requests
+            tokens = max_model_len if is_exact else max(max_model_len, tokens)
+        if release.raises_tokens_for_images:
+            tokens = max(tokens, least_batched_tokens(model, settings))
+        if release.limits_tokens_to_requests:
+            tokens = min(seqs * max_model_len, tokens)
+    if settings.max_num_seqs is None and release.limits_requests_to_tokens:
         seqs = min(seqs, tokens)
     return tokens, seqs
 
 
-def chunked_prefill(settings: EngineSettings, model: ModelArchitecture) -> bool:
+def chunked_prefill(
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    release: Release = NEWEST_RELEASE,
+) -> bool:
     """Return whether long prompts are split over several steps."""
+    if not model.is_pooling and not release.may_keep_prompts_whole:
+        return True
     if settings.enable_chunked_prefill is not None:
         return settings.enable_chunked_prefill
-    return not (model.is_encoder_only or model.is_encoder_decoder)
+    is_whole = model.is_encoder_decoder and release.keeps_encoder_prompts_whole
+    return not (model.is_encoder_only or is_whole)
 
 
-def prefix_caching(settings: EngineSettings, model: ModelArchitecture) -> bool:
-    """Return whether blocks are kept for prompts with the same beginning."""
+def prefix_caching(
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    release: Release = NEWEST_RELEASE,
+) -> bool:
+    """Return whether blocks are kept for prompts with the same beginning.
+
+    Raises:
+        UnknownArchitecture: for states kept in a way that is not modelled.
+    """
+    if model.state_layers and not release.has_state_prefix_caching:
+        return False
     if settings.enable_prefix_caching is not None:
-        return settings.enable_prefix_caching
+        return settings.enable_prefix_caching and _keeps_states(model, release)
+    is_hybrid = bool(model.state_layers) and not release.caches_hybrid_prefixes
     return not (
-        model.is_encoder_only or model.is_attention_free or model.is_encoder_decoder
+        model.is_encoder_only
+        or model.is_attention_free
+        or model.is_encoder_decoder
+        or is_hybrid
     )
 
 
+def _keeps_states(model: ModelArchitecture, release: Release) -> bool:
+    """Whether states are kept for other requests where the user asks for it.
+
+    Source: vLLM 0.11.1 to 0.27.1 `models/config.py` MambaModelConfig; classes with
+    SupportsMambaPrefixCaching are those of Mamba and Mamba2.
+    """
+    if not model.state_layers or release.aligns_all_states:
+        return True
+    kinds = Mamba1State | Mamba2State
+    if any(isinstance(layer, kinds) for layer in model.state_layers):
+        raise UnknownArchitecture(
+            f"enable_prefix_caching: vLLM {release.version} keeps states of Mamba "
+            "layers for every block, which is not modelled. Leave it out."
+        )
+    return release.aligns_states
+
+
 def async_scheduling(
-    settings: EngineSettings, model: ModelArchitecture, release: Release
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    release: Release,
+    *,
+    pipeline_parallel_size: int = 1,
 ) -> bool:
     """Return whether a second batch is prepared while one runs."""
     if settings.async_scheduling is not None:
         return settings.async_scheduling
-    return release.schedules_ahead and not model.is_pooling
+    if model.is_pooling and not release.schedules_pooling_ahead:
+        return False
+    is_alone = pipeline_parallel_size == 1
+    return release.schedules_ahead and (is_alone or release.schedules_stages_ahead)
 
 
 def hybrid_manager(
@@ -314,68 +298,6 @@ def hybrid_manager(
             "--enable-hybrid-kv-cache-manager flag to let vLLM decide automatically."
         )
     return not asked
-
-
-def capture_sizes(
-    settings: EngineSettings,
-    gpu: GPU,
-    *,
-    max_num_seqs: int,
-    max_num_batched_tokens: int,
-) -> tuple[int, ...]:
-    """Return the batch sizes for which CUDA graphs are captured.
-
-    Raises:
-        Refused: when both size arguments are given and disagree, or allow no graph.
-    """
-    if settings.enforce_eager:
-        return ()
-    limit = settings.max_cudagraph_capture_size
-    uniform: tuple[int, ...] = ()
-    if limit is None:
-        is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
-        ceiling = 1024 if is_blackwell else 512
-        limit = min(max_num_seqs * 2, ceiling)
-        uniform = (max_num_seqs,) if max_num_seqs <= limit else ()
-    limit = min(max_num_batched_tokens, limit)
-    if limit < 1:
-        raise Refused(
-            "Maximum cudagraph size should be greater than or equal to 1 when using "
-            "cuda graph."
-        )
-    if settings.cudagraph_capture_sizes is not None:
-        sizes = {
-            s for s in settings.cudagraph_capture_sizes if s <= max_num_batched_tokens
-        }
-    else:
-        sizes = _default_sizes(settings.performance_mode, limit)
-        if max_num_batched_tokens <= limit:
-            sizes.add(max_num_batched_tokens)
-        sizes.update(size for size in uniform if size <= max_num_batched_tokens)
-    _check_sizes(settings, max(sizes, default=0))
-    return tuple(sorted(sizes))
-
-
-def _default_sizes(performance_mode: str | None, limit: int) -> set[int]:
-    if performance_mode == "interactivity":
-        sizes = set(range(1, min(limit, 32) + 1))
-    else:
-        sizes = {size for size in (1, 2, 4) if size <= limit}
-    if limit >= _EIGHTS_FROM:
-        sizes.update(range(_EIGHTS_FROM, min(limit + 1, _SIXTEENS_FROM), 8))
-    if limit >= _SIXTEENS_FROM:
-        sizes.update(range(_SIXTEENS_FROM, limit + 1, 16))
-    return sizes
-
-
-def _check_sizes(settings: EngineSettings, largest: int) -> None:
-    asked = settings.max_cudagraph_capture_size
-    if settings.cudagraph_capture_sizes is None or asked in (None, largest):
-        return
-    raise Refused(
-        f"customized max_cudagraph_capture_size(={asked}) should be consistent with "
-        f"the max value of cudagraph_capture_sizes(={largest})"
-    )
 
 
 def kv_cache_bytes(asked: int | str | None) -> int | None:

@@ -18,6 +18,7 @@ from planner.engine import EngineSettings, settings_from
 from planner.environment import environment_from
 from planner.errors import Refused, RefusedArgument
 from planner.gpu import GPU
+from planner.lengths import derived_max_model_len, resolve_max_model_len
 from planner.memory import kv_cache, kv_groups
 from planner.memory.kernels import Kernels
 from planner.model import ModelArchitecture
@@ -176,6 +177,6 @@ def _plan_resolved(
 def _longest_allowed(question: Question) -> int:
     """Return the longest request worth looking for: what the config allows."""
     release = question.release
-    derived = defaults.derived_max_model_len(question.model, release)
-    asked = defaults.resolve_max_model_len(None, question.model, question.env, release)
+    derived = derived_max_model_len(question.model, release)
+    asked = resolve_max_model_len(None, question.model, question.env, release)
     return max(asked, int(min(derived, 1 << 24)))

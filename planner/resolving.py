@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner import defaults
+from planner.capture_sizes import capture_sizes
 from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.errors import UnknownArchitecture
 from planner.gpu import GPU
 from planner.layers import Part
+from planner.lengths import resolve_max_model_len
 from planner.memory.build_order import (
     check_before_layers,
     check_deepstack,
@@ -22,6 +24,7 @@ from planner.memory.build_order import (
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
+from planner.memory.runner import uses_v2_runner
 from planner.memory.skipped_layers import skipped_layers
 from planner.memory.towers import is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
@@ -60,9 +63,8 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
-    length = defaults.resolve_max_model_len(
-        settings.max_model_len, model, question.env, question.release
-    )
+    release = question.release
+    length = resolve_max_model_len(settings.max_model_len, model, question.env, release)
     if not question.is_waived:
         check_quantization_argument(model)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model)
@@ -71,25 +73,23 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     tokens, seqs = defaults.resolve_batch(
         settings,
         model,
-        defaults.batch_defaults(gpu, question.entrypoint, question.release),
+        defaults.batch_defaults(gpu, question.entrypoint, release),
         length,
+        release,
     )
     # An encoder-decoder model never splits prompts, whatever the user asked for.
-    chunked = defaults.chunked_prefill(settings, model) and not model.is_encoder_decoder
+    chunked = not model.is_encoder_decoder and defaults.chunked_prefill(
+        settings, model, release
+    )
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
-    caching = defaults.prefix_caching(settings, model)
+    caching = defaults.prefix_caching(settings, model, release)
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu)
     check_latent_cache_dtype(kv_dtype, model)
-    sizes = defaults.capture_sizes(
-        settings,
-        gpu,
-        max_num_seqs=seqs,
-        max_num_batched_tokens=tokens,
-    )
+    sizes = capture_sizes(settings, model, gpu, (tokens, seqs), release)
     check_mamba_block_size(
         settings.mamba_block_size, length, has_prefix_caching=caching
     )
@@ -112,7 +112,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization
-        or question.release.gpu_memory_utilization,
+        or release.gpu_memory_utilization,
         kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
         block_size=kernels.sizes.block_size,
@@ -126,7 +126,15 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
         performance_mode=settings.performance_mode or "balanced",
-        async_scheduling=defaults.async_scheduling(settings, model, question.release),
+        async_scheduling=defaults.async_scheduling(
+            settings,
+            model,
+            release,
+            pipeline_parallel_size=question.layout.pipeline_parallel_size,
+        ),
+        uses_v2_model_runner=uses_v2_runner(
+            model, release, forced=question.env.use_v2_model_runner
+        ),
         enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
     )
@@ -179,7 +187,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,
         max_num_seqs=batch.max_num_seqs,
-        has_prefix_caching=defaults.prefix_caching(settings, model),
+        has_prefix_caching=defaults.prefix_caching(settings, model, question.release),
         has_kv_cache_scales=model.quantization_limits.has_kv_scales,
         head_size=model.head_size,
         num_heads=model.num_attention_heads,

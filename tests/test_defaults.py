@@ -1,14 +1,17 @@
 """What vLLM fills in, by GPU, entry point and model."""
 
+from typing import Any
+
 import pytest
 
 import planner
 from planner import defaults
 from planner.engine import EngineSettings
-from planner.environment import Environment
-from planner.errors import PlannerError, Refused
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.releases import NEWEST, Release, number_of
 from planner.units import GIB
-from tests.configs import BERT, LLAMA_8B, architecture, gpu
+from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.hybrids import NEMOTRON_H, QWEN3_NEXT
 
 A100 = gpu(device_name="NVIDIA A100-SXM4-80GB", compute_capability=(8, 0))
 B200 = gpu(
@@ -43,19 +46,32 @@ def test_batch_defaults_depend_on_gpu_and_entry_point(
     assert expected == defaults.batch_defaults(device, entrypoint)  # type: ignore[arg-type]
 
 
+def test_gb10_got_the_batch_of_small_gpus_late() -> None:
+    """121 GiB: among the large ones until 0.32.0."""
+    assert (8192, 1024) == defaults.batch_defaults(GB10, "serve", Release((0, 32, 0)))
+    assert (2048, 256) == defaults.batch_defaults(GB10, "serve", Release((0, 33, 0)))
+
+
 def test_an_unknown_entry_point_says_which_there_are() -> None:
     """serve or llm."""
     with pytest.raises(PlannerError, match="serve"):
         defaults.batch_defaults(gpu(), "batch")
 
 
-def batch(max_model_len: int = 131072, **settings: object) -> tuple[int, int]:
-    """Resolve tokens and sequences for Llama on an H100 server."""
+def batch(
+    max_model_len: int = 131072,
+    version: str = NEWEST,
+    config: dict[str, Any] = LLAMA_8B,
+    **settings: Any,
+) -> tuple[int, int]:
+    """Resolve tokens and sequences on an H100 server, by default for Llama."""
+    release = Release(number_of(version))
     return defaults.resolve_batch(
-        EngineSettings(**settings),  # type: ignore[arg-type]
-        architecture(LLAMA_8B),
-        defaults.batch_defaults(gpu(), "serve"),
+        EngineSettings(**settings),
+        architecture(config),
+        defaults.batch_defaults(gpu(), "serve", release),
         max_model_len,
+        release,
     )
 
 
@@ -75,6 +91,118 @@ def test_few_short_requests_need_no_large_step() -> None:
 def test_sequences_are_limited_by_the_step() -> None:
     """512 tokens a step leave room for 512 sequences."""
     assert (512, 512) == batch(max_num_batched_tokens=512)
+
+
+def test_few_short_requests_once_had_a_large_step() -> None:
+    """7 sequences of 1,000 tokens: 8,192 before 0.11.1, then 7,000."""
+    assert (8192, 7) == batch(1000, "0.11.0", max_num_seqs=7)
+    assert (7000, 7) == batch(1000, "0.11.1", max_num_seqs=7)
+
+
+def test_sequences_were_not_limited_by_the_step() -> None:
+    """512 tokens a step and 1,024 sequences, until 0.10.1."""
+    assert (512, 1024) == batch(version="0.10.0", max_num_batched_tokens=512)
+    assert (512, 512) == batch(version="0.10.1", max_num_batched_tokens=512)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "expected"),
+    [
+        ("0.10.0", None, (512, 1024)),
+        ("0.10.0", 4096, (512, 1024)),
+        ("0.10.1", None, (512, 512)),
+        ("0.10.1", 4096, (4096, 1024)),
+        ("0.11.1", None, (8192, 1024)),
+    ],
+)
+def test_a_step_of_whole_prompts_grew(
+    version: str, asked: int | None, expected: tuple[int, int]
+) -> None:
+    """BERT's prompts of 512 tokens are not split: a step once held one of them."""
+    found = batch(512, version, BERT, max_num_batched_tokens=asked)
+    assert expected == found
+
+
+def test_splitting_prompts_could_not_be_switched_off() -> None:
+    """enable_chunked_prefill=False is heeded from 0.11.1 on."""
+    settings = EngineSettings(enable_chunked_prefill=False)
+    found = [
+        defaults.chunked_prefill(settings, architecture(LLAMA_8B), Release(number))
+        for number in ((0, 11, 0), (0, 11, 1))
+    ]
+    assert [True, False] == found
+
+
+@pytest.mark.parametrize(
+    ("number", "asked", "expected"),
+    [
+        ((0, 11, 0), True, False),
+        ((0, 11, 1), None, False),
+        ((0, 14, 1), True, False),
+        ((0, 15, 0), True, True),
+        ((0, 27, 1), None, False),
+        ((0, 28, 0), None, True),
+    ],
+)
+def test_prefix_caching_of_hybrids_came_in_steps(
+    number: tuple[int, int, int], asked: bool | None, expected: bool
+) -> None:
+    """Forbidden, without effect, for those who ask, at last by default."""
+    settings = EngineSettings(enable_prefix_caching=asked)
+    model = architecture(QWEN3_NEXT)
+    assert expected is defaults.prefix_caching(settings, model, Release(number))
+
+
+def test_states_kept_for_every_block_are_not_modelled() -> None:
+    """Mamba layers from 0.11.1 to 0.27.1, where the user asks for it."""
+    settings = EngineSettings(enable_prefix_caching=True)
+    model = architecture(NEMOTRON_H)
+    with pytest.raises(UnknownArchitecture, match="enable_prefix_caching"):
+        defaults.prefix_caching(settings, model, Release((0, 20, 0)))
+    assert defaults.prefix_caching(settings, model, Release((0, 28, 0)))
+
+
+@pytest.mark.parametrize(
+    ("number", "stages", "expected"),
+    [
+        ((0, 13, 0), 1, False),
+        ((0, 14, 0), 1, True),
+        ((0, 14, 0), 2, False),
+        ((0, 15, 0), 2, True),
+    ],
+)
+def test_batches_are_prepared_ahead_since_they_can_be(
+    number: tuple[int, int, int], stages: int, expected: bool
+) -> None:
+    """0.14.0 for one stage, 0.15.0 for several."""
+    found = defaults.async_scheduling(
+        EngineSettings(),
+        architecture(LLAMA_8B),
+        Release(number),
+        pipeline_parallel_size=stages,
+    )
+    assert expected is found
+
+
+def test_pooling_models_were_prepared_ahead_for_a_while() -> None:
+    """From 0.14.0 to 0.19.1."""
+    found = [
+        defaults.async_scheduling(EngineSettings(), architecture(BERT), Release(number))
+        for number in ((0, 13, 0), (0, 19, 1), (0, 20, 0))
+    ]
+    assert [False, True, False] == found
+
+
+def test_the_first_runner_keeps_no_batch_beside_the_stages() -> None:
+    """Two stages: two batches for experts in 0.28.0, three from 0.29.0 on."""
+    found = []
+    for version in ("0.28.0", "0.29.0"):
+        plan = planner.plan(
+            architecture(QWEN3_MOE), vllm_version=version, pipeline_parallel_size=2
+        )
+        assert plan.resolved is not None
+        found.append(plan.resolved.max_concurrent_batches)
+    assert [2, 3] == found
 
 
 def test_the_published_dtype_is_kept_and_float32_is_not() -> None:
@@ -99,97 +227,6 @@ def test_glm4_refuses_float16_in_vllms_words() -> None:
     )
     with pytest.raises(Refused, match="'glm4' does not support float16"):
         defaults.resolve_dtype("float16", model, gpu())
-
-
-def length(
-    asked: int | str | None, env: Environment | None = None, **config: object
-) -> int:
-    """Resolve max_model_len for a changed Llama."""
-    model = architecture(LLAMA_8B, **config)
-    return defaults.resolve_max_model_len(asked, model, env or Environment())
-
-
-def test_the_length_comes_from_the_config() -> None:
-    """llama3 scaling is in max_position_embeddings already; linear is not."""
-    assert 131072 == length(None)
-    assert 131072 == length("auto")
-    assert 524288 == length(None, rope_scaling={"type": "linear", "factor": 4.0})
-    assert 131072 == length(
-        None,
-        rope_scaling={
-            "type": "yarn",
-            "factor": 4.0,
-            "original_max_position_embeddings": 32768,
-        },
-    )
-
-
-def test_longrope_starts_with_its_short_length() -> None:
-    """original_max_position_embeddings unless more is asked for."""
-    scaling = {"rope_type": "longrope", "original_max_position_embeddings": 4096}
-    facts = {"rope_scaling": scaling, "original_max_position_embeddings": 4096}
-    assert 4096 == length(None, **facts)
-    assert 65536 == length(65536, **facts)
-
-
-def test_more_than_the_model_was_made_for_is_refused() -> None:
-    """vLLM's sentence, unless its environment variable allows it."""
-    with pytest.raises(Refused, match=r"max_model_len \(200000\) is greater than"):
-        length(200000)
-    assert 200000 == length(200000, Environment(allow_long_max_model_len=True))
-    assert 200000 == length(
-        200000, model_max_length=200000, max_position_embeddings=8192
-    )
-
-
-def sizes(device: object = None, **settings: object) -> tuple[int, ...]:
-    """Capture sizes for a number of sequences and tokens."""
-    seqs = settings.pop("seqs", 1024)
-    tokens = settings.pop("tokens", 8192)
-    return defaults.capture_sizes(
-        EngineSettings(**settings),  # type: ignore[arg-type]
-        device or gpu(),  # type: ignore[arg-type]
-        max_num_seqs=seqs,  # type: ignore[arg-type]
-        max_num_batched_tokens=tokens,  # type: ignore[arg-type]
-    )
-
-
-@pytest.mark.parametrize(
-    ("seqs", "tokens", "count", "largest"),
-    [
-        (1024, 8192, 51, 512),
-        (256, 2048, 51, 512),
-        (128, 2048, 35, 256),
-        (16, 2048, 7, 32),
-    ],
-)
-def test_capture_sizes_follow_sequences(
-    seqs: int, tokens: int, count: int, largest: int
-) -> None:
-    """1, 2, 4, then eights up to 256, then sixteens, twice the sequences at most."""
-    captured = sizes(seqs=seqs, tokens=tokens)
-    assert (count, largest) == (len(captured), captured[-1])
-
-
-def test_blackwell_captures_up_to_1024() -> None:
-    """83 sizes on capability 10."""
-    assert 83 == len(sizes(B200))
-
-
-def test_eager_mode_captures_nothing() -> None:
-    """enforce_eager."""
-    assert () == sizes(enforce_eager=True)
-
-
-def test_given_sizes_are_sorted_and_limited_by_the_step() -> None:
-    """Sizes beyond max_num_batched_tokens are dropped."""
-    assert (1, 8, 64) == sizes(cudagraph_capture_sizes=(64, 1, 8, 8, 9000), tokens=512)
-
-
-def test_two_size_arguments_that_disagree_are_refused() -> None:
-    """vLLM compares the largest of both."""
-    with pytest.raises(Refused, match="should be consistent with"):
-        sizes(cudagraph_capture_sizes=(1, 8), max_cudagraph_capture_size=16)
 
 
 def test_a_kv_cache_size_may_be_written_with_its_unit() -> None:

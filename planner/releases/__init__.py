@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.releases.graphs import GraphFacts
 from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.measuring import MeasuringFacts
 from planner.releases.runner import RunnerFacts
@@ -32,7 +33,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Release(StartFacts, RunnerFacts, MeasuringFacts, KVCacheFacts):
+class Release(StartFacts, GraphFacts, RunnerFacts, MeasuringFacts, KVCacheFacts):
     """One release of vLLM, and the facts of it that decide memory."""
 
 

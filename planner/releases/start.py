@@ -41,3 +41,135 @@ class StartFacts(Numbered):
         Source: vLLM 0.30.0 `config/model.py` _get_and_verify_max_len.
         """
         return not self.since(0, 30)
+
+    @property
+    def has_small_batch_on_gb10(self) -> bool:
+        """Whether GB10 gets the batch of small GPUs in spite of its memory.
+
+        Source: vLLM 0.33.0 `engine/arg_utils.py` get_batch_defaults.
+        """
+        return self.since(0, 33)
+
+    @property
+    def limits_requests_to_tokens(self) -> bool:
+        """Whether max_num_seqs left out is at most max_num_batched_tokens.
+
+        Source: vLLM 0.10.1 `engine/arg_utils.py` _set_default_args_v1.
+        """
+        return self.since(0, 10, 1)
+
+    @property
+    def heeds_tokens_of_whole_prompts(self) -> bool:
+        """Whether max_num_batched_tokens counts where prompts are not split.
+
+        Before, a step then holds max_model_len tokens, whatever the user asked for.
+
+        Source: vLLM 0.10.1 `engine/arg_utils.py` _set_default_args_v1.
+        """
+        return self.since(0, 10, 1)
+
+    @property
+    def limits_tokens_to_requests(self) -> bool:
+        """Whether max_num_batched_tokens left out is at most what all requests hold.
+
+        It is then also at least its default where prompts are not split.
+
+        Source: vLLM 0.11.1 `engine/arg_utils.py` _set_default_args.
+        """
+        return self.since(0, 11, 1)
+
+    @property
+    def raises_tokens_for_images(self) -> bool:
+        """Whether max_num_batched_tokens left out holds the largest image or video.
+
+        Source: vLLM 0.22.0 `engine/arg_utils.py` _get_min_mm_batched_tokens.
+        """
+        return self.since(0, 22)
+
+    @property
+    def may_keep_prompts_whole(self) -> bool:
+        """Whether enable_chunked_prefill=False is heeded by models that generate.
+
+        Source: vLLM 0.11.1 `engine/arg_utils.py` _set_default_args.
+        """
+        return self.since(0, 11, 1)
+
+    @property
+    def keeps_encoder_prompts_whole(self) -> bool:
+        """Whether the default batch of encoder-decoder models holds whole prompts.
+
+        Source: vLLM 0.12.0 `config/model.py` is_chunked_prefill_supported.
+        """
+        return self.since(0, 12)
+
+    @property
+    def has_state_prefix_caching(self) -> bool:
+        """Whether states may be kept for prompts with the same beginning.
+
+        Source: vLLM 0.11.1 `models/config.py` MambaModelConfig.
+        """
+        return self.since(0, 11, 1)
+
+    @property
+    def aligns_states(self) -> bool:
+        """Whether states at the ends of blocks are kept where they are asked for.
+
+        Source: vLLM 0.15.0 `models/config.py` MambaModelConfig.
+        """
+        return self.since(0, 15)
+
+    @property
+    def aligns_all_states(self) -> bool:
+        """Whether they are kept so for every kind of state layer.
+
+        Source: vLLM 0.28.0 `models/config.py` MambaModelConfig.
+        """
+        return self.since(0, 28)
+
+    @property
+    def caches_hybrid_prefixes(self) -> bool:
+        """Whether models with attention and states do so unless told otherwise.
+
+        Source: vLLM 0.28.0 `config/model.py` is_prefix_caching_supported.
+        """
+        return self.since(0, 28)
+
+    @property
+    def schedules_pooling_ahead(self) -> bool:
+        """Whether pooling models prepare a batch while one runs, like others.
+
+        Source: vLLM 0.20.0 `config/vllm.py` (async_scheduling), which ended it.
+        """
+        return not self.since(0, 20)
+
+    @property
+    def schedules_stages_ahead(self) -> bool:
+        """Whether that is done with pipeline stages too.
+
+        Source: vLLM 0.15.0 `config/vllm.py` (async_scheduling).
+        """
+        return self.since(0, 15)
+
+    @property
+    def shortens_longrope(self) -> bool:
+        """Whether max_model_len left out is the length before LongRoPE's stretching.
+
+        Source: vLLM 0.11.1 `config/model.py` _get_and_verify_max_len.
+        """
+        return self.since(0, 11, 1)
+
+    @property
+    def reads_rope_parameters(self) -> bool:
+        """Whether every RoPE has parameters, not only one that is stretched.
+
+        Source: vLLM 0.12.0 `config/model.py` _get_and_verify_max_len.
+        """
+        return self.since(0, 12)
+
+    @property
+    def explains_long_max_model_len(self) -> bool:
+        """Whether the refusal of a long max_model_len says what happens beyond it.
+
+        Source: vLLM 0.10.2 `config/__init__.py` _get_and_verify_max_len.
+        """
+        return self.since(0, 10, 2)

@@ -1,0 +1,107 @@
+"""max_model_len: what the config allows, what vLLM takes, and its refusal of more.
+
+Source of all rules: vLLM 0.33.0 `config/model.py` _get_and_verify_max_len.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from planner.environment import Environment
+from planner.errors import RefusedArgument
+from planner.model import ModelArchitecture
+from planner.releases import NEWEST_RELEASE, Release
+
+_NEVER_SCALED = ("su", "longrope", "llama3")
+_UNSCALED_ROPE = (
+    *_NEVER_SCALED,
+    "default",
+    "yarn",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+)
+
+
+def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
+    """Return the length the config allows, infinite when it names none."""
+    derived = model.max_position_embeddings
+    if "gemma3" in model.model_type:
+        return derived
+    scaling = 1.0
+    for rope in model.rope_parameters:
+        if rope.rope_type == "yarn" and release.stretches_yarn:
+            derived = rope.original_max_position_embeddings or derived
+        elif rope.rope_type in _UNSCALED_ROPE:
+            continue
+        scaling = 1.0 if rope.factor is None else rope.factor
+    return derived * scaling
+
+
+def resolve_max_model_len(
+    asked: int | str | None,
+    model: ModelArchitecture,
+    env: Environment,
+    release: Release = NEWEST_RELEASE,
+) -> int:
+    """Return max_model_len before any fitting to memory.
+
+    Raises:
+        RefusedArgument: when the user asks for more than the model was made for.
+    """
+    derived = derived_max_model_len(model, release)
+    wanted = None if asked in (None, "auto", -1) else int(asked)
+    if derived == inf:
+        return wanted or 2048
+    if wanted is None:
+        is_short = release.shortens_longrope and any(
+            rope.rope_type == "longrope" for rope in model.rope_parameters
+        )
+        if is_short and model.original_max_position_embeddings:
+            return model.original_max_position_embeddings
+        return int(derived)
+    if wanted > derived:
+        _refuse_long(wanted, derived, model, env, release)
+    return wanted
+
+
+def _refuse_long(
+    wanted: int,
+    derived: float,
+    model: ModelArchitecture,
+    env: Environment,
+    release: Release,
+) -> None:
+    limit = model.model_max_length
+    if (limit is not None and wanted <= limit) or env.allow_long_max_model_len:
+        return
+    printed = _as_vllm_prints(derived, model, release)
+    message = (
+        f"User-specified max_model_len ({wanted}) is greater than the derived "
+        f"max_model_len ({model.max_len_key}={printed} or "
+        f"model_max_length={limit} in model's config.json)."
+    )
+    allowing = (
+        " To allow overriding this maximum, set the env var "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    )
+    if release.explains_long_max_model_len:
+        raise RefusedArgument(
+            f"{message}{allowing}. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with "
+            "extreme caution. If the model uses relative position encoding (RoPE), "
+            "positions exceeding derived_max_model_len lead to nan. If the model uses "
+            "absolute position encoding, positions exceeding derived_max_model_len "
+            "will cause a CUDA array out-of-bounds error."
+        )
+    raise RefusedArgument(
+        f"{message} This may lead to incorrect model outputs or CUDA errors.{allowing}"
+    )
+
+
+def _as_vllm_prints(derived: float, model: ModelArchitecture, release: Release) -> str:
+    # vLLM multiplies by a float scaling factor wherever the model has RoPE; where it
+    # reads rope_scaling, only where that has a factor which it heeds.
+    ropes = model.rope_parameters
+    if not release.reads_rope_parameters:
+        ropes = tuple(r for r in ropes if r.factor and r.rope_type not in _NEVER_SCALED)
+    is_scaled = ropes and "gemma3" not in model.model_type
+    return str(float(derived)) if is_scaled else str(int(derived))
