@@ -19,7 +19,7 @@ from planner.environment import environment_from
 from planner.errors import Refused, RefusedArgument
 from planner.gpu import GPU
 from planner.lengths import derived_max_model_len, resolve_max_model_len
-from planner.memory import kv_cache, kv_groups
+from planner.memory import kv_cache
 from planner.memory.kernels import Kernels
 from planner.model import ModelArchitecture
 from planner.quantization import requantised
@@ -28,7 +28,7 @@ from planner.resolving import Question, resolve
 from planner.result import KVCacheGroup, Outcome, Plan, VLLMError
 from planner.sources.device import gpu_named
 from planner.sources.load import load
-from planner.stages import plan_stages
+from planner.stages import plan_stages, whole_groups
 from planner.verdict import judge, limiting_cache, longest_request
 
 
@@ -130,19 +130,14 @@ def _answer(question: Question) -> Plan:
 def _plan_resolved(
     question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> Plan:
-    whole = kv_groups.group(
-        kernels.specs,
-        has_hybrid_manager=defaults.hybrid_manager(
-            question.settings, question.model, question.env
-        ),
-        layout=kernels.layout,
-    )
+    whole = whole_groups(question, kernels)
     stages = plan_stages(question, resolved, kernels, whole)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request
     caches = [stage.cache for stage in stages]
     limiting = limiting_cache(caches)
-    figures = kv_cache.capacity(whole, limiting.num_blocks, request, question.release)
+    groups = whole if question.release.groups_all_ranks else limiting.groups
+    figures = kv_cache.capacity(groups, limiting.num_blocks, request, question.release)
     limit = _longest_allowed(question)
     longest = longest_request([stage.low for stage in stages], limit, request)
     return Plan(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.defaults import ResolvedSettings
+from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
     Budget,
     rank_memory,
     requested_memory_bytes,
     used_lines,
 )
+from planner.memory import kv_groups
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
+from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.lora import lora_config, with_adapters
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
@@ -48,17 +51,54 @@ def plan_stages(
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     stages, begin = [], 0
     for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
-        cache = StageCache(
-            groups=tuple(group.on_stage(begin, begin + size) for group in whole),
-            available_bytes=0,
-            layout=kernels.layout,
-            release=question.release,
-        )
+        cache = _cache(question, kernels, whole, range(begin, begin + size))
         run = _profile_run(question, resolved, pp_rank, sizes)
         rank = _rank(question, resolved, run, stage, cache)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
         begin += size
     return tuple(stages)
+
+
+def whole_groups(question: Question, kernels: Kernels) -> tuple[LayerGroup, ...]:
+    """Return the KV cache groups of all layers."""
+    return _groups(question, kernels, kernels.specs)
+
+
+def _groups(
+    question: Question, kernels: Kernels, specs: Sequence[tuple[int, KVCacheSpec]]
+) -> tuple[LayerGroup, ...]:
+    return kv_groups.group(
+        specs,
+        has_hybrid_manager=hybrid_manager(
+            question.settings, question.model, question.env
+        ),
+        layout=kernels.layout,
+        release=question.release,
+    )
+
+
+def _cache(
+    question: Question,
+    kernels: Kernels,
+    whole: Sequence[LayerGroup],
+    layers: range,
+) -> StageCache:
+    """Return one stage's cache, without bytes yet."""
+    release = question.release
+    groups = tuple(g.on_stage(layers.start, layers.stop, release) for g in whole)
+    specs: list[tuple[int, KVCacheSpec]] = []
+    if not release.checks_groups:
+        specs = [entry for entry in kernels.specs if entry[0] in layers]
+    if not release.groups_all_ranks:
+        groups = _groups(question, kernels, specs)
+    return StageCache(
+        groups=groups,
+        available_bytes=0,
+        layout=kernels.layout,
+        release=release,
+        checked_specs=tuple(Counter(spec for _, spec in specs).items()),
+        checked_groups=() if release.checks_each_stage else tuple(whole),
+    )
 
 
 def _weights(
@@ -135,6 +175,9 @@ def _profile_run(
 
 def _stage(rank: RankMemory, cache: StageCache, num_blocks: int | None) -> Stage:
     """Give the cache its bytes: what is left, or num_gpu_blocks_override's blocks."""
+    if num_blocks is not None and not cache.release.overrides_blocks_before_check:
+        cache = replace(cache, num_gpu_blocks_override=num_blocks)
+        num_blocks = None
     left = (
         rank.available_kv_cache_bytes,
         rank.available_kv_cache_low_bytes,

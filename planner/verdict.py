@@ -44,7 +44,9 @@ def judge(
     if error is not None:
         return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
     seqs = 0
-    if resolved.cudagraph_capture_sizes and not question.model.is_pooling:
+    is_limited = question.release.limits_requests_to_states
+    has_graphs = resolved.cudagraph_capture_sizes and not question.model.is_pooling
+    if has_graphs and is_limited:
         seqs = resolved.max_num_seqs
     error, at_low, at_high = (
         _cache_error(caches, request, whole, seqs)
@@ -126,9 +128,10 @@ def _memory_error(question: Question, stages: Sequence[Stage]) -> VLLMError | No
             question.settings.gpu_memory_utilization
             or question.release.gpu_memory_utilization
         )
+        device = "cuda:0 " if question.release.names_the_device else ""
         return VLLMError(
             kind="free_memory",
-            message=f"Free memory on device cuda:0 ({vllm_gib(free)}/"
+            message=f"Free memory on device {device}({vllm_gib(free)}/"
             f"{vllm_gib(gpu.total_memory_bytes)} GiB) on startup is less than desired "
             f"GPU memory utilization ({utilization}, {vllm_gib(requested)} GiB). "
             "Decrease GPU memory utilization or reduce GPU memory used by other "

@@ -10,17 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from planner.memory import kv_errors
 from planner.memory.kv_groups import LayerGroup, blocks_per_request, bytes_per_block
 from planner.memory.kv_layout import KVCacheLayout
-from planner.memory.kv_spec import Request
+from planner.memory.kv_spec import KVCacheSpec, Request
 from planner.releases import NEWEST_RELEASE, Release
 from planner.result import VLLMError
-from planner.units import vllm_gib
-
-_SEE = (
-    "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ "
-    "for more details."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +26,12 @@ class StageCache:
     available_bytes: int
     layout: KVCacheLayout = KVCacheLayout.LBNHC
     release: Release = NEWEST_RELEASE
+    num_gpu_blocks_override: int | None = None
+    """Blocks whatever is available, where that is checked all the same."""
+    checked_specs: tuple[tuple[KVCacheSpec, int], ...] = ()
+    """Each spec of its layers, before grouping, with the number of layers."""
+    checked_groups: tuple[LayerGroup, ...] = ()
+    """Groups that one request is reckoned by, where that is not its own."""
 
     @cached_property
     def bytes_per_block(self) -> int:
@@ -40,6 +41,8 @@ class StageCache:
     @property
     def num_blocks(self) -> int:
         """Whole blocks that fit; 1 without any layer that keeps a cache."""
+        if self.num_gpu_blocks_override is not None:
+            return self.num_gpu_blocks_override
         if not self.bytes_per_block:
             return 1
         return max(self.available_bytes, 0) // self.bytes_per_block
@@ -52,7 +55,22 @@ class StageCache:
         return self.available_bytes - self.bytes_per_block
 
     def needed_bytes(self, request: Request) -> int:
-        """Bytes that one request needs on a rank."""
+        """Bytes that one request needs on a rank.
+
+        Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
+        _max_memory_usage_bytes_from_groups; 0.13.0 `v1/core/kv_cache_utils.py`
+        max_memory_usage_bytes; 0.14.0 to 0.18.1 the same,
+        _max_memory_usage_bytes_from_groups.
+        """
+        if not self.release.checks_groups and self.checked_specs:
+            return sum(
+                count * spec.page_size_bytes * spec.blocks(request)
+                for spec, count in self.checked_specs
+            )
+        if self.groups and not self.release.checks_all_groups:
+            groups = self.checked_groups or self.groups
+            blocks = blocks_per_request(groups[:1], request)
+            return bytes_per_block(groups, self.layout) * blocks
         return self.bytes_per_block * blocks_per_request(self.groups, request)
 
     def longest_request(self, limit: int, request: Request) -> int:
@@ -106,9 +124,10 @@ def capacity(
 
 def check(stages: Sequence[StageCache], request: Request) -> VLLMError | None:
     """Return vLLM's error when a stage cannot hold one request, else None."""
-    for stage in stages:
-        if not stage.bytes_per_block:
-            continue
+    holders = [stage for stage in stages if stage.bytes_per_block]
+    if holders and not holders[0].release.checks_each_stage:
+        holders = [min(stages, key=lambda stage: stage.available_bytes)]
+    for stage in holders:
         error = _check_stage(stage, request)
         if error is not None:
             return error
@@ -138,29 +157,14 @@ def check_state_blocks(
 
 def _check_stage(stage: StageCache, request: Request) -> VLLMError | None:
     if stage.usable_bytes <= 0:
-        return VLLMError(
-            kind="no_kv",
-            message="No available memory for the cache blocks. Try increasing "
-            "`gpu_memory_utilization` when initializing the engine (this flag also "
-            "controls CPU memory reservation on the CPU backend, despite its name). "
-            + _SEE,
-        )
+        return kv_errors.no_memory(stage.release)
     needed = stage.needed_bytes(request)
     if needed <= stage.usable_bytes:
         return None
-    longest = stage.longest_request(request.max_model_len, request)
-    estimate = (
-        "Based on the available memory, the estimated maximum model length is "
-        f"{longest}. "
-        if longest
-        else ""
-    )
-    return VLLMError(
-        kind="max_model_len",
-        message="To serve at least one request with the model's max seq len "
-        f"({request.max_model_len}), ({vllm_gib(needed)} GiB KV cache is needed, which "
-        "is larger than the available KV cache memory "
-        f"({vllm_gib(stage.usable_bytes)} GiB). {estimate}Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU "
-        "backend) or decreasing `max_model_len` when initializing the engine. " + _SEE,
+    return kv_errors.too_long(
+        needed,
+        stage.usable_bytes,
+        max_model_len=request.max_model_len,
+        longest=stage.longest_request(request.max_model_len, request),
+        release=stage.release,
     )

@@ -23,12 +23,10 @@ from planner.memory.kv_spec import (
     is_uniform_type,
 )
 from planner.memory.packed_groups import packed
+from planner.releases import NEWEST_RELEASE, Release
 
 Kept = tuple[tuple[int, KVCacheSpec], ...]
 """Index of a layer in the model with a spec of it, in the model's order."""
-
-_MUCH_LARGER = 1.5
-"""From this ratio on vLLM rather makes several groups than pads the smaller kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,9 @@ class LayerGroup:
         counts = Counter(map(id, self.layer_specs))
         return tuple((objects[key], count) for key, count in counts.items())
 
-    def on_stage(self, begin: int, end: int) -> LayerGroup:
+    def on_stage(
+        self, begin: int, end: int, release: Release = NEWEST_RELEASE
+    ) -> LayerGroup:
         """Return the group with the layers that one pipeline stage holds.
 
         Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
@@ -70,6 +70,8 @@ class LayerGroup:
         """
         kept = [i for i, layer in enumerate(self.layers) if begin <= layer < end]
         layers = tuple(self.layers[i] for i in kept)
+        if not release.projects_sizes_of_a_kind:
+            return LayerGroup(spec=self.spec, layers=layers)
         if layers and isinstance(self.spec, UniformTypeKVCacheSpecs):
             specs = [self.spec.specs[i] for i in kept]
             return LayerGroup(spec=UniformTypeKVCacheSpecs.of(specs), layers=layers)
@@ -97,6 +99,7 @@ def group(
     *,
     has_hybrid_manager: bool = True,
     layout: KVCacheLayout = KVCacheLayout.LBNHC,
+    release: Release = NEWEST_RELEASE,
 ) -> tuple[LayerGroup, ...]:
     """Return the groups of a whole model's layers; none without attention.
 
@@ -109,15 +112,18 @@ def group(
     if not kept:
         return ()
     if not has_hybrid_manager:
-        kept = _unified(kept)
+        kept = _unified(kept, release)
     layers, kinds = _split(kept)
     if is_uniform(kinds):
         return (LayerGroup(spec=kinds[0].merge(kinds), layers=layers),)
-    if is_uniform_type(kinds):
+    if release.mixes_sizes_of_a_kind and is_uniform_type(kinds):
         return (LayerGroup(spec=UniformTypeKVCacheSpecs.of(kinds), layers=layers),)
-    if layout.is_block_outermost and len({s.page_size_bytes for s in kinds}) > 1:
+    has_sizes = len({s.page_size_bytes for s in kinds}) > 1
+    if layout.is_block_outermost and has_sizes and release.packs_pages:
         return tuple(_of(part) for part in packed(kept))
-    return _of_one_page_size(kept)
+    if has_sizes and not release.enlarges_blocks:
+        raise Refused("NotImplementedError")
+    return _of_one_page_size(kept, release)
 
 
 def _split(kept: Kept) -> tuple[tuple[int, ...], tuple[KVCacheSpec, ...]]:
@@ -129,7 +135,7 @@ def _of(part: Kept) -> LayerGroup:
     return LayerGroup(spec=UniformTypeKVCacheSpecs.of(kinds), layers=layers)
 
 
-def _unified(kept: Kept) -> Kept:
+def _unified(kept: Kept, release: Release) -> Kept:
     """Keep windows as full attention; layers not divided under DCP by themselves.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_hybrid_kv_cache_specs.
@@ -143,12 +149,12 @@ def _unified(kept: Kept) -> Kept:
             is (isinstance(entry[1], AttentionSpec) and not entry[1].dcp_sharded)
         }
         if part:
-            promoted = _promoted(tuple(part.values()))
+            promoted = _promoted(tuple(part.values()), release)
             changed.update(zip(part, promoted, strict=True))
     return tuple(changed.values())
 
 
-def _promoted(kept: Kept) -> Kept:
+def _promoted(kept: Kept, release: Release) -> Kept:
     """Keep windows as full attention where there are full layers too.
 
     Raises:
@@ -167,10 +173,15 @@ def _promoted(kept: Kept) -> Kept:
         _, kinds = _split(kept)
     if is_uniform(kinds) or is_uniform_type(kinds):
         return kept
+    if not release.merges_kinds:
+        raise Refused(
+            "Hybrid KV cache manager is disabled but failed to convert the KV cache "
+            "specs to one unified type."
+        )
     raise Refused("Failed to promote local KV cache specs to one unified type.")
 
 
-def _of_one_page_size(kept: Kept) -> tuple[LayerGroup, ...]:
+def _of_one_page_size(kept: Kept, release: Release) -> tuple[LayerGroup, ...]:
     """Enlarge blocks until every layer's page is as large as the largest, then group.
 
     Raises:
@@ -179,19 +190,40 @@ def _of_one_page_size(kept: Kept) -> tuple[LayerGroup, ...]:
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` unify_kv_cache_spec_page_size,
     _try_get_full_allocation_fallback_groups.
     """
-    largest = max(spec.page_size_bytes for _, spec in kept)
+    # Layers that are alike share one object, hence few are looked at.
+    kinds = {id(spec): spec for _, spec in kept}
+    largest = max(spec.page_size_bytes for spec in kinds.values())
+    resized = {
+        key: _with_page_size(spec, largest, release) for key, spec in kinds.items()
+    }
     unified = []
     for layer, spec in kept:
-        resized = spec.with_page_size(largest)
-        if resized is None:
-            return (_allocated_in_full(kept),)
-        unified.append((layer, resized))
-    return _split_evenly(tuple(unified))
+        alike = resized[id(spec)]
+        if alike is None:
+            return (_allocated_in_full(kept, release),)
+        unified.append((layer, alike))
+    return _split_evenly(tuple(unified), release)
 
 
-def _allocated_in_full(kept: Kept) -> LayerGroup:
+def _with_page_size(
+    spec: KVCacheSpec, page_size_bytes: int, release: Release
+) -> KVCacheSpec | None:
+    may_pad = release.pads_attention_pages
+    if spec.is_state:
+        may_pad = release.pads_state_pages
+    if may_pad:
+        return spec.with_page_size(page_size_bytes)
+    return KVCacheSpec.with_page_size(spec, page_size_bytes)
+
+
+def _allocated_in_full(kept: Kept, release: Release) -> LayerGroup:
+    if not release.merges_kinds:
+        raise Refused(
+            "The page size of the layer is not divisible by the maximum page size. "
+            "Cannot unify by adjusting block_size."
+        )
     try:
-        return _of(_promoted(kept))
+        return _of(_promoted(kept, release))
     except Refused:
         raise Refused(
             "page size is not divisible by the maximum page size and cannot be "
@@ -199,15 +231,16 @@ def _allocated_in_full(kept: Kept) -> LayerGroup:
         ) from None
 
 
-def _split_evenly(kept: Kept) -> tuple[LayerGroup, ...]:
+def _split_evenly(kept: Kept, release: Release) -> tuple[LayerGroup, ...]:
     """Split each kind of layer into groups of as many layers.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py`
     _get_kv_cache_groups_uniform_page_size.
     """
-    buckets = _buckets(kept)
+    buckets = _buckets(kept, release)
     sizes = [len(bucket) for bucket in buckets]
-    size = max(sizes) if max(sizes) < _MUCH_LARGER * min(sizes) else min(sizes)
+    is_close = max(sizes) < release.much_larger * min(sizes)
+    size = max(sizes) if is_close else min(sizes)
     groups = []
     for bucket in buckets:
         count = -(-len(bucket) // size)
@@ -217,11 +250,13 @@ def _split_evenly(kept: Kept) -> tuple[LayerGroup, ...]:
     return tuple(groups)
 
 
-def _buckets(kept: Kept) -> tuple[Kept, ...]:
+def _buckets(kept: Kept, release: Release) -> tuple[Kept, ...]:
     """Gather the layers whose specs can be merged, in the order of their kinds."""
     alike: dict[KVCacheSpec, list[tuple[int, KVCacheSpec]]] = {}
     for layer, spec in kept:
         alike.setdefault(spec, []).append((layer, spec))
+    if not release.merges_kinds:
+        return tuple(tuple(entries) for entries in alike.values())
     buckets: list[tuple[list[KVCacheSpec], list[tuple[int, KVCacheSpec]]]] = []
     for spec, entries in alike.items():
         home = next((b for b in buckets if _can_merge([*b[0], spec])), None)

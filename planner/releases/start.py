@@ -165,11 +165,3 @@ class StartFacts(Numbered):
         Source: vLLM 0.12.0 `config/model.py` _get_and_verify_max_len.
         """
         return self.since(0, 12)
-
-    @property
-    def explains_long_max_model_len(self) -> bool:
-        """Whether the refusal of a long max_model_len says what happens beyond it.
-
-        Source: vLLM 0.10.2 `config/__init__.py` _get_and_verify_max_len.
-        """
-        return self.since(0, 10, 2)
