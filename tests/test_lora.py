@@ -232,12 +232,25 @@ def test_the_head_has_a_largest_vocabulary(
     assert adapter_bytes({**TINY, "vocab_size": vocab_size - 1}, number=number)
 
 
+MODELOPT = {"quant_method": "modelopt", "quant_algo": "FP8"}
+
+
+def test_factors_heed_no_quantisation() -> None:
+    """Weights in FP8, factors in the model's dtype."""
+    config = tiny("Qwen2ForCausalLM", quantization_config={"quant_method": "fp8"})
+    assert 2 * LAYERS + COUNTS == adapter_bytes(config)
+
+
 @pytest.mark.parametrize(
     "config",
-    [BERT, QWEN3_MOE, {**LLAMA_8B, "quantization_config": {"quant_method": "fp8"}}],
+    [
+        BERT,
+        QWEN3_MOE,
+        {**LLAMA_8B, "quantization_config": MODELOPT},
+    ],
 )
 def test_other_models_are_not_guessed(config: dict[str, Any]) -> None:
-    """Encoders, experts and quantised weights."""
+    """Encoders, experts and rarer quantisation."""
     model = architecture(config)
     with pytest.raises(UnknownArchitecture, match="enable_lora"):
         with_adapters(model, LoRAConfig(release=NEWEST_RELEASE))

@@ -33,6 +33,8 @@ from planner.parallel import pad_vocabulary
 from planner.releases import Release
 
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_QUANTIZATIONS = (None, "auto_awq", "auto_gptq", "compressed-tensors", "fp8")
+"""Methods that leave the sizes a layer declares alone, by which factors are made."""
 
 
 def lora_config(
@@ -129,7 +131,7 @@ def _model_class(model: ModelArchitecture, release: Release) -> _ModelClass:
     }
     if model.architecture not in known or model.is_pooling or model.is_multimodal:
         raise _unknown(f"with {model.architecture}")
-    if model.quantization is not None:
+    if model.quantization not in _QUANTIZATIONS:
         raise _unknown(f"with weights quantised by {model.quantization}")
     return known[model.architecture]
 
