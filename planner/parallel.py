@@ -59,6 +59,8 @@ class ParallelLayout:
     """Of the model, which decides on kernels of quantised layers."""
     max_num_batched_tokens: int = 0
     """Tokens of a step, by which some models size buffers."""
+    enforce_eager: bool = False
+    """Whether models run uncompiled, and with them vLLM's own operations."""
     release: Release = NEWEST_RELEASE
     """Of vLLM, whose rules the ranks follow."""
 

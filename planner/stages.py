@@ -105,7 +105,9 @@ def _weights(
     question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> tuple[StageWeights, ...]:
     layout = replace(
-        question.layout, max_num_batched_tokens=resolved.max_num_batched_tokens
+        question.layout,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        enforce_eager=resolved.enforce_eager,
     )
     model, settings, dtype = question.model, question.settings, resolved.dtype
     budget = offload_bytes(

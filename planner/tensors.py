@@ -18,6 +18,9 @@ class Tensor(NamedTuple):
     elements: int
     dtype: str | None = None
     """None: the model's dtype."""
+    workspace: str | None = None
+    """Name of what a kernel keeps once for all layers of a rank: it counts as allocated
+    while the model is loaded, but is no weight of any part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from planner.architectures import read, supported_architectures
 from planner.caches import AttentionLayer
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.model_files import ModelFiles
+from planner.parallel import ParallelLayout
+from planner.tensors import Tensor
 from tests.configs import BERT, GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
 
 
@@ -173,7 +175,7 @@ def test_rope_scaling_decides_how_long_the_cache_is(
     """Cosines and sines for so many positions, head size wide."""
     model = architecture(LLAMA_8B, rope_scaling=scaling)
     (cache,) = model.every_stage
-    assert ((rows, 128),) == cache.shapes  # type: ignore[union-attr]
+    assert (Tensor(rows * 128),) == cache.tensors(ParallelLayout())
 
 
 def test_an_unknown_rope_type_is_named() -> None:

@@ -13,10 +13,15 @@ from planner.memory.kv_groups import bytes_per_block, group
 from planner.memory.kv_layout import KVCacheLayout
 from planner.memory.layer_caches import BackedCache, preferred_block_size
 from planner.memory.mla_backends import CutlassMLA
-from planner.memory.mla_buffers import cutlass_workspace, sparse_buffers
+from planner.memory.mla_buffers import (
+    cutlass_workspace,
+    imported_workspaces,
+    sparse_buffers,
+)
 from planner.memory.mla_caches import indexer_spec, mla_backend, mla_spec
 from planner.memory.mla_sparse_backends import DeepseekV32Indexer, FlashMLASparse
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 from tests.configs import gpu
 
 HOPPER = gpu()
@@ -159,10 +164,42 @@ def test_the_places_of_chosen_tokens_are_kept_once_per_choice() -> None:
     assert [[17 * 2048, 17]] * 3 == groups
 
 
+@pytest.mark.parametrize(
+    ("device", "asked", "version", "kept"),
+    [
+        (BLACKWELL, None, (0, 33, 0), ["CUTLASS_MLA"]),
+        (BLACKWELL, None, (0, 24, 0), ["FLASHINFER_MLA", "CUTLASS_MLA"]),
+        (BLACKWELL, None, (0, 11, 0), ["CUTLASS_MLA"]),
+        (BLACKWELL, None, (0, 9, 2), []),
+        (BLACKWELL, "FLASHINFER_MLA", (0, 24, 0), ["FLASHINFER_MLA"]),
+        (BLACKWELL, "FLASHINFER_MLA", (0, 25, 0), []),
+        (BLACKWELL, "FLASHMLA", (0, 19, 0), []),
+        (HOPPER, None, (0, 24, 0), ["FLASHINFER_MLA"]),
+        (HOPPER, None, (0, 25, 0), []),
+        (HOPPER, None, (0, 11, 0), []),
+        (WORKSTATION, None, (0, 23, 0), ["FLASHINFER_MLA"]),
+        (WORKSTATION, None, (0, 24, 0), []),
+    ],
+)
+def test_what_is_imported_keeps_its_workspace(
+    device: GPU, asked: str | None, version: tuple[int, int, int], kept: list[str]
+) -> None:
+    """128 MiB for every backend asked since 0.11.1, before for the chosen one alone."""
+    layout = ParallelLayout(release=Release(version))
+    here = replace(context(device), layout=layout, asked_backend=asked)
+    caches = [BackedCache(layer=0, cache=V3, backend=None)] * 2
+    made = imported_workspaces(caches, here)
+    assert [f"{name}'s workspace" for name in kept] == [m.name for m in made]
+    for module in made:
+        (tensor,) = module.tensors(layout)
+        assert (128 << 20, "uint8") == (tensor.elements, tensor.dtype)
+    assert () == imported_workspaces([], here)
+
+
 def test_cutlass_keeps_one_workspace_for_all_layers() -> None:
     """128 MiB, and nothing for other kernels."""
     caches = [BackedCache(layer=i, cache=V3, backend=CutlassMLA()) for i in range(3)]
-    (workspace,) = cutlass_workspace(caches)
+    (workspace,) = cutlass_workspace(caches, context(BLACKWELL))
     assert [128 * 2**20] == [t.elements for t in workspace.tensors(ParallelLayout())]
     caches = [BackedCache(layer=0, cache=V32, backend=FlashMLASparse())]
-    assert () == cutlass_workspace(caches)
+    assert () == cutlass_workspace(caches, context(BLACKWELL))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.errors import Refused
@@ -13,12 +15,14 @@ from planner.quantization.fp8 import (
     check_block_shape,
     read_fp8,
 )
+from planner.quantization.fp8_kernels import DEEP_GEMM_WORKSPACE
 from planner.quantization.interface import Place
+from planner.releases import Release
 from planner.tensors import LinearOnRank, Tensor
 
-H100, B200, L4, A100 = (
+H100, B200, L4, A100, RTX = (
     ParallelLayout(compute_capability=capability)
-    for capability in ((9, 0), (10, 0), (8, 9), (8, 0))
+    for capability in ((9, 0), (10, 0), (8, 9), (8, 0), (12, 0))
 )
 
 
@@ -66,7 +70,48 @@ def test_before_ada_weights_are_repacked_with_a_scale_per_row() -> None:
 def test_blocks_keep_one_scale_on_hopper() -> None:
     """4,096 x 2,048: 32 x 16 blocks."""
     made = Fp8BlockLinear(model_type="llama").tensors(linear((4096,), 2048), H100)
-    assert made == (Tensor(4096 * 2048, "float8_e4m3fn"), Tensor(32 * 16, "float32"))
+    scales = Tensor(32 * 16, "float32")
+    assert made == (Tensor(4096 * 2048, "float8_e4m3fn"), scales, DEEP_GEMM_WORKSPACE)
+
+
+def test_deep_gemm_takes_its_workspace_where_it_serves_a_layer() -> None:
+    """Rows in 64s and bfloat16, while loading since 0.11.1, on RTX since 0.24.0."""
+    method = Fp8BlockLinear(model_type="llama")
+
+    def takes(layout: ParallelLayout, version: tuple[int, int, int], rows: int) -> bool:
+        there = replace(layout, release=Release(version))
+        return DEEP_GEMM_WORKSPACE in method.tensors(linear((rows,), 2048), there)
+
+    assert takes(H100, (0, 11, 1), 4096)
+    assert not takes(H100, (0, 11, 1), 4128)
+    assert not takes(replace(H100, dtype="float16"), (0, 33, 0), 4096)
+    assert not takes(H100, (0, 11, 0), 4096)
+    assert not takes(L4, (0, 33, 0), 4096)
+    assert takes(RTX, (0, 24, 0), 4096)
+    assert not takes(RTX, (0, 23, 0), 4096)
+
+
+def test_scales_are_packed_since_deep_gemm_serves_the_gpu() -> None:
+    """4,096 x 2,048: 32 x 16 scales of a block, or 4 integers for each row."""
+    method = Fp8BlockLinear(model_type="llama")
+    for layout, since, before in (
+        (B200, (0, 11, 1), (0, 11, 0)),
+        (RTX, (0, 24, 0), (0, 23, 0)),
+    ):
+        new, old = (replace(layout, release=Release(v)) for v in (since, before))
+        assert (
+            Tensor(4 * 4096, "int32") == method.tensors(linear((4096,), 2048), new)[1]
+        )
+        assert Tensor(512, "float32") == method.tensors(linear((4096,), 2048), old)[1]
+
+
+def test_deep_gemm_is_not_on_b300_before_0_13() -> None:
+    """The compute capability had to be 10.0 itself, and B300 has 10.3."""
+    method = Fp8BlockLinear(model_type="llama")
+    b300 = ParallelLayout(compute_capability=(10, 3), release=Release((0, 12, 0)))
+    assert Tensor(512, "float32") == method.tensors(linear((4096,), 2048), b300)[1]
+    later = replace(b300, release=Release((0, 13, 0)))
+    assert Tensor(4 * 4096, "int32") == method.tensors(linear((4096,), 2048), later)[1]
 
 
 def test_blackwell_packs_a_byte_per_row_and_block() -> None:

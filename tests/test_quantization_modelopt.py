@@ -16,6 +16,7 @@ from planner.quantization.experts.mxfp4 import Mxfp4Experts
 from planner.quantization.experts.mxfp8 import Mxfp8Experts
 from planner.quantization.experts.nvfp4 import NvFp4Experts
 from planner.quantization.fp8 import Fp8TensorLinear
+from planner.quantization.fp8_kernels import DEEP_GEMM_WORKSPACE
 from planner.quantization.interface import Place
 from planner.quantization.modelopt import kv_cache_dtype, read_modelopt
 from planner.quantization.modelopt_linear import (
@@ -211,7 +212,8 @@ def test_rows_of_blocks_are_filled_up() -> None:
     made = ModelOptBlockLinear(model_type="llama").tensors(
         linear(2624, 256), ParallelLayout()
     )
-    assert (Tensor(2688 * 256, "float8_e4m3fn"), Tensor(21 * 2, "float32")) == made
+    weight, scales = Tensor(2688 * 256, "float8_e4m3fn"), Tensor(21 * 2, "float32")
+    assert (weight, scales, DEEP_GEMM_WORKSPACE) == made
     with pytest.raises(Refused, match="FP8_PB_WO requires in divisible by 128"):
         ModelOptBlockLinear(model_type="llama").tensors(
             linear(128, 100), ParallelLayout()

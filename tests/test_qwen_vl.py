@@ -10,6 +10,8 @@ from planner.architectures.towers.qwen_vl import qwen2_5_vl_tower, qwen3_vl_towe
 from planner.errors import Refused
 from planner.model import Tower
 from planner.parallel import ParallelLayout
+from planner.releases import Release
+from planner.tensors import Tensor
 from tests.configs import architecture
 
 ROTARY = 8192 * 2
@@ -64,6 +66,15 @@ def buffers(config: dict[str, Any], **changes: Any) -> list[int]:
     """Elements of what every stage holds."""
     modules = architecture(config, **changes).every_stage
     return [t.elements for m in modules for t in m.tensors(ParallelLayout())]
+
+
+def test_image_positions_reached_four_times_as_far_before_0_32() -> None:
+    """Tables of 16 columns: 512 rows where the model says so, else 4 x 512."""
+    (table,) = architecture(QWEN3_VL).every_stage
+    older = ParallelLayout(release=Release((0, 31, 0)))
+    newer = ParallelLayout(release=Release((0, 32, 0)))
+    assert (Tensor(4 * 512 * 16),) == table.tensors(older)
+    assert (Tensor(512 * 16),) == table.tensors(newer)
 
 
 def test_qwen2_vl_counts_its_tower_by_hand() -> None:

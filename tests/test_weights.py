@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import planner
-from planner.memory.weights import allocated_bytes, stage_weights
+from planner.memory.weights import StageWeights, allocated_bytes, explain, stage_weights
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 from planner.units import MIB
 from tests.configs import GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
 
@@ -128,3 +129,28 @@ def test_a_quantised_model_says_so() -> None:
     plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", quantization="fp8_per_tensor")
     why = plan.ranks[0].line("weights").why
     assert "quantised by fp8_per_tensor, what it leaves alone in bfloat16" in why
+
+
+def test_a_workspace_counts_once_a_rank_and_for_no_part() -> None:
+    """Layers of FP8 blocks on Hopper: DeepGEMM's 32 MiB, beside the weights."""
+    config = {
+        **LLAMA_8B,
+        "quantization_config": {
+            "quant_method": "fp8",
+            "activation_scheme": "dynamic",
+            "weight_block_size": [128, 128],
+        },
+    }
+
+    def stage(version: tuple[int, int, int]) -> StageWeights:
+        layout = ParallelLayout(release=Release(version))
+        (made,) = stage_weights(architecture(config), layout, "bfloat16")
+        return made
+
+    without, beside = stage((0, 11, 0)), stage((0, 11, 1))
+    assert without.weights_bytes == beside.weights_bytes
+    assert 32 * MIB == beside.allocated_bytes - without.allocated_bytes
+    assert [("DeepGEMM's workspace", 32 * MIB)] == [
+        (kept.name, kept.size_bytes) for kept in beside.workspaces
+    ]
+    assert "and DeepGEMM's workspace 32.0 MiB" in explain(beside, "bfloat16")

@@ -244,10 +244,34 @@ def is_plain_rope(facts: Facts) -> bool:
     return str(rope_dict(facts)["rope_type"]) == "default"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StretchedRotaryCache:
+    """Tables of positions that YaRN stretches, DeepSeek's way.
+
+    They stay in float32 where FlashInfer rotates, which compiled models do not let it.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/deepseek_scaling_rope.py`.
+    """
+
+    rows: int
+    columns: int
+    count: int
+    name: str = "rotary_emb.cos_sin_cache"
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the tables."""
+        is_flashinfer = (
+            layout.release.may_keep_deepseek_rope_in_float32 and layout.enforce_eager
+        )
+        dtype = "float32" if is_flashinfer else None
+        return (Tensor(self.rows * self.columns, dtype),) * self.count
+
+
 def latent_rope_cache(
     facts: Facts, dim: int, *, max_position: int, count: int = 1
 ) -> tuple[Module, ...]:
-    """Return the rotary tables; vLLM scales them its own way, in float32.
+    """Return the rotary tables; vLLM scales them its own way.
 
     Whatever scaling the config names, vLLM takes it for YaRN with as many rows as the
     original length times the factor.
@@ -255,7 +279,7 @@ def latent_rope_cache(
     Source: vLLM 0.33.0 `models/deepseek_v2.py` (rope_type deepseek_yarn),
     `layers/rotary_embedding/deepseek_scaling_rope.py`.
     """
-    rows, dtype = max_position, None
+    columns = rotary_dim(facts, dim)
     if not is_plain_rope(facts):
         rope = rope_dict(facts)
         original = rope.get("original_max_position_embeddings")
@@ -263,12 +287,12 @@ def latent_rope_cache(
             raise facts.unsupported(
                 "rope_scaling", "YaRN needs its factor and its original length."
             )
-        rows, dtype = ceil(original * rope["factor"]), "float32"
+        rows = ceil(original * rope["factor"])
+        return (StretchedRotaryCache(rows=rows, columns=columns, count=count),)
     return (
         Replicated(
             name="rotary_emb.cos_sin_cache",
             part=Part.BUFFERS,
-            shapes=((rows, rotary_dim(facts, dim)),) * count,
-            dtype=dtype,
+            shapes=((max_position, columns),) * count,
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -10,6 +11,8 @@ from planner.architectures.facts import Facts
 from planner.errors import UnknownArchitecture
 from planner.layers import Part, Replicated
 from planner.model import RopeParameters
+from planner.parallel import ParallelLayout
+from planner.tensors import Tensor
 
 _ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
 
@@ -112,6 +115,23 @@ def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) 
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotaryCache:
+    """The cosine and sine table that all layers of a rank share."""
+
+    rows: int
+    rows_of_images: int
+    """Where a release makes every table of image positions four times as long."""
+    columns: int
+    name: str = "rotary_emb.cos_sin_cache"
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the table."""
+        chosen = layout.release.chooses_mrope_rows
+        return (Tensor((self.rows if chosen else self.rows_of_images) * self.columns),)
+
+
 def rope_cache(
     facts: Facts,
     *,
@@ -119,14 +139,14 @@ def rope_cache(
     max_position: int,
     dim: int | None = None,
     mrope_positions_factor: int = 4,
-) -> tuple[Replicated, ...]:
+) -> tuple[RotaryCache, ...]:
     """Return the cosine and sine table that all layers of a rank share."""
-    shape = (
-        rope_rows(facts, max_position, mrope_positions_factor),
-        rotary_dim(facts, head_size) if dim is None else dim,
-    )
     return (
-        Replicated(name="rotary_emb.cos_sin_cache", part=Part.BUFFERS, shapes=(shape,)),
+        RotaryCache(
+            rows=rope_rows(facts, max_position, mrope_positions_factor),
+            rows_of_images=rope_rows(facts, max_position),
+            columns=rotary_dim(facts, head_size) if dim is None else dim,
+        ),
     )
 
 

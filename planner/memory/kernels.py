@@ -22,7 +22,11 @@ from planner.memory.layer_caches import (
     preferred_block_size,
     token_page_bytes,
 )
-from planner.memory.mla_buffers import cutlass_workspace, sparse_buffers
+from planner.memory.mla_buffers import (
+    cutlass_workspace,
+    imported_workspaces,
+    sparse_buffers,
+)
 from planner.memory.skipped_layers import check_aligned, suiting_both
 from planner.model import ModelArchitecture
 
@@ -76,7 +80,12 @@ def _stage_buffers(
     for size in context.layout.stage_sizes(model.num_hidden_layers):
         held = [c for c in caches if begin <= c.layer < begin + size]
         stages.append(
-            (*shared, *cutlass_workspace(held), *sparse_buffers(held, context))
+            (
+                *shared,
+                *cutlass_workspace(held, context),
+                *imported_workspaces(held, context),
+                *sparse_buffers(held, context),
+            )
         )
         begin += size
     return tuple(stages)

@@ -99,6 +99,7 @@ def _parameters(
         for module in modules
         if module.part is not Part.BUFFERS
         for tensor in module.tensors(layout)
+        if tensor.workspace is None
     )
 
 

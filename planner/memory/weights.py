@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from planner.dtypes import element_bytes
@@ -25,8 +25,11 @@ class StageWeights:
     weights_bytes: int
     """Sum of the tensors' own bytes."""
     allocated_bytes: int
-    """The same as PyTorch's allocator counts them, which is what vLLM logs."""
+    """The same as PyTorch's allocator counts them, with the workspaces of kernels that
+    are taken while the model is built: what vLLM logs."""
     parts: tuple[WeightPart, ...]
+    workspaces: tuple[WeightPart, ...] = ()
+    """What kernels keep once for all layers, in no part of the weights."""
     offloaded_bytes: int = 0
     """Parameters that lie in host memory, counted in none of the above."""
 
@@ -35,8 +38,9 @@ class StageWeights:
 class _Tally:
     """Bytes by part while they are added up; mutable on purpose, never leaves."""
 
-    bytes_by_part: dict[Part, int]
+    bytes_by_part: dict[Part, int] = field(default_factory=dict)
     allocated_bytes: int = 0
+    workspaces: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: _Tally, times: int = 1) -> None:
         for part, size_bytes in other.bytes_by_part.items():
@@ -44,6 +48,8 @@ class _Tally:
                 self.bytes_by_part.get(part, 0) + times * size_bytes
             )
         self.allocated_bytes += times * other.allocated_bytes
+        if times:
+            self.workspaces.update(other.workspaces)
 
 
 def allocated_bytes(tensor_bytes: int) -> int:
@@ -89,7 +95,7 @@ def stage_weights(
     sizes = layout.stage_sizes(model.num_hidden_layers)
     stages, begin = [], 0
     for stage, size in enumerate(sizes):
-        total = _Tally({})
+        total = _Tally()
         layers = model.layers[begin : begin + size]
         for index, kind in enumerate(kinds):
             total.add(kind, layers.count(index))
@@ -116,10 +122,13 @@ def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, 
 
 
 def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Tally:
-    tally = _Tally({})
+    tally = _Tally()
     for module in modules:
         for tensor in module.tensors(layout):
             tensor_bytes = tensor.elements * element_bytes(tensor.dtype or dtype)
+            if tensor.workspace is not None:
+                tally.workspaces[tensor.workspace] = tensor_bytes
+                continue
             tally.bytes_by_part[module.part] = (
                 tally.bytes_by_part.get(module.part, 0) + tensor_bytes
             )
@@ -135,8 +144,12 @@ def _finish(total: _Tally) -> StageWeights:
     )
     return StageWeights(
         weights_bytes=sum(part.size_bytes for part in parts),
-        allocated_bytes=total.allocated_bytes,
+        allocated_bytes=total.allocated_bytes + sum(total.workspaces.values()),
         parts=parts,
+        workspaces=tuple(
+            WeightPart(name=name, size_bytes=total.workspaces[name])
+            for name in sorted(total.workspaces)
+        ),
     )
 
 
@@ -150,7 +163,11 @@ def explain(stage: StageWeights, dtype: str, quantization: str | None = None) ->
     )
     if stage.offloaded_bytes:
         held += f", with {format_size(stage.offloaded_bytes)} more in host memory"
-    return (
-        f"{parts} = {format_size(stage.weights_bytes)} {held}; "
-        f"the allocator rounds it up to {format_size(stage.allocated_bytes)}"
+    beside = "".join(
+        f" and {kept.name} {format_size(kept.size_bytes)}" for kept in stage.workspaces
     )
+    allocated = format_size(stage.allocated_bytes)
+    rounded = f"the allocator rounds it up to {allocated}"
+    if beside:
+        rounded = f"with the allocator's rounding{beside} it is {allocated}"
+    return f"{parts} = {format_size(stage.weights_bytes)} {held}; {rounded}"

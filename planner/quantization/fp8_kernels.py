@@ -6,16 +6,21 @@ kernels of `kernels/linear/scaled_mm/`.
 
 from __future__ import annotations
 
-from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.parallel import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL, ParallelLayout
 from planner.quantization.capabilities import ADA, BLACKWELL, HOPPER
 from planner.quantization.marlin import padded_nk
 from planner.quantization.rounding import ceil_div, round_up
 from planner.tensors import LinearOnRank, Tensor
+from planner.units import MIB
 
 FP8 = "float8_e4m3fn"
 BLOCK = 128
-_WORKSTATION_BLACKWELL = 12
 _ALIGNMENT = 16
+DEEP_GEMM_WORKSPACE = Tensor(32 * MIB, "uint8", workspace="DeepGEMM's workspace")
+"""What DeepGEMM's runtime hands to cuBLASLt, from its first call on.
+
+Source: DeepGEMM `csrc/jit/device_runtime.hpp` (kCublasLtWorkspaceSize).
+"""
 
 
 def runs_marlin(layout: ParallelLayout) -> bool:
@@ -82,13 +87,17 @@ def block_tensors(
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     if layout.capability < HOPPER:
         return marlin_tensors(on_rank, group_size=BLOCK)
+    weight = Tensor(rows * columns, FP8)
     blocks = ceil_div(rows, BLOCK) * ceil_div(columns, BLOCK)
-    scale = Tensor(blocks, "float32")
-    if not avoids_deep_gemm(model_type, layout) and _packs_scales(on_rank, layout):
-        # DeepGEMM: a scale of one byte for each row and block, four to an integer.
-        groups = ceil_div(ceil_div(columns, BLOCK), 4)
-        scale = Tensor(groups * round_up(rows, 4), "int32")
-    return (Tensor(rows * columns, FP8), scale)
+    by_block = Tensor(blocks, "float32")
+    if avoids_deep_gemm(model_type, layout) or not runs_deep_gemm(on_rank, layout):
+        return (weight, by_block)
+    if layout.capability < BLACKWELL:
+        return (weight, by_block, DEEP_GEMM_WORKSPACE)
+    # A scale of one byte for each row and block, four to an integer.
+    groups = ceil_div(ceil_div(columns, BLOCK), 4)
+    by_row = Tensor(groups * round_up(rows, 4), "int32")
+    return (weight, by_row, DEEP_GEMM_WORKSPACE)
 
 
 _WITHOUT_DEEP_GEMM = {
@@ -106,14 +115,21 @@ def avoids_deep_gemm(model_type: str, layout: ParallelLayout) -> bool:
     return layout.compute_capability[0] in _WITHOUT_DEEP_GEMM.get(model_type, ())
 
 
-def _packs_scales(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
-    """Whether DeepGEMM serves the layer on Blackwell, where it wants scales packed."""
-    is_blackwell = layout.compute_capability[0] in (
-        DATACENTER_BLACKWELL,
-        _WORKSTATION_BLACKWELL,
-    )
+def runs_deep_gemm(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
+    """Whether DeepGEMM serves the layer, and has its scales laid out while loading.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm; `utils/deep_gemm.py`
+    should_use_deepgemm_for_fp8_linear.
+    """
+    release, major = layout.release, layout.compute_capability[0]
+    is_known = layout.capability in (HOPPER, BLACKWELL)
+    if major == DATACENTER_BLACKWELL and release.knows_blackwell_family:
+        is_known = True
+    if major == WORKSTATION_BLACKWELL:
+        is_known = release.runs_deep_gemm_on_rtx
     return (
-        is_blackwell
+        is_known
+        and release.lays_scales_out_for_deep_gemm
         and layout.dtype == "bfloat16"
         and on_rank.output_size_per_partition % 64 == 0
         and on_rank.input_size_per_partition % BLOCK == 0

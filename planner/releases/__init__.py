@@ -18,6 +18,7 @@ from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.measuring import MeasuringFacts
 from planner.releases.runner import RunnerFacts
 from planner.releases.start import StartFacts
+from planner.releases.weights import WeightsFacts
 from planner.releases.wording import WordingFacts
 
 NEWEST = "0.33.0"
@@ -35,7 +36,13 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Release(
-    StartFacts, GraphFacts, RunnerFacts, MeasuringFacts, KVCacheFacts, WordingFacts
+    StartFacts,
+    GraphFacts,
+    RunnerFacts,
+    MeasuringFacts,
+    KVCacheFacts,
+    WordingFacts,
+    WeightsFacts,
 ):
     """One release of vLLM, and the facts of it that decide memory."""
 
