@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from planner.errors import Refused
 from planner.layers import Part
 from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
-from planner.tensors import ExpertsMethod, ExpertsOnRank, Tensor
+from planner.tensors import (
+    ExpertsKernel,
+    ExpertsMethod,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensor,
+)
+
+_FLASHINFER_ACTIVATIONS = ("silu", "relu2_no_mul", "gelu_tanh")
+"""Of unquantised experts that FlashInfer's CUTLASS kernel is trusted with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +79,40 @@ class FusedMoE:
             )
         return self.intermediate_size // ranks
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
-        """Return w13 and w2 (and scales and biases) on a rank."""
-        on_rank = ExpertsOnRank(
+    def served(self, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts on a rank, and its sizes."""
+        if self.method is not None:
+            return self.method.served(self.on_rank(layout), layout)
+        return ServedExperts(
+            kernel=self._unquantised_kernel(layout),
+            hidden_size=self.hidden_size,
+            intermediate_size=self.intermediate_size_per_rank(layout),
+            keeps_workspace=layout.release.keeps_expert_workspace,
+        )
+
+    def _unquantised_kernel(self, layout: ParallelLayout) -> ExpertsKernel:
+        """Return the kernel of unquantised experts.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`
+        select_unquantized_moe_backend.
+        """
+        majors = layout.release.flashinfer_expert_majors
+        if layout.compute_capability[0] not in majors:
+            return ExpertsKernel.TRITON
+        if self.uses_trtllm(layout):
+            return ExpertsKernel.TRTLLM
+        is_alone = layout.data_parallel_size == 1
+        if is_alone and self.activation in _FLASHINFER_ACTIVATIONS:
+            return ExpertsKernel.FLASHINFER_CUTLASS
+        return ExpertsKernel.TRITON
+
+    def on_rank(self, layout: ParallelLayout) -> ExpertsOnRank:
+        """Return the experts as one rank sees them.
+
+        Raises:
+            Refused: when the ranks do not divide the intermediate size.
+        """
+        return ExpertsOnRank(
             name=self.name,
             num_experts=layout.local_num_experts(self.num_experts),
             global_num_experts=self.num_experts,
@@ -86,6 +126,10 @@ class FusedMoE:
             activation=self.activation,
             uses_expert_parallel=layout.enable_expert_parallel,
         )
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return w13 and w2 (and scales and biases) on a rank."""
+        on_rank = self.on_rank(layout)
         if self.method is None:
             held = self._unquantised(on_rank, layout)
         else:

@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from planner.parallel import ParallelLayout
@@ -71,6 +72,47 @@ class ExpertsOnRank:
     uses_expert_parallel: bool = False
 
 
+class ExpertsKernel(StrEnum):
+    """Kernels that compute routed experts, told apart by the buffers they need."""
+
+    TRITON = "Triton"
+    CUTLASS_FP4 = "CUTLASS FP4"
+    DEEPGEMM = "DeepGEMM"
+    MARLIN = "Marlin"
+    HUMMING = "Humming"
+    FLASHINFER_CUTLASS = "FlashInfer CUTLASS"
+    TRTLLM = "FlashInfer TRT-LLM"
+    OAI_TRITON = "OpenAI Triton"
+
+
+class InputCopy(NamedTuple):
+    """How a kernel's inputs are quantised: a row of numbers and its scales."""
+
+    bits: int
+    scale_bytes: int = 0
+    group_size: int = 0
+    """Inputs that share a scale; 0: one scale holds for the row."""
+
+    def row_bytes(self, columns: int) -> int:
+        """Return the bytes of a quantised row."""
+        scales = -(-columns // self.group_size) if self.group_size else 1
+        return -(-columns * self.bits // 8) + scales * self.scale_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedExperts:
+    """Which kernel computes routed experts on a rank, and on what sizes."""
+
+    kernel: ExpertsKernel
+    hidden_size: int
+    intermediate_size: int
+    """Columns of an expert on the rank, as the kernel pads them."""
+    keeps_workspace: bool
+    """Whether the release takes intermediate results from the shared workspace."""
+    input_copy: InputCopy | None = None
+    """None: the kernel reads inputs as they are."""
+
+
 class LinearMethod(Protocol):
     """How a linear layer's weight is held once loaded and processed."""
 
@@ -96,4 +138,8 @@ class ExpertsMethod(Protocol):
         Raises:
             Refused: in vLLM's words, for a shape that the method cannot hold.
         """
+        ...
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
         ...

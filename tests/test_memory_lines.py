@@ -8,7 +8,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.parallel import ParallelLayout
 from planner.result import Basis
 from planner.units import GIB, MIB
-from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.configs import BERT, LLAMA_8B, architecture, gpu
 
 
 def run(config: dict[str, object] = LLAMA_8B, **changes: object) -> ProfileRun:
@@ -45,21 +45,6 @@ def test_later_stages_receive_hidden_states_and_residual() -> None:
     """2 x 8,192 x 4,096 x 2 bytes = 128 MiB."""
     assert 128 * MIB == persistent.intermediate_tensors_bytes(run(is_first_stage=False))
     assert 0 == persistent.intermediate_tensors_bytes(run())
-
-
-def test_triton_experts_share_a_workspace() -> None:
-    """Qwen3-30B-A3B: 8,192 x 8 x 2,048 x 2 bytes twice = 512 MiB."""
-    assert 512 * MIB == persistent.expert_workspace_bytes(run(QWEN3_MOE))
-
-
-def test_flashinfer_experts_only_need_their_output() -> None:
-    """Capability 10: 8,192 x 2,048 x 2 bytes = 32 MiB."""
-    blackwell = run(
-        QWEN3_MOE,
-        gpu=gpu(compute_capability=(10, 0)),
-        layout=ParallelLayout(compute_capability=(10, 0)),
-    )
-    assert 32 * MIB == persistent.expert_workspace_bytes(blackwell)
 
 
 def test_the_sampler_sets_the_peak_on_a_large_gpu() -> None:

@@ -6,7 +6,7 @@ took".
 
 from __future__ import annotations
 
-from planner.experts import FusedMoE
+from planner.memory.expert_workspace import expert_workspace_bytes
 from planner.memory.profile_run import ProfileRun
 from planner.result import Basis, Line
 from planner.units import format_size
@@ -90,46 +90,3 @@ def intermediate_tensors_bytes(run: ProfileRun) -> int:
     if run.is_first_stage:
         return 0
     return 2 * run.max_num_batched_tokens * run.model.hidden_size * run.element_size
-
-
-def expert_workspace_bytes(run: ProfileRun) -> int:
-    """Return the workspace that all mixture-of-experts layers share.
-
-    Source: vLLM 0.33.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers;
-    workspace shapes of the Triton, FlashInfer CUTLASS and TRT-LLM experts; which of
-    them serves by GPU: `layers/fused_moe/oracle/unquantized.py`.
-    """
-    blocks = [
-        module
-        for kind in run.model.layer_kinds
-        for module in kind.modules
-        if isinstance(module, FusedMoE)
-    ]
-    return max((_workspace_bytes(run, block) for block in blocks), default=0)
-
-
-def _workspace_bytes(run: ProfileRun, block: FusedMoE) -> int:
-    tokens = run.max_num_batched_tokens
-    if run.layout.enable_expert_parallel:
-        tokens *= run.layout.data_parallel_size
-    hidden = block.hidden_size
-    gate_and_up = 2 * block.intermediate_size_per_rank(run.layout)
-    output = tokens * hidden
-    first, second = output, 0
-    if not _uses_flashinfer(run, block):
-        first = tokens * block.top_k * max(gate_and_up // 2, hidden)
-        second = tokens * block.top_k * max(gate_and_up, hidden)
-    size = run.element_size
-    return _round_256(max(first, output) * size) + _round_256(second * size)
-
-
-def _uses_flashinfer(run: ProfileRun, block: FusedMoE) -> bool:
-    """FlashInfer's experts hold their scratch themselves; Triton's is vLLM's."""
-    if block.uses_trtllm(run.layout):
-        return True
-    is_alone = run.layout.data_parallel_size == 1
-    return is_alone and run.gpu.compute_capability[0] in (10, 12)
-
-
-def _round_256(size_bytes: int) -> int:
-    return -(-size_bytes // 256) * 256

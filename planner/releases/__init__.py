@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
 from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.measuring import MeasuringFacts
@@ -43,6 +44,7 @@ class Release(
     KVCacheFacts,
     WordingFacts,
     WeightsFacts,
+    ExpertsFacts,
 ):
     """One release of vLLM, and the facts of it that decide memory."""
 

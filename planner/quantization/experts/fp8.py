@@ -11,6 +11,7 @@ from math import gcd
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts import serving
 from planner.quantization.experts.kernels import (
     Kernel,
     fp8_block_kernel,
@@ -20,7 +21,7 @@ from planner.quantization.experts.kernels import (
 from planner.quantization.experts.mxfp4 import Mxfp4Experts
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
-from planner.tensors import ExpertsMethod, ExpertsOnRank, Tensor
+from planner.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
 
 _FP8 = "float8_e4m3fn"
 _FINEST_BLOCK = 32
@@ -64,6 +65,12 @@ class Fp8TensorExperts:
             *biases(on_rank),
         )
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        kernel = fp8_tensor_kernel(on_rank, layout, is_static=self.is_static)
+        copy = serving.FP8_BY_TENSOR if self.is_static else serving.BY_TOKEN
+        return serving.by_fp8(on_rank, layout, kernel, copy)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fp8ChannelExperts:
@@ -91,6 +98,11 @@ class Fp8ChannelExperts:
             Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
             *biases(on_rank),
         )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        kernel = fp8_tensor_kernel(on_rank, layout, is_static=False)
+        return serving.by_fp8(on_rank, layout, kernel, serving.BY_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +201,15 @@ class Fp8BlockExperts:
             Tensor(on_rank.num_experts * hidden * ceil_div(padded, group)),
             *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
         )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        refined = None if self.is_online else self._refined_block(on_rank, layout)
+        is_refined = refined is not None or self.block != (128, 128)
+        kernel = fp8_block_kernel(
+            on_rank, layout, model_type=self.model_type, is_refined=is_refined
+        )
+        return serving.by_fp8_block(on_rank, layout, kernel, is_refined=is_refined)
 
 
 def _marlin_by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:

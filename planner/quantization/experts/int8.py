@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.parallel import ParallelLayout
+from planner.quantization.experts import serving
 from planner.quantization.experts.shapes import biases, w13_rows, weights
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,15 @@ class Int8ChannelExperts:
         """Return weights and scales on a rank."""
         return _by_row(on_rank)
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_gptq_workspace,
+            input_copy=serving.BY_TOKEN,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8OnlineExperts:
@@ -43,6 +53,14 @@ class Int8OnlineExperts:
     ) -> tuple[Tensor, ...]:
         """Return weights and scales on a rank."""
         return _by_row(on_rank)
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_gptq_workspace,
+        )
 
 
 def _by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:

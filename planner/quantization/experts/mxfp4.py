@@ -12,11 +12,12 @@ from enum import StrEnum
 
 from planner.parallel import ParallelLayout
 from planner.quantization.capabilities import BLACKWELL, HOPPER
+from planner.quantization.experts import serving
 from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import is_datacenter_blackwell
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 _GROUP = 32
 _HUMMING = HummingWeights(num_bits=4, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
@@ -69,6 +70,23 @@ class Mxfp4Experts:
             and on_rank.activation == "swigluoai"
             and HOPPER <= layout.capability < BLACKWELL
         )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.by_mxfp4(on_rank, layout, self._kernel(on_rank, layout))
+
+    def _kernel(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ExpertsKernel:
+        if self.source == Mxfp4Source.COMPRESSED_TENSORS:
+            is_blackwell = layout.capability >= BLACKWELL
+            return ExpertsKernel.CUTLASS_FP4 if is_blackwell else ExpertsKernel.MARLIN
+        if is_datacenter_blackwell(layout):
+            if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
+                return ExpertsKernel.TRTLLM
+            return ExpertsKernel.DEEPGEMM
+        if self._uses_triton(on_rank, layout):
+            return ExpertsKernel.OAI_TRITON
+        is_humming = prefers_humming(layout)
+        return ExpertsKernel.HUMMING if is_humming else ExpertsKernel.MARLIN
 
 
 def _padded(on_rank: ExpertsOnRank, *, bias_dtype: str | None) -> tuple[Tensor, ...]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts import serving
 from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import Kernel, marlin_columns, mxfp8_kernel
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsOnRank, ServedExperts, Tensor
 
 _GROUP = 32
 _HUMMING = HummingWeights(num_bits=8, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
@@ -90,3 +91,7 @@ class Mxfp8Experts:
                 "MXFP8 MoE requires intermediate_size_per_partition divisible by "
                 f"{_GROUP}, got {columns}."
             )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.by_mxfp8(on_rank, layout, mxfp8_kernel(on_rank, layout))

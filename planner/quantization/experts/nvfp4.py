@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts import serving
 from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import (
     Kernel,
@@ -20,7 +21,7 @@ from planner.quantization.experts.kernels import (
 )
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import round_up
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsOnRank, ServedExperts, Tensor
 
 _GROUP = 16
 _HUMMING = HummingWeights(
@@ -75,6 +76,11 @@ class NvFp4Experts:
             *biases(on_rank),
         )
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        kernel = nvfp4_kernel(on_rank, layout, has_input_scale=self.has_input_scale)
+        return serving.by_nvfp4(on_rank, layout, kernel)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvFp4OnlineExperts:
@@ -102,6 +108,10 @@ class NvFp4OnlineExperts:
             Tensor(5 * on_rank.num_experts, "float32"),
             *biases(on_rank),
         )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.by_nvfp4(on_rank, layout, Kernel.TRTLLM)
 
 
 def _held(on_rank: ExpertsOnRank, padded: _Padded) -> tuple[Tensor, ...]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from planner.errors import Refused, UnknownArchitecture
 from planner.parallel import ParallelLayout
 from planner.quantization.capabilities import HOPPER
+from planner.quantization.experts import serving
 from planner.quantization.experts.shapes import w13_rows, weights
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
+_CPU_ONLY = "W4A8 Int8 MoE is only supported on CPU platforms"
 _COPIES = 8
 """How often the kernel repeats each scale."""
 
@@ -63,6 +65,15 @@ class W4A8Fp8Experts:
             *(Tensor(2 * experts),) * 2,
         )
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_awq_workspace,
+            input_copy=serving.BY_TOKEN,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class W4A8Int8Experts:
@@ -78,4 +89,16 @@ class W4A8Int8Experts:
         Raises:
             Refused: always.
         """
-        raise Refused("W4A8 Int8 MoE is only supported on CPU platforms")
+        raise Refused(_CPU_ONLY)
+
+    def served(
+        self,
+        on_rank: ExpertsOnRank,  # noqa: ARG002
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> ServedExperts:
+        """Refuse, as vLLM does on a GPU.
+
+        Raises:
+            Refused: always.
+        """
+        raise Refused(_CPU_ONLY)

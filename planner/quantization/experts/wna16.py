@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
+from planner.quantization.experts import serving
 from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import is_datacenter_blackwell, marlin_columns
 from planner.quantization.experts.shapes import biases, w13_rows, weights
-from planner.tensors import ExpertsOnRank, Tensor
+from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 _MARLIN_HIDDEN = 128
@@ -105,6 +106,15 @@ class GPTQExperts:
             has_zero_points=not self.is_sym,
         )
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return _served_by_marlin_or_not(
+            on_rank,
+            layout,
+            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            keeps_workspace=layout.release.keeps_gptq_workspace,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AWQExperts:
@@ -126,6 +136,15 @@ class AWQExperts:
             layout,
             _Grouped(num_bits=self.num_bits, group_size=self.group_size),
             has_zero_points=self.has_zero_point,
+        )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return _served_by_marlin_or_not(
+            on_rank,
+            layout,
+            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            keeps_workspace=layout.release.keeps_awq_workspace,
         )
 
 
@@ -224,6 +243,17 @@ class PackedExperts:
             and on_rank.activation in ("silu", "swigluoai")
         )
 
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        if self._uses_trtllm(on_rank, layout):
+            return serving.served(on_rank, ExpertsKernel.TRTLLM, keeps_workspace=False)
+        return _served_by_marlin_or_not(
+            on_rank,
+            layout,
+            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            keeps_workspace=layout.release.keeps_packed_workspace,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeWNA16Experts:
@@ -269,3 +299,30 @@ class MoeWNA16Experts:
             Tensor(experts * (rows // packed) * (hidden // size), "uint8"),
             Tensor(experts * (hidden // packed) * (columns // size), "uint8"),
         )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        keeps_workspace = layout.release.keeps_wna16_workspace
+        if prefers_humming(layout) and layout.release.prefers_humming:
+            kernel = ExpertsKernel.HUMMING
+        else:
+            kernel = ExpertsKernel.TRITON
+        return serving.served(on_rank, kernel, keeps_workspace=keeps_workspace)
+
+
+def _served_by_marlin_or_not(
+    on_rank: ExpertsOnRank,
+    layout: ParallelLayout,
+    grouped: _Grouped,
+    *,
+    keeps_workspace: bool,
+) -> ServedExperts:
+    if grouped.suits_marlin(on_rank):
+        return serving.by_marlin(
+            on_rank,
+            layout,
+            keeps_workspace=keeps_workspace,
+            group_size=grouped.group_size,
+        )
+    other = MoeWNA16Experts(num_bits=grouped.num_bits, group_size=grouped.group_size)
+    return other.served(on_rank, layout)
