@@ -143,19 +143,33 @@ def resolve_dtype(asked: str | None, model: ModelArchitecture, gpu: GPU) -> str:
     return dtype
 
 
-def resolve_kv_cache_dtype(asked: str | None, model: ModelArchitecture) -> str:
+def resolve_kv_cache_dtype(
+    asked: str | None, model: ModelArchitecture, release: Release = NEWEST_RELEASE
+) -> str:
     """Return the KV cache's dtype: a quantised checkpoint may have chosen it.
 
     Source: vLLM 0.33.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string;
     `layers/attention/attention.py` Attention.__init__ (kv_cache_scheme).
     """
+    chosen = model.quantization_limits.kv_cache_dtype or "auto"
+    if model.quantization == "compressed-tensors":
+        is_read = release.reads_compressed_kv_dtype
+        if is_read and chosen != "auto" and not release.asked_kv_dtype_wins:
+            return chosen
+    elif chosen.startswith("nvfp4"):
+        is_read = release.reads_modelopt_nvfp4_kv_dtype
+    else:
+        is_read = release.reads_modelopt_kv_dtype
     if asked is not None and asked != "auto":
         return asked
-    return model.quantization_limits.kv_cache_dtype or "auto"
+    return chosen if is_read else "auto"
 
 
 def model_kv_cache_dtype(
-    kv_cache_dtype: str, model: ModelArchitecture, gpu: GPU
+    kv_cache_dtype: str,
+    model: ModelArchitecture,
+    gpu: GPU,
+    release: Release = NEWEST_RELEASE,
 ) -> str:
     """Return the KV cache dtype as a model class changes it.
 
@@ -165,8 +179,13 @@ def model_kv_cache_dtype(
     name = model.architecture
     if name == "DeepseekV32ForCausalLM" and kv_cache_dtype == "bfloat16":
         return "auto"
+    if name == "DeepseekV32ForCausalLM":
+        is_packed = release.packs_sparse_by_default and kv_cache_dtype == "auto"
+        if is_packed or (release.packs_sparse_fp8 and kv_cache_dtype.startswith("fp8")):
+            return "fp8_ds_mla"
     is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
-    if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_blackwell:
+    is_auto_fp8 = is_blackwell and release.keeps_glm_fp8_on_blackwell
+    if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_auto_fp8:
         return "fp8_e4m3"
     if name.startswith("Glm5Next") and kv_cache_dtype == "auto" and is_blackwell:
         return "fp8"

@@ -67,9 +67,9 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     length = resolve_max_model_len(settings.max_model_len, model, question.env, release)
     if not question.is_waived:
         check_quantization_argument(model)
-    kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model)
+    kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)
     check_kv_cache_dtype(kv_dtype, dtype)
-    kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu)
+    kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu, release)
     tokens, seqs = defaults.resolve_batch(
         settings,
         model,

@@ -68,6 +68,8 @@ class Mamba2State:
     state_size: int
     conv_kernel: int
     recurrent_dtype: str | None = None
+    has_default_dtype: bool = False
+    """Whether `recurrent_dtype` is vLLM's, as the config is silent."""
 
     def states(self, ranks: int) -> tuple[State, ...]:
         """Return the states on one of so many tensor-parallel ranks."""

@@ -105,6 +105,7 @@ def _state(facts: Facts) -> Mamba2State:
         state_size=facts.integer("ssm_state_size"),
         conv_kernel=facts.integer("mamba_d_conv", "conv_kernel"),
         recurrent_dtype=str(facts.value("mamba_ssm_cache_dtype") or "float32"),
+        has_default_dtype=not facts.value("mamba_ssm_cache_dtype"),
     )
 
 

@@ -151,16 +151,22 @@ def attention_spec(
         Refused: when KV heads and tensor parallel size do not divide each other.
     """
     kv_dtype = _dtype_of(layer, context)
+    release = context.layout.release
     size_v = None if layer.head_size_v == layer.head_size else layer.head_size_v
+    may_differ = release.sizes_values_apart
+    if layer.sliding_window is not None:
+        may_differ = release.sizes_window_values_apart
     full = FullAttentionSpec(
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
         head_size=layer.head_size,
-        head_size_v=size_v,
+        head_size_v=size_v if may_differ else None,
         element_bytes=kv_element_bytes(context.dtype, kv_dtype),
         kv_quant_mode=quant_mode(kv_dtype),
     )
     if layer.attention_chunk_size is not None:
+        if not release.has_chunked_specs:
+            return customized(full, backend, context)
         chunked = ChunkedLocalAttentionSpec(
             **_facts(full), attention_chunk_size=layer.attention_chunk_size
         )
@@ -195,11 +201,16 @@ def _resized(
     Source: vLLM 0.33.0 `layers/attention/attention.py` get_kv_cache_spec,
     _largest_kernel_block_within.
     """
+    release = context.layout.release
+    if not release.sizes_windows_apart:
+        return window
     shared = sizes.skip_page_size_padded_bytes
     token: AttentionSpec = backend.customize_spec(replace(window, block_size=1))
     token_bytes = token.unpadded_page_size_bytes
     budget = shared or token_bytes * sizes.block_size
     fitting = budget // token_bytes
+    if not release.fills_pages_of_windows:
+        fitting = 0 if shared is None else fitting
     allowed = [
         max(s.base, fitting // s.base * s.base) if isinstance(s, MultipleOf) else s
         for s in backend.kernel_block_sizes(context, token)

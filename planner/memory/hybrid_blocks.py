@@ -19,9 +19,10 @@ from planner.memory.mamba_caches import (
     state_bytes,
 )
 from planner.memory.mamba_spec import ALIGN
+from planner.parallel import DATACENTER_BLACKWELL
 from planner.states import StateLayer
 
-_MLA_BLOCK = 128
+_WIDE_HEAD = 256
 
 
 def aligned(
@@ -51,11 +52,15 @@ def aligned(
     page_bytes = max((sum(state_bytes(la, context)) for la in layers), default=0)
     if not backends or not page_bytes:
         return sizes
-    step = _block_alignment(sizes.block_size, backends, context, alignment)
-    block_size = step * -(-page_bytes // (step * token_bytes))
-    smallest = _smallest_blocks(backends, context)
-    step = lcm(*smallest)
-    block_size = max(sizes.block_size, step * -(-block_size // step))
+    if context.layout.release.aligns_by_backend:
+        step = _block_alignment(sizes.block_size, backends, context, alignment)
+        block_size = step * -(-page_bytes // (step * token_bytes))
+        step = lcm(*_smallest_blocks(backends, context))
+        block_size = step * -(-block_size // step)
+    else:
+        step = _fixed_alignment(backends[0], context)
+        block_size = step * -(-page_bytes // (step * token_bytes))
+    block_size = max(sizes.block_size, block_size)
     attention_bytes = block_size * token_bytes
     is_aligned = cache_mode(context) == ALIGN
     return replace(
@@ -77,8 +82,21 @@ def _block_alignment(
     """Return the tokens of which blocks of attention are a multiple."""
     step = max(_smallest_blocks(backends[:1], context)[0], block_size)
     if backends[0].is_mla:
-        step = max(step, _MLA_BLOCK)
+        step = max(step, context.layout.release.latent_hybrid_step)
     return lcm(step, checkpoints or 1)
+
+
+def _fixed_alignment(backend: AttentionBackend, context: CacheContext) -> int:
+    """Return the same where it does not depend on what the backend takes.
+
+    Source: vLLM 0.11.0, 0.17.1 and 0.19.1 `models/config.py`
+    HybridAttentionMambaModelConfig.
+    """
+    release = context.layout.release
+    if backend.is_mla:
+        return release.latent_hybrid_step
+    is_wide = context.head_size == _WIDE_HEAD and context.major == DATACENTER_BLACKWELL
+    return 32 if is_wide and release.aligns_wide_heads else 16
 
 
 def _smallest_blocks(

@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.caches import AttentionLayer, MLALayer
+from planner.errors import UnknownArchitecture
 from planner.layers import Module
 from planner.memory.attention_backend import kernel_buffers
 from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.compressed_specs import (
+    CircularBufferSpec,
+    CompressedMLASpec,
+    SlidingWindowMLASpec,
+)
 from planner.memory.hybrid_blocks import aligned
 from planner.memory.kv_layout import KVCacheLayout, resolve_layout, supported_layouts
 from planner.memory.kv_spec import KVCacheSpec
@@ -18,8 +24,8 @@ from planner.memory.layer_caches import (
     BackedCache,
     backed_caches,
     distinct_backends,
+    first_block_size,
     layer_specs,
-    preferred_block_size,
     token_page_bytes,
 )
 from planner.memory.mla_buffers import (
@@ -52,23 +58,56 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
     """
     caches = backed_caches(model, context)
     backends = distinct_backends(caches)
-    block_size = context.asked_block_size or preferred_block_size(backends, context)
+    block_size = first_block_size(caches, backends, context)
     sizes = _with_states(BlockSizes(block_size=block_size), model, caches, context)
     if context.skip_layers and backends:
         sizes = suiting_both(sizes, backends[0], context)
-    check_aligned(block_size, sizes, backends, context)
+    release = context.layout.release
+    if release.checks_aligned_blocks:
+        check_aligned(block_size, sizes, backends, context)
     specs = layer_specs(caches, context, sizes)
+    _check_known(specs, context)
+    return Kernels(
+        sizes=sizes,
+        specs=specs,
+        layout=_layout(caches, specs, context),
+        buffers=_stage_buffers(model, caches, context),
+    )
+
+
+def _check_known(
+    specs: tuple[tuple[int, KVCacheSpec], ...], context: CacheContext
+) -> None:
+    """Leave out caches that older releases group in a way of their own.
+
+    Raises:
+        UnknownArchitecture: naming the release.
+    """
+    release = context.layout.release
+    if release.packs_pages:
+        return
+    kinds = CompressedMLASpec | SlidingWindowMLASpec | CircularBufferSpec
+    if any(isinstance(spec, kinds) for _, spec in specs):
+        raise UnknownArchitecture(
+            f"vllm_version={release.version}: how this release groups compressed KV "
+            "caches is not modelled. 0.29.0 and later are."
+        )
+
+
+def _layout(
+    caches: tuple[BackedCache, ...],
+    specs: tuple[tuple[int, KVCacheSpec], ...],
+    context: CacheContext,
+) -> KVCacheLayout:
+    """Return the order of the KV cache; where pages are not packed, any will do."""
+    if not context.layout.release.packs_pages:
+        return KVCacheLayout.LBNHC
     layouts = supported_layouts(
         held.layouts(context)
         for held in dict.fromkeys(c.backend for c in caches)
         if held is not None
     )
-    return Kernels(
-        sizes=sizes,
-        specs=specs,
-        layout=resolve_layout(layouts, [spec for _, spec in specs]),
-        buffers=_stage_buffers(model, caches, context),
-    )
+    return resolve_layout(layouts, [spec for _, spec in specs])
 
 
 def _stage_buffers(

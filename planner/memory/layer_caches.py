@@ -37,6 +37,7 @@ _FAMILIES: dict[type, CacheFamily] = {
 }
 
 DEFAULT_BLOCK_SIZE = 16
+_SPARSE_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,3 +166,26 @@ def preferred_block_size(
         if all(b.supports_block_size(candidate, context) for b in backends):
             return candidate
     raise Refused("The attention backends share no supported KV cache block size.")
+
+
+def first_block_size(
+    caches: tuple[BackedCache, ...],
+    backends: tuple[AttentionBackend, ...],
+    context: CacheContext,
+) -> int:
+    """Return the tokens of a block before layers with states have a say.
+
+    Source: vLLM 0.33.0 `platforms/interface.py` update_block_size_for_backend; 0.17.1
+    `platforms/cuda.py` check_and_update_config.
+    """
+    release, asked = context.layout.release, context.asked_block_size
+    if release.asks_backends_for_block_size:
+        return asked or preferred_block_size(backends, context)
+    size = asked or DEFAULT_BLOCK_SIZE
+    latent = next((h.cache for h in caches if isinstance(h.cache, MLALayer)), None)
+    if latent is None:
+        return size
+    step = release.latent_block_size(context.major, latent.qk_nope_head_dim)
+    if latent.index_topk is not None:
+        step = _SPARSE_BLOCK
+    return size if size % step == 0 else step

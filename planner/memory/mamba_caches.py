@@ -66,9 +66,7 @@ def state_bytes(layer: StateLayer, context: CacheContext) -> tuple[int, ...]:
     """
     kept = context.mamba_cache_dtype
     dtype = context.dtype if kept == "auto" else kept
-    recurrent = context.mamba_ssm_cache_dtype
-    if recurrent == "auto":
-        recurrent = layer.recurrent_dtype or "auto"
+    recurrent = _recurrent_dtype(layer, context)
     if isinstance(layer, KimiDeltaAttentionState) and recurrent == "float16":
         raise Refused(
             "KDA recurrent state supports only auto, float32, and bfloat16; "
@@ -84,6 +82,22 @@ def state_bytes(layer: StateLayer, context: CacheContext) -> tuple[int, ...]:
     )
 
 
+def _recurrent_dtype(layer: StateLayer, context: CacheContext) -> str:
+    """Return the dtype of a layer's recurrence; auto: that of its other states."""
+    release, asked = context.layout.release, context.mamba_ssm_cache_dtype
+    is_delta = isinstance(layer, GatedDeltaNetState)
+    if is_delta and not release.sizes_gdn_recurrence:
+        return "auto"
+    if asked != "auto":
+        return asked
+    if isinstance(layer, Mamba2State) and layer.recurrent_dtype is not None:
+        if not release.reads_recurrent_dtype:
+            return "auto"
+        if layer.has_default_dtype:
+            return release.recurrent_dtype
+    return layer.recurrent_dtype or "auto"
+
+
 def checkpoint_alignment(
     layers: Sequence[StateLayer], context: CacheContext
 ) -> int | None:
@@ -95,7 +109,8 @@ def checkpoint_alignment(
     _resolve_gdn_prefill_backend; `layers/mamba/abstract.py`
     get_mamba_prefill_checkpoint_alignment.
     """
-    if not layers or cache_mode(context) != ALIGN:
+    aligns = context.layout.release.aligns_prefill_checkpoints
+    if not (layers and aligns) or cache_mode(context) != ALIGN:
         return None
     exports = all(
         isinstance(layer, GatedDeltaNetState)
@@ -113,11 +128,12 @@ def _saves_states(layer: StateLayer, context: CacheContext, sizes: BlockSizes) -
     `layers/mamba/gdn/qwen_gdn_linear_attn.py` get_kv_cache_spec;
     `models/kimi_k3/nvidia/kda.py` resolve_kda_prefill_backend.
     """
+    release = context.layout.release
     if isinstance(layer, KimiDeltaAttentionState):
-        return _has_flash_kda(layer, context)
+        return release.saves_kda_states and _has_flash_kda(layer, context)
     if isinstance(layer, GatedDeltaNetState):
         return sizes.has_prefill_checkpoints
-    return isinstance(layer, Mamba2State)
+    return isinstance(layer, Mamba2State) and release.saves_mamba2_states
 
 
 def _has_flash_kda(layer: KimiDeltaAttentionState, context: CacheContext) -> bool:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.releases.blocks import BlockFacts
 from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
 from planner.releases.kv_cache import KVCacheFacts
@@ -41,6 +42,7 @@ class Release(
     GraphFacts,
     RunnerFacts,
     MeasuringFacts,
+    BlockFacts,
     KVCacheFacts,
     WordingFacts,
     WeightsFacts,
