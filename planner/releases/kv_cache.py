@@ -171,14 +171,6 @@ class KVCacheFacts(Numbered):
         return self.since(0, 20)
 
     @property
-    def limits_graphs_to_states(self) -> bool:
-        """Whether there are no graphs for more requests than states, and no refusal.
-
-        Source: vLLM 0.18.0 `v1/worker/gpu_model_runner.py`.
-        """
-        return self.since(0, 18) and not self.since(0, 20)
-
-    @property
     def has_chunked_specs(self) -> bool:
         """Whether chunks of attention are kept as such.
 
