@@ -52,8 +52,14 @@ class FusedMoE:
         `layers/fused_moe/experts/trtllm_bf16_moe.py`.
         """
         is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
-        is_known = self.activation in ("silu", "relu2_no_mul")
-        return is_blackwell and is_known and self.is_renormalized
+        release = layout.release
+        known = ("silu", "relu2_no_mul") if release.pads_plain_experts else ("silu",)
+        return (
+            is_blackwell
+            and release.prefers_trtllm_for_plain_experts
+            and self.activation in known
+            and self.is_renormalized
+        )
 
     def intermediate_size_per_rank(self, layout: ParallelLayout) -> int:
         """Columns of one unquantised expert on a rank, padded as its kernel wants them.
@@ -62,7 +68,9 @@ class FusedMoE:
             Refused: when the ranks do not divide the intermediate size.
         """
         columns = self._columns(layout)
-        return -(-columns // 128) * 128 if self.uses_trtllm(layout) else columns
+        if self.uses_trtllm(layout) and layout.release.pads_plain_experts:
+            return -(-columns // 128) * 128
+        return columns
 
     def _columns(self, layout: ParallelLayout) -> int:
         """Columns of one expert on a rank, before any padding.

@@ -56,6 +56,8 @@ class Tower:
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None
     """Its heads, where ranks that do not divide them hold it in full."""
+    has_mistral_format: bool = False
+    """Whether it is published in Mistral's own format beside Transformers'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from planner.architectures.decoder import AttentionShape
+from planner.architectures.gemma4 import QueryProjection
 from planner.engine import EngineSettings
 from planner.errors import Refused
 from planner.layers import Module
@@ -11,6 +13,8 @@ from planner.memory.build_order import check_kv_sources
 from planner.memory.towers import is_prefix_lm, least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
+from planner.releases import Release
+from planner.tensors import Tensor
 from tests.configs import architecture
 
 GEMMA4: dict[str, Any] = {
@@ -101,6 +105,21 @@ def test_layers_of_gemma4_that_share_keep_no_cache_and_project_queries_only() ->
     assert "self_attn.qkv_proj" not in shared
     assert 2 * own["mlp.down_proj"] == shared["mlp.down_proj"]
     assert [1, 1, 0, 0] == [len(model.layer_kinds[i].caches) for i in model.layers]
+
+
+def test_layers_of_gemma4_that_share_projected_all_before_0_30() -> None:
+    """4 heads of 4 over 8 inputs, until 0.29.0 2 x 2 more for keys and values."""
+    projection = QueryProjection(
+        shape=AttentionShape(
+            hidden_size=8, num_heads=4, num_kv_heads=2, head_size=4, qk_norm_sizes=()
+        )
+    )
+    new, old = (
+        projection.tensors(ParallelLayout(release=Release((0, minor, 0))))
+        for minor in (30, 29)
+    )
+    assert (Tensor(16 * 8),) == new
+    assert (Tensor((16 + 2 * 8) * 8), Tensor(4), Tensor(4)) == old
 
 
 def test_layers_of_gemma4_that_share_cannot_stand_on_another_stage() -> None:

@@ -19,6 +19,7 @@ from planner.errors import UnknownArchitecture
 from planner.layers import Module
 from planner.memory.towers import tower_layout
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 from tests.configs import architecture
 
 TINY: dict[str, Any] = {
@@ -145,6 +146,28 @@ def test_mistral3_merges_four_patches_before_its_projector() -> None:
     (tower,) = architecture(config).towers
     pixtral = 96 + 8 + 4 + 2 * (16 + 256 + 144)
     assert pixtral + 8 + 256 + 128 + 256 == elements(tower.modules)
+
+
+def test_mistrals_own_format_was_not_cut_before_0_20() -> None:
+    """Where params.json comes first, since 0.12.0; who quantises publishes none."""
+    config = {
+        "architectures": ["Mistral3ForConditionalGeneration"],
+        "model_type": "mistral3",
+        "text_config": {**LLAMA_TEXT, "model_type": "mistral"},
+        "vision_config": {**TINY, "model_type": "pixtral"},
+        "tie_word_embeddings": False,
+    }
+    quantised = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+
+    def ranks(version: tuple[int, int, int], **changes: object) -> int:
+        (tower,) = architecture({**config, **changes}).towers
+        layout = ParallelLayout(tensor_parallel_size=2, release=Release(version))
+        return tower_layout(tower, layout, EngineSettings()).tensor_parallel_size
+
+    assert [2, 1, 1, 2] == [
+        ranks(version) for version in ((0, 11, 2), (0, 12, 0), (0, 19, 1), (0, 20, 0))
+    ]
+    assert 2 == ranks((0, 19, 1), quantization_config=quantised)
 
 
 def test_moonvit_is_whole_where_the_ranks_do_not_divide_its_heads() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from planner.architectures.assembly import (
     Body,
@@ -35,6 +35,7 @@ from planner.layers import (
     ColumnParallelLinear,
     Module,
     Part,
+    QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
@@ -42,6 +43,8 @@ from planner.layers import (
     VocabParallelEmbedding,
 )
 from planner.model import LayerKind, ModelArchitecture
+from planner.parallel import ParallelLayout
+from planner.tensors import LinearMethod, Tensor
 
 LAYERS = "language_model.model.layers"
 RENAMES = (
@@ -174,17 +177,50 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
     return LayerKind(caches=() if is_shared else (cache,), modules=modules)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryProjection:
+    """The projection of a layer that attends to an earlier one's keys and values.
+
+    Older releases project keys and values all the same, and norm them.
+
+    Source: vLLM 0.30.0 `models/gemma4.py` Gemma4Attention.
+    """
+
+    shape: AttentionShape
+    name: str = "self_attn.q_proj"
+    part: Part = Part.ATTENTION
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank, of older releases also the norms."""
+        shape = self.shape
+        if layout.release.has_query_projections:
+            return ColumnParallelLinear(
+                name=self.name,
+                part=self.part,
+                input_size=shape.hidden_size,
+                output_sizes=(shape.num_heads * shape.head_size,),
+                bias=shape.qkv_bias,
+                method=self.method,
+            ).tensors(layout)
+        projections = QKVParallelLinear(
+            name="self_attn.qkv_proj",
+            input_size=shape.hidden_size,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_size=shape.head_size,
+            bias=shape.qkv_bias,
+            method=self.method,
+        )
+        norm = Tensor(shape.head_size)
+        return (*projections.tensors(layout), norm, norm)
+
+
 def _query_attention(shape: AttentionShape) -> tuple[Module, ...]:
     """Return attention to the keys and values of an earlier layer."""
     width = shape.num_heads * shape.head_size
     return (
-        ColumnParallelLinear(
-            name="self_attn.q_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(width,),
-            bias=shape.qkv_bias,
-        ),
+        QueryProjection(shape=shape),
         RowParallelLinear(
             name="self_attn.o_proj",
             part=Part.ATTENTION,

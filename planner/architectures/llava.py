@@ -94,6 +94,11 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
         *_projector(facts, vision, model),
     )
     whole = _whole(facts, label, model, (*modules, *projector))
+    if not quant_method(facts):
+        # Mistral publishes its own format beside this one; who quantises a model
+        # publishes this one alone.
+        towers = tuple(replace(t, has_mistral_format=True) for t in whole.towers)
+        whole = replace(whole, towers=towers)
     return replace(
         whole, prefix_renames=(*RENAMES, ("model.", "language_model.model."))
     )

@@ -31,10 +31,14 @@ def tower_layout(
     """Return the ranks over which a tower is cut.
 
     Source: vLLM 0.33.0 `models/vision.py` is_vit_use_data_parallel;
-    `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioAttention.
+    `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioAttention; vLLM 0.19.1
+    `models/pixtral.py` VisionTransformer.
     """
     heads = tower.whole_unless_heads_divide
     is_whole = settings.mm_encoder_tp_mode == "data" and tower.supports_data_parallel
+    release = layout.release
+    if tower.has_mistral_format and release.prefers_mistral_format:
+        is_whole = is_whole or not release.shards_pixtral
     if heads is not None and heads % layout.tensor_parallel_size:
         is_whole = True
     return replace(layout, tensor_parallel_size=1) if is_whole else layout

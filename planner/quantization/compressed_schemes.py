@@ -117,7 +117,7 @@ class Fp8Linear:
         if is_block:
             check_block_shape(on_rank, layout)
         if self.is_weight_only or layout.capability < ADA:
-            return _humming_fp8(on_rank, layout, is_block=is_block)
+            return _unpacked_fp8(on_rank, layout, is_block=is_block)
         if is_block:
             return fp8_kernels.block_tensors(
                 on_rank, layout, model_type=self.model_type
@@ -132,10 +132,17 @@ class Fp8Linear:
         )
 
 
-def _humming_fp8(
+def _unpacked_fp8(
     on_rank: LinearOnRank, layout: ParallelLayout, *, is_block: bool
 ) -> tuple[Tensor, ...]:
-    """Return FP8 as Humming has it: scales by row, or by block as published."""
+    """Return FP8 for 16 bit activations.
+
+    Humming has scales by row, or by block as published; Marlin, which older releases
+    take, has them by row.
+    """
+    if not layout.release.unpacks_fp8_with_humming:
+        group_size = fp8_kernels.BLOCK if is_block else -1
+        return fp8_kernels.marlin_tensors(on_rank, group_size=group_size)
     packing = Packing(num_bits=8, group_size=-1)
     weight, scales, *others = humming_tensors(packing, on_rank, layout)
     if is_block:

@@ -39,8 +39,10 @@ class NvFp4Linear:
         scalars = (scalar,) * (4 if self.has_input_scale else 1)
         if self._runs_natively(layout):
             alignment = 32 if self.has_input_scale else 64
+            if not layout.release.pads_nvfp4:
+                alignment = 1
             return (*_tiled(on_rank, alignment), *scalars)
-        if layout.capability == HOPPER:
+        if layout.capability == HOPPER and layout.release.prefers_humming:
             packing = Packing(num_bits=4, group_size=_NV_GROUP, scale_dtype=FP8)
             kept = (scalar,) * (2 if self.has_input_scale else 1)
             return (*humming_tensors(packing, on_rank, layout), *kept)
@@ -91,7 +93,7 @@ class Mxfp4Linear:
             columns = on_rank.input_size_per_partition
             scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
             return (Tensor(rows * columns // 2, "uint8"), Tensor(scales, "uint8"))
-        if layout.capability == HOPPER:
+        if layout.capability == HOPPER and layout.release.prefers_humming:
             packing = Packing(num_bits=4, group_size=_MX_GROUP, scale_dtype=_MX_SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank, _MX_GROUP, _MX_SCALE)

@@ -51,7 +51,7 @@ def scaled_tensors(
     takes_any_shape = (
         layout.capability >= BLACKWELL and num_scales == 1 and is_act_per_tensor
     )
-    if not takes_any_shape:
+    if not takes_any_shape and layout.release.pads_for_cutlass:
         # CUTLASS wants both dimensions in sixteens.
         rows, columns = round_up(rows, _ALIGNMENT), round_up(columns, _ALIGNMENT)
     scales = 1 if num_scales == 1 else rows
@@ -115,21 +115,27 @@ def avoids_deep_gemm(model_type: str, layout: ParallelLayout) -> bool:
     return layout.compute_capability[0] in _WITHOUT_DEEP_GEMM.get(model_type, ())
 
 
+def has_deep_gemm(layout: ParallelLayout) -> bool:
+    """Whether DeepGEMM runs on the GPUs at all.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm.
+    """
+    release, major = layout.release, layout.compute_capability[0]
+    if major == WORKSTATION_BLACKWELL:
+        return release.runs_deep_gemm_on_rtx
+    if major == DATACENTER_BLACKWELL and release.knows_blackwell_family:
+        return True
+    return layout.capability in (HOPPER, BLACKWELL)
+
+
 def runs_deep_gemm(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     """Whether DeepGEMM serves the layer, and has its scales laid out while loading.
 
-    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm; `utils/deep_gemm.py`
-    should_use_deepgemm_for_fp8_linear.
+    Source: vLLM 0.33.0 `utils/deep_gemm.py` should_use_deepgemm_for_fp8_linear.
     """
-    release, major = layout.release, layout.compute_capability[0]
-    is_known = layout.capability in (HOPPER, BLACKWELL)
-    if major == DATACENTER_BLACKWELL and release.knows_blackwell_family:
-        is_known = True
-    if major == WORKSTATION_BLACKWELL:
-        is_known = release.runs_deep_gemm_on_rtx
     return (
-        is_known
-        and release.lays_scales_out_for_deep_gemm
+        has_deep_gemm(layout)
+        and layout.release.lays_scales_out_for_deep_gemm
         and layout.dtype == "bfloat16"
         and on_rank.output_size_per_partition % 64 == 0
         and on_rank.input_size_per_partition % BLOCK == 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
 from planner.quantization import fp8_kernels
+from planner.quantization.capabilities import BLACKWELL
 from planner.quantization.fp4_linear import NvFp4Linear
 from planner.quantization.fp8 import Fp8TensorLinear
 from planner.quantization.mxfp8_linear import Mxfp8Linear
@@ -39,7 +40,12 @@ class ModelOptNvFp4Linear:
                 "Unsupported model when in features size is not multiple of 16"
             )
         held = NvFp4Linear(has_input_scale=self.has_input_scale)
-        return held.tensors(on_rank, layout)
+        tensors = held.tensors(on_rank, layout)
+        if layout.release.keeps_raw_nvfp4_scales and layout.capability >= BLACKWELL:
+            groups = on_rank.input_size_per_partition // _FP4_GROUP
+            raw = Tensor(on_rank.output_size_per_partition * groups, fp8_kernels.FP8)
+            return (*tensors, raw)
+        return tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class Mxfp8Linear:
             )
         if _suits_flashinfer(on_rank, layout):
             return _swizzled(on_rank)
-        if layout.capability == HOPPER:
+        if layout.capability == HOPPER and layout.release.prefers_humming:
             packing = Packing(num_bits=8, group_size=GROUP, scale_dtype=SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank)

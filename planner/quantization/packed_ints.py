@@ -23,6 +23,8 @@ _INT4, _INT8 = 4, 8
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 _MACHETE_GROUPS = (-1, 64, 128)
 _TRITON_GROUPS = (-1, 32, 64, 128, 256)
+_MARLIN_ROWS, _MARLIN_COLUMNS = 64, 128
+"""What rows and columns have to fill in releases that do not pad them."""
 _MACHETE_COLUMNS, _MACHETE_ROWS = 64, 128
 
 
@@ -39,8 +41,11 @@ class Kernel(Enum):
 def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> Kernel:
     """Return the kernel that serves a layer: the first that can."""
     if layout.capability == HOPPER:
-        return Kernel.MACHETE if _suits_machete(packing, on_rank) else Kernel.HUMMING
-    if _suits_marlin(packing, on_rank):
+        if _suits_machete(packing, on_rank):
+            return Kernel.MACHETE
+        if layout.release.prefers_humming:
+            return Kernel.HUMMING
+    if _suits_marlin(packing, on_rank, layout):
         return Kernel.MARLIN
     if layout.dtype == "float16" and _suits_exllama(packing, on_rank):
         return Kernel.EXLLAMA
@@ -82,8 +87,15 @@ def _suits_machete(packing: Packing, on_rank: LinearOnRank) -> bool:
     )
 
 
-def _suits_marlin(packing: Packing, on_rank: LinearOnRank) -> bool:
+def _suits_marlin(
+    packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
+) -> bool:
     """Whether Marlin takes the layer; source: MarlinLinearKernel.can_implement."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if not layout.release.pads_for_marlin and (
+        rows % _MARLIN_ROWS or columns % _MARLIN_COLUMNS
+    ):
+        return False
     widths = (_INT4,) if packing.has_zero_points else (_INT4, _INT8)
     return (
         packing.num_bits in widths

@@ -18,6 +18,7 @@ from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
 from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.measuring import MeasuringFacts
+from planner.releases.quantization import QuantizationFacts
 from planner.releases.runner import RunnerFacts
 from planner.releases.start import StartFacts
 from planner.releases.weights import WeightsFacts
@@ -47,6 +48,7 @@ class Release(
     WordingFacts,
     WeightsFacts,
     ExpertsFacts,
+    QuantizationFacts,
 ):
     """One release of vLLM, and the facts of it that decide memory."""
 

@@ -106,3 +106,11 @@ class WeightsFacts(Numbered):
         Source: vLLM 0.30.0 `models/gemma4.py` Gemma4Attention.
         """
         return self.since(0, 30)
+
+    @property
+    def prefers_mistral_format(self) -> bool:
+        """Whether params.json is read before config.json where both are published.
+
+        Source: vLLM 0.12.0 `transformers_utils/config.py` get_config.
+        """
+        return self.since(0, 12)

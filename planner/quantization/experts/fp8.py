@@ -176,7 +176,8 @@ class Fp8BlockExperts:
         if columns % block_n == 0 and not (is_split and columns % block_k):
             return None
         finer = gcd(block_n, block_k, columns, on_rank.hidden_size)
-        if self.can_refine and finer >= _FINEST_BLOCK:
+        can_refine = self.can_refine and layout.release.refines_fp8_blocks
+        if can_refine and finer >= _FINEST_BLOCK:
             return finer, finer
         if columns % block_n:
             raise Refused(

@@ -23,7 +23,7 @@ _SMALL_ZERO_POINT_BITS, _ZERO_POINT_BITS = 4, 8
 
 def prefers_humming(layout: ParallelLayout) -> bool:
     """Whether vLLM takes Humming where it would take Marlin on other GPUs."""
-    return layout.capability == HOPPER
+    return layout.capability == HOPPER and layout.release.prefers_humming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

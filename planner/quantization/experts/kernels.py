@@ -11,6 +11,7 @@ from math import lcm
 
 from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
 from planner.quantization.capabilities import ADA, BLACKWELL, HOPPER
+from planner.quantization.fp8_kernels import has_deep_gemm
 from planner.quantization.rounding import round_up
 from planner.tensors import ExpertsOnRank
 
@@ -57,7 +58,7 @@ def fp8_tensor_kernel(
     """
     if layout.capability < ADA:
         return Kernel.MARLIN
-    if not is_static:
+    if not is_static or not layout.release.prefers_flashinfer_quantised_experts:
         return Kernel.PLAIN
     if (
         is_datacenter_blackwell(layout)
@@ -94,12 +95,18 @@ def fp8_block_kernel(
         return Kernel.PLAIN
     if (
         is_b200
+        and layout.release.prefers_flashinfer_quantised_experts
         and on_rank.activation in _FP8_TRTLLM_ACTIVATIONS
         and on_rank.global_num_experts <= _MOST_TRTLLM_EXPERTS
     ):
         return Kernel.TRTLLM
     excluded = (*_WITHOUT_DEEPGEMM, *(_WITHOUT_DEEPGEMM_ON_RTX if is_rtx else ()))
-    if _suits_deepgemm(on_rank) and model_type not in excluded:
+    if (
+        _suits_deepgemm(on_rank)
+        and model_type not in excluded
+        and has_deep_gemm(layout)
+        and layout.release.lays_scales_out_for_deep_gemm
+    ):
         return Kernel.DEEPGEMM
     return Kernel.PLAIN
 
@@ -132,8 +139,10 @@ def nvfp4_kernel(
     """
     if not has_input_scale or layout.capability < BLACKWELL:
         return Kernel.MARLIN
-    if is_datacenter_blackwell(layout) and (
-        on_rank.activation in _FP4_TRTLLM_ACTIVATIONS
+    if (
+        is_datacenter_blackwell(layout)
+        and layout.release.prefers_flashinfer_quantised_experts
+        and on_rank.activation in _FP4_TRTLLM_ACTIVATIONS
     ):
         return Kernel.TRTLLM
     if on_rank.activation in _CUTLASS_ACTIVATIONS:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.parallel import ParallelLayout
+from planner.errors import UnknownArchitecture
+from planner.parallel import WORKSTATION_BLACKWELL, ParallelLayout
 from planner.quantization.capabilities import BLACKWELL, HOPPER
 from planner.quantization.experts import serving
 from planner.quantization.experts.humming import HummingWeights, prefers_humming
 from planner.quantization.experts.kernels import is_datacenter_blackwell
 from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.quantization.rounding import ceil_div, round_up
+from planner.releases import Release
 from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 _GROUP = 32
@@ -46,13 +48,16 @@ class Mxfp4Experts:
         """Return weights, scales and biases on a rank."""
         if self.source == Mxfp4Source.COMPRESSED_TENSORS:
             return _as_published(on_rank)
+        if self.source == Mxfp4Source.GPT_OSS:
+            _check_known(layout)
         if is_datacenter_blackwell(layout):
             if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
                 # FlashInfer's TRT-LLM kernel reads biases in 32 bits.
-                return _padded(on_rank, bias_dtype="float32")
+                tile = layout.release.trtllm_mxfp4_columns
+                return _padded(on_rank, bias_dtype="float32", tile=tile)
             return _for_deepgemm(on_rank)
         if self._uses_triton(on_rank, layout):
-            return _for_triton(on_rank)
+            return _for_triton(on_rank, layout.release)
         if prefers_humming(layout):
             columns = round_up(on_rank.intermediate_size_per_partition, 64)
             return _HUMMING.tensors(on_rank, columns)
@@ -89,13 +94,34 @@ class Mxfp4Experts:
         return ExpertsKernel.HUMMING if is_humming else ExpertsKernel.MARLIN
 
 
-def _padded(on_rank: ExpertsOnRank, *, bias_dtype: str | None) -> tuple[Tensor, ...]:
+def _check_known(layout: ParallelLayout) -> None:
+    """Raise where early releases took Triton's kernel for GPUs other than Hopper.
+
+    Raises:
+        UnknownArchitecture: naming the method, the GPU and the release.
+    """
+    release = layout.release
+    is_b300 = is_datacenter_blackwell(layout) and layout.capability != BLACKWELL
+    if (is_b300 and not release.knows_blackwell_family) or (
+        layout.compute_capability[0] == WORKSTATION_BLACKWELL
+        and release.runs_triton_mxfp4_on_rtx
+    ):
+        major, minor = layout.compute_capability
+        raise UnknownArchitecture(
+            f"quantization_config.quant_method 'mxfp4': how vLLM {release.version} "
+            f"lays experts out on compute capability {major}.{minor} is not modelled."
+        )
+
+
+def _padded(
+    on_rank: ExpertsOnRank, *, bias_dtype: str | None, tile: int = 128
+) -> tuple[Tensor, ...]:
     """Return what FlashInfer's TRT-LLM kernel and Marlin hold.
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
     mxfp4_round_up_hidden_size_and_intermediate_size.
     """
-    columns = round_up(on_rank.intermediate_size_per_partition, 128)
+    columns = round_up(on_rank.intermediate_size_per_partition, tile)
     hidden = round_up(on_rank.hidden_size, 256)
     return (
         *weights(
@@ -148,10 +174,11 @@ def _for_deepgemm(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
     )
 
 
-def _for_triton(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
     """Return what OpenAI's Triton kernel holds on Hopper.
 
-    Scales are padded to 256 rows and four groups, weights to 16 rows and 64 inputs.
+    Scales are padded to 256 rows and whole tiles of groups, weights to 16 rows and 64
+    inputs.
 
     Source: vLLM 0.33.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4,
     `third_party/triton_kernels/tensor_details/layout_details/hopper_value.py` and
@@ -160,12 +187,13 @@ def _for_triton(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
     columns = round_up(on_rank.intermediate_size_per_partition, 64)
     hidden = on_rank.hidden_size
     rows = w13_rows(on_rank, columns)
-    experts = on_rank.num_experts
+    experts, groups = on_rank.num_experts, release.triton_mxfp4_groups
     return (
         Tensor(experts * _triton_bytes(rows, hidden), "uint8"),
         Tensor(experts * _triton_bytes(hidden, columns), "uint8"),
-        Tensor(experts * _triton_scales(rows, hidden), "uint8"),
-        Tensor(experts * _triton_scales(hidden, columns), "uint8"),
+        Tensor(experts * _triton_scales(rows, hidden, groups), "uint8"),
+        Tensor(experts * _triton_scales(hidden, columns, groups), "uint8"),
+        *(_scales(on_rank, columns, hidden) if release.keeps_raw_mxfp4_scales else ()),
         *biases(on_rank, "float32", intermediate_size=columns),
     )
 
@@ -174,5 +202,5 @@ def _triton_bytes(rows: int, inputs: int) -> int:
     return round_up(rows, 16) * round_up(inputs // 2, 32)
 
 
-def _triton_scales(rows: int, inputs: int) -> int:
-    return round_up(rows, _WARP_ROWS) * round_up(inputs // _GROUP, 4)
+def _triton_scales(rows: int, inputs: int, groups: int) -> int:
+    return round_up(rows, _WARP_ROWS) * round_up(inputs // _GROUP, groups)

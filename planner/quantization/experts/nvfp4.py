@@ -70,8 +70,12 @@ class NvFp4Experts:
         if self.is_compressed_tensors:
             # The published scales, turned upside down for the kernel, stay as well.
             per_expert += 2 * (shards + 1)
+        raw: tuple[Tensor, ...] = ()
+        if layout.release.keeps_raw_nvfp4_scales and kernel is not Kernel.MARLIN:
+            raw = _raw_scales(on_rank)
         return (
             *held,
+            *raw,
             Tensor(on_rank.num_experts * per_expert, "float32"),
             *biases(on_rank),
         )
@@ -126,6 +130,13 @@ def _held(on_rank: ExpertsOnRank, padded: _Padded) -> tuple[Tensor, ...]:
         Tensor(on_rank.num_experts * padded.scales_13, "float8_e4m3fn"),
         Tensor(on_rank.num_experts * padded.scales_2, "float8_e4m3fn"),
     )
+
+
+def _raw_scales(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    """Return the scales as published."""
+    columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
+    counts = (w13_rows(on_rank) * (hidden // _GROUP), hidden * (columns // _GROUP))
+    return tuple(Tensor(on_rank.num_experts * n, "float8_e4m3fn") for n in counts)
 
 
 def _padded(on_rank: ExpertsOnRank, kernel: Kernel, *, hidden_tile: int) -> _Padded:

@@ -16,6 +16,8 @@ from planner.quantization.experts.shapes import biases, w13_rows, weights
 from planner.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
+_MARLIN_COLUMNS = 64
+"""What columns have to fill in releases that do not pad them."""
 _MARLIN_HIDDEN = 128
 _SMALLEST_GROUP = 32
 _TRTLLM_BITS, _TRTLLM_GROUP = 4, 32
@@ -65,19 +67,19 @@ class _Grouped:
         """Return the groups of a row of `inputs`."""
         return 1 if self.group_size == -1 else inputs // self.group_size
 
-    def suits_marlin(self, on_rank: ExpertsOnRank) -> bool:
-        """Whether Marlin's kernel takes the experts, after padding.
+    def suits_marlin(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:
+        """Whether Marlin's kernel takes the experts, after padding if it pads them.
 
         Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils.py`
         check_moe_marlin_supports_config.
         """
+        columns = on_rank.intermediate_size_per_partition
+        if not layout.release.pads_experts_for_marlin and columns % _MARLIN_COLUMNS:
+            return False
         return (
             on_rank.hidden_size % _MARLIN_HIDDEN == 0
             and self.group_size in _MARLIN_GROUPS
-            and (
-                self.group_size <= 0
-                or on_rank.intermediate_size_per_partition % self.group_size == 0
-            )
+            and (self.group_size <= 0 or columns % self.group_size == 0)
         )
 
 
@@ -155,7 +157,7 @@ def _marlin_or_not(
     *,
     has_zero_points: bool,
 ) -> tuple[Tensor, ...]:
-    if not grouped.suits_marlin(on_rank):
+    if not grouped.suits_marlin(on_rank, layout):
         other = MoeWNA16Experts(
             num_bits=grouped.num_bits,
             group_size=grouped.group_size,
@@ -204,7 +206,9 @@ class PackedExperts:
                 # vLLM stops with a bare assertion where Marlin's kernel is not taken.
                 raise Refused("AssertionError: weight_quant.strategy == 'group'")
             return grouped.for_humming(on_rank, has_zero_points=not self.is_sym)
-        if grouped.suits_marlin(on_rank) and not self._uses_trtllm(on_rank, layout):
+        if grouped.suits_marlin(on_rank, layout) and not self._uses_trtllm(
+            on_rank, layout
+        ):
             columns = marlin_columns(columns, self.group_size)
         return (
             *grouped.tensors(on_rank, columns, has_zero_points=not self.is_sym),
@@ -317,7 +321,7 @@ def _served_by_marlin_or_not(
     *,
     keeps_workspace: bool,
 ) -> ServedExperts:
-    if grouped.suits_marlin(on_rank):
+    if grouped.suits_marlin(on_rank, layout):
         return serving.by_marlin(
             on_rank,
             layout,
