@@ -1,5 +1,6 @@
 """What vLLM fills in, by GPU, entry point and model."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import planner
 from planner import defaults
 from planner.engine import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.model import QuantizationLimits
 from planner.releases import NEWEST, Release, number_of
 from planner.units import GIB
 from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
@@ -243,3 +245,65 @@ def test_no_kv_cache_size_is_too_small_to_ask_for() -> None:
     plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", kv_cache_memory_bytes=-1)
     assert plan.error is not None
     assert "no_kv" == plan.error.kind
+
+
+def kv_dtype(method: str, chosen: str, asked: str | None, *release: int) -> str:
+    """What becomes of kv_cache_dtype where a checkpoint has chosen one."""
+    limits = QuantizationLimits(kv_cache_dtype=chosen)
+    model = replace(
+        architecture(LLAMA_8B), quantization=method, quantization_limits=limits
+    )
+    return defaults.resolve_kv_cache_dtype(asked, model, Release(release))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "chosen", "before", "since"),
+    [
+        ("modelopt", "fp8", (0, 13, 0), (0, 14, 0)),
+        ("modelopt_fp4", "nvfp4", (0, 19, 1), (0, 20, 0)),
+        ("compressed-tensors", "fp8", (0, 14, 1), (0, 15, 0)),
+    ],
+)
+def test_what_a_checkpoint_says_of_the_kv_cache_was_read_late(
+    method: str, chosen: str, before: tuple[int, ...], since: tuple[int, ...]
+) -> None:
+    """It was kept in the model's dtype before."""
+    assert "auto" == kv_dtype(method, chosen, None, *before)
+    assert chosen == kv_dtype(method, chosen, "auto", *since)
+    assert "bfloat16" == kv_dtype(method, chosen, "bfloat16", 0, 22, 0)
+
+
+def test_compressed_tensors_once_won_over_the_user() -> None:
+    """From 0.15.0 to 0.21.0."""
+    asked = ("compressed-tensors", "fp8", "bfloat16")
+    assert "fp8" == kv_dtype(*asked, 0, 21, 0)
+    assert "bfloat16" == kv_dtype("modelopt", "fp8", "bfloat16", 0, 21, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "expected"),
+    [
+        ((0, 11, 0), "auto", "fp8_ds_mla"),
+        ((0, 11, 1), "auto", "auto"),
+        ((0, 17, 1), "fp8", "fp8_ds_mla"),
+        ((0, 18, 0), "fp8", "fp8"),
+        ((0, 11, 0), "bfloat16", "auto"),
+    ],
+)
+def test_deepseeks_sparse_attention_was_packed_otherwise(
+    release: tuple[int, int, int], asked: str, expected: str
+) -> None:
+    """By default in 0.11.0, for every fp8 until 0.17.1."""
+    model = replace(architecture(LLAMA_8B), architecture="DeepseekV32ForCausalLM")
+    found = defaults.model_kv_cache_dtype(asked, model, gpu(), Release(release))
+    assert expected == found
+
+
+def test_glms_sparse_attention_keeps_fp8_on_blackwell_since_late() -> None:
+    """From 0.32.0 on."""
+    model = replace(architecture(LLAMA_8B), architecture="GlmMoeDsaForCausalLM")
+    found = [
+        defaults.model_kv_cache_dtype("auto", model, B200, Release(release))
+        for release in ((0, 31, 0), (0, 32, 0))
+    ]
+    assert ["auto", "fp8_e4m3"] == found

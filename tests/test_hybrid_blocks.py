@@ -1,8 +1,9 @@
 """Blocks of attention grow until their pages hold the states of a layer."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.hybrid_blocks import aligned
 from planner.memory.kv_spec import MultipleOf
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 from planner.sources.device import gpu_named
 from planner.states import GatedDeltaNetState, Mamba1State, StateLayer
 
@@ -138,3 +140,46 @@ def test_a_page_always_holds_the_states(token_bytes: int, gpu: str) -> None:
     assert found.block_size * token_bytes >= 1_097_728
     assert 0 == found.block_size % step
     assert (found.block_size - step) * token_bytes < 1_097_728
+
+
+def older(*release: int, gpu: str = "A100", **changes: Any) -> CacheContext:
+    """The same with the rules of a release, without prefix caching."""
+    layout = ParallelLayout(release=Release(release))  # type: ignore[arg-type]
+    return context(gpu, layout=layout, has_prefix_caching=False, **changes)
+
+
+def test_saved_states_did_not_matter_before() -> None:
+    """On an H100 544 tokens until 0.32.0, then 576."""
+    before = replace(older(0, 32, 0, gpu="H100"), has_prefix_caching=True)
+    assert 544 == sizes(QWEN3_NEXT, 2048, before).block_size
+
+
+def test_latent_attention_once_took_blocks_of_64() -> None:
+    """140 tokens: 192 until 0.26.0, then 256."""
+    for release, expected in (((0, 19, 1), 192), ((0, 26, 0), 192), ((0, 27, 0), 256)):
+        found = sizes(SMALL, 10, older(*release), 64, (Latent(),))
+        assert expected == found.block_size
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ((0, 11, 0), 112),
+        ((0, 11, 1), 128),
+        ((0, 17, 1), 128),
+        ((0, 18, 0), 112),
+    ],
+)
+def test_wide_heads_on_blackwell_took_multiples_of_32_for_a_while(
+    release: tuple[int, int, int], expected: int
+) -> None:
+    """1,400 bytes at 14 a token are 100 tokens."""
+    where = older(*release, gpu="B200", head_size=256)
+    assert expected == sizes(SMALL, 14, where).block_size
+
+
+def test_blocks_once_heeded_no_kernel() -> None:
+    """100 tokens in forty-eights: 112 until 0.19.1, then 144."""
+    for release, expected in (((0, 19, 1), 112), ((0, 20, 0), 144)):
+        found = sizes(SMALL, 14, older(*release), backends=(FortyEights(),))
+        assert expected == found.block_size

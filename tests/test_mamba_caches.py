@@ -7,6 +7,7 @@ import pytest
 from planner.errors import Refused
 from planner.gpu import GPU
 from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_spec import Request
 from planner.memory.mamba_caches import (
     checkpoint_alignment,
     first_mamba_block_size,
@@ -15,6 +16,7 @@ from planner.memory.mamba_caches import (
 )
 from planner.memory.mamba_spec import MambaSpec
 from planner.parallel import ParallelLayout
+from planner.releases import Release
 from planner.sources.device import gpu_named
 from planner.states import (
     GatedDeltaNetState,
@@ -143,3 +145,44 @@ def test_without_prefix_caching_a_block_is_the_whole_request() -> None:
     assert 16 == first_mamba_block_size(context(), 16)
     assert 32 == first_mamba_block_size(context(asked_block_size=32), 16)
     assert 48 == first_mamba_block_size(context(asked_mamba_block_size=48), 16)
+
+
+def by(*release: int, **changes: object) -> CacheContext:
+    """One rank by the rules of a release."""
+    return context(layout=ParallelLayout(release=Release(release)), **changes)  # type: ignore[arg-type]
+
+
+def test_gated_delta_nets_once_had_one_dtype() -> None:
+    """The recurrence in bfloat16 until 0.16.0, whatever the model asks for."""
+    layer = replace(GDN, recurrent_dtype="float32")
+    assert (532, 2560) == state_bytes(layer, by(0, 16, 0))
+    asked = by(0, 16, 0, mamba_ssm_cache_dtype="float32")
+    assert (532, 2560) == state_bytes(layer, asked)
+    assert (532, 5120) == state_bytes(layer, by(0, 17, 0))
+
+
+def test_what_nemotron_asks_for_was_read_late() -> None:
+    """8 x 3 / 2 = 12 values: bfloat16, then float16 where silent, then float32."""
+    loud = replace(MAMBA2, recurrent_dtype="float32")
+    silent = replace(loud, has_default_dtype=True)
+    found = [
+        (state_bytes(loud, by(*release))[1], state_bytes(silent, by(*release))[1])
+        for release in ((0, 12, 0), (0, 13, 0), (0, 19, 1), (0, 20, 0))
+    ]
+    assert [(24, 24), (48, 24), (48, 24), (48, 48)] == found
+
+
+@pytest.mark.parametrize(
+    ("layer", "before", "after"),
+    [
+        (KIMI, (0, 28, 0), (0, 29, 0)),
+        (MAMBA2, (0, 31, 0), (0, 32, 0)),
+    ],
+)
+def test_blocks_for_saved_states_came_one_kind_after_another(
+    layer: StateLayer, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    """A request's two states, then one beside."""
+    request = Request(max_model_len=1)
+    assert 2 == spec(layer, by(*before)).blocks(request)
+    assert 3 == spec(layer, by(*after)).blocks(request)

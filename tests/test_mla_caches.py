@@ -11,7 +11,11 @@ from planner.gpu import GPU
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_groups import bytes_per_block, group
 from planner.memory.kv_layout import KVCacheLayout
-from planner.memory.layer_caches import BackedCache, preferred_block_size
+from planner.memory.layer_caches import (
+    BackedCache,
+    first_block_size,
+    preferred_block_size,
+)
 from planner.memory.mla_backends import CutlassMLA
 from planner.memory.mla_buffers import (
     cutlass_workspace,
@@ -203,3 +207,43 @@ def test_cutlass_keeps_one_workspace_for_all_layers() -> None:
     assert [128 * 2**20] == [t.elements for t in workspace.tensors(ParallelLayout())]
     caches = [BackedCache(layer=0, cache=V32, backend=FlashMLASparse())]
     assert () == cutlass_workspace(caches, context(BLACKWELL))
+
+
+@pytest.mark.parametrize(
+    ("device", "layer", "release", "expected"),
+    [
+        (HOPPER, V3, (0, 9, 2), 64),
+        (HOPPER, V3, (0, 17, 1), 64),
+        (HOPPER, V3, (0, 18, 0), 16),
+        (BLACKWELL, V3, (0, 10, 0), 16),
+        (BLACKWELL, V3, (0, 10, 1), 128),
+        (BLACKWELL, V3, (0, 15, 0), 64),
+        (BLACKWELL, replace(V3, qk_nope_head_dim=64), (0, 15, 0), 128),
+        (BLACKWELL, V3, (0, 18, 0), 32),
+        (AMPERE, V3, (0, 17, 1), 16),
+        (HOPPER, V32, (0, 11, 0), 64),
+        (BLACKWELL, V32, (0, 12, 0), 64),
+    ],
+)
+def test_blocks_were_fixed_by_gpu_before_kernels_were_asked(
+    device: GPU, layer: MLALayer, release: tuple[int, int, int], expected: int
+) -> None:
+    """What vLLM thought its kernel would want, until 0.17.1."""
+    layout = ParallelLayout(
+        compute_capability=device.compute_capability, release=Release(release)
+    )
+    here = context(device, layout=layout)
+    backend = mla_backend(layer, here)
+    caches = (BackedCache(layer=0, cache=layer, backend=backend),)
+    assert expected == first_block_size(caches, (backend,), here)
+
+
+def test_a_block_of_the_users_was_enlarged_to_suit() -> None:
+    """On Hopper 16 becomes 64, 128 stays."""
+    layout = ParallelLayout(release=Release((0, 16, 0)))
+    found = []
+    for asked in (16, 128):
+        here = context(layout=layout, asked_block_size=asked)
+        caches = (BackedCache(layer=0, cache=V3, backend=mla_backend(V3, here)),)
+        found.append(first_block_size(caches, (), here))
+    assert [64, 128] == found
