@@ -9,6 +9,11 @@ Source: vLLM 0.33.0 `engine/arg_utils.py` EngineArgs and AsyncEngineArgs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from planner.errors import PlannerError
+from planner.releases import Release, came_later
+
 WITHOUT_EFFECT = frozenset(
     """
     aggregate_engine_logging allow_deprecated_quantization allowed_local_media_path
@@ -163,3 +168,34 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "runner": ("auto",),
     "convert": ("auto",),
 }
+
+_ALSO_UNDER_OTHER_NAMES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
+"""Older releases have them in compilation_config, or as cuda_graph_sizes."""
+
+
+def check_release(engine_args: Mapping[str, object], release: Release) -> None:
+    """Refuse what the user asks of a release that does not have it yet.
+
+    Raises:
+        PlannerError: naming the first release that has it.
+    """
+    for name, value in engine_args.items():
+        if value is None or name in _ALSO_UNDER_OTHER_NAMES:
+            continue
+        first = came_later("arguments", name, release)
+        if first is not None:
+            raise _not_yet(f"the argument {name}", first, release)
+    dtype = engine_args.get("kv_cache_dtype")
+    first = came_later("kv_cache_dtypes", str(dtype), release)
+    if first is not None:
+        raise _not_yet(f"kv_cache_dtype={dtype!r}", first, release)
+    if engine_args.get("max_model_len") in ("auto", -1) and not release.fits_length:
+        asked = engine_args["max_model_len"]
+        raise _not_yet(f"max_model_len={asked!r}", "0.14.0", release)
+
+
+def _not_yet(what: str, first: str, release: Release) -> PlannerError:
+    return PlannerError(
+        f"vLLM {release.version} does not have {what} yet: it came with {first}. "
+        f"Leave it out, or plan vllm_version={first!r} or later."
+    )

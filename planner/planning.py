@@ -15,6 +15,7 @@ from planner import defaults
 from planner.architectures import read
 from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
+from planner.engine_args import check_release
 from planner.environment import environment_from
 from planner.errors import Refused, RefusedArgument
 from planner.gpu import GPU
@@ -59,6 +60,7 @@ def plan(
     settings = settings_from(engine_args)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     release, notes = resolve_version(vllm_version)
+    check_release(engine_args, release)
     environment = environment_from(env, release)
     defaults.batch_defaults(
         device, entrypoint, release

@@ -12,6 +12,7 @@ from planner.errors import Refused, RefusedArgument
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
+from planner.releases import Release, came_later
 
 _KV_CACHE_DTYPES = (
     "auto",
@@ -251,4 +252,21 @@ def check_quantization(model: ModelArchitecture, dtype: str, gpu: GPU) -> None:
         raise Refused(
             f"torch.{dtype} is not supported for quantization method {method}. "
             f"Supported dtypes: [{supported}]"
+        )
+
+
+def check_architecture(model: ModelArchitecture, release: Release) -> None:
+    """Refuse a model that came with a later release.
+
+    Raises:
+        Refused: in the words with which vLLM begins, and then in ours.
+
+    Source: vLLM 0.33.0 `models/registry.py` _raise_for_unsupported.
+    """
+    first = came_later("architectures", model.architecture, release)
+    if first is not None:
+        raise Refused(
+            f"Model architectures {[model.architecture]} are not supported for now. "
+            f"(It came with vLLM {first}; before, only a Transformers of the time that "
+            "knew it could serve it, which is not modelled.)"
         )

@@ -30,6 +30,7 @@ from planner.memory.towers import is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
+    check_architecture,
     check_batch,
     check_device_dtype,
     check_kv_cache_dtype,
@@ -62,6 +63,7 @@ class Question:
 def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
+    check_architecture(model, question.release)
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
     length = resolve_max_model_len(settings.max_model_len, model, question.env, release)

@@ -6,6 +6,7 @@ import planner
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
 from planner.refusals import (
+    check_architecture,
     check_batch,
     check_device_dtype,
     check_kv_cache_dtype,
@@ -13,7 +14,9 @@ from planner.refusals import (
     check_parallel,
     check_states,
 )
+from planner.releases import Release
 from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.hybrids import QWEN3_NEXT
 
 
 @pytest.mark.parametrize(
@@ -139,3 +142,13 @@ def test_latent_attention_takes_no_plain_nvfp4() -> None:
     assert plan.error.message.startswith("nvfp4 KV cache is not supported with MLA")
     fine = planner.plan("Qwen/Qwen3-8B", gpu="B200", kv_cache_dtype="nvfp4")
     assert fine.error is None
+
+
+def test_a_model_of_later_days_is_refused() -> None:
+    """Qwen3-Next came with 0.10.2."""
+    model = architecture(QWEN3_NEXT)
+    with pytest.raises(
+        Refused, match=r"^Model architectures \['Qwen3NextForCausalLM'\] are not sup"
+    ):
+        check_architecture(model, Release((0, 10, 1)))
+    check_architecture(model, Release((0, 10, 2)))

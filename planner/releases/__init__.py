@@ -16,6 +16,7 @@ from planner.errors import PlannerError
 from planner.releases.blocks import BlockFacts
 from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
+from planner.releases.history import came_later as came_later
 from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.measuring import MeasuringFacts
 from planner.releases.quantization import QuantizationFacts

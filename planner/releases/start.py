@@ -165,3 +165,11 @@ class StartFacts(Numbered):
         Source: vLLM 0.12.0 `config/model.py` _get_and_verify_max_len.
         """
         return self.since(0, 12)
+
+    @property
+    def fits_length(self) -> bool:
+        """Whether max_model_len -1 or auto is fitted to the memory.
+
+        Source: vLLM 0.14.0 `v1/core/kv_cache_utils.py` _auto_fit_max_model_len.
+        """
+        return self.since(0, 14)

@@ -1,0 +1,90 @@
+"""Regenerate planner/data/release_history.json: what came with which release of vLLM.
+
+Reads unpacked sources of vLLM, one folder per release named after it, each with the
+package `vllm` in it. Nothing is imported, only parsed.
+
+    python tools/release_history.py FOLDER > planner/data/release_history.json
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from planner.releases import MODELLED
+
+Reader = Callable[[Path], Iterator[str]]
+
+
+def main(folder: Path) -> None:
+    """Print the first release of each engine argument and architecture.
+
+    What the oldest release has is left out.
+    """
+    found = {
+        "arguments": _first_releases(folder, _arguments),
+        "architectures": _first_releases(folder, _architectures),
+        "kv_cache_dtypes": _first_releases(folder, _kv_cache_dtypes),
+    }
+    print(json.dumps(found, indent=1, sort_keys=True))
+
+
+def _first_releases(folder: Path, names: Reader) -> dict[str, str]:
+    oldest, *later = reversed(MODELLED)
+    known = set(names(folder / oldest / "vllm"))
+    firsts: dict[str, str] = {}
+    for version in later:
+        for name in names(folder / version / "vllm"):
+            if name not in known:
+                known.add(name)
+                firsts[name] = version
+    return firsts
+
+
+def _arguments(package: Path) -> Iterator[str]:
+    tree = _parsed(package / "engine" / "arg_utils.py")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name.endswith("EngineArgs"):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and isinstance(
+                    field.target, ast.Name
+                ):
+                    yield field.target.id
+
+
+def _architectures(package: Path) -> Iterator[str]:
+    tree = _parsed(package / "model_executor" / "models" / "registry.py")
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
+            node.value, ast.Dict
+        ):
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple):
+                    yield str(key.value)
+
+
+def _kv_cache_dtypes(package: Path) -> Iterator[str]:
+    for path in (package / "config" / "cache.py", package / "config.py"):
+        if not path.is_file():
+            continue
+        for node in _parsed(path).body:
+            value = node.value if isinstance(node, ast.Assign) else None
+            if value is None or "CacheDType" not in ast.unparse(node).split("=")[0]:
+                continue
+            yield from (
+                str(part.value)
+                for part in ast.walk(value)
+                if isinstance(part, ast.Constant)
+            )
+        return
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
