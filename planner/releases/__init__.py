@@ -18,6 +18,7 @@ from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
 from planner.releases.history import came_later as came_later
 from planner.releases.kv_cache import KVCacheFacts
+from planner.releases.latent import LatentFacts
 from planner.releases.measuring import MeasuringFacts
 from planner.releases.quantization import QuantizationFacts
 from planner.releases.runner import RunnerFacts
@@ -50,6 +51,7 @@ class Release(
     WeightsFacts,
     ExpertsFacts,
     QuantizationFacts,
+    LatentFacts,
 ):
     """One release of vLLM, and the facts of it that decide memory."""
 
