@@ -34,6 +34,39 @@ class Frames:
     """Of one frame."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaItem:
+    """The largest image, video or sound with which vLLM tries a tower out.
+
+    A video has parts (frames, or pairs of them); its figures are those of one part.
+    """
+
+    modality: str
+    tokens: int
+    """Placeholders in the prompt."""
+    patches: int
+    """Rows that the tower's layers work on."""
+    inputs: int
+    """Values that go in: pixels, or a spectrogram's."""
+    marks: int = 0
+    """Tokens of text among the placeholders, which some releases count."""
+    embeddings: int | None = None
+    """Rows that come out, where they are not as many as tokens."""
+    most_parts: int = 1
+    """Parts of the longest video, as far as max_model_len has room for them."""
+    leaves_room: bool = False
+    """Whether a video leaves room for the largest image when its tokens are counted."""
+    shares_pixels: bool = False
+    """Whether patches, inputs and embeddings are those of a whole video instead."""
+    pieces: int | None = None
+    """Pieces of it that are encoded one after the other; None: all items at once."""
+    per_prompt: int | None = None
+    """Most of them in a prompt, where the class has a limit of its own."""
+    since: tuple[int, int] = (0, 0)
+    until: tuple[int, int] | None = None
+    """First release for which this no longer holds; None: it still does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tower:
     """An encoder of images, videos or sounds with its projector.
@@ -52,6 +85,8 @@ class Tower:
     """Most tokens that one image or sound becomes, where vLLM's class says so."""
     frames: Frames | None = None
     """The same of a video, frame by frame."""
+    items: tuple[MediaItem, ...] = ()
+    """What the profile run encodes; empty: not known."""
     supports_data_parallel: bool = False
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None

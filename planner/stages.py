@@ -21,7 +21,7 @@ from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.lora import lora_config, with_adapters
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
-from planner.memory.towers import built_towers, tower_layout
+from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
 from planner.result import RankMemory
@@ -157,7 +157,15 @@ def _profile_run(
     pp_rank: int,
     sizes: tuple[int, ...],
 ) -> ProfileRun:
+    towers = built_towers(question.model, question.settings)
+    modalities = dict.fromkeys(m for tower in towers for m in tower.modalities)
     return ProfileRun(
+        towers=tuple(
+            (t, tower_layout(t, question.layout, question.settings)) for t in towers
+        ),
+        mm_limits=tuple(
+            (m, limit_per_prompt(m, question.settings)) for m in modalities
+        ),
         model=question.model,
         gpu=question.gpu,
         layout=question.layout,

@@ -13,7 +13,7 @@ from planner.architectures.multimodal import (
     with_mm_prefix,
     with_towers,
 )
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.architectures.towers.clip import siglip_vision
 from planner.model import ModelArchitecture, Tower
 
@@ -46,6 +46,7 @@ def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
             ),
             blocks.norms(f"{projector}.mm_soft_emb_norm", size, bias=False),
         ),
+        items=tiles.gemma3_items(vision),
     )
     whole = with_towers(
         with_mm_prefix(model),

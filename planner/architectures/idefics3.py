@@ -13,6 +13,7 @@ from planner.architectures.multimodal import (
     text_facts,
     with_towers,
 )
+from planner.architectures.towers import tiles
 from planner.architectures.towers.clip import idefics_vision
 from planner.layers import Part, ReplicatedLinear
 from planner.model import ModelArchitecture, Tower
@@ -42,6 +43,7 @@ def read_idefics3(facts: Facts, label: Label) -> ModelArchitecture:
     tower = Tower(
         modalities=("image",),
         modules=(*idefics_vision(vision, "model.vision_model"), connector),
+        items=tiles.idefics3_items(vision, facts.integer("scale_factor")),
     )
     whole = with_towers(model, (tower,), layer_prefix="model.text_model.layers")
     return replace(known_as(whole, facts, label), supports_pp=False)

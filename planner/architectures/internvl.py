@@ -14,12 +14,15 @@ from planner.architectures.multimodal import (
     text_facts,
     with_towers,
 )
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.architectures.towers.intern_vit import hf_intern_vit, intern_vit
 from planner.architectures.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.layers import Module, Part, ReplicatedLinear
-from planner.model import ModelArchitecture, Tower
+from planner.model import MediaItem, ModelArchitecture, Tower
 
+_IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "skywork_chat")
+_WITH_VIDEO_WORD = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+_MOST_TILES = 12
 _HF_RENAMES = (
     ("lm_head.", "language_model.lm_head."),
     ("model.language_model.", "language_model.model."),
@@ -41,6 +44,7 @@ def read_internvl_chat(facts: Facts, label: Label) -> ModelArchitecture:
     tower = Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=(*_tower_modules(facts), projector),
+        items=_items(facts, _vision(facts)),
         supports_data_parallel=True,
     )
     return _whole(facts, label, model, tower)
@@ -62,6 +66,7 @@ def read_nvlm_d(facts: Facts, label: Label) -> ModelArchitecture:
     tower = Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=(*_tower_modules(facts, num_dummy_heads=7), projector),
+        items=_items(facts, _vision(facts)),
         supports_data_parallel=True,
     )
     return _whole(facts, label, model, tower)
@@ -80,7 +85,10 @@ def read_skywork_r1v(facts: Facts, label: Label) -> ModelArchitecture:
         _projection("mlp1.1", merged, size),
         _projection("mlp1.3", size, size),
     )
-    return _whole(facts, label, model, Tower(modalities=("image",), modules=modules))
+    tower = Tower(
+        modalities=("image",), modules=modules, items=_items(facts, _vision(facts))
+    )
+    return _whole(facts, label, model, tower)
 
 
 def read_internvl(facts: Facts, label: Label) -> ModelArchitecture:
@@ -97,10 +105,29 @@ def read_internvl(facts: Facts, label: Label) -> ModelArchitecture:
         *((merged,), (merged,), (size, merged), (size,), (size, size), (size,)),
     )
     tower = Tower(
-        modalities=IMAGE_AND_VIDEO, modules=(*hf_intern_vit(vision), projector)
+        modalities=IMAGE_AND_VIDEO,
+        modules=(*hf_intern_vit(vision), projector),
+        items=_items(facts, vision),
     )
     whole = _whole(facts, label, model, tower)
     return replace(whole, prefix_renames=_HF_RENAMES)
+
+
+def _items(facts: Facts, vision: Facts) -> tuple[MediaItem, ...]:
+    """Return its largest images, and videos where its tokenizer has a word for them.
+
+    Source: vLLM 0.33.0 `models/internvl.py` InternVLProcessingInfo.ctx_video_token.
+    """
+    takes_videos = (
+        facts.model_type not in _IMAGES_ONLY
+        and _text(facts).model_type in _WITH_VIDEO_WORD
+    )
+    return tiles.intern_vit_items(
+        facts,
+        vision,
+        most_tiles=int(facts.value("max_dynamic_patch") or _MOST_TILES),
+        has_videos=takes_videos,
+    )
 
 
 def _text(facts: Facts) -> Facts:

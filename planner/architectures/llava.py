@@ -14,7 +14,7 @@ from planner.architectures.multimodal import (
     text_facts,
     with_towers,
 )
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.architectures.towers.clip import (
     Depth,
     clip_vision,
@@ -23,7 +23,7 @@ from planner.architectures.towers.clip import (
 )
 from planner.architectures.towers.pixtral import pixtral_vision
 from planner.layers import Module
-from planner.model import ModelArchitecture, Tower
+from planner.model import MediaItem, ModelArchitecture, Tower
 
 LAYERS = "language_model.model.layers"
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
@@ -43,7 +43,12 @@ def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
     vision, modules = _tower(facts, has_post_norm=False)
     model = _language_model(facts, label)
     projector = _projector(facts, vision, model)
-    return _whole(facts, label, model, (*modules, *projector))
+    return _whole(
+        facts,
+        label,
+        model,
+        _images((*modules, *projector), tiles.llava_items(facts, vision)),
+    )
 
 
 def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
@@ -57,7 +62,12 @@ def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
     model = _language_model(facts, label)
     projector = _projector(facts, vision, model, num_features=count)
     newline = blocks.replicated("image_newline", (model.hidden_size,))
-    return _whole(facts, label, model, (*modules, newline, *projector))
+    return _whole(
+        facts,
+        label,
+        model,
+        _images((*modules, newline, *projector), tiles.llava_next_items(facts, vision)),
+    )
 
 
 def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
@@ -75,7 +85,12 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
         blocks.replicated(PROJECTOR, *weights, *biases),  # no rank divides it
         blocks.replicated("image_newline", (text_size,)),
     )
-    return _whole(facts, label, model, (*modules, *own), modalities=("image", "video"))
+    tower = Tower(
+        modalities=("image", "video"),
+        modules=(*modules, *own),
+        items=tiles.llava_onevision_items(vision),
+    )
+    return _whole(facts, label, model, tower)
 
 
 def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
@@ -93,7 +108,12 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
         blocks.replicated(merger, (size, size * patches)),
         *_projector(facts, vision, model),
     )
-    whole = _whole(facts, label, model, (*modules, *projector))
+    whole = _whole(
+        facts,
+        label,
+        model,
+        _images((*modules, *projector), tiles.mistral3_items(facts, vision)),
+    )
     if not quant_method(facts):
         # Mistral publishes its own format beside this one; who quantises a model
         # publishes this one alone.
@@ -147,16 +167,16 @@ def _projector(
     )
 
 
+def _images(modules: tuple[Module, ...], items: tuple[MediaItem, ...]) -> Tower:
+    return Tower(modalities=("image",), modules=modules, items=items)
+
+
 def _whole(
-    facts: Facts,
-    label: Label,
-    model: ModelArchitecture,
-    modules: tuple[Module, ...],
-    modalities: tuple[str, ...] = ("image",),
+    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
 ) -> ModelArchitecture:
     whole = with_towers(
         model,
-        (Tower(modalities=modalities, modules=modules),),
+        (tower,),
         layer_prefix=LAYERS,
         prefix_renames=RENAMES,
         head_prefix="language_model.",

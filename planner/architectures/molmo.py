@@ -16,13 +16,13 @@ from planner.architectures.decoder import (
 )
 from planner.architectures.facts import Facts
 from planner.architectures.rope import rope_cache
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.layers import Module, QKVParallelLinear
 from planner.model import LayerKind, ModelArchitecture, Tower
 
 _EXTRA_WORDS = 128
 _SIZE, _MLP_SIZE, _LAYERS, _POSITIONS, _PATCH = 1024, 4096, 23, 577, 14
-_FEATURE_LAYERS = 2
+_FEATURE_LAYERS, _IMAGE_SIZE = 2, 336
 RENAMES = (
     ("model.vision_backbone.", "vision_backbone."),
     ("model.transformer.blocks.", "model.layers."),
@@ -67,7 +67,11 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
             norms(shape.hidden_size),
         ),
     )
-    tower = Tower(modalities=("image",), modules=tuple(_tower(shape.hidden_size, half)))
+    tower = Tower(
+        modalities=("image",),
+        modules=tuple(_tower(shape.hidden_size, half)),
+        items=tiles.molmo_items(_IMAGE_SIZE, _PATCH),
+    )
     return assemble(
         facts,
         label,

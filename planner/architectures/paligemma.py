@@ -13,7 +13,7 @@ from planner.architectures.multimodal import (
     with_mm_prefix,
     with_towers,
 )
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.architectures.towers.clip import siglip_vision
 from planner.model import ModelArchitecture, Tower
 
@@ -42,6 +42,7 @@ def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
                 "multi_modal_projector.linear", (output, size), (output,)
             ),
         ),
+        items=tiles.paligemma_items(vision),
     )
     whole = with_towers(
         model,

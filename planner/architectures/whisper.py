@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.architectures.assembly import Body, Label, Skeleton, assemble
 from planner.architectures.decoder import attention_scales, learned_positions
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.architectures.towers.audio import AUDIO, convolutions
 from planner.caches import AttentionLayer, CrossAttentionLayer
 from planner.layers import (
@@ -119,7 +119,9 @@ def _encoder(facts: Facts) -> Tower:
         blocks.norms(f"{name}.layer_norm", size, bias=True),
         blocks.replicated(f"{name}.embed_positions", positions),
     ]
-    return Tower(modalities=AUDIO, modules=tuple(modules))
+    return Tower(
+        modalities=AUDIO, modules=tuple(modules), items=items.whisper_items(facts)
+    )
 
 
 def _column(

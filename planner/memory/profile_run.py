@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.dtypes import element_bytes
 from planner.gpu import GPU
-from planner.model import ModelArchitecture
+from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release
 
@@ -35,6 +35,10 @@ class ProfileRun:
     is_first_stage: bool
     is_last_stage: bool
     uses_flashinfer_sampler: bool
+    towers: tuple[tuple[Tower, ParallelLayout], ...] = ()
+    """The towers that are built, with the ranks over which each is cut."""
+    mm_limits: tuple[tuple[str, int], ...] = ()
+    """Items of each of their modalities that a prompt may hold."""
 
     @property
     def element_size(self) -> int:

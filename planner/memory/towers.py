@@ -21,7 +21,7 @@ def built_towers(
     return tuple(
         tower
         for tower in model.towers
-        if any(_limit(modality, settings) for modality in tower.modalities)
+        if any(limit_per_prompt(modality, settings) for modality in tower.modalities)
     )
 
 
@@ -72,7 +72,8 @@ def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> 
     return max(items)
 
 
-def _limit(modality: str, settings: EngineSettings) -> int:
+def limit_per_prompt(modality: str, settings: EngineSettings) -> int:
+    """Return how many items of a modality a prompt may hold."""
     if settings.language_model_only:
         return 0
     given = (settings.limit_mm_per_prompt or {}).get(modality)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module
 from planner.model import Tower
 
@@ -29,6 +29,7 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
             blocks.norms(f"{name}.layer_norm", size, bias=True),
             _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
         ),
+        items=items.qwen2_audio_items(facts),
     )
 
 
@@ -50,6 +51,7 @@ def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
             blocks.norms(f"{name}.ln_post", size, bias=True),
             _whole_linear(f"{name}.proj", size, output_size),
         ),
+        items=items.qwen2_audio_items(facts),
     )
 
 
@@ -88,7 +90,10 @@ def qwen3_omni_audio_tower(facts: Facts) -> Tower:
         _whole_linear(f"{name}.proj2", size, facts.integer("output_dim")),
     ]
     return Tower(
-        modalities=AUDIO, modules=tuple(modules), whole_unless_heads_divide=heads
+        modalities=AUDIO,
+        modules=tuple(modules),
+        items=items.qwen3_asr_items(facts),
+        whole_unless_heads_divide=heads,
     )
 
 

@@ -9,7 +9,7 @@ Gemma4AudioModel.
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module, Part, ReplicatedLinear
 from planner.model import Frames, Tower
 
@@ -37,10 +37,12 @@ def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
         modules.append(blocks.replicated(f"{name}.std", (size,), (size,)))
     for index in range(facts.integer("num_hidden_layers")):
         modules += _vision_layer(facts, f"{name}.encoder.layers.{index}", parts)
+    item_tokens = facts.integer("default_output_length", default=280)
     return Tower(
         modalities=("image", "video"),
         modules=tuple(modules),
-        item_tokens=facts.integer("default_output_length", default=280),
+        item_tokens=item_tokens,
+        items=items.gemma4_items(facts, item_tokens),
         frames=_LONGEST_VIDEO,
     )
 
@@ -84,7 +86,11 @@ def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     ]
     for index in range(facts.integer("num_hidden_layers")):
         modules += _audio_layer(facts, f"{name}.layers.{index}", parts)
-    return Tower(modalities=("audio",), modules=tuple(modules))
+    return Tower(
+        modalities=("audio",),
+        modules=tuple(modules),
+        items=items.gemma4_audio_items(),
+    )
 
 
 def _audio_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.architectures.towers.blocks import QKV_SHARDS
 from planner.architectures.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.layers import Module
@@ -47,6 +47,7 @@ def glm4v_tower(
     return Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=tuple(modules),
+        items=items.glm4v_items(facts),
         supports_data_parallel=True,
     )
 
@@ -87,6 +88,7 @@ def glm_ocr_tower(facts: Facts, text_size: int, name: str = "visual") -> Tower:
     return Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=tuple(modules),
+        items=items.glm4v_items(facts),
         supports_data_parallel=True,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, tiles
 from planner.layers import ColumnParallelLinear, Module, RowParallelLinear
 from planner.model import Tower
 
@@ -26,6 +26,7 @@ def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
         Tower(
             modalities=("image",),
             modules=blocks.unquantised(*_vision_model(facts, "vision_model")),
+            items=tiles.llama4_items(facts),
             supports_data_parallel=True,
         ),
         Tower(modalities=("image",), modules=blocks.unquantised(projector)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module, Part, ReplicatedLinear
 from planner.model import Tower
 
@@ -25,6 +25,7 @@ def moonvit_3d_tower(
     return Tower(
         modalities=("vision_chunk",),
         modules=modules if is_quantizable else blocks.unquantised(*modules),
+        items=items.kimi_k25_items(facts),
         supports_data_parallel=True,
         whole_unless_heads_divide=heads,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module
 from planner.model import Tower
 
@@ -44,7 +44,12 @@ def dots_tower(facts: Facts, name: str = "vision_tower") -> Tower:
             f"{name}.merger.mlp.2", merged, facts.integer("hidden_size"), bias=True
         ),
     )
-    return Tower(modalities=IMAGE, modules=tuple(modules), supports_data_parallel=True)
+    return Tower(
+        modalities=IMAGE,
+        modules=tuple(modules),
+        items=items.dots_items(facts),
+        supports_data_parallel=True,
+    )
 
 
 def paddle_ocr_tower(facts: Facts, text_hidden_size: int) -> Tower:
@@ -91,7 +96,11 @@ def paddle_ocr_tower(facts: Facts, text_hidden_size: int) -> Tower:
             "mlp_AR.linear_2", (text_hidden_size, merged), (text_hidden_size,)
         ),
     ]
-    return Tower(modalities=IMAGE, modules=tuple(modules))
+    return Tower(
+        modalities=IMAGE,
+        modules=tuple(modules),
+        items=items.paddle_ocr_items(facts),
+    )
 
 
 def _inverse_frequencies(name: str, head_size: int) -> Module:

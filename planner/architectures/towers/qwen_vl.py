@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module, Part, TokenBuffer
-from planner.model import Tower
+from planner.model import MediaItem, Tower
 
 IMAGE_AND_VIDEO = ("image", "video")
 
@@ -33,7 +33,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
     modules += _merger(
         f"{name}.merger", size, 4, facts.integer("hidden_size"), bias=True
     )
-    return _tower(modules)
+    return _tower(modules, items.qwen2_vl_items(facts))
 
 
 def qwen2_5_vl_tower(
@@ -69,7 +69,9 @@ def qwen2_5_vl_tower(
         facts.integer("out_hidden_size"),
         bias=False,
     )
-    return _tower(modules, supports_data_parallel=not is_omni)
+    return _tower(
+        modules, items.qwen2_vl_items(facts), supports_data_parallel=not is_omni
+    )
 
 
 def qwen3_vl_tower(
@@ -104,7 +106,7 @@ def qwen3_vl_tower(
         modules += _qwen3_merger(facts, merger, norm_size=merged)
     modules += _qwen3_blocks(facts, name)
     modules += _deepstack_buffers(levels, deepstack_columns)
-    return _tower(modules)
+    return _tower(modules, items.qwen3_vl_items(facts))
 
 
 def qwen3_omni_vision_tower(
@@ -134,7 +136,7 @@ def qwen3_omni_vision_tower(
             f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
         )
     modules += _deepstack_buffers(levels, deepstack_columns)
-    return _tower(modules, supports_data_parallel=False)
+    return _tower(modules, items.qwen3_omni_items(facts), supports_data_parallel=False)
 
 
 def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
@@ -202,9 +204,15 @@ def _qwen3_merger(facts: Facts, name: str, *, norm_size: int) -> tuple[Module, .
     )
 
 
-def _tower(modules: list[Module], *, supports_data_parallel: bool = True) -> Tower:
+def _tower(
+    modules: list[Module],
+    largest: tuple[MediaItem, ...],
+    *,
+    supports_data_parallel: bool = True,
+) -> Tower:
     return Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=tuple(modules),
+        items=largest,
         supports_data_parallel=supports_data_parallel,
     )

@@ -1,0 +1,271 @@
+"""What the profile run needs for a model's encoder of images, videos and sounds.
+
+vLLM encodes as many of the largest items as a step may have, keeps what comes out, and
+runs the language model after that. Two figures follow: what is still there while the
+language model runs, and the most that the encoder itself has at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.memory.encoder_widths import widths
+from planner.memory.profile_run import ProfileRun
+from planner.memory.runner import uses_v2_runner
+from planner.model import MediaItem
+
+_ASSUMED_PATCHES = 4
+"""Patches of a token where the family is not known, as in most that merge 2 x 2."""
+_ASSUMED_INPUTS = 1176
+"""Values of a patch there: two frames of 14 x 14 pixels in three colours."""
+_ASSUMED_RANGE = 4
+_UNLIMITED = 999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderBatch:
+    """What the profile run encodes at once."""
+
+    modality: str
+    items: int
+    tokens_per_item: int
+    """As vLLM counts them for its budget."""
+    embeddings: int
+    """Rows for the language model, of all items."""
+    patches: int
+    """Rows within the encoder at once."""
+    inputs: int
+    """Values that go in, of all items."""
+    is_one_by_one: bool = False
+    """Whether the rows are those of one piece, whatever the number of items."""
+    is_assumed: bool = False
+    """Whether the family's sizes are not known, and `max_num_batched_tokens` stand for
+    them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRange:
+    """Bytes of which only the range is known."""
+
+    low_bytes: int
+    size_bytes: int
+    high_bytes: int
+
+
+def encoder_budget_tokens(run: ProfileRun) -> int:
+    """Return the tokens of vLLM's encoder budget; 0 where there is no encoder.
+
+    Source: vLLM 0.33.0 `v1/core/encoder_cache_manager.py` compute_mm_encoder_budget.
+    """
+    tokens = [_counted_tokens(run, item) for item in _items(run)]
+    return max((run.max_num_batched_tokens, *tokens)) if tokens else 0
+
+
+def profiled_items(run: ProfileRun) -> EncoderBatch | None:
+    """Return the items that the profile run encodes; None where it encodes nothing.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` MultiModalBudget; 0.9.2
+    `v1/worker/gpu_model_runner.py` profile_run.
+    """
+    if not _profiles_encoder(run):
+        return None
+    candidates = [(_counted_tokens(run, item), item) for item in _items(run)]
+    if not candidates:
+        return None
+    tokens, item = _largest(run, candidates)
+    count = _count(run, item, tokens)
+    parts = 1 if item.most_parts == 1 else _parts(run, item, _encoded_length(run))
+    pixels = 1 if item.shares_pixels else parts
+    rows = item.tokens if item.embeddings is None else item.embeddings
+    return EncoderBatch(
+        modality=item.modality,
+        items=count,
+        tokens_per_item=tokens,
+        embeddings=count * rows * pixels,
+        patches=(
+            count * item.patches * pixels
+            if item.pieces is None
+            else item.patches // item.pieces
+        ),
+        inputs=count * item.inputs * pixels,
+        is_one_by_one=item.pieces is not None,
+        is_assumed=not any(tower.items for tower, _layout in run.towers),
+    )
+
+
+def encoder_kept_bytes(run: ProfileRun) -> int:
+    """Return what the encoder leaves on the GPU while the language model runs.
+
+    Its outputs, and with the first model runner its inputs. For some releases each
+    output takes the whole budget.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_model_runner.py` profile_run (the batch of
+    dummy inputs lives as long as the method), `v1/worker/gpu/model_runner.py`
+    profile_run; 0.11.0 to 0.12.0 the former's encoder_output_shape.
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return 0
+    width = run.model.hidden_size * (1 + run.model.deepstack_layers)
+    rows = batch.embeddings
+    budget = encoder_budget_tokens(run)
+    if _pads_outputs(run) and rows < batch.items * budget:
+        rows = batch.items * budget
+    inputs = 0 if _uses_v2(run) else batch.inputs
+    return (rows * width + inputs) * run.element_size
+
+
+def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
+    """Return the most that the encoder has at once, its inputs among it.
+
+    The low and the high end keep few and many of a block's intermediate results: how
+    many there are at once depends on each model's code. Where a family's items are not
+    known the range goes from nothing to four times the middle.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP
+    (what a block still refers to while it computes), `models/vision.py`
+    run_dp_sharded_mrope_vision_model.
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
+    served = _served(run, batch)
+    low, middle, high = (
+        (max(rows * range_[end] for rows, range_ in served) + batch.inputs)
+        * run.element_size
+        for end in range(3)
+    )
+    high += batch.embeddings * run.model.hidden_size * run.element_size
+    if batch.is_assumed:
+        low, high = 0, _ASSUMED_RANGE * middle
+    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high)
+
+
+def _served(
+    run: ProfileRun, batch: EncoderBatch
+) -> list[tuple[int, tuple[int, int, int]]]:
+    """Return for each tower of the modality its rows on the rank, and their widths."""
+    found = []
+    for tower, layout in run.towers:
+        if batch.modality not in tower.modalities:
+            continue
+        is_shared_out = (
+            tower.supports_data_parallel
+            and layout.tensor_parallel_size < run.layout.tensor_parallel_size
+        )
+        ranks = run.layout.tensor_parallel_size if is_shared_out else 1
+        patches = batch.patches
+        if not batch.is_one_by_one:
+            patches = patches // batch.items * -(-batch.items // ranks)
+        found.append((patches, widths(tower, layout)))
+    return found
+
+
+def _profiles_encoder(run: ProfileRun) -> bool:
+    """Whether the runner runs the encoder on this rank.
+
+    Source: vLLM 0.27.0 `v1/worker/gpu/model_runner.py` profile_run: the second runner
+    does so on the first stage from then on; the first runner always did, on every one.
+    """
+    if not _uses_v2(run):
+        return True
+    return run.release.since(0, 27) and run.is_first_stage
+
+
+def _uses_v2(run: ProfileRun) -> bool:
+    return uses_v2_runner(run.model, run.release)
+
+
+def _pads_outputs(run: ProfileRun) -> bool:
+    release = run.release
+    is_first = not _uses_v2(run)
+    return is_first and release.since(0, 11) and not release.since(0, 13)
+
+
+def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
+    """Return the largest items of the modalities that are not switched off."""
+    limits = dict(run.mm_limits)
+    served = [m for tower, _layout in run.towers for m in tower.modalities]
+    switched_on = [m for m in served if limits.get(m, _UNLIMITED)]
+    known = [item for tower, _layout in run.towers for item in tower.items]
+    if known:
+        return tuple(
+            item
+            for item in known
+            if item.modality in switched_on and _is_current(run, item)
+        )
+    tokens = run.max_num_batched_tokens
+    return tuple(
+        MediaItem(
+            modality=modality,
+            tokens=tokens,
+            patches=tokens * _ASSUMED_PATCHES,
+            inputs=tokens * _ASSUMED_PATCHES * _ASSUMED_INPUTS,
+        )
+        for modality in dict.fromkeys(switched_on)
+    )
+
+
+def _is_current(run: ProfileRun, item: MediaItem) -> bool:
+    is_over = item.until is not None and run.release.since(*item.until)
+    return run.release.since(*item.since) and not is_over
+
+
+def _largest(
+    run: ProfileRun, candidates: list[tuple[int, MediaItem]]
+) -> tuple[int, MediaItem]:
+    """Return the item with the most tokens; of equals the first, later a video.
+
+    Source: vLLM 0.17.0 `multimodal/encoder_budget.py` get_modality_with_max_tokens.
+    """
+    if run.release.since(0, 17):
+        return max(candidates, key=lambda pair: (pair[0], pair[1].modality))
+    return max(candidates, key=lambda pair: pair[0])
+
+
+def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
+    """Return an item's tokens as the budget counts them.
+
+    Source: vLLM 0.12.0 `multimodal/profiling.py` get_mm_max_contiguous_tokens, from
+    0.10.1 to 0.12.0: with the text among them.
+    """
+    has_marks = run.release.since(0, 10, 1) and not run.release.since(0, 13)
+    tokens = item.tokens + (item.marks if has_marks else 0)
+    if item.most_parts == 1:
+        return tokens
+    length = run.max_model_len
+    if item.leaves_room:
+        length -= max(
+            (i.tokens for i in _items(run) if i.modality == "image"), default=0
+        )
+    return tokens * _parts(run, item, length)
+
+
+def _parts(run: ProfileRun, item: MediaItem, length: int) -> int:
+    """Return the parts of the longest video that `length` tokens have room for."""
+    per_part = item.tokens
+    if item.shares_pixels and not run.release.since(0, 13):
+        per_part = per_part * 2 // 25
+    return min(max(length // per_part, 1), item.most_parts)
+
+
+def _encoded_length(run: ProfileRun) -> int:
+    """Return the tokens for which the profile run makes a video.
+
+    Source: vLLM 0.10.2 `v1/worker/gpu_model_runner.py` _get_mm_dummy_batch: those of
+    a step, and from 0.11.0 on max_model_len.
+    """
+    is_by_step = not run.release.since(0, 11)
+    return run.max_num_batched_tokens if is_by_step else run.max_model_len
+
+
+def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
+    """Return how many items vLLM encodes at once."""
+    budget = encoder_budget_tokens(run)
+    limit = dict(run.mm_limits).get(item.modality, _UNLIMITED)
+    if item.per_prompt is not None:
+        limit = min(limit, item.per_prompt)
+    if not run.release.since(0, 10):
+        return min(-(-budget // tokens), run.max_num_seqs * limit)
+    per_prompt = max(1, min(limit, run.max_model_len // tokens))
+    return max(1, min(budget // tokens, run.max_num_seqs * per_prompt))
