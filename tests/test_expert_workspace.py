@@ -161,6 +161,23 @@ def test_block_fp8_copies_the_inputs_of_both_gemms(tokens: int) -> None:
     assert tokens * beside == expert_transient_bytes(start)
 
 
+def test_ranks_that_share_block_fp8_experts_take_flashinfer() -> None:
+    """0.17.0 on Hopper: 4,096 x 2 bytes a token kept, whatever the columns.
+
+    For a moment inputs of 8 x 4,096 and outputs of 8 x 4,096, 2 bytes each, and the
+    output and routing as above. 0.14.1 had Triton, 0.15.1 FlashInfer for all.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
+    start = run(config, "0.17.0", **ranks)
+    assert 8192 * 4096 * 2 == expert_workspace_bytes(start)
+    assert 8192 * (8 * 2 * 4096 * 2 + 4096 * 2 + 128 * 4 + 8 * 12) == (
+        expert_transient_bytes(start)
+    )
+    assert "FlashInfer" in expert_workspace(run(config, "0.15.1")).why
+    assert "Triton" in expert_workspace(run(config, "0.14.1", **ranks)).why
+
+
 def test_marlin_took_all_tokens_at_once_even_before_0_18() -> None:
     """GPTQ in 0.15.1: 40,000 x 2 x (28,672 + 14,336) x 2 bytes, and the output."""
     config = {**MIXTRAL, "quantization_config": GPTQ}

@@ -40,7 +40,7 @@ from planner.layers import (
 from planner.model import LayerKind, ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.states import KimiDeltaAttentionState
-from planner.tensors import Tensor
+from planner.tensors import ServedExperts, Tensor
 
 _LEAST_COLUMNS = 256
 # vLLM's own configuration class, KimiLinearConfig.
@@ -71,13 +71,19 @@ class WidenedExperts(FusedMoE):
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weights and scales on a rank."""
+        return FusedMoE.tensors(self._widened(layout), layout)
+
+    def served(self, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts on a rank, and its sizes."""
+        return FusedMoE.served(self._widened(layout), layout)
+
+    def _widened(self, layout: ParallelLayout) -> FusedMoE:
         ranks = layout.tensor_parallel_size
         columns = self.intermediate_size // ranks
         is_cut = ranks > 1 and not layout.enable_expert_parallel
         if not is_cut or columns >= self.least_columns:
-            return FusedMoE.tensors(self, layout)
-        wide = replace(self, intermediate_size=self.least_columns * ranks)
-        return FusedMoE.tensors(wide, layout)
+            return self
+        return replace(self, intermediate_size=self.least_columns * ranks)
 
 
 def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:

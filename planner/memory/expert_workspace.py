@@ -278,13 +278,17 @@ def _trtllm_bytes(block: _Block) -> int:
 def _copied_bytes(block: _Block) -> int:
     """Return the quantised copies of both GEMMs' inputs.
 
-    DeepGEMM and FlashInfer keep the second one in their own buffers.
+    DeepGEMM and FlashInfer keep the second one in their own buffers; CUTLASS's FP4
+    kernel first gathers the inputs of each expert.
     """
-    served = block.served
-    if served.input_copy is None:
+    served, copy = block.served, block.served.input_copy
+    if copy is None:
         return 0
-    first = block.tokens * served.input_copy.row_bytes(served.hidden_size)
-    if served.kernel not in (ExpertsKernel.TRITON, ExpertsKernel.CUTLASS_FP4):
-        return first
     rows = block.chunk * block.experts.top_k
-    return first + rows * served.input_copy.row_bytes(served.intermediate_size)
+    second = rows * copy.row_bytes(served.intermediate_size)
+    if served.kernel is ExpertsKernel.CUTLASS_FP4:
+        gathered = served.hidden_size * block.run.element_size
+        return rows * (gathered + copy.row_bytes(served.hidden_size)) + second
+    tokens = block.tokens if served.keeps_workspace else block.chunk
+    first = tokens * copy.row_bytes(served.hidden_size)
+    return first + (second if served.kernel is ExpertsKernel.TRITON else 0)

@@ -56,15 +56,23 @@ def by_marlin(
     group_size: int = -1,
 ) -> ServedExperts:
     """Return Marlin's kernel, or Humming's in its place; inputs stay as they are."""
-    own = on_rank.intermediate_size_per_partition
-    if prefers_humming(layout) and layout.release.prefers_humming:
+    if prefers_humming(layout):
         return served(on_rank, ExpertsKernel.HUMMING, keeps_workspace=keeps_workspace)
     return served(
         on_rank,
         ExpertsKernel.MARLIN,
         keeps_workspace=keeps_workspace,
-        columns=marlin_columns(own, group_size),
+        columns=_marlin_columns(on_rank, layout, group_size),
     )
+
+
+def _marlin_columns(
+    on_rank: ExpertsOnRank, layout: ParallelLayout, group_size: int
+) -> int:
+    columns = on_rank.intermediate_size_per_partition
+    if not layout.release.pads_experts_for_marlin:
+        return columns
+    return marlin_columns(columns, group_size)
 
 
 def by_fp8(
@@ -81,12 +89,11 @@ def by_fp8(
     release = layout.release
     keeps_workspace = release.keeps_expert_workspace
     if kernel is Kernel.MARLIN:
-        columns = marlin_columns(on_rank.intermediate_size_per_partition)
         return served(
             on_rank,
             ExpertsKernel.MARLIN,
             keeps_workspace=keeps_workspace,
-            columns=columns,
+            columns=_marlin_columns(on_rank, layout, -1),
         )
     found = _KERNELS[kernel]
     if found in _FLASHINFER and not release.prefers_flashinfer_quantised_experts:
@@ -102,11 +109,14 @@ def by_fp8_block(
     """Return the kernel for block FP8, where Hopper has a choice of its own.
 
     Source: vLLM 0.15.0 and 0.16.0 `layers/fused_moe/oracle/fp8.py`: FlashInfer's
-    CUTLASS kernel came first, then only where ranks share the experts.
+    CUTLASS kernel came first, then only where ranks share the experts. It reads 16
+    bit inputs; what its GEMMs copy of them is not in vLLM's tree.
     """
     release = layout.release
     is_shared = on_rank.uses_expert_parallel and layout.expert_ranks > 1
-    wants_flashinfer = is_shared or not release.prefers_triton_block_experts
+    wants_flashinfer = release.prefers_flashinfer_quantised_experts and (
+        is_shared or not release.prefers_triton_block_experts
+    )
     if (
         kernel is Kernel.PLAIN
         and layout.capability == HOPPER
@@ -114,7 +124,11 @@ def by_fp8_block(
         and not is_refined
         and on_rank.activation == "silu"
     ):
-        kernel = Kernel.FLASHINFER_CUTLASS
+        return served(
+            on_rank,
+            ExpertsKernel.FLASHINFER_CUTLASS,
+            keeps_workspace=release.keeps_expert_workspace,
+        )
     return by_fp8(on_rank, layout, kernel, FP8_BY_BLOCK)
 
 
@@ -153,15 +167,15 @@ def by_mxfp4(
     on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: ExpertsKernel
 ) -> ServedExperts:
     """Return the kernel for MXFP4, whose padding is the weights'."""
-    if kernel is ExpertsKernel.HUMMING and not layout.release.prefers_humming:
-        kernel = ExpertsKernel.MARLIN
     found = served(
         on_rank, kernel, keeps_workspace=layout.release.keeps_mxfp4_workspace
     )
     if kernel not in (ExpertsKernel.MARLIN, ExpertsKernel.TRTLLM):
         return found
+    is_trtllm = kernel is ExpertsKernel.TRTLLM
+    tile = layout.release.trtllm_mxfp4_columns if is_trtllm else 128
     return replace(
         found,
-        intermediate_size=round_up(found.intermediate_size, 128),
+        intermediate_size=round_up(found.intermediate_size, tile),
         hidden_size=round_up(found.hidden_size, 256),
     )

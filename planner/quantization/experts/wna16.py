@@ -307,7 +307,7 @@ class MoeWNA16Experts:
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
         keeps_workspace = layout.release.keeps_wna16_workspace
-        if prefers_humming(layout) and layout.release.prefers_humming:
+        if prefers_humming(layout):
             kernel = ExpertsKernel.HUMMING
         else:
             kernel = ExpertsKernel.TRITON
