@@ -13,6 +13,7 @@ from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.errors import UnknownArchitecture
+from planner.first_engine import check_engine
 from planner.gpu import GPU
 from planner.layers import Part
 from planner.lengths import resolve_max_model_len
@@ -64,6 +65,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
     check_architecture(model, question.release)
+    check_engine(settings, model, gpu, question.release)
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
     length = resolve_max_model_len(settings.max_model_len, model, question.env, release)

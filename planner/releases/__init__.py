@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from planner.errors import PlannerError
 from planner.releases.blocks import BlockFacts
+from planner.releases.engines import EngineFacts
 from planner.releases.experts import ExpertsFacts
 from planner.releases.graphs import GraphFacts
 from planner.releases.history import came_later as came_later
@@ -42,6 +43,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
 @dataclass(frozen=True, slots=True, order=True)
 class Release(
     StartFacts,
+    EngineFacts,
     GraphFacts,
     RunnerFacts,
     MeasuringFacts,
