@@ -247,3 +247,23 @@ def test_a_block_of_the_users_was_enlarged_to_suit() -> None:
         caches = (BackedCache(layer=0, cache=V3, backend=mla_backend(V3, here)),)
         found.append(first_block_size(caches, (), here))
     assert [64, 128] == found
+
+
+@pytest.mark.parametrize(
+    ("device", "layer", "release", "name"),
+    [
+        (BLACKWELL, V3, (0, 10, 0), "TRITON_MLA"),
+        (BLACKWELL, V3, (0, 14, 1), "CUTLASS_MLA"),
+        (BLACKWELL, V3, (0, 15, 0), "FLASHINFER_MLA"),
+        (HOPPER, V32, (0, 24, 0), "FLASHMLA_SPARSE"),
+        (HOPPER, V32, (0, 25, 0), "FLASH_ATTN_MLA_SPARSE"),
+    ],
+)
+def test_kernels_came_one_after_another(
+    device: GPU, layer: MLALayer, release: tuple[int, int, int], name: str
+) -> None:
+    """What is first in the order today is tried from its release on."""
+    layout = ParallelLayout(
+        compute_capability=device.compute_capability, release=Release(release)
+    )
+    assert name == mla_backend(layer, context(device, layout=layout)).name

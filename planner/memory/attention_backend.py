@@ -69,7 +69,10 @@ def select_backend(
     if context.asked_backend is not None:
         return _asked(config, context, named.get(context.asked_backend.upper()))
     reasons = {}
+    release = context.layout.release
     for backend in candidates:
+        if not release.since(*backend.came_with):
+            continue
         found = backend.invalid_reasons(config, context)
         if not found:
             backend.refuse(config, context)

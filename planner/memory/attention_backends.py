@@ -83,10 +83,13 @@ class FlashAttention(AttentionBackend):
             has_fp8 = spec.kv_quant_mode in _E4M3
         is_v4 = flash_attention.version(context, heads) == V4
         is_512 = heads.size == flash_attention.HEAD_512
-        if is_v4 and is_512 and context.major == HOPPER and has_fp8:
+        release = context.layout.release
+        has_pages = release.has_fp8_pages and context.major == HOPPER
+        if is_v4 and is_512 and has_pages and has_fp8:
             return _FP8_PAGE
         is_256 = flash_attention.uses_head_256_kernel(context, heads)
-        return flash_attention.HEAD_256_PAGE if is_256 and is_v4 else None
+        is_paged = is_256 and is_v4 and release.has_head_256_pages
+        return flash_attention.HEAD_256_PAGE if is_paged else None
 
     def preferred_block_size(self, default: int, context: CacheContext) -> int:
         """Return the size it takes when the user gives none."""

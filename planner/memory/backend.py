@@ -86,6 +86,8 @@ class AttentionBackend:
     is_sparse: ClassVar[bool] = False
     is_ssm: ClassVar[bool] = False
     """Of a state-space layer: it has no say in the size of blocks."""
+    came_with: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """The first release that tries it unless told otherwise."""
     has_sliding_window: ClassVar[bool] = False
     has_dcp: ClassVar[bool] = False
 

@@ -136,6 +136,7 @@ class TritonFlashAttention(_Composite):
     """
 
     name = "TRITON_FLASH_ATTN"
+    came_with = (0, 30, 0)
     causal = _FlashOnHopper()
 
 
@@ -146,6 +147,7 @@ class TritonFlashInfer(_Composite):
     """
 
     name = "TRITON_FLASHINFER"
+    came_with = (0, 30, 0)
     causal = FlashInfer()
     block_sizes = (64,)
     major = DATACENTER_BLACKWELL

@@ -79,7 +79,7 @@ def for_mixed_head_sizes(context: CacheContext) -> CacheContext:
 
     Source: vLLM 0.33.0 `models/config.py` Gemma4Config.
     """
-    if not has_v4(context):
+    if not (has_v4(context) and context.layout.release.serves_mixed_heads_by_v4):
         backend = context.asked_backend or "TRITON_ATTN"
         return replace(context, asked_backend=backend)
     is_flash = context.asked_backend in (None, "FLASH_ATTN")

@@ -88,6 +88,7 @@ class FlashInferMLA(LatentBackend):
     """
 
     name = "FLASHINFER_MLA"
+    came_with = (0, 15, 0)
     block_sizes = (32, 64)
     majors = (DATACENTER_BLACKWELL,)
 
@@ -113,6 +114,7 @@ class CutlassMLA(LatentBackend):
     """
 
     name = "CUTLASS_MLA"
+    came_with = (0, 10, 1)
     block_sizes = (128,)
     majors = (DATACENTER_BLACKWELL,)
 
@@ -124,6 +126,7 @@ class TokenspeedMLA(LatentBackend):
     """
 
     name = "TOKENSPEED_MLA"
+    came_with = (0, 21, 0)
     kv_cache_dtypes = E4M3
     block_sizes = (32, 64)
     majors = (DATACENTER_BLACKWELL,)

@@ -53,6 +53,7 @@ class FlashAttentionMLASparse(SparseBackend):
     """
 
     name = "FLASH_ATTN_MLA_SPARSE"
+    came_with = (0, 25, 0)
     kv_cache_dtypes = PLAIN
     head_sizes = ()
     majors = (HOPPER,)
@@ -144,6 +145,7 @@ class FlashInferMLASparse(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE"
+    came_with = (0, 17, 0)
     head_sizes: ClassVar[tuple[int, ...]] = (512, 576)
     block_sizes = (MultipleOf(base=32),)
     rows = 32
@@ -192,6 +194,7 @@ class FlashAttentionMLASparseFA4(FlashInferMLASparse):
     """
 
     name = "FLASH_ATTN_MLA_SPARSE_FA4"
+    came_with = (0, 33, 0)
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16")
     head_sizes = (576,)
@@ -236,6 +239,7 @@ class FlashInferMLASparseSM90(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE_SM90"
+    came_with = (0, 30, 0)
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16", *E4M3)
     head_sizes = (512, 576)
@@ -263,6 +267,7 @@ class FlashInferMLASparseSM120(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE_SM120"
+    came_with = (0, 24, 0)
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", *E4M3, "fp8_ds_mla")
     head_sizes = (512, 576)

@@ -172,3 +172,27 @@ class BlockFacts(Numbered):
         Source: vLLM 0.32.0 `models/config.py` GlmMoeDsaForCausalLM.
         """
         return self.since(0, 32)
+
+    @property
+    def has_head_256_pages(self) -> bool:
+        """Whether FlashAttention 4 has pages of 128 tokens for heads of 256.
+
+        Source: vLLM 0.29.0 `v1/attention/backends/flash_attn.py`.
+        """
+        return self.since(0, 29)
+
+    @property
+    def has_fp8_pages(self) -> bool:
+        """Whether it has pages of 64 tokens for FP8 and heads of 512 on Hopper.
+
+        Source: vLLM 0.31.0 `v1/attention/backends/flash_attn.py`.
+        """
+        return self.since(0, 31)
+
+    @property
+    def serves_mixed_heads_by_v4(self) -> bool:
+        """Whether it serves heads of several sizes (Gemma 4), where it runs.
+
+        Source: vLLM 0.24.0 `models/config.py` Gemma4Config.
+        """
+        return self.since(0, 24)
