@@ -87,6 +87,8 @@ class EngineSettings:
     """Cuts both factors of an adapter over the ranks, not only one."""
     max_cpu_loras: int | None = None
     """Adapters in host memory."""
+    runner: str | None = None
+    """auto, generate, or pooling: embeddings of a model that could generate."""
     trust_remote_code: bool | None = None
     """Allows code of the model's own, which some configurations need."""
     others: tuple[tuple[str, object], ...] = ()
@@ -120,6 +122,7 @@ _CHOICES = {
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
     "lora_dtype": ("auto", "float16", "bfloat16"),
+    "runner": ("auto", "generate", "pooling"),
 }
 
 

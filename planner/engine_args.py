@@ -165,7 +165,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "weight_transfer_config": (),
     "worker_cls": ("auto",),
     "scheduler_cls": (),
-    "runner": ("auto",),
     "convert": ("auto",),
 }
 

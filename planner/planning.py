@@ -13,6 +13,7 @@ from typing import Any
 
 from planner import defaults
 from planner.architectures import read
+from planner.architectures.pooling import as_run
 from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
 from planner.engine_args import check_release
@@ -95,8 +96,10 @@ def _architecture(
     method = settings.quantization
     if not isinstance(model, ModelArchitecture):
         trusted = bool(settings.trust_remote_code)
-        return read(load(model), method, trust_remote_code=trusted)
-    return model if method is None else requantised(model, method)
+        found = read(load(model), method, trust_remote_code=trusted)
+    else:
+        found = model if method is None else requantised(model, method)
+    return as_run(found, settings.runner)
 
 
 def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:

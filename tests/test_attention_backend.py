@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import planner
 from planner.caches import AttentionLayer, CrossAttentionLayer
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
@@ -13,7 +14,7 @@ from planner.memory.attention_caches import attention_backend, cross_attention_b
 from planner.memory.cache_context import CacheContext
 from planner.memory.layer_caches import preferred_block_size
 from planner.parallel import ParallelLayout
-from tests.configs import gpu
+from tests.configs import LLAMA_8B, architecture, gpu
 
 HOPPER = gpu()
 BLACKWELL = gpu(compute_capability=(10, 0), device_name="NVIDIA B200", num_sms=148)
@@ -130,3 +131,16 @@ def test_flashinfer_keeps_a_counter_for_all_layers() -> None:
     assert () == kernel_buffers(
         FlashAttention(), max_num_batched_tokens=16384, num_heads=32, gpu=HOPPER
     )
+
+
+def test_the_counter_came_with_0_33() -> None:
+    """16,384 tokens x 32 heads x 4 bytes = 2 MiB more than in 0.32.0."""
+    device = GPU.named("B200")
+    model = architecture(LLAMA_8B)
+    newer, older = (
+        planner.plan(
+            model, device, vllm_version=version, max_num_batched_tokens=16384
+        ).ranks[0]
+        for version in ("0.33.0", "0.32.0")
+    )
+    assert 2 << 20 == newer.weights_bytes - older.weights_bytes

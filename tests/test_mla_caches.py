@@ -168,6 +168,15 @@ def test_the_places_of_chosen_tokens_are_kept_once_per_choice() -> None:
     assert [[17 * 2048, 17]] * 3 == groups
 
 
+def test_places_of_chosen_tokens_are_held_since_0_30() -> None:
+    """A group for each layer that chooses, none in older releases."""
+    caches = [BackedCache(layer=i, cache=V32, backend=FlashMLASparse()) for i in (0, 1)]
+    there = context(max_num_batched_tokens=64, max_num_seqs=16)
+    for minor, groups in ((30, 2), (29, 0)):
+        layout = ParallelLayout(release=Release((0, minor, 0)))
+        assert groups == len(sparse_buffers(caches, replace(there, layout=layout)))
+
+
 @pytest.mark.parametrize(
     ("device", "asked", "version", "kept"),
     [

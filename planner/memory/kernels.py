@@ -153,6 +153,8 @@ def _buffers(
     caches: tuple[BackedCache, ...], context: CacheContext
 ) -> tuple[Module, ...]:
     """Return what the kernels keep once for all layers."""
+    if not context.layout.release.has_kv_counter:
+        return ()
     ranks = context.layout.tensor_parallel_size
     for held in caches:
         if held.backend is None or not isinstance(held.cache, AttentionLayer):

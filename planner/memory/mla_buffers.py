@@ -34,6 +34,7 @@ def sparse_buffers(
     SparseMLAIndexGroupBuilder, get_sparse_mla_index_group_max_rows;
     `v1/attention/backends/mla/flashattn_mla_sparse.py` FlashAttnMLASparseImpl.
     """
+    has_groups = context.layout.release.has_sparse_index_groups
     rows = min(context.max_num_batched_tokens, context.max_num_seqs) + 1
     found: list[Module] = []
     has_group = False
@@ -41,7 +42,7 @@ def sparse_buffers(
         layer = held.cache
         if not isinstance(layer, MLALayer) or layer.index_topk is None:
             continue
-        if layer.has_indexer or not has_group:
+        if has_groups and (layer.has_indexer or not has_group):
             has_group = True
             found.append(_group(layer, layer.index_topk, rows, context))
         if isinstance(held.backend, FlashAttentionMLASparse):

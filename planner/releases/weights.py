@@ -108,6 +108,23 @@ class WeightsFacts(Numbered):
         return self.since(0, 30)
 
     @property
+    def has_kv_counter(self) -> bool:
+        """Whether FlashInfer's layers hold a counter for TRT-LLM's kernels.
+
+        Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py`
+        _get_multi_ctas_kv_counter_buffer.
+        """
+        return self.since(0, 33)
+
+    @property
+    def has_sparse_index_groups(self) -> bool:
+        """Whether layers that share chosen tokens hold the places of these.
+
+        Source: vLLM 0.30.0 `v1/attention/backends/mla/index_group.py`.
+        """
+        return self.since(0, 30)
+
+    @property
     def prefers_mistral_format(self) -> bool:
         """Whether params.json is read before config.json where both are published.
 
