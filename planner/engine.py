@@ -74,6 +74,8 @@ class EngineSettings:
     """Items per prompt by modality; 0 leaves its encoder out."""
     mm_encoder_tp_mode: str | None = None
     """weights (cut over the ranks) or data (whole on each)."""
+    skip_mm_profiling: bool | None = None
+    """Leaves the encoders out of the profile run."""
     cpu_offload_gb: float | None = None
     """GiB of each GPU's parameters that go to host memory."""
     enable_lora: bool | None = None

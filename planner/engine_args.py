@@ -143,7 +143,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "quantization_config": (),
     "replayssm_buffer_len": (),
     "return_sampling_mask": (),
-    "skip_mm_profiling": (False, True),
     "sleep_mode_backend": (),
     "sleep_mode_offload_cudagraph": (False,),
     "sleep_preserve_parameter_names": (),

@@ -166,6 +166,8 @@ def _profile_run(
         mm_limits=tuple(
             (m, limit_per_prompt(m, question.settings)) for m in modalities
         ),
+        skip_mm_profiling=bool(question.settings.skip_mm_profiling),
+        forces_v2_runner=question.env.use_v2_model_runner,
         model=question.model,
         gpu=question.gpu,
         layout=question.layout,

@@ -13,6 +13,7 @@ from planner.memory.encoder import (
 )
 from planner.memory.encoder_widths import widths
 from planner.memory.profile_run import ProfileRun
+from planner.memory.weights import stage_weights
 from planner.model import MediaItem, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release, number_of
@@ -46,6 +47,8 @@ def run(
     cut: int | None = None,
     limits: tuple[tuple[str, int], ...] = (),
     is_first_stage: bool = True,
+    skip: bool = False,
+    forces_v2: bool | None = None,
 ) -> ProfileRun:
     """Llama 3.1 8B's profile run, its hidden states 4,096 wide, beside towers."""
     release = Release(number_of(version))
@@ -66,6 +69,8 @@ def run(
         uses_flashinfer_sampler=True,
         towers=tuple((t, of_towers) for t in towers),
         mm_limits=limits,
+        skip_mm_profiling=skip,
+        forces_v2_runner=forces_v2,
     )
 
 
@@ -167,6 +172,22 @@ def test_the_second_runner_keeps_outputs_only_and_once_encoded_nothing() -> None
     assert profiled_items(run(tower(IMAGE), version="0.26")) is None
 
 
+def test_the_runner_may_be_asked_for() -> None:
+    """The first one keeps inputs in 0.33.0 as well; the second none in 0.27.0."""
+    outputs, inputs = 10 * 100 * 4096 * 2, 10 * 4000 * 2
+    first = run(tower(IMAGE), version="0.33", forces_v2=False)
+    assert outputs + inputs == encoder_kept_bytes(first)
+    second = run(tower(IMAGE), version="0.27", forces_v2=True)
+    assert outputs == encoder_kept_bytes(second)
+
+
+def test_the_profile_run_may_leave_encoders_out() -> None:
+    """skip_mm_profiling: the budget stays, nothing is encoded."""
+    state = run(tower(IMAGE), skip=True)
+    assert 1000 == encoder_budget_tokens(state)
+    assert profiled_items(state) is None
+
+
 def test_a_row_has_its_mlp_and_what_the_block_keeps() -> None:
     """Attention has more at once than the MLP: 48 > 34, 88 > 58 and 144 > 82.
 
@@ -231,3 +252,22 @@ def test_items_fit_the_budget(tokens: int, length: int, version: str) -> None:
     assert (count - 1) * per_item < encoder_budget_tokens(state)
     peak = encoder_peak_bytes(state)
     assert 0 < peak.low_bytes <= peak.size_bytes <= peak.high_bytes
+
+
+@pytest.mark.parametrize(
+    ("version", "on_second"), [("0.32.0", True), ("0.33.0", False)]
+)
+def test_older_releases_build_towers_on_every_stage(
+    version: str, *, on_second: bool
+) -> None:
+    """Its 3 x 8 x 8 + 8 x 8 + 3 x 6 x 8 = 400 elements of 2 bytes, on each or once."""
+    layout = ParallelLayout(
+        release=Release(number_of(version)), pipeline_parallel_size=2
+    )
+    model = architecture(LLAMA_8B)
+    without = stage_weights(model, layout, "bfloat16")
+    beside = stage_weights(model, layout, "bfloat16", (), ((tower(), layout),))
+    added = [
+        b.weights_bytes - w.weights_bytes for w, b in zip(without, beside, strict=True)
+    ]
+    assert [800, 800 if on_second else 0] == added

@@ -51,8 +51,22 @@ def test_documents() -> None:
 
 
 def test_glm4v() -> None:
-    """78 x 78 = 6,084; 47,040,000 / 2 / 784 = 30,000 over 5 parts of a video."""
-    assert {"image": 6084, "video": 6000} == tokens(items.glm4v_items(MERGED_14))
+    """78 x 78 = 6,084; 47,040,000 / 2 / 784 = 30,000 over 300 pairs of frames."""
+    assert {"image": 6084, "video": 100} == tokens(items.glm4v_items(MERGED_14))
+
+
+def test_muse_glimmer() -> None:
+    """4,096; 48 pairs of frames of 144."""
+    found = items.muse_glimmer_items(facts(patch_size=14))
+    assert {"image": 4096, "video": 144} == tokens(found)
+    assert [1, 48] == [item.most_parts for item in found]
+
+
+def test_minimax_m3() -> None:
+    """451,584 / 784 = 576; 250 pairs of frames of 602,112 / 784 = 768."""
+    found = items.minimax_m3_items(facts(patch_size=14))
+    assert {"image": 576, "video": 768} == tokens(found)
+    assert [1, 250] == [item.most_parts for item in found]
 
 
 def test_kimi_k25() -> None:

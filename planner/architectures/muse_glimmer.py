@@ -28,7 +28,7 @@ from planner.architectures.multimodal import (
     with_towers,
 )
 from planner.architectures.rope import rope_cache
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.architectures.windows import layer_windows
 from planner.layers import ColumnParallelLinear, Module, Part
 from planner.model import LayerKind, ModelArchitecture, Tower
@@ -122,6 +122,7 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
                     )
                 )
             ),
+            items=items.muse_glimmer_items(vision),
             whole_unless_heads_divide=heads,
         ),
         Tower(modalities=both, modules=tuple(_whole_parts(facts, vision, model))),

@@ -167,13 +167,15 @@ def _profiles_encoder(run: ProfileRun) -> bool:
     Source: vLLM 0.27.0 `v1/worker/gpu/model_runner.py` profile_run: the second runner
     does so on the first stage from then on; the first runner always did, on every one.
     """
+    if run.skip_mm_profiling:
+        return False
     if not _uses_v2(run):
         return True
     return run.release.since(0, 27) and run.is_first_stage
 
 
 def _uses_v2(run: ProfileRun) -> bool:
-    return uses_v2_runner(run.model, run.release)
+    return uses_v2_runner(run.model, run.release, forced=run.forces_v2_runner)
 
 
 def _pads_outputs(run: ProfileRun) -> bool:

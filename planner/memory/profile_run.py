@@ -39,6 +39,9 @@ class ProfileRun:
     """The towers that are built, with the ranks over which each is cut."""
     mm_limits: tuple[tuple[str, int], ...] = ()
     """Items of each of their modalities that a prompt may hold."""
+    skip_mm_profiling: bool = False
+    forces_v2_runner: bool | None = None
+    """VLLM_USE_V2_MODEL_RUNNER; None where it is not set."""
 
     @property
     def element_size(self) -> int:

@@ -79,7 +79,8 @@ def stage_weights(
     """Return the weights of each pipeline stage's fullest rank, remembered.
 
     `kernel_buffers` are what attention kernels allocate on each stage;
-    `towers` are encoders with the ranks they are cut over, on the first stage alone.
+    `towers` are encoders with the ranks they are cut over, on the first stage alone
+    or, in older releases, on each.
 
     Raises:
         Refused: in vLLM's words, when the ranks do not divide a layer.
@@ -87,8 +88,7 @@ def stage_weights(
     layout = replace(layout, dtype=dtype)
     kinds = [_tally(kind.modules, layout, dtype) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
-    for tower, tower_layout in towers:
-        first.add(_tally(tower.modules, replace(tower_layout, dtype=dtype), dtype))
+    encoders = _encoders(towers, dtype)
     last = _tally(model.last_stage, layout, dtype)
     every = _tally(model.every_stage, layout, dtype)
     tied = _tally(model.tied_embeddings, layout, dtype)
@@ -106,6 +106,8 @@ def stage_weights(
         is_first, is_last = stage == 0, stage == len(sizes) - 1
         if is_first:
             total.add(first)
+        if is_first or not layout.release.builds_towers_once:
+            total.add(encoders)
         if is_last:
             total.add(last)
         if is_last and not is_first:
@@ -113,6 +115,13 @@ def stage_weights(
         stages.append(_finish(total))
         begin += size
     return tuple(stages)
+
+
+def _encoders(towers: tuple[tuple[Tower, ParallelLayout], ...], dtype: str) -> _Tally:
+    total = _Tally()
+    for tower, layout in towers:
+        total.add(_tally(tower.modules, replace(layout, dtype=dtype), dtype))
+    return total
 
 
 def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, ...]:

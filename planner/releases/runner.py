@@ -74,6 +74,15 @@ class RunnerFacts(Numbered):
         return self.since(0, 24)
 
     @property
+    def builds_towers_once(self) -> bool:
+        """Whether only the first pipeline stage has the encoders of images and sounds.
+
+        Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model; 0.32.0 the same,
+        which leaves them out of no stage.
+        """
+        return self.since(0, 33)
+
+    @property
     def runs_hybrids_v2(self) -> bool:
         """Whether models with attention and states have it where their name does.
 

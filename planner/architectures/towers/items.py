@@ -64,19 +64,30 @@ def qwen3_omni_items(facts: Facts) -> Items:
 
 @if_known
 def glm4v_items(facts: Facts) -> Items:
-    """Return 4,816,896 pixels, and videos of some 30,000 tokens over all frames.
+    """Return 4,816,896 pixels, and videos of 47,040,000 over at most 600 frames.
 
-    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vProcessingInfo: 9,633,792 pixels for
-    two frames, and 47,040,000 for a video.
+    A pair of frames has 100 tokens when there are most of them. Before 0.26 frames were
+    added while the next still fitted, and the first pairs are as large as images.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vProcessingInfo; 0.25.0 the same.
     """
     side = 78 * _unit(facts)  # a square of less than 4,816,896 pixels
     image = _merged_patches(facts, "image", side * side)
-    parts = 5
-    video = _merged_patches(facts, "video", 47_040_000 // 2 // parts)
-    return (
-        image,
-        replace(video, most_parts=parts, leaves_room=True, per_prompt=1),
+    video = replace(
+        _merged_patches(facts, "video", 100 * _unit(facts) ** 2),
+        most_parts=300,
+        leaves_room=True,
+        per_prompt=1,
+        since=(0, 26),
     )
+    pairs = replace(
+        _merged_patches(facts, "video", 6000 * _unit(facts) ** 2),
+        most_parts=5,
+        leaves_room=True,
+        per_prompt=1,
+        until=(0, 26),
+    )
+    return (image, video, pairs)
 
 
 @if_known
@@ -89,6 +100,41 @@ def dots_items(facts: Facts) -> Items:
 def paddle_ocr_items(facts: Facts) -> Items:
     """Return 2,822,400 pixels. Source: vLLM 0.33.0 `models/paddleocr_vl.py`."""
     return (_merged_patches(facts, "image", 2_822_400, frames=1),)
+
+
+@if_known
+def muse_glimmer_items(facts: Facts) -> Items:
+    """Return 4,096 tokens of an image, and a video of 96 frames: 144 of each pair.
+
+    Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerProcessingInfo;
+    Transformers' processors of the family.
+    """
+    patch = facts.integer("patch_size")
+    pixels = 2 * RGB * patch**2
+    image = MediaItem(
+        modality="image", tokens=4096, patches=4 * 4096, inputs=4 * 4096 * pixels
+    )
+    video = MediaItem(
+        modality="video",
+        tokens=144,
+        patches=4 * 144,
+        inputs=4 * 144 * pixels,
+        most_parts=48,
+    )
+    return (image, video)
+
+
+@if_known
+def minimax_m3_items(facts: Facts) -> Items:
+    """Return 451,584 pixels, and videos of 500 frames of 602,112.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/common/mm_preprocess.py`
+    MiniMaxM3VLProcessingInfo, `transformers_utils/processors/minimax_m3.py`.
+    """
+    sizes = Facts({**facts.config, "spatial_merge_size": 2}, facts.model_type)
+    image = _merged_patches(sizes, "image", 451_584)
+    video = _merged_patches(sizes, "video", 602_112)
+    return (image, replace(video, most_parts=250))
 
 
 @if_known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.architectures.facts import Facts
-from planner.architectures.towers import blocks
+from planner.architectures.towers import blocks, items
 from planner.layers import Module
 from planner.model import Tower
 
@@ -77,5 +77,6 @@ def minimax_m3_tower(
     return Tower(
         modalities=("image", "video"),
         modules=tuple(modules),
+        items=items.minimax_m3_items(facts),
         supports_data_parallel=True,
     )
