@@ -148,7 +148,7 @@ def test_later_releases_compute_all_tokens_at_once() -> None:
 
 @pytest.mark.parametrize("tokens", [8192, 32768, 65536])
 def test_block_fp8_copies_the_inputs_of_both_gemms(tokens: int) -> None:
-    """Qwen3-235B on four ranks, 384 columns each: as three starts of 0.20.0 fit.
+    """Qwen3-235B in 0.20.0 on four ranks, 384 columns each.
 
     Workspace: 2 x 8 x 4,096 x 2 bytes a token. Beside it 4,096 + 32 x 4 bytes of
     input, 8 x (384 + 3 x 4) of the second GEMM's, 4,096 x 2 of output and
@@ -178,6 +178,18 @@ def test_ranks_that_share_block_fp8_experts_take_flashinfer() -> None:
     assert "Triton" in expert_workspace(run(config, "0.14.1", **ranks)).why
 
 
+def test_qwen3_235b_needs_what_a_start_needed() -> None:
+    """0.20.0, 65,536 tokens, four ranks that share the experts: 12.38 GiB measured.
+
+    Of these 2.35 GiB are not PyTorch's, so 10.03 are; input and residual are 1 GiB.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
+    start = run(config, "0.20.0", tokens=65536, **ranks)
+    size = expert_workspace_bytes(start) + expert_transient_bytes(start)
+    assert f"{size / GIB + 1:.2f}" == "10.04"
+
+
 def test_marlin_took_all_tokens_at_once_even_before_0_18() -> None:
     """GPTQ in 0.15.1: 40,000 x 2 x (28,672 + 14,336) x 2 bytes, and the output."""
     config = {**MIXTRAL, "quantization_config": GPTQ}
@@ -195,25 +207,48 @@ def test_marlin_takes_its_results_from_the_workspace_from_0_20_on() -> None:
     assert 8192 * 2 * (14336 + 28672) * 2 == expert_workspace_bytes(start)
 
 
-def test_trtllm_brings_buffers_of_its_own() -> None:
-    """4 bit integers on B200: rows in tiles of 64 for each of 384 experts.
+KIMI = {
+    **QWEN3_MOE,
+    "hidden_size": 7168,
+    "moe_intermediate_size": 2048,
+    "num_experts": 384,
+    "num_experts_per_tok": 8,
+}
 
-    One start of 131,072 tokens asked for (131,072 x 8 + 63 x 384) x 7,168 x 2 bytes
-    when it ran out of memory; the first GEMM's results are 2,048 wide.
+
+def test_trtllm_brings_buffers_of_its_own() -> None:
+    """Unquantised on B200: rows in tiles of 64 for each of 384 experts.
+
+    One start of 131,072 tokens with FlashInfer's kernels asked for (131,072 x 8 + 63 x
+    384) x 7,168 x 2 bytes = 14.32 GiB when it ran out of memory, the second GEMM's
+    results; the first one's are 2,048 wide.
     """
-    kimi = {
-        **QWEN3_MOE,
-        "hidden_size": 7168,
-        "moe_intermediate_size": 2048,
-        "num_experts": 384,
-        "num_experts_per_tok": 8,
-        "quantization_config": MXINT4,
-    }
-    start = run(kimi, "0.20.0", tokens=131072, capability=(10, 0))
+    start = run(KIMI, tokens=131072, capability=(10, 0))
     assert 0 == expert_workspace_bytes(start)
     rows = 131072 * 8 + 63 * 384
+    assert f"{rows * 7168 * 2 / GIB:.2f}" == "14.32"
     output, routing = 131072 * 7168 * 2, 131072 * (384 * 4 + 8 * 12)
     assert rows * (7168 + 2048) * 2 + output + routing == expert_transient_bytes(start)
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.15.1", False), ("0.22.1", False), ("0.23.0", True)]
+)
+def test_packed_integers_take_marlin_even_on_b200(version: str, kept: bool) -> None:
+    """Kimi's experts on eight ranks, 256 columns each.
+
+    Until 0.22.1 8,192 x 8 x (7,168 + 256) x 2 bytes for a moment, since then
+    8,192 x 8 x 2 x 7,168 x 2 bytes in the workspace.
+    """
+    config = {**KIMI, "quantization_config": MXINT4}
+    start = run(config, version, capability=(10, 0), tensor_parallel_size=8)
+    beside = 8192 * (7168 * 2 + 384 * 4 + 8 * 12)
+    if kept:
+        assert 8192 * 8 * 2 * 7168 * 2 == expert_workspace_bytes(start)
+        assert beside == expert_transient_bytes(start)
+    else:
+        assert 0 == expert_workspace_bytes(start)
+        assert 8192 * 8 * (7168 + 256) * 2 + beside == expert_transient_bytes(start)
 
 
 def test_unquantised_experts_on_hopper_changed_their_kernel_twice() -> None:

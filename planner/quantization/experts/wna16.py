@@ -248,9 +248,13 @@ class PackedExperts:
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes."""
-        if self._uses_trtllm(on_rank, layout):
-            return serving.served(on_rank, ExpertsKernel.TRTLLM, keeps_workspace=False)
+        """Return the kernel that computes the experts, and its sizes.
+
+        FlashInfer's kernel for B200 wants VLLM_USE_FLASHINFER_MOE_INT4, off by default.
+
+        Source: vLLM 0.33.0 `layers/quantization/utils/flashinfer_mxint4_moe.py`
+        is_flashinfer_mxint4_moe_available.
+        """
         return _served_by_marlin_or_not(
             on_rank,
             layout,
