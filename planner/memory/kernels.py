@@ -102,10 +102,11 @@ def _layout(
     """Return the order of the KV cache; where pages are not packed, any will do."""
     if not context.layout.release.packs_pages:
         return KVCacheLayout.LBNHC
+    objects = {id(held.backend): held.backend for held in caches}
     layouts = supported_layouts(
-        held.layouts(context)
-        for held in dict.fromkeys(c.backend for c in caches)
-        if held is not None
+        backend.layouts(context)
+        for backend in dict.fromkeys(objects.values())
+        if backend is not None
     )
     return resolve_layout(layouts, [spec for _, spec in specs])
 

@@ -83,13 +83,12 @@ def bytes_per_block(groups: Sequence[LayerGroup], layout: KVCacheLayout) -> int:
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _get_kv_cache_bytes_per_block.
     """
+    counted = [group.counted_specs for group in groups]
     if not layout.is_block_outermost:
-        sizes = [
-            sum(n * s.block_stride_bytes for s, n in g.counted_specs) for g in groups
-        ]
+        sizes = [sum(n * s.block_stride_bytes for s, n in specs) for specs in counted]
         return max(sizes, default=0)
-    sizes = [sum(n * s.page_size_bytes for s, n in g.counted_specs) for g in groups]
-    steps = [s.stride_alignment_bytes for g in groups for s, n in g.counted_specs if n]
+    sizes = [sum(n * s.page_size_bytes for s, n in specs) for specs in counted]
+    steps = [s.stride_alignment_bytes for specs in counted for s, n in specs if n]
     step = lcm(*steps)
     return -(-max(sizes, default=0) // step) * step
 

@@ -74,7 +74,8 @@ def resolve_layout(
     Raises:
         Refused: when no candidate can hold the model's pages.
     """
-    shapes = {_shape(spec) for spec in specs}
+    # Layers that are alike share one object, hence few are looked at.
+    shapes = {_shape(spec) for spec in {id(spec): spec for spec in specs}.values()}
     if len(shapes) > 1:
         compact = [layout for layout in candidates if layout.is_block_compact]
         if not compact:

@@ -68,11 +68,16 @@ def backed_caches(
         for cache in model.layer_kinds[kind].caches:
             key = (place, id(cache))
             if key not in chosen:
-                here = replace(context, layer_index=layer)
+                here = _for_layer(context, layer)
                 family = _FAMILIES.get(type(cache))
                 chosen[key] = None if family is None else family.backend(cache, here)
             found.append(BackedCache(layer=layer, cache=cache, backend=chosen[key]))
     return tuple(found)
+
+
+def _for_layer(context: CacheContext, layer: int) -> CacheContext:
+    """Return the deployment as one layer sees it: only skipped ones see their index."""
+    return replace(context, layer_index=layer) if context.skip_layers else context
 
 
 def _family(cache: CacheLayer) -> CacheFamily:
@@ -98,7 +103,7 @@ def layer_specs(
     for held in caches:
         key = (held.layer if context.skip_layers else 0, id(held.cache))
         if key not in known:
-            here = replace(context, layer_index=held.layer)
+            here = _for_layer(context, held.layer)
             make = _family(held.cache).spec
             known[key] = make(held.cache, held.backend, here, sizes)
         spec = known[key]
@@ -132,11 +137,13 @@ def token_page_bytes(held: BackedCache, context: CacheContext) -> int:
 
 def distinct_backends(caches: tuple[BackedCache, ...]) -> tuple[AttentionBackend, ...]:
     """Return the backends that have a say in the size of blocks, in their order."""
+    # Layers of one kind share one object, and few are compared as backends.
+    objects = {id(held.backend): held.backend for held in caches}
     return tuple(
         dict.fromkeys(
-            held.backend
-            for held in caches
-            if held.backend is not None and not held.backend.is_ssm
+            backend
+            for backend in objects.values()
+            if backend is not None and not backend.is_ssm
         )
     )
 
