@@ -87,6 +87,8 @@ class Tower:
     """The same of a video, frame by frame."""
     items: tuple[MediaItem, ...] = ()
     """What the profile run encodes; empty: not known."""
+    rotates_in_fp32: bool = False
+    """Whether queries and keys become float32 for the rotary embedding."""
     supports_data_parallel: bool = False
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None

@@ -1,5 +1,7 @@
 """What the profile run encodes, keeps and needs for it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,28 +191,34 @@ def test_the_profile_run_may_leave_encoders_out() -> None:
 
 
 def test_a_row_has_its_mlp_and_what_the_block_keeps() -> None:
-    """Attention has more at once than the MLP: 48 > 34, 88 > 58 and 144 > 82.
+    """Attention has more at once than the MLP: 48 > 34, 80 > 58 and 144 > 82.
 
-    Attention: 4, 8 or 14 x 8 and 2, 3 or 4 x 8 beside. MLP: gate, up and product of 6
+    Attention: 4, 8 or 14 x 8 and 2, 2 or 4 x 8 beside. MLP: gate, up and product of 6
     and 2, 5 or 8 x 8 beside.
     """
-    assert (48, 88, 144) == widths(tower(IMAGE), ParallelLayout())
+    assert (48, 80, 144) == widths(tower(IMAGE), ParallelLayout())
 
 
 def test_ranks_cut_what_a_row_has() -> None:
-    """Of two ranks: 3 x 3 + 16, 40 or 64; attention 4 x 4 + 16, 8 x 4 + 24, 88."""
+    """Of two ranks: attention 4 x 4 + 16 = 32, MLP 9 + 5 x 8 = 49, 14 x 4 + 32."""
     layout = ParallelLayout(tensor_parallel_size=2)
-    assert (32, 56, 88) == widths(tower(IMAGE), layout)
+    assert (32, 49, 88) == widths(tower(IMAGE), layout)
+
+
+def test_rotary_embeddings_in_fp32_take_more() -> None:
+    """9, 15 or 18 x 8 and 2, 2 or 4 x 8 beside."""
+    in_fp32 = replace(tower(IMAGE), rotates_in_fp32=True)
+    assert (88, 136, 176) == widths(in_fp32, ParallelLayout())
 
 
 def test_peak_is_all_rows_and_the_inputs() -> None:
-    """4,000 rows of 48, 88 or 144 values + 40,000 inputs, 2 bytes each.
+    """4,000 rows of 48, 80 or 144 values + 40,000 inputs, 2 bytes each.
 
     At the high end the 1,000 outputs of 4,096 are there as well.
     """
     peak = encoder_peak_bytes(run(tower(IMAGE)))
     assert (4000 * 48 + 40000) * 2 == peak.low_bytes
-    assert (4000 * 88 + 40000) * 2 == peak.size_bytes
+    assert (4000 * 80 + 40000) * 2 == peak.size_bytes
     assert (4000 * 144 + 40000 + 1000 * 4096) * 2 == peak.high_bytes
 
 
@@ -218,20 +226,20 @@ def test_data_parallel_ranks_share_the_items() -> None:
     """10 images over 4 ranks: 3 on the first, of towers held in full."""
     shared = tower(IMAGE, supports_data_parallel=True)
     peak = encoder_peak_bytes(run(shared, ranks=4, cut=1))
-    assert (3 * 400 * 88 + 40000) * 2 == peak.size_bytes
+    assert (3 * 400 * 80 + 40000) * 2 == peak.size_bytes
 
 
 def test_pieces_are_encoded_one_after_the_other() -> None:
     """Ten images of 400 rows in 4 pieces: 100 rows at once."""
     image = MediaItem(modality="image", tokens=100, patches=400, inputs=0, pieces=4)
-    assert 100 * 88 * 2 == encoder_peak_bytes(run(tower(image))).size_bytes
+    assert 100 * 80 * 2 == encoder_peak_bytes(run(tower(image))).size_bytes
 
 
 def test_unknown_items_are_never_nothing() -> None:
     """A step's 1,000 tokens of 4 patches stand for them, up to four times as much."""
     peak = encoder_peak_bytes(run(tower()))
     assert 0 == peak.low_bytes
-    assert (4000 * 88 + 4000 * 1176) * 2 == peak.size_bytes
+    assert (4000 * 80 + 4000 * 1176) * 2 == peak.size_bytes
     assert 4 * peak.size_bytes == peak.high_bytes
     batch = profiled_items(run(tower()))
     assert batch is not None

@@ -47,7 +47,7 @@ def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
         facts,
         label,
         model,
-        _images((*modules, *projector), tiles.llava_items(facts, vision)),
+        _images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
     )
 
 
@@ -66,7 +66,11 @@ def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
         facts,
         label,
         model,
-        _images((*modules, newline, *projector), tiles.llava_next_items(facts, vision)),
+        _images(
+            vision,
+            (*modules, newline, *projector),
+            tiles.llava_next_items(facts, vision),
+        ),
     )
 
 
@@ -112,7 +116,7 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
         facts,
         label,
         model,
-        _images((*modules, *projector), tiles.mistral3_items(facts, vision)),
+        _images(vision, (*modules, *projector), tiles.mistral3_items(facts, vision)),
     )
     if not quant_method(facts):
         # Mistral publishes its own format beside this one; who quantises a model
@@ -167,8 +171,15 @@ def _projector(
     )
 
 
-def _images(modules: tuple[Module, ...], items: tuple[MediaItem, ...]) -> Tower:
-    return Tower(modalities=("image",), modules=modules, items=items)
+def _images(
+    vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
+) -> Tower:
+    return Tower(
+        modalities=("image",),
+        modules=modules,
+        items=items,
+        rotates_in_fp32=vision.model_type == "pixtral",
+    )
 
 
 def _whole(

@@ -123,6 +123,7 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
                 )
             ),
             items=items.muse_glimmer_items(vision),
+            rotates_in_fp32=True,
             whole_unless_heads_divide=heads,
         ),
         Tower(modalities=both, modules=tuple(_whole_parts(facts, vision, model))),

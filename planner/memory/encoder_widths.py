@@ -24,10 +24,11 @@ Range = tuple[int, int, int]
 # Beside what the MLP itself computes a block keeps its input, what attention gave, the
 # norm's output and the MLP's: how many of them at once, each as wide as the tower.
 _BESIDE_MLP: Range = (2, 5, 8)
-# Query, key and value count three; then the output, copies for rotary embeddings, and
-# these in fp32 at the high end.
+# Query, key and value count three; then copies of two for the rotary embedding, and the
+# output. In fp32 two copies count four, before and after, and two when cast back.
 _ATTENTION: Range = (4, 8, 14)
-_BESIDE_ATTENTION: Range = (2, 3, 4)
+_ATTENTION_IN_FP32: Range = (9, 15, 18)
+_BESIDE_ATTENTION: Range = (2, 2, 4)
 _GATES = ("gate_proj", "up_proj", "w1", "w3")
 _QUERIES = ("q_proj", "wq")
 
@@ -50,23 +51,24 @@ def widths(tower: Tower, layout: ParallelLayout) -> Range:
     Rows are those of its blocks; layers behind them work on several rows as one.
 
     Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
-    Qwen2_5_VisionAttention.
+    Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     linears = [linear for m in tower.modules for linear in _linears(m, layout)]
     if not linears:
         return 0, 0, 0
     size = Counter(linear.input_size for linear in linears).most_common(1)[0][0]
-    found = [_width(linear, size) for linear in dict.fromkeys(linears)]
+    attention = _ATTENTION_IN_FP32 if tower.rotates_in_fp32 else _ATTENTION
+    found = [_width(linear, size, attention) for linear in dict.fromkeys(linears)]
     low, middle, high = (max(range_[end] for range_ in found) for end in range(3))
     return low, middle, high
 
 
-def _width(linear: _Linear, size: int) -> Range:
+def _width(linear: _Linear, size: int, attention: Range) -> Range:
     if linear.is_qkv:
         query = linear.first_output
         low, middle, high = (
             own * query + beside * size
-            for own, beside in zip(_ATTENTION, _BESIDE_ATTENTION, strict=True)
+            for own, beside in zip(attention, _BESIDE_ATTENTION, strict=True)
         )
         return low, middle, high
     own = linear.output_size + linear.first_output

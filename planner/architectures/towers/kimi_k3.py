@@ -81,6 +81,7 @@ def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
     return Tower(
         modalities=("image",),
         modules=tuple(modules),
+        rotates_in_fp32=True,
         supports_data_parallel=True,
         whole_unless_heads_divide=heads,
     )

@@ -27,6 +27,7 @@ def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
             modalities=("image",),
             modules=blocks.unquantised(*_vision_model(facts, "vision_model")),
             items=tiles.llama4_items(facts),
+            rotates_in_fp32=True,
             supports_data_parallel=True,
         ),
         Tower(modalities=("image",), modules=blocks.unquantised(projector)),

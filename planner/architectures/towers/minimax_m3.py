@@ -78,5 +78,6 @@ def minimax_m3_tower(
         modalities=("image", "video"),
         modules=tuple(modules),
         items=items.minimax_m3_items(facts),
+        rotates_in_fp32=True,
         supports_data_parallel=True,
     )

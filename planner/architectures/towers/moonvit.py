@@ -26,6 +26,7 @@ def moonvit_3d_tower(
         modalities=("vision_chunk",),
         modules=modules if is_quantizable else blocks.unquantised(*modules),
         items=items.kimi_k25_items(facts),
+        rotates_in_fp32=True,
         supports_data_parallel=True,
         whole_unless_heads_divide=heads,
     )

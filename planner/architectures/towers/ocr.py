@@ -48,6 +48,7 @@ def dots_tower(facts: Facts, name: str = "vision_tower") -> Tower:
         modalities=IMAGE,
         modules=tuple(modules),
         items=items.dots_items(facts),
+        rotates_in_fp32=True,
         supports_data_parallel=True,
     )
 
@@ -100,6 +101,7 @@ def paddle_ocr_tower(facts: Facts, text_hidden_size: int) -> Tower:
         modalities=IMAGE,
         modules=tuple(modules),
         items=items.paddle_ocr_items(facts),
+        rotates_in_fp32=True,
     )
 
 
