@@ -59,6 +59,7 @@ def _rank(rank: RankMemory) -> dict[str, Any]:
         "allocated_weights_bytes": rank.allocated_weights_bytes,
         "requested_memory_bytes": rank.requested_memory_bytes,
         "lines": [_line(line) for line in rank.lines],
+        "outside": [_line(line) for line in rank.outside],
         "weight_parts": {part.name: part.size_bytes for part in rank.weight_parts},
         "available_kv_cache_bytes": rank.available_kv_cache_bytes,
     }

@@ -35,7 +35,9 @@ class Environment:
     pp_layer_partition: str | None = None
     allow_long_max_model_len: bool = False
     estimate_cudagraphs: bool = True
-    use_flashinfer_sampler: bool = True
+    """Whether the estimate of CUDA graphs is taken off the KV cache."""
+    use_flashinfer_sampler: bool | None = None
+    """Whether FlashInfer draws tokens; None: as the release does."""
     allow_chunked_local_attention: bool = True
     """Whether groups may differ in a model with chunks of attention."""
     use_v2_model_runner: bool | None = None
@@ -69,9 +71,13 @@ def environment_from(
         pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
         allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
         estimate_cudagraphs=_is_on(
-            given, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1"
+            given,
+            "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+            "1" if release.charges_cudagraphs else "0",
         ),
-        use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1"),
+        use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1")
+        if "VLLM_USE_FLASHINFER_SAMPLER" in given
+        else None,
         allow_chunked_local_attention=_is_on(
             given,
             "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, isqrt
 
-from planner.memory import activations, cudagraphs, non_torch, persistent
+from planner.memory import activations, cudagraphs, non_torch, outside, persistent
 from planner.memory.kv_cache import StageCache
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, explain
@@ -24,12 +24,12 @@ def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
 def weights_line(
     stage: StageWeights, dtype: str, quantization: str | None = None
 ) -> Line:
-    """Return the line of parameters and buffers."""
+    """Return the line of parameters and buffers, as PyTorch allocates them."""
     return Line(
         name="weights",
-        size_bytes=stage.weights_bytes,
-        low_bytes=stage.weights_bytes,
-        high_bytes=stage.weights_bytes,
+        size_bytes=stage.allocated_bytes,
+        low_bytes=stage.allocated_bytes,
+        high_bytes=stage.allocated_bytes,
         basis=Basis.EXACT,
         why=explain(stage, dtype, quantization),
     )
@@ -39,23 +39,15 @@ def used_lines(
     run: ProfileRun,
     stage: StageWeights,
     *,
-    capture_sizes: tuple[int, ...],
     is_cudagraph_charged: bool,
 ) -> tuple[Line, ...]:
     """Return every line but the KV cache."""
-    slack = stage.allocated_bytes - stage.weights_bytes
     return (
         weights_line(stage, run.dtype, run.model.quantization),
         persistent.line(run),
         activations.line(run),
-        non_torch.line(run.layout, run.gpu, slack),
-        cudagraphs.line(
-            capture_sizes,
-            max_num_seqs=run.max_num_seqs,
-            num_layers=run.num_layers,
-            is_pooling=run.model.is_pooling,
-            is_charged=is_cudagraph_charged,
-        ),
+        non_torch.line(run),
+        cudagraphs.line(run, is_charged=is_cudagraph_charged),
     )
 
 
@@ -69,7 +61,7 @@ class Budget:
 
 
 def rank_memory(
-    pp_rank: int,
+    run: ProfileRun,
     stage: StageWeights,
     lines: tuple[Line, ...],
     budget: Budget,
@@ -85,8 +77,9 @@ def rank_memory(
     else:
         closing = _fixed_kv(budget.kv_cache_memory_bytes, budget.requested_bytes - used)
     kv_line = closing[0]
+    graphs = next(line for line in lines if line.name == "CUDA graphs")
     return RankMemory(
-        pp_rank=pp_rank,
+        pp_rank=run.pp_rank,
         weights_bytes=stage.weights_bytes,
         allocated_weights_bytes=stage.allocated_bytes,
         requested_memory_bytes=budget.requested_bytes,
@@ -97,6 +90,8 @@ def rank_memory(
         available_kv_cache_high_bytes=kv_line.high_bytes,
         bytes_per_block=cache.bytes_per_block,
         set_aside_bytes=cache.available_bytes - cache.usable_bytes,
+        outside=outside.lines(run, cache.groups, graphs.size_bytes),
+        profile_run=run,
     )
 
 

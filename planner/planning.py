@@ -14,6 +14,7 @@ from typing import Any
 from planner import defaults
 from planner.architectures import read
 from planner.architectures.pooling import as_run
+from planner.cautions import cautions
 from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
 from planner.engine_args import check_release
@@ -24,6 +25,7 @@ from planner.lengths import derived_max_model_len, resolve_max_model_len
 from planner.memory import kv_cache
 from planner.memory.kernels import Kernels
 from planner.model import ModelArchitecture
+from planner.model_files import ModelFiles
 from planner.quantization import requantised
 from planner.releases import NEWEST, resolve_version
 from planner.resolving import Question, resolve
@@ -96,10 +98,21 @@ def _architecture(
     method = settings.quantization
     if not isinstance(model, ModelArchitecture):
         trusted = bool(settings.trust_remote_code)
-        found = read(load(model), method, trust_remote_code=trusted)
+        found = _read(load(model), method, trusted=trusted)
     else:
         found = model if method is None else requantised(model, method)
     return as_run(found, settings.runner)
+
+
+def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchitecture:
+    """Read a model; where vLLM refuses the method, under the checkpoint's own."""
+    asked = read(files, method, trust_remote_code=trusted)
+    mismatch = asked.quantization_limits.mismatch
+    if mismatch is None:
+        return asked
+    own = read(files, None, trust_remote_code=trusted)
+    limits = replace(own.quantization_limits, mismatch=mismatch)
+    return replace(own, quantization_limits=limits)
 
 
 def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
@@ -144,7 +157,9 @@ def _plan_resolved(
     groups = whole if question.release.groups_all_ranks else limiting.groups
     figures = kv_cache.capacity(groups, limiting.num_blocks, request, question.release)
     limit = _longest_allowed(question)
-    longest = longest_request([stage.low for stage in stages], limit, request)
+    longest = 0
+    if verdict.depends_on_length:
+        longest = longest_request([stage.low for stage in stages], limit, request)
     return Plan(
         name=question.model.name,
         model=question.model,
@@ -170,7 +185,7 @@ def _plan_resolved(
         max_concurrency=figures.max_concurrency,
         max_model_len_that_fits=longest or None,
         needed_kv_cache_bytes=limiting.needed_bytes(request),
-        notes=question.notes,
+        notes=(*question.notes, *cautions(question, resolved, stages)),
     )
 
 

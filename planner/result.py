@@ -5,7 +5,7 @@ Values only; `planner.planning` computes them and `planner.presentation` shows t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from planner.defaults import ResolvedSettings
     from planner.gpu import GPU
+    from planner.memory.profile_run import ProfileRun
     from planner.model import ModelArchitecture
     from planner.widgets.explorer import Explorer
 
@@ -80,6 +81,15 @@ class RankMemory:
     bytes_per_block: int
     set_aside_bytes: int = 0
     """vLLM's null block, where the release leaves it out of the check."""
+    outside: tuple[Line, ...] = ()
+    """What takes memory beside the budget."""
+    profile_run: ProfileRun | None = field(default=None, compare=False, repr=False)
+    """What the lines were computed from."""
+
+    @property
+    def outside_bytes(self) -> int:
+        """What must find room beside the budget."""
+        return sum(line.size_bytes for line in self.outside)
 
     @property
     def num_blocks(self) -> int:

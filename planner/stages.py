@@ -21,6 +21,7 @@ from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.lora import lora_config, with_adapters
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
+from planner.memory.runner import uses_v2_runner
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
@@ -113,8 +114,8 @@ def _weights(
     budget = offload_bytes(
         settings,
         model,
-        forces_v2_runner=question.env.use_v2_model_runner,
         release=question.release,
+        forces_v2_runner=question.env.use_v2_model_runner,
     )
     lora = lora_config(settings, question.release, max_num_seqs=resolved.max_num_seqs)
     loaded = stage_weights(
@@ -141,14 +142,13 @@ def _rank(
     lines = used_lines(
         run,
         weights,
-        capture_sizes=resolved.cudagraph_capture_sizes,
         is_cudagraph_charged=fixed is None and question.env.estimate_cudagraphs,
     )
     requested = requested_memory_bytes(
         question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
     )
     budget = Budget(requested_bytes=requested, kv_cache_memory_bytes=fixed)
-    return rank_memory(run.pp_rank, weights, lines, budget, cache)
+    return rank_memory(run, weights, lines, budget, cache)
 
 
 def _profile_run(
@@ -167,21 +167,25 @@ def _profile_run(
             (m, limit_per_prompt(m, question.settings)) for m in modalities
         ),
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
-        forces_v2_runner=question.env.use_v2_model_runner,
         model=question.model,
         gpu=question.gpu,
         layout=question.layout,
         dtype=resolved.dtype,
+        is_batch_given=question.settings.max_num_batched_tokens is not None,
         max_model_len=resolved.max_model_len,
         max_num_batched_tokens=resolved.max_num_batched_tokens,
         max_num_seqs=resolved.max_num_seqs,
         block_size=resolved.block_size,
         enforce_eager=resolved.enforce_eager,
+        capture_sizes=resolved.cudagraph_capture_sizes,
         pp_rank=pp_rank,
         num_layers=sizes[pp_rank],
         is_first_stage=pp_rank == 0,
         is_last_stage=pp_rank == len(sizes) - 1,
-        uses_flashinfer_sampler=question.env.use_flashinfer_sampler,
+        uses_v2_runner=uses_v2_runner(
+            question.model, question.release, forced=question.env.use_v2_model_runner
+        ),
+        asks_flashinfer_sampler=question.env.use_flashinfer_sampler,
     )
 
 
@@ -197,5 +201,5 @@ def _stage(rank: RankMemory, cache: StageCache, num_blocks: int | None) -> Stage
     )
     if num_blocks is not None:
         left = (num_blocks * cache.bytes_per_block,) * 3
-    middle, low, high = (replace(cache, available_bytes=size) for size in left)
+    middle, low, high = (cache.holding(size) for size in left)
     return Stage(rank=rank, cache=middle, low=low, high=high)

@@ -30,6 +30,12 @@ class Verdict:
     error: VLLMError | None
     outcome: Outcome
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a shorter request could start, or a longer one not."""
+        kind = None if self.error is None else self.error.kind
+        return kind not in ("free_memory", "weights")
+
 
 def judge(
     question: Question,
@@ -114,15 +120,25 @@ def _too_close(stages: Sequence[Stage], request: Request) -> VLLMError:
     )
 
 
+def _free_bytes(question: Question, stages: Sequence[Stage]) -> int:
+    """Return what is free when vLLM first looks: as given, or without the context."""
+    gpu = question.gpu
+    if gpu.free_memory_bytes is not None:
+        return gpu.free_memory_bytes
+    taken = [
+        line.size_bytes
+        for stage in stages
+        for line in stage.rank.outside
+        if line.name == "CUDA context"
+    ]
+    return gpu.total_memory_bytes - max(taken, default=0)
+
+
 def _memory_error(question: Question, stages: Sequence[Stage]) -> VLLMError | None:
     """Return the error of a GPU that is too full, or too small for the weights."""
     gpu = question.gpu
     requested = stages[0].rank.requested_memory_bytes
-    free = (
-        gpu.total_memory_bytes
-        if gpu.free_memory_bytes is None
-        else gpu.free_memory_bytes
-    )
+    free = _free_bytes(question, stages)
     if free < requested:
         utilization = (
             question.settings.gpu_memory_utilization

@@ -15,6 +15,7 @@ from planner.memory.encoder import (
 )
 from planner.memory.encoder_widths import widths
 from planner.memory.profile_run import ProfileRun
+from planner.memory.runner import uses_v2_runner
 from planner.memory.weights import stage_weights
 from planner.model import MediaItem, Tower
 from planner.parallel import ParallelLayout
@@ -58,8 +59,9 @@ def run(
     of_towers = ParallelLayout(
         release=release, tensor_parallel_size=ranks if cut is None else cut
     )
+    model = architecture(LLAMA_8B)
     return ProfileRun(
-        model=architecture(LLAMA_8B),
+        model=model,
         gpu=gpu(),
         layout=layout,
         dtype="bfloat16",
@@ -68,11 +70,10 @@ def run(
         max_model_len=length,
         is_first_stage=is_first_stage,
         is_last_stage=True,
-        uses_flashinfer_sampler=True,
+        uses_v2_runner=uses_v2_runner(model, release, forced=forces_v2),
         towers=tuple((t, of_towers) for t in towers),
         mm_limits=limits,
         skip_mm_profiling=skip,
-        forces_v2_runner=forces_v2,
     )
 
 

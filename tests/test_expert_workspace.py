@@ -95,7 +95,6 @@ def run(
         max_num_seqs=256,
         is_first_stage=True,
         is_last_stage=True,
-        uses_flashinfer_sampler=False,
     )
 
 

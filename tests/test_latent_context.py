@@ -71,7 +71,6 @@ def run(
         block_size=64,
         is_first_stage=True,
         is_last_stage=True,
-        uses_flashinfer_sampler=False,
     )
 
 

@@ -1,31 +1,18 @@
-"""The lines that a profile run decides: buffers, peak, graphs, non-torch."""
+"""The lines that a profile run decides: buffers, peak, graphs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.memory import activations, cudagraphs, non_torch, persistent
-from planner.memory.profile_run import ProfileRun
+from planner.memory import activations, cudagraphs, persistent
+from planner.memory.calibration import graphs
+from planner.memory.sampler import sampling
 from planner.parallel import ParallelLayout
 from planner.result import Basis
-from planner.units import GIB, MIB
-from tests.configs import BERT, LLAMA_8B, architecture, gpu
+from planner.units import MIB
+from tests.configs import BERT
+from tests.runs import run
 
-
-def run(config: dict[str, object] = LLAMA_8B, **changes: object) -> ProfileRun:
-    """Return an H100 server's profile run."""
-    facts = {
-        "model": architecture(config),
-        "gpu": gpu(),
-        "layout": ParallelLayout(),
-        "dtype": "bfloat16",
-        "max_num_batched_tokens": 8192,
-        "max_num_seqs": 1024,
-        "is_first_stage": True,
-        "is_last_stage": True,
-        "uses_flashinfer_sampler": True,
-        **changes,
-    }
-    return ProfileRun(**facts)  # type: ignore[arg-type]
+SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
 
 
 def test_sampler_state_is_a_table_of_sequences_by_vocabulary() -> None:
@@ -35,10 +22,11 @@ def test_sampler_state_is_a_table_of_sequences_by_vocabulary() -> None:
     )
 
 
-def test_only_the_last_stage_samples_and_an_encoder_never() -> None:
+def test_only_the_second_runners_last_stage_has_sampler_state() -> None:
     """No table elsewhere."""
     assert 0 == persistent.sampler_state_bytes(run(is_last_stage=False))
     assert 0 == persistent.sampler_state_bytes(run(BERT))
+    assert 0 == persistent.sampler_state_bytes(run(uses_v2_runner=False))
 
 
 def test_later_stages_receive_hidden_states_and_residual() -> None:
@@ -47,18 +35,49 @@ def test_later_stages_receive_hidden_states_and_residual() -> None:
     assert 0 == persistent.intermediate_tensors_bytes(run())
 
 
+def test_the_first_runner_makes_the_hand_over_in_the_profile_run() -> None:
+    """So older releases count it in the peak."""
+    later = run(version="0.19.0", uses_v2_runner=False, is_first_stage=False)
+    assert 128 * MIB == persistent.kept_during(later)["pipeline hand-over"]
+    assert 0 == persistent.kept_before(later)["hand-over between stages"]
+
+
+def test_until_026_buffers_are_counted_nowhere() -> None:
+    """The device's loss is charged from 0.27 on."""
+    older = persistent.line(run(version="0.26.0"))
+    newer = persistent.line(run(version="0.27.0"))
+    assert 0 == older.size_bytes
+    assert "take 549.8 MiB" in older.why or "take 549.9 MiB" in older.why
+    assert newer.size_bytes == sum(
+        [
+            *persistent.kept_before(run(version="0.27.0")).values(),
+            *persistent.kept_during(run(version="0.27.0")).values(),
+        ]
+    )
+
+
 def test_the_sampler_sets_the_peak_on_a_large_gpu() -> None:
-    """1,024 x 128,256 x 14 bytes + 9,216 x 4,096 x 2 bytes of hidden states."""
+    """0.33: what the profile run leaves behind is no part of the peak."""
     line = activations.line(run())
-    assert 1024 * 128256 * 14 + 9216 * 4096 * 2 == line.size_bytes
+    assert sampling(run()).size_bytes == line.size_bytes
     assert line.why.startswith("sampling: 1,024 max_num_seqs x 128,256 tokens")
 
 
+def test_older_peaks_hold_what_the_run_leaves_behind() -> None:
+    """0.19: the top-k buffer and cuBLAS's 32 MiB."""
+    start = run(version="0.19.0", uses_v2_runner=False)
+    drawn = sampling(start)
+    total = drawn.size_bytes + drawn.kept_bytes + 32 * MIB
+    assert total == activations.line(start).size_bytes
+
+
 def test_the_forward_pass_sets_it_with_few_sequences() -> None:
-    """16 sequences: 8,192 x 2 bytes x (2 x 4,096 + 2 x 14,336 + 14,336)."""
+    """16 sequences; compiling takes 50 MiB on top, at the low end nothing."""
     line = activations.line(run(max_num_seqs=16))
-    assert 8192 * 2 * (2 * 4096 + 3 * 14336) == line.size_bytes
+    width = 4096 + 2 * 4096 + 3 * 14336
+    assert 8192 * 2 * width + 50 * MIB == line.size_bytes
     assert line.why.startswith("forward pass")
+    assert line.low_bytes == 8192 * 2 * width - 8192 * 2 * width * 10 // 100
 
 
 def test_tensor_parallel_does_not_shrink_the_sampler() -> None:
@@ -69,37 +88,47 @@ def test_tensor_parallel_does_not_shrink_the_sampler() -> None:
 
 def test_graphs_are_counted_from_capture_sizes() -> None:
     """35 of 51 sizes are at most 256 sequences."""
-    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
-    assert 51 == len(sizes)
-    assert 35 == cudagraphs.num_full_graphs(sizes, 256)
+    assert 51 == len(SIZES)
+    assert 35 == cudagraphs.num_full_graphs(SIZES, 256)
 
 
-def graphs(sizes: tuple[int, ...], *, is_charged: bool = True) -> int:
-    """Bytes of the graphs of a 32-layer model."""
-    line = cudagraphs.line(
-        sizes, max_num_seqs=1024, num_layers=32, is_pooling=False, is_charged=is_charged
-    )
-    return line.size_bytes
+def test_the_first_runners_estimate_follows_the_fit() -> None:
+    """102 graphs of 32 layers, and the pool of an H100."""
+    start = run(version="0.20.0", uses_v2_runner=False, capture_sizes=SIZES)
+    fit = graphs("estimated")
+    each = fit.bytes_per_layer_and_graph
+    line = cudagraphs.line(start, is_charged=True)
+    assert line.size_bytes == fit.pool_bytes["hopper"] + int(each * 32 * 102)
+    assert line.low_bytes < line.size_bytes < line.high_bytes
+    assert Basis.MEASURED == line.basis
+
+
+def test_the_second_runners_estimate_grows_with_its_second_sample() -> None:
+    """51 piecewise graphs, and 50 x 20 MiB."""
+    line = cudagraphs.line(run(capture_sizes=SIZES), is_charged=True)
+    fit = graphs("estimated")
+    pieces = fit.pool_bytes["hopper"] + int(fit.bytes_per_layer_and_graph * 32 * 51)
+    assert line.size_bytes == pieces + 50 * 20 * MIB
+    assert Basis.ASSUMED == line.basis
+
+
+def test_the_second_runner_estimated_nothing_until_028() -> None:
+    """0.22 to 0.28: no graph is charged to its models."""
+    start = run(version="0.28.0", capture_sizes=SIZES)
+    assert 0 == cudagraphs.line(start, is_charged=True).size_bytes
 
 
 def test_eager_mode_and_a_fixed_cache_pay_no_graphs() -> None:
     """Nothing captured, or nothing charged."""
-    assert 0 == graphs(())
-    assert 0 == graphs((1, 2, 4), is_charged=False)
-    assert 0 < graphs((1, 2, 4)) < GIB
-
-
-def test_all_reduce_buffers_come_with_tensor_parallel() -> None:
-    """About 1.8 GiB more on Hopper; marked as assumed."""
-    one = non_torch.line(ParallelLayout(), gpu(), 0)
-    two = non_torch.line(ParallelLayout(tensor_parallel_size=2), gpu(), 0)
-    assert one.size_bytes < two.size_bytes
-    assert Basis.ASSUMED == one.basis
+    assert 0 == cudagraphs.line(run(), is_charged=True).size_bytes
+    captured = run(capture_sizes=SIZES)
+    assert 0 == cudagraphs.line(captured, is_charged=False).size_bytes
+    assert 0 < cudagraphs.actual_bytes(captured)
 
 
 @given(
     st.sampled_from([1, 2, 4, 8]),
-    st.integers(1, 4096),
+    st.integers(128, 4096),
     st.integers(1, 65536),
 )
 def test_every_line_lies_in_its_range_and_grows(

@@ -1,27 +1,27 @@
 """Peak activation: what the profile run needs for a moment and gives back.
 
-The peak is the largest of two moments: the forward pass of
-`max_num_batched_tokens` tokens, and the sampler over the whole vocabulary for
-`max_num_seqs` requests. Attention itself does not run in the profile run.
+The peak is the larger of two moments: the forward pass of `max_num_batched_tokens`
+tokens, and sampling for `max_num_seqs` requests over the whole vocabulary. Up to 0.26
+vLLM's figure also holds what the run leaves behind (workspaces, a top-k buffer).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.experts import FusedMoE
-from planner.layers import ColumnParallelLinear, Part, QKVParallelLinear
+from planner.memory.calibration import experts
+from planner.memory.encoder import encoder_kept_bytes, encoder_peak_bytes
+from planner.memory.expert_workspace import (
+    expert_transient_bytes,
+    expert_workspace_bytes,
+)
+from planner.memory.forward import cold_compile_bytes, forward, held_bytes
+from planner.memory.latent_context import latent_context_bytes
+from planner.memory.persistent import kept_during
 from planner.memory.profile_run import ProfileRun
-from planner.model import LayerKind
-from planner.parallel import divide
+from planner.memory.sampler import sampling
 from planner.result import Basis, Line
 from planner.units import format_size
-
-# Inductor reuses buffers that the bound below keeps apart.
-_FORWARD_LOW = 0.6
-# FlashInfer's sampling keeps masked logits and probabilities, fp32 each; how many of
-# them are alive at once is not in vLLM's tree.
-_SAMPLER_COPIES = {"low": 4, "middle": 8, "high": 12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,102 +36,109 @@ def line(run: ProfileRun) -> Line:
     """Return the line of the peak activation on one rank.
 
     Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` profile_run and _dummy_run;
-    `utils/mem_utils.py` memory_profiling (peak minus what stays allocated).
+    0.19.0 `v1/worker/gpu_model_runner.py` the same; `utils/mem_utils.py`
+    memory_profiling.
     """
-    moments = [_forward(run)]
+    moments = [_forward(run), _encoder(run)]
     if run.samples:
-        moments.append(_sampler(run))
+        moments.append(_sampling(run))
     peak = max(moments, key=lambda moment: moment.size_bytes)
+    below, above = _experts_range(run)
     return Line(
         name="peak activation",
         size_bytes=peak.size_bytes,
-        low_bytes=max(moment.low_bytes for moment in moments),
-        high_bytes=max(moment.high_bytes for moment in moments),
+        low_bytes=max(moment.low_bytes for moment in moments) - below,
+        high_bytes=max(moment.high_bytes for moment in moments) + above,
         basis=Basis.FORMULA,
         why=peak.why,
     )
 
 
-def _sampler(run: ProfileRun) -> _Moment:
-    """Logits of the sampler's second pass, on every tensor-parallel rank.
+def _experts_range(run: ProfileRun) -> tuple[int, int]:
+    """By how much published starts of mixtures of experts were below and above.
 
-    Source: vLLM 0.33.0 `v1/worker/gpu/sample/sampler.py` (fp32 copy);
-    `v1/sample/ops/topk_topp_sampler.py` (FlashInfer); all-gathered logits:
-    `layers/logits_processor.py`.
+    Which kernel serves experts, and what it takes for itself, depends on what is
+    installed and on variables that no argument shows.
     """
-    tokens, seqs = run.max_num_batched_tokens, run.max_num_seqs
-    hidden, vocabulary, size = (
-        run.model.hidden_size,
-        run.model.vocab_size,
-        run.element_size,
-    )
-    kept = (tokens + seqs) * hidden * size
-    rows = seqs * vocabulary
-    copies = (
-        _SAMPLER_COPIES
-        if run.uses_flashinfer_sampler
-        else dict.fromkeys(_SAMPLER_COPIES, 0)
-    )
-    total = {name: kept + rows * (size + 4 + extra) for name, extra in copies.items()}
+    size_bytes = expert_workspace_bytes(run) + expert_transient_bytes(run)
+    if not size_bytes:
+        return 0, 0
+    low, high = experts(is_batch_given=run.is_batch_given)
+    return int((1 - low) * size_bytes), int((high - 1) * size_bytes)
+
+
+def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
+    """What the run has left behind by then, where the release counts it in the peak."""
+    if run.release.subtracts_consumed:
+        return 0, ""
+    parts = {
+        name: size
+        for name, size in kept_during(run).items()
+        if size and (sampled or name != "top-k buffer")
+    }
+    text = "".join(f" + {name} {format_size(size)}" for name, size in parts.items())
+    return sum(parts.values()), text
+
+
+def _sampling(run: ProfileRun) -> _Moment:
+    drawn = sampling(run)
+    kept, text = _kept(run, sampled=True)
+    images = encoder_kept_bytes(run)
+    size_bytes = drawn.size_bytes + kept + images
+    spread = size_bytes * run.peak_spread_percent // 100
     return _Moment(
-        size_bytes=total["middle"],
-        low_bytes=total["low"],
-        high_bytes=total["high"],
-        why=(
-            f"sampling: {seqs:,} max_num_seqs x {vocabulary:,} tokens x "
-            f"({size} logits + 4 fp32 copy + {copies['middle']} top-k/top-p) bytes "
-            f"+ hidden states {format_size(kept)} = {format_size(total['middle'])}"
-        ),
+        size_bytes=size_bytes,
+        low_bytes=drawn.low_bytes + kept + images - spread,
+        high_bytes=size_bytes + spread,
+        why=f"{drawn.why}{text}{_images(images)}",
     )
 
 
 def _forward(run: ProfileRun) -> _Moment:
-    """The heaviest layer's activations for all tokens of a step."""
-    widths = [_layer_width(run, kind) for kind in run.model.layer_kinds]
-    width, shape = max(widths, default=(run.model.hidden_size, "embeddings"))
-    tokens, size = run.max_num_batched_tokens, run.element_size
-    size_bytes = tokens * size * width
+    """The heaviest layer: dense, of experts, or of latent attention."""
+    dense = forward(run)
+    tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+    held = held_bytes(run)
+    scratch = expert_transient_bytes(run)
+    context = latent_context_bytes(run)
+    steps = [
+        (dense.size_bytes, dense.why),
+        (
+            held + tokens + scratch if scratch else 0,
+            f"experts' forward pass: hidden states {format_size(held + tokens)} + "
+            f"scratch {format_size(scratch)}",
+        ),
+        (
+            held + tokens + context if context else 0,
+            f"latent attention: hidden states {format_size(held + tokens)} + "
+            f"context {format_size(context)}",
+        ),
+    ]
+    widest, why = max(steps)
+    kept, text = _kept(run, sampled=False)
+    images = encoder_kept_bytes(run)
+    cold = cold_compile_bytes(run)
+    size_bytes = widest + kept + images + cold
+    spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
-        low_bytes=int(_FORWARD_LOW * size_bytes),
-        high_bytes=size_bytes,
-        why=(
-            f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
-            f"{width:,} values ({shape}) = {format_size(size_bytes)}"
-        ),
+        low_bytes=size_bytes - cold - spread,
+        high_bytes=size_bytes + spread,
+        why=f"{why}{text}{_images(images)}"
+        + (f" + compiling {format_size(cold)}" if cold else ""),
     )
 
 
-def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
-    """Values per token alive at once in a layer, and where the peak lies.
-
-    An upper bound: every buffer of a step is kept until the step ends.
-    """
-    hidden = run.model.hidden_size
-    candidates = [(hidden, "embeddings")]
-    for module in kind.modules:
-        candidates += _module_widths(run, module)
-    # The residual stream and the embedding output stay alive throughout.
-    width, shape = max(candidates)
-    return 2 * hidden + width, f"2 x {hidden:,} residual and input + {shape}"
+def _encoder(run: ProfileRun) -> _Moment:
+    peak = encoder_peak_bytes(run)
+    kept, text = _kept(run, sampled=False) if peak.size_bytes else (0, "")
+    return _Moment(
+        size_bytes=peak.size_bytes + kept,
+        low_bytes=peak.low_bytes + kept,
+        high_bytes=peak.high_bytes + kept,
+        why=f"encoding images or sounds: {format_size(peak.size_bytes)}{text}",
+    )
 
 
-def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
-    hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
-    if isinstance(module, QKVParallelLinear):
-        query = divide(module.num_heads, ranks) * module.head_size
-        key = max(1, module.num_kv_heads // ranks) * module.head_size
-        return [(3 * query + 3 * key + hidden, "query, key, value, attention output")]
-    if isinstance(module, ColumnParallelLinear) and module.part is Part.MLP:
-        inner = divide(module.output_sizes[0], ranks)
-        wide = len(module.output_sizes) * inner
-        return [
-            (hidden + wide, f"{hidden:,} norm + {wide:,} MLP input"),
-            (wide + inner, f"{wide:,} MLP input + {inner:,} activation"),
-            (inner + 2 * hidden, f"{inner:,} activation + 2 x {hidden:,} output"),
-        ]
-    if isinstance(module, FusedMoE):
-        router = 4 * module.num_experts // run.element_size
-        width = 2 * hidden + router + 8 * module.top_k // run.element_size
-        return [(width, f"2 x {hidden:,} expert input and output + router")]
-    return []
+def _images(size_bytes: int) -> str:
+    return f" + encoder outputs {format_size(size_bytes)}" if size_bytes else ""

@@ -1,20 +1,22 @@
-"""CUDA graphs: the estimate that vLLM takes off the KV cache budget.
+"""CUDA graphs: the estimate that vLLM takes off the KV cache, and what they take.
 
 How many graphs are captured follows from vLLM's code. What one costs does not: it is
 the kernels' launch parameters and a share of the graph pool, which only a GPU tells.
-The two constants below stand for dense models on H100 as published start-ups of vLLM
-0.18 and 0.19 logged them (0.5 to 0.9 GiB for 26 to 40 layers, 1.7 to 1.9 GiB for 80
-layers, 102 graphs each); the range covers those logs.
+A pool by GPU generation and a constant per graph and layer are fitted to published
+starts. Releases differ in whether the estimate is made, and whether it is charged.
 """
 
 from __future__ import annotations
 
+from planner.memory.calibration import GraphFit, graphs
+from planner.memory.profile_run import ProfileRun
+from planner.parallel import HOPPER
 from planner.result import Basis, Line
-from planner.units import KIB, MIB
+from planner.units import KIB, MIB, format_size
 
-_POOL_BYTES = 150 * MIB
-_BYTES_PER_LAYER_AND_GRAPH = 190 * KIB
-_LOW, _HIGH = 0.5, 1.6
+# The second runner extrapolates from its second sample. PyTorch takes memory for it in
+# segments, of which the sample sees a whole one or none.
+_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH = 1 * MIB, 20 * MIB, 22 * MIB
 
 
 def num_full_graphs(sizes: tuple[int, ...], max_num_seqs: int) -> int:
@@ -25,48 +27,100 @@ def num_full_graphs(sizes: tuple[int, ...], max_num_seqs: int) -> int:
     return sum(1 for size in sizes if size <= max_num_seqs)
 
 
-def line(
-    sizes: tuple[int, ...],
-    *,
-    max_num_seqs: int,
-    num_layers: int,
-    is_pooling: bool,
-    is_charged: bool,
-) -> Line:
+def line(run: ProfileRun, *, is_charged: bool) -> Line:
     """Return the line of CUDA graphs on one rank.
 
-    `is_charged` False: vLLM measures nothing (a fixed KV cache) or was told not to
-    subtract it (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0).
+    `is_charged` False: vLLM measures nothing (a fixed KV cache) or does not subtract it
+    (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, the default up to 0.19).
 
-    Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` profile_cudagraph_memory.
+    Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` and 0.33.0
+    `v1/worker/gpu/cudagraph_utils.py` profile_cudagraph_memory;
+    `planner/data/calibration/cudagraphs.json`.
     """
-    if not sizes or not is_charged:
-        why = (
-            "no CUDA graphs (enforce_eager)"
-            if not sizes
-            else "not charged to the budget"
-        )
+    if not run.capture_sizes:
+        return _line(0, 0, 0, "no CUDA graphs (enforce_eager)")
+    if run.uses_v2_runner and not run.release.v2_estimates_cudagraphs:
+        return _line(0, 0, 0, "this release's second runner estimates nothing")
+    if not is_charged:
+        actual = actual_bytes(run)
+        why = f"not charged to the budget; about {format_size(actual)} beside it"
         return _line(0, 0, 0, why)
-    piecewise = len(sizes)
-    full = 0 if is_pooling else num_full_graphs(sizes, max_num_seqs)
-    graphs = piecewise + full
-    size_bytes = _POOL_BYTES + _BYTES_PER_LAYER_AND_GRAPH * num_layers * graphs
+    if run.uses_v2_runner:
+        return _v2_estimate(run)
+    fit = graphs("estimated")
+    size_bytes = _fitted_bytes(run, fit)
     return _line(
         size_bytes,
-        int(_LOW * size_bytes),
-        int(_HIGH * size_bytes),
-        f"{piecewise} piecewise + {full} full graphs x {num_layers} layers x "
-        f"{_BYTES_PER_LAYER_AND_GRAPH // KIB} KiB + {_POOL_BYTES // MIB} MiB pool "
-        "(bytes per graph from published start-ups, not from vLLM's code)",
+        max(0, size_bytes + fit.low_bytes),
+        size_bytes + fit.high_bytes,
+        _why(run, fit),
     )
 
 
-def _line(size_bytes: int, low_bytes: int, high_bytes: int, why: str) -> Line:
+def actual_bytes(run: ProfileRun) -> int:
+    """Return what the graphs take once captured, whether or not they are charged."""
+    return _fitted_bytes(run, graphs("actual")) if run.capture_sizes else 0
+
+
+def _v2_estimate(run: ProfileRun) -> Line:
+    full = _num_full(run)
+    base = _fitted_bytes(run, graphs("estimated"), num_graphs=len(run.capture_sizes))
+    low, middle, high = (
+        base + max(full - 1, 0) * sample
+        for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
+    )
+    fit = graphs("estimated")
+    return _line(
+        middle,
+        max(0, low + fit.low_bytes),
+        high + fit.high_bytes,
+        f"{len(run.capture_sizes)} piecewise graphs {format_size(base)} + {full - 1} "
+        f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
+        "vLLM extrapolates",
+        Basis.ASSUMED,
+    )
+
+
+def _num_full(run: ProfileRun) -> int:
+    if run.model.is_pooling or not run.release.captures_full_graphs:
+        return 0
+    return num_full_graphs(run.capture_sizes, run.max_num_seqs)
+
+
+def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None) -> int:
+    if num_graphs is None:
+        num_graphs = len(run.capture_sizes) + _num_full(run)
+    per_graph = fit.bytes_per_layer_and_graph * run.num_layers
+    return fit.pool_bytes[_generation(run)] + int(per_graph * num_graphs)
+
+
+def _generation(run: ProfileRun) -> str:
+    return "hopper" if run.gpu.compute_capability[0] >= HOPPER else "other"
+
+
+def _why(run: ProfileRun, fit: GraphFit) -> str:
+    pieces, full = len(run.capture_sizes), _num_full(run)
+    each = fit.bytes_per_layer_and_graph / KIB
+    pool = fit.pool_bytes[_generation(run)]
+    return (
+        f"{pieces} piecewise + {full} full graphs x {run.num_layers} layers x "
+        f"{each:.0f} KiB + {format_size(pool)} pool (fitted to {fit.starts} published "
+        "starts)"
+    )
+
+
+def _line(
+    size_bytes: int,
+    low_bytes: int,
+    high_bytes: int,
+    why: str,
+    basis: Basis = Basis.MEASURED,
+) -> Line:
     return Line(
         name="CUDA graphs",
         size_bytes=size_bytes,
         low_bytes=low_bytes,
         high_bytes=high_bytes,
-        basis=Basis.FORMULA,
+        basis=basis,
         why=why,
     )

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.memory.encoder_widths import widths
-from planner.memory.profile_run import ProfileRun
-from planner.memory.runner import uses_v2_runner
+from planner.memory.profile_run import ProfileRun, once
 from planner.model import MediaItem
 
 _ASSUMED_PATCHES = 4
@@ -93,6 +92,7 @@ def profiled_items(run: ProfileRun) -> EncoderBatch | None:
     )
 
 
+@once
 def encoder_kept_bytes(run: ProfileRun) -> int:
     """Return what the encoder leaves on the GPU while the language model runs.
 
@@ -111,7 +111,7 @@ def encoder_kept_bytes(run: ProfileRun) -> int:
     budget = encoder_budget_tokens(run)
     if _pads_outputs(run) and rows < batch.items * budget:
         rows = batch.items * budget
-    inputs = 0 if _uses_v2(run) else batch.inputs
+    inputs = 0 if run.uses_v2_runner else batch.inputs
     return (rows * width + inputs) * run.element_size
 
 
@@ -169,18 +169,14 @@ def _profiles_encoder(run: ProfileRun) -> bool:
     """
     if run.skip_mm_profiling:
         return False
-    if not _uses_v2(run):
+    if not run.uses_v2_runner:
         return True
     return run.release.since(0, 27) and run.is_first_stage
 
 
-def _uses_v2(run: ProfileRun) -> bool:
-    return uses_v2_runner(run.model, run.release, forced=run.forces_v2_runner)
-
-
 def _pads_outputs(run: ProfileRun) -> bool:
     release = run.release
-    is_first = not _uses_v2(run)
+    is_first = not run.uses_v2_runner
     return is_first and release.since(0, 11) and not release.since(0, 13)
 
 

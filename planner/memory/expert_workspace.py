@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.experts import FusedMoE
-from planner.memory.profile_run import ProfileRun
+from planner.memory.profile_run import ProfileRun, once
 from planner.memory.sized import Sized, larger
 from planner.tensors import ExpertsKernel, ServedExperts
 from planner.units import format_size
@@ -79,6 +79,7 @@ class _Block:
         return self.served.kernel is ExpertsKernel.TRTLLM or (is_triton and is_alone)
 
 
+@once
 def expert_workspace(run: ProfileRun) -> Sized:
     """Return the workspace that all layers of routed experts share.
 
@@ -95,6 +96,7 @@ def expert_workspace_bytes(run: ProfileRun) -> int:
     return expert_workspace(run).size_bytes
 
 
+@once
 def expert_transient(run: ProfileRun) -> Sized:
     """Return what a layer of routed experts needs for a moment beside the workspace.
 

@@ -54,6 +54,13 @@ class StageCache:
             return self.available_bytes
         return self.available_bytes - self.bytes_per_block
 
+    def holding(self, available_bytes: int) -> StageCache:
+        """Return the same layers with other bytes for them."""
+        other = replace(self, available_bytes=available_bytes)
+        # What a block takes depends on the layers alone.
+        vars(other)["bytes_per_block"] = self.bytes_per_block
+        return other
+
     def needed_bytes(self, request: Request) -> int:
         """Bytes that one request needs on a rank.
 
@@ -75,7 +82,11 @@ class StageCache:
 
     def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that the usable bytes hold; 0 when none does."""
-        low, high = 0, limit
+        if self.needed_bytes(replace(request, max_model_len=limit)) <= (
+            self.usable_bytes
+        ):
+            return limit
+        low, high = 0, limit - 1
         while low < high:
             middle = (low + high + 1) // 2
             shorter = replace(request, max_model_len=middle)

@@ -17,7 +17,7 @@ from planner.caches import (
     PooledIndexerLayer,
 )
 from planner.memory.expert_workspace import expert_workspace
-from planner.memory.profile_run import ProfileRun
+from planner.memory.profile_run import ProfileRun, once
 from planner.memory.sized import NOTHING, Sized, larger
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 from planner.units import MIB, format_size
@@ -49,6 +49,7 @@ class _Indexer(NamedTuple):
     tokens: int
 
 
+@once
 def latent_context(run: ProfileRun) -> Sized:
     """Return what the profile run takes for a moment in place of attention.
 
@@ -109,6 +110,7 @@ def context_tokens(run: ProfileRun) -> int:
     return ceil(max(tokens, run.block_size) / run.block_size) * run.block_size
 
 
+@once
 def _latent_layers(run: ProfileRun) -> tuple[MLALayer, ...]:
     found = (
         cache
@@ -119,6 +121,7 @@ def _latent_layers(run: ProfileRun) -> tuple[MLALayer, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@once
 def _indexers(run: ProfileRun) -> tuple[_Indexer, ...]:
     found: dict[_Indexer, None] = {}
     for kind in run.model.layer_kinds:

@@ -1,13 +1,16 @@
 """Buffers that live beside the weights: sampler state, input buffers, workspaces.
 
-vLLM counts them in what it finds consumed after the profile run, not in "Model loading
-took".
+They are no part of "Model loading took". Where they are counted depends on the release.
+From 0.27 on everything that the device lost is taken off the budget. Before, PyTorch's
+peak during the profile run was: what the run itself created is in the peak, and what
+was there before it is counted nowhere, but takes memory beside the budget.
 """
 
 from __future__ import annotations
 
-from planner.memory.expert_workspace import expert_workspace_bytes
-from planner.memory.profile_run import ProfileRun
+from planner.memory.latent_context import shared_workspace
+from planner.memory.profile_run import ProfileRun, once
+from planner.memory.sampler import blas_workspace_bytes, sampling
 from planner.result import Basis, Line
 from planner.units import format_size
 
@@ -20,33 +23,72 @@ _INT32 = 4
 def line(run: ProfileRun) -> Line:
     """Return the line of persistent buffers.
 
-    The sizes are read from vLLM's code; the range covers what FlashInfer keeps of its
-    own beside an expert workspace.
-
     Source: vLLM 0.33.0 `v1/worker/gpu/sample/`, `v1/worker/gpu/input_batch.py`,
-    `v1/worker/gpu/model_runner.py`, `v1/worker/workspace.py`.
+    `v1/worker/gpu/model_runner.py`, `v1/worker/workspace.py`; 0.26.0 and 0.27.0
+    `utils/mem_utils.py` memory_profiling.
     """
-    parts = {
-        "sampler state": sampler_state_bytes(run),
-        "input buffers": input_buffer_bytes(run),
-        "pipeline hand-over": intermediate_tensors_bytes(run),
-        "expert workspace": expert_workspace_bytes(run),
-    }
+    before, during = kept_before(run), kept_during(run)
+    if not run.release.subtracts_consumed:
+        return _uncounted(before)
+    parts = {**before, **during}
     size_bytes = sum(parts.values())
-    why = " + ".join(f"{name} {format_size(b)}" for name, b in parts.items() if b)
-    detail = _sampler_arithmetic(run)
+    scratch = parts["shared workspace"]
+    why = _sum(parts)
     return Line(
         name="persistent buffers",
         size_bytes=size_bytes,
         low_bytes=size_bytes,
-        high_bytes=size_bytes + parts["expert workspace"],
+        # FlashInfer keeps scratch of its own beside an expert workspace.
+        high_bytes=size_bytes + scratch // 2,
         basis=Basis.FORMULA,
-        why=f"{why}{detail}",
+        why=f"{why}{_sampler_arithmetic(run)}",
     )
 
 
+def _uncounted(before: dict[str, int]) -> Line:
+    beside = sum(before.values())
+    return Line(
+        name="persistent buffers",
+        size_bytes=0,
+        low_bytes=0,
+        high_bytes=0,
+        basis=Basis.FORMULA,
+        why="this release takes nothing off the budget for buffers made before the "
+        f"profile run; they take {format_size(beside)} beside it",
+    )
+
+
+def _sum(parts: dict[str, int]) -> str:
+    named = [f"{name} {format_size(size)}" for name, size in parts.items() if size]
+    return " + ".join(named) or "none"
+
+
+@once
+def kept_before(run: ProfileRun) -> dict[str, int]:
+    """Return buffers made before the profile run, by name."""
+    is_v2 = run.uses_v2_runner
+    return {
+        "sampler state": sampler_state_bytes(run),
+        "input buffers": input_buffer_bytes(run),
+        "multimodal input": multimodal_input_bytes(run),
+        "hand-over between stages": intermediate_tensors_bytes(run) if is_v2 else 0,
+    }
+
+
+@once
+def kept_during(run: ProfileRun) -> dict[str, int]:
+    """Return buffers that the profile run makes and leaves behind, by name."""
+    is_v2 = run.uses_v2_runner
+    return {
+        "cuBLAS workspace": blas_workspace_bytes(run),
+        "top-k buffer": sampling(run).kept_bytes,
+        "shared workspace": shared_workspace(run).size_bytes,
+        "pipeline hand-over": 0 if is_v2 else intermediate_tensors_bytes(run),
+    }
+
+
 def _sampler_arithmetic(run: ProfileRun) -> str:
-    if not run.samples:
+    if not sampler_state_bytes(run):
         return ""
     return (
         f"; sampler state is mostly {run.max_num_seqs:,} max_num_seqs x "
@@ -57,10 +99,12 @@ def _sampler_arithmetic(run: ProfileRun) -> str:
 def sampler_state_bytes(run: ProfileRun) -> int:
     """Return the sampler's tables, which grow with max_num_seqs and vocabulary.
 
+    Only the second model runner has them.
+
     Source: vLLM 0.33.0 `v1/worker/gpu/sample/penalties.py`, `logit_bias.py`,
     `bad_words.py`, `logprob.py`; `v1/worker/gpu/structured_outputs.py`.
     """
-    if not run.samples:
+    if not run.samples or not run.uses_v2_runner:
         return 0
     vocabulary = run.model.vocab_size
     bit_mask = -(-vocabulary // 32)
@@ -82,10 +126,22 @@ def input_buffer_bytes(run: ProfileRun) -> int:
     return 13 * run.max_num_batched_tokens + 12 * run.max_num_seqs
 
 
+def multimodal_input_bytes(run: ProfileRun) -> int:
+    """Return the embeddings that images and text are merged into.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/mm/encoder_runner.py`; 0.19.0
+    `v1/worker/gpu_model_runner.py` (inputs_embeds).
+    """
+    if not run.model.towers or not run.is_first_stage:
+        return 0
+    return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+
+
 def intermediate_tensors_bytes(run: ProfileRun) -> int:
     """Return hidden states and residual that a later pipeline stage receives.
 
-    Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` load_model.
+    Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` load_model; 0.19.0
+    `v1/worker/gpu_model_runner.py` _dummy_run.
     """
     if run.is_first_stage:
         return 0

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
 
 from planner.dtypes import element_bytes
 from planner.gpu import GPU
 from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release
+
+_Figure = TypeVar("_Figure")
+
+
+def once(
+    function: Callable[[ProfileRun], _Figure],
+) -> Callable[[ProfileRun], _Figure]:
+    """Compute a figure of a profile run once, however many lines ask for it."""
+    key = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def remembered(run: ProfileRun) -> _Figure:
+        if key not in run.memo:
+            run.memo[key] = function(run)
+        figure: _Figure = run.memo[key]
+        return figure
+
+    return remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +45,33 @@ class ProfileRun:
     dtype: str
     max_num_batched_tokens: int
     max_num_seqs: int
+    is_batch_given: bool = False
+    """Whether the user set max_num_batched_tokens."""
     max_model_len: int = 0
     """Tokens of the longest request, by which latent attention sizes its context."""
     block_size: int = 16
     """Tokens in a block of the KV cache."""
     enforce_eager: bool = False
+    capture_sizes: tuple[int, ...] = ()
+    """Batch sizes of the CUDA graphs; none in eager mode."""
     pp_rank: int = 0
     num_layers: int = 1
     """Decoder layers of the stage."""
     is_first_stage: bool
     is_last_stage: bool
-    uses_flashinfer_sampler: bool
+    uses_v2_runner: bool = True
+    asks_flashinfer_sampler: bool | None = None
+    """VLLM_USE_FLASHINFER_SAMPLER; None where it is not set."""
     towers: tuple[tuple[Tower, ParallelLayout], ...] = ()
     """The towers that are built, with the ranks over which each is cut."""
     mm_limits: tuple[tuple[str, int], ...] = ()
     """Items of each of their modalities that a prompt may hold."""
     skip_mm_profiling: bool = False
-    forces_v2_runner: bool | None = None
-    """VLLM_USE_V2_MODEL_RUNNER; None where it is not set."""
+
+    memo: dict[str, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Figures computed already, by the name of their function."""
 
     @property
     def element_size(self) -> int:
@@ -52,6 +82,26 @@ class ProfileRun:
     def release(self) -> Release:
         """Of vLLM."""
         return self.layout.release
+
+    @property
+    def num_requests(self) -> int:
+        """Requests in the profile run."""
+        return min(self.max_num_seqs, self.max_num_batched_tokens)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether logs of starts bear out the release's peaks to a few MiB."""
+        return not self.uses_v2_runner and not self.release.since(0, 21)
+
+    @property
+    def peak_spread_percent(self) -> int:
+        """By how much the sampler's peak may be off."""
+        return 1 if self.is_verified else 15
+
+    @property
+    def forward_spread_percent(self) -> int:
+        """By how much the forward pass may be off."""
+        return 10
 
     @property
     def samples(self) -> bool:

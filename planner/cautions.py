@@ -1,0 +1,76 @@
+"""Warnings that people learn the hard way, each with its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor
+
+from planner.defaults import ResolvedSettings
+from planner.memory.non_torch import is_unified
+from planner.resolving import Question
+from planner.stages import Stage
+from planner.units import MIB, format_gib
+
+_SMALLEST_OTHER_BYTES = 256 * MIB
+
+
+def cautions(
+    question: Question, resolved: ResolvedSettings, stages: Sequence[Stage]
+) -> tuple[str, ...]:
+    """Return what a reader should mind about room, others and shared memory."""
+    found = [
+        _room(question, resolved, stages),
+        _others(question),
+        _shared(stages),
+    ]
+    return tuple(text for text in found if text)
+
+
+def _room(
+    question: Question, resolved: ResolvedSettings, stages: Sequence[Stage]
+) -> str:
+    """Warn where the rest beside the budget is smaller than what must lie in it."""
+    total = question.gpu.total_memory_bytes
+    rank = max((s.rank for s in stages), key=lambda r: r.outside_bytes)
+    room = total - rank.requested_memory_bytes
+    if rank.outside_bytes <= room or resolved.kv_cache_memory_bytes is not None:
+        return ""
+    safe = floor(100 * (total - rank.outside_bytes) / total) / 100
+    needs = ", ".join(
+        f"{line.name} {format_gib(line.size_bytes)}"
+        for line in rank.outside
+        if line.size_bytes
+    )
+    return (
+        f"gpu_memory_utilization={resolved.gpu_memory_utilization:g} leaves "
+        f"{format_gib(room)} beside the budget, where about "
+        f"{format_gib(rank.outside_bytes)} are needed ({needs}). vLLM may run out of "
+        f"memory after it has sized the KV cache. Use {safe:g} or less."
+    )
+
+
+def _others(question: Question) -> str:
+    """Warn where other processes hold memory."""
+    gpu = question.gpu
+    if gpu.free_memory_bytes is None:
+        return ""
+    taken = gpu.total_memory_bytes - gpu.free_memory_bytes
+    if taken < _SMALLEST_OTHER_BYTES:
+        return ""
+    return (
+        f"{format_gib(taken)} of this GPU are in use already. The budget is a share of "
+        "the whole GPU, so vLLM does not make room for them; what they take or give "
+        "back while it starts changes the KV cache."
+    )
+
+
+def _shared(stages: Sequence[Stage]) -> str:
+    """Warn where the processor shares the memory."""
+    run = stages[0].rank.profile_run
+    if run is None or not is_unified(run):
+        return ""
+    return (
+        "GPU and processor share their memory here: every process and the page cache "
+        "count against the budget, so the range is wide. Start vLLM after other "
+        "programs, and drop the page cache first."
+    )

@@ -1,0 +1,120 @@
+"""What takes GPU memory beside the budget, and can still kill the run.
+
+`gpu_memory_utilization` leaves a rest of the GPU unasked for. In it lie the CUDA
+context, the start of NCCL, what this release does not count, CUDA graphs that were not
+charged, block tables and workspaces of attention kernels that are made after profiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.memory.calibration import Fitted, non_torch
+from planner.memory.cudagraphs import actual_bytes
+from planner.memory.kv_groups import LayerGroup
+from planner.memory.persistent import kept_before
+from planner.memory.profile_run import ProfileRun
+from planner.parallel import DATACENTER_BLACKWELL, HOPPER
+from planner.result import Basis, Line
+from planner.units import MIB, format_size
+
+_FLASHINFER_WORKSPACE_BYTES = 394 * MIB
+_INT32, _INT64 = 4, 8
+
+
+def lines(
+    run: ProfileRun, groups: Sequence[LayerGroup], charged_graph_bytes: int
+) -> tuple[Line, ...]:
+    """Return the lines of what lies beside the budget on one rank.
+
+    `charged_graph_bytes` is what the budget already holds for CUDA graphs.
+    """
+    found = [
+        _context(run),
+        _uncounted(run),
+        _graphs(run, charged_graph_bytes),
+        _block_tables(run, groups),
+        _attention(run),
+    ]
+    return tuple(line for line in found if line.high_bytes)
+
+
+def _context(run: ProfileRun) -> Line:
+    """CUDA's context, and the start of NCCL where it comes before the first snapshot.
+
+    Source: vLLM 0.11.0 `v1/worker/gpu_worker.py` init_device; total less free memory
+    at the start of published runs.
+    """
+    parts = [non_torch("CUDA context")]
+    why = f"context {format_size(parts[0].size_bytes)}"
+    is_spread = run.layout.world_size > 1
+    if is_spread and not run.release.counts_distributed_start:
+        parts.append(non_torch("start of NCCL beside the budget"))
+        why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
+    return _line("CUDA context", _sum(parts), Basis.MEASURED, f"{why} (published runs)")
+
+
+def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
+    return (
+        sum(part.low_bytes for part in parts),
+        sum(part.size_bytes for part in parts),
+        sum(part.high_bytes for part in parts),
+    )
+
+
+def _uncounted(run: ProfileRun) -> Line:
+    size = 0 if run.release.subtracts_consumed else sum(kept_before(run).values())
+    why = "input buffers and sampler state, made before the profile run"
+    return _line("buffers not counted", (size, size, size), Basis.FORMULA, why)
+
+
+def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
+    actual = actual_bytes(run)
+    beside = max(0, actual - charged_bytes)
+    why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
+    range_bytes = (beside // 2, beside, 2 * beside)
+    return _line("CUDA graphs not charged", range_bytes, Basis.MEASURED, why)
+
+
+def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
+    """Two tables of block ids per group, and a slot per token.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/block_table.py` BlockTables.
+    """
+    entries = sum(
+        2 * run.max_num_seqs * -(-run.max_model_len // group.spec.block_size) * _INT32
+        + run.max_num_batched_tokens * _INT64
+        for group in groups
+    )
+    why = (
+        f"{len(groups)} groups x (2 x {run.max_num_seqs:,} max_num_seqs x blocks of "
+        f"{run.max_model_len:,} tokens x 4 bytes + a slot per token)"
+    )
+    return _line("block tables", (entries, entries, entries), Basis.FORMULA, why)
+
+
+def _attention(run: ProfileRun) -> Line:
+    """FlashInfer's workspace, made at the first use of its kernels.
+
+    Source: vLLM 0.33.0 `envs.py` VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE;
+    `v1/attention/backends/flashinfer.py`.
+    """
+    size = 0
+    if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL:
+        size = _FLASHINFER_WORKSPACE_BYTES
+    # Prefill of long prompts needs scratch that no profile run measures.
+    high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
+    why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"
+    return _line("attention workspaces", (size, size, high), Basis.ASSUMED, why)
+
+
+def _line(name: str, sizes: tuple[int, int, int], basis: Basis, why: str) -> Line:
+    low, middle, high = sizes
+    return Line(
+        name=name,
+        size_bytes=middle,
+        low_bytes=low,
+        high_bytes=high,
+        basis=basis,
+        why=why,
+    )

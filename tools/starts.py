@@ -1,0 +1,183 @@
+"""Published start-ups of vLLM beside what the planner says of them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import planner
+from planner.errors import PlannerError
+from planner.gpu import GPU
+from planner.memory.cudagraphs import actual_bytes
+from planner.memory.expert_workspace import (
+    expert_transient_bytes,
+    expert_workspace_bytes,
+)
+from planner.memory.non_torch import fused_all_reduce_bytes, part_names
+from planner.memory.profile_run import ProfileRun
+from planner.parallel import HOPPER
+from planner.releases import OLDEST, number_of
+from planner.units import GIB
+
+# Arguments whose effect on memory is not modelled; few starts have them.
+LEFT_OUT = (
+    "speculative_config",
+    "compilation_config",
+    "moe_backend",
+    "attention_backend",
+    "runner",
+)
+# Builds with changes of their own, such as another default of max_num_batched_tokens.
+OTHER_BUILDS = "kt-"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start-up: its record, its plan, and its profile run on the first rank."""
+
+    record: dict[str, Any]
+    plan: planner.Plan
+    run: ProfileRun
+
+    @property
+    def name(self) -> str:
+        """Id of its record."""
+        return str(self.record["id"])
+
+    @property
+    def model(self) -> str:
+        """Folder of its config."""
+        return str(self.record["config"])
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """Figures of its log."""
+        return dict(self.record["measured"])
+
+    @property
+    def number(self) -> tuple[int, int, int]:
+        """Its release."""
+        return number_of(self.record["vllm_version"])
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability of its GPU."""
+        return self.plan.gpu.compute_capability
+
+    @property
+    def generation(self) -> str:
+        """The key of its pool of CUDA graphs."""
+        return "hopper" if self.capability[0] >= HOPPER else "other"
+
+    @property
+    def ranks(self) -> int:
+        """Tensor-parallel ranks."""
+        return self.run.layout.tensor_parallel_size
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether it captures no graphs and compiles nothing."""
+        return self.run.enforce_eager
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a release as published, and one stage holds the model."""
+        is_whole = self.run.layout.pipeline_parallel_size == 1
+        return is_whole and not self.name.startswith(OTHER_BUILDS)
+
+    @property
+    def requested_gib(self) -> float:
+        """The budget."""
+        return self.plan.ranks[0].requested_memory_bytes / GIB
+
+    @property
+    def fused_gib(self) -> float:
+        """Buffers of the fused all-reduce."""
+        return fused_all_reduce_bytes(self.run) / GIB
+
+    @cached_property
+    def part_names(self) -> tuple[str, ...]:
+        """Parts of its non-torch memory."""
+        return part_names(self.run)
+
+    @property
+    def num_graphs(self) -> int:
+        """CUDA graphs that it captures."""
+        sizes = self.run.capture_sizes
+        if not self.run.release.captures_full_graphs:
+            return len(sizes)
+        return len(sizes) + sum(1 for size in sizes if size <= self.run.max_num_seqs)
+
+    @property
+    def layers_and_graphs(self) -> int:
+        """Layers x graphs."""
+        return self.run.num_layers * self.num_graphs
+
+    @property
+    def expert_gib(self) -> float:
+        """Buffers of routed experts, kept and given back."""
+        return (
+            expert_workspace_bytes(self.run) + expert_transient_bytes(self.run)
+        ) / GIB
+
+    @property
+    def captured_graph_bytes(self) -> int:
+        """What its CUDA graphs should take, charged or not."""
+        return actual_bytes(self.run)
+
+    def logged(self, key: str) -> float | None:
+        """Return a figure of its log in GiB; None where the log is silent."""
+        value = self.record["measured"].get(key)
+        return None if value is None else float(value)
+
+    def line_gib(self, name: str) -> float:
+        """Return a line of its plan in GiB."""
+        return self.plan.ranks[0].line(name).size_bytes / GIB
+
+
+def read_starts(corpus: pathlib.Path, configs: pathlib.Path) -> list[Start]:
+    """Plan every start whose model, GPU and release are known and modelled."""
+    starts = []
+    for text in corpus.read_text(encoding="utf-8").splitlines():
+        record = json.loads(text)
+        start = _start(record, configs)
+        if start is not None:
+            starts.append(start)
+    return starts
+
+
+def arguments(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a start's engine arguments as far as they are modelled."""
+    return {k: v for k, v in record["args"].items() if k not in LEFT_OUT}
+
+
+def gpu_of(record: dict[str, Any]) -> GPU | None:
+    """Return a start's GPU with the total that its log states; None when unknown."""
+    total = record.get("total_gpu_gib")
+    if total:
+        return GPU.named(record["gpu"], total_memory_bytes=round(total * GIB))
+    return GPU.named(record["gpu"]) if record["gpu"] else None
+
+
+def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
+    version, config = record["vllm_version"], record["config"]
+    if not version or not config:
+        return None
+    if not (record["scored"] or record["model_certain"]):
+        return None
+    if number_of(version) < number_of(OLDEST):
+        return None
+    try:
+        gpu = gpu_of(record)
+        if gpu is None:
+            return None
+        plan = planner.plan(
+            configs / config, gpu, vllm_version=version, **arguments(record)
+        )
+    except PlannerError:
+        return None
+    run = plan.ranks[0].profile_run if plan.ranks else None
+    return None if run is None else Start(record, plan, run)
