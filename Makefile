@@ -14,7 +14,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
 	JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test check format coverage bench bench-app notebooks lock clean
+.PHONY: help app lab test check format coverage bench bench-app accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' \
@@ -54,6 +54,10 @@ bench: $(VENV)/app.stamp ## import time and the time of one plan, against their 
 
 bench-app: $(VENV)/test.stamp ## the app in Chromium: first chart, slider to chart
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python benchmarks/app.py
+
+accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report of errors
+	$(BIN)/python tools/calibrate.py
+	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py
 
 notebooks: $(VENV)/test.stamp ## build notebooks/*.ipynb from notebooks/src
 	$(BIN)/python tools/notebooks.py

@@ -132,8 +132,9 @@ def test_the_table_shows_size_range_basis_and_arithmetic_of_each_line() -> None:
     shown = tables.tables_html(plans.fitting())
     (rank,) = plans.fitting().ranks
 
-    assert shown.count("<th scope='row'>") == len(rank.lines)
-    for line in rank.lines:
+    lines = (*rank.lines, *rank.outside)
+    assert shown.count("<th scope='row'>") == len(lines)
+    for line in lines:
         assert f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>" in shown
         assert f"<td class='pl-basis'>{line.basis}</td>" in shown
 
@@ -142,9 +143,18 @@ def test_each_pipeline_stage_has_a_table_and_the_limiting_one_is_open() -> None:
     """The others wait behind a summary."""
     shown = tables.tables_html(plans.in_stages())
 
-    assert shown.count("<table") == 2
-    assert shown.count("<details") == 1
+    assert shown.count("<table class='pl-lines'><caption>Each GPU") == 2
+    assert shown.count("<summary>Each GPU") == 1
     assert shown.index("(limits the plan)") < shown.index("<details")
+
+
+def test_what_lies_beside_the_budget_waits_behind_a_summary() -> None:
+    """6.34 GiB are left of an H100 at 0.92."""
+    shown = tables.outside_html(plans.fitting())
+    assert "Beside the budget: " in shown
+    assert " of 6.34 GiB</summary>" in shown
+    assert "CUDA context" in shown
+    assert tables.outside_html(plans.refused()) == ""
 
 
 def test_the_spoken_picture_reads_every_value() -> None:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.presentation.certainty import certainty_html
 from planner.presentation.palette import MISSING, css_background
 from planner.presentation.tables import (
     error_html,
@@ -32,7 +33,8 @@ def plan_html(plan: Plan) -> str:
     """Show verdict, bars, figures, table, notes and command; needs no script."""
     return (
         f"<style>{style()}</style><div class='pl-plan pl-whole'>{verdict_html(plan)}"
-        f"{error_html(plan)}{bars_html(plan)}{figures_html(plan)}{tables_html(plan)}{notes_html(plan)}"
+        f"{error_html(plan)}{bars_html(plan)}{figures_html(plan)}{tables_html(plan)}"
+        f"{certainty_html(plan)}{notes_html(plan)}"
         f"<pre class='pl-plain-command'><code>{escape(plan.command())}</code></pre>"
         "</div>"
     )

@@ -76,7 +76,7 @@ def tables_html(plan: Plan) -> str:
         for rank in plan.ranks
         if rank is not limiting
     )
-    return lines_table(plan, limiting) + others
+    return lines_table(plan, limiting) + others + outside_html(plan)
 
 
 def lines_table(plan: Plan, rank: RankMemory) -> str:
@@ -85,6 +85,21 @@ def lines_table(plan: Plan, rank: RankMemory) -> str:
     return (
         f"<table class='pl-lines'><caption>{escape(rank_title(plan, rank))}: "
         f"{escape(budget(plan, rank))}</caption>{_HEAD}<tbody>{rows}</tbody></table>"
+    )
+
+
+def outside_html(plan: Plan) -> str:
+    """Show what takes memory beside the budget, to be opened."""
+    rank = plan.limiting_rank
+    if rank is None or not rank.outside:
+        return ""
+    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
+    rows = "".join(_row(line) for line in rank.outside)
+    return (
+        "<details class='pl-rank pl-outside'><summary>Beside the budget: "
+        f"{format_gib(rank.outside_bytes)} of {format_gib(room)}</summary>"
+        "<table class='pl-lines'><caption>What needs room in the memory that vLLM does "
+        f"not ask for</caption>{_HEAD}<tbody>{rows}</tbody></table></details>"
     )
 
 

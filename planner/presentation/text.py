@@ -18,7 +18,7 @@ def plan_text(plan: Plan) -> str:
         parts += ["", said(plan.error)]
     for rank in plan.ranks:
         parts += ["", *_rank_lines(plan, rank)]
-    parts += ["", *_figure_lines(plan)]
+    parts += ["", *_outside_lines(plan), *_figure_lines(plan)]
     parts += [f"Note: {note}" for note in plan.notes]
     parts += ["", plan.command()]
     return "\n".join(parts)
@@ -95,6 +95,17 @@ def _rank_lines(plan: Plan, rank: RankMemory) -> list[str]:
         for line in rank.lines
     ]
     return [f"{rank_title(plan, rank)}: {budget(plan, rank)}", *rows]
+
+
+def _outside_lines(plan: Plan) -> list[str]:
+    rank = plan.limiting_rank
+    if rank is None or not rank.outside:
+        return []
+    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
+    return [
+        f"{'Beside the budget:':<23}{format_gib(rank.outside_bytes)} needed of "
+        f"{format_gib(room)}"
+    ]
 
 
 def _figure_lines(plan: Plan) -> list[str]:

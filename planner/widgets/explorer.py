@@ -12,6 +12,7 @@ import planner
 from planner import catalogue
 from planner.charts.memory_bars import figure_spec
 from planner.presentation import tables
+from planner.presentation.certainty import certainty_html
 from planner.presentation.page import style
 from planner.presentation.text import spoken
 from planner.widgets.chart import PlotlyChart
@@ -127,6 +128,7 @@ class Results(w.VBox):
         self.figures = w.HTML()
         self.command = w.HTML()
         self.tables = w.HTML()
+        self.certainty = w.HTML()
         self.notes = w.HTML()
         parts = {
             "alert": self.alert,
@@ -136,6 +138,7 @@ class Results(w.VBox):
             "figures": self.figures,
             "command": self.command,
             "tables": self.tables,
+            "certainty": self.certainty,
             "notes": self.notes,
         }
         for name, part in parts.items():
@@ -156,6 +159,7 @@ class Results(w.VBox):
         self.figures.value = tables.figures_html(plan)
         self.command.value = tables.command_html(plan)
         self.tables.value = tables.tables_html(plan)
+        self.certainty.value = certainty_html(plan)
         self.notes.value = tables.notes_html(plan)
 
 

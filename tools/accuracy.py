@@ -1,0 +1,164 @@
+"""Write the accuracy report: the planner beside published start-ups of vLLM.
+
+    python tools/accuracy.py [--corpus FILE.jsonl] [--configs DIR]
+
+Writes `docs/accuracy/` (figures as SVG, the raw rows), the tables of
+`docs/accuracy.md`, the lines of the README between its markers, and the summary that
+the app shows. Needs Chromium for the figures (CHROMIUM=...).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import pathlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.accuracy_figures import draw  # noqa: E402
+from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E402
+from tools.starts import read_starts  # noqa: E402
+
+DOCS = ROOT / "docs"
+SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
+BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
+
+
+def main() -> int:
+    """Plan every start, compare, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    shared = ROOT.parent / "shared"
+    parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
+    parser.add_argument("--configs", default=shared / "configs")
+    options = parser.parse_args()
+    starts = read_starts(pathlib.Path(options.corpus), pathlib.Path(options.configs))
+    rows = rows_of(start for start in starts if start.record["scored"])
+    figures = summary(rows)
+    SUMMARY.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    folder = DOCS / "accuracy"
+    folder.mkdir(exist_ok=True)
+    write_rows(rows, folder / "starts.csv")
+    draw(rows, folder)
+    replace_between(DOCS / "accuracy.md", report(rows))
+    replace_between(ROOT / "README.md", short(rows))
+    print(json.dumps(figures, indent=1))
+    return 0
+
+
+def write_rows(rows: Sequence[Row], path: pathlib.Path) -> None:
+    """Write the raw rows, one start a line."""
+    flat = [row.flat() for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def replace_between(path: pathlib.Path, text: str) -> None:
+    """Put the text between the markers of a document."""
+    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
+    _old, after = rest.split(END)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def short(rows: Sequence[Row]) -> str:
+    """Write the figures of the README."""
+    figures = summary(rows)
+    return (
+        f"Against {figures['starts']} published start-ups of vLLM 0.9 to 0.31, the KV "
+        f"cache is off by {figures['kv_median_error_gib']:.2f} GiB in the median "
+        f"({figures['kv_median_error_percent']:.1f} %) and "
+        f"{figures['kv_mean_error_gib']:.2f} GiB on average; taking off a flat "
+        f"2.5 GiB is off by {figures['rival_median_error_gib']:.2f} and "
+        f"{figures['rival_mean_error_gib']:.2f} GiB. "
+        f"{figures['inside_percent']:.0f} % of the starts lie in the stated range, "
+        f"whose median width is {figures['median_width_gib']:.1f} GiB."
+    )
+
+
+def report(rows: Sequence[Row]) -> str:
+    """Write the tables."""
+    return "\n\n".join(
+        [
+            short(rows),
+            "### By release",
+            table(rows, lambda row: row.release),
+            "![Errors by release](accuracy/releases.svg)",
+            "### By GPU",
+            table(rows, lambda row: row.gpu),
+            "### By kind of model",
+            table(rows, lambda row: row.family),
+            "### By line",
+            by_line(rows),
+            "### The range",
+            "![Range of each start](accuracy/ranges.svg)",
+            "### The largest errors",
+            worst(rows),
+            "Every start, with the address of its log: "
+            "[accuracy/starts.csv](accuracy/starts.csv).",
+        ]
+    )
+
+
+def table(rows: Sequence[Row], key: Callable[[Row], str]) -> str:
+    """Write errors of the KV cache by a key, beside the naive rival."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    lines = [
+        "| | starts | mean error, GiB | median | largest | inside the range | "
+        "flat reserve, mean |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, group in groups.items():
+        rivals = [
+            r.rival_gib - r.measured_gib for r in group if r.rival_gib is not None
+        ]
+        lines.append(
+            f"| {name} | {len(group)} | {mean(r.error_gib for r in group):.2f} | "
+            f"{median(r.error_gib for r in group):.2f} | "
+            f"{max((r.error_gib for r in group), key=abs):+.2f} | "
+            f"{sum(r.is_inside for r in group)} | "
+            f"{f'{mean(rivals):.2f}' if rivals else '-'} |"
+        )
+    return "\n".join(lines)
+
+
+def by_line(rows: Sequence[Row]) -> str:
+    """Write the errors of each line that logs state."""
+    lines = [
+        "| line | starts | mean error, GiB | median | largest |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name in LINES:
+        errors = [r.line_errors_gib[name] for r in rows if name in r.line_errors_gib]
+        lines.append(
+            f"| {name} | {len(errors)} | {mean(errors):.3f} | {median(errors):.3f} | "
+            f"{max(errors, key=abs):+.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def worst(rows: Sequence[Row]) -> str:
+    """Write the starts with the largest errors."""
+    lines = [
+        "| start | release | model | GPU | measured, GiB | planned | range |",
+        "| --- | --- | --- | --- | ---: | ---: | --- |",
+    ]
+    for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:15]:
+        lines.append(
+            f"| {row.start} | {row.release} | {row.model} | {row.gpu} x "
+            f"{row.tensor_parallel_size} | {row.measured_gib:.2f} | "
+            f"{row.planned_gib:.2f} | {row.low_gib:.2f} to {row.high_gib:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
