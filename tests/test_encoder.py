@@ -206,6 +206,33 @@ def test_ranks_cut_what_a_row_has() -> None:
     assert (32, 49, 88) == widths(tower(IMAGE), layout)
 
 
+def test_what_lies_behind_the_blocks_takes_rows_together() -> None:
+    """Four rows of 8 as one, 64 wide: (64 + 64) / 4 + 5 x 8 = 72 < 80; pooled alike.
+
+    Not pooled it would be 64 + 64 + 40 = 168.
+    """
+    inner = tower(IMAGE)
+
+    def middle(name: str, size: int) -> int:
+        behind = blocks.column(name, size, 64, bias=False)
+        wider = replace(inner, modules=(*inner.modules, behind))
+        return widths(wider, ParallelLayout())[1]
+
+    assert [80, 80, 168] == [
+        middle("merger.linear_fc1", 32),
+        middle("projector.merged_linear", 8),
+        middle("projector.linear_1", 8),
+    ]
+
+
+def test_a_projector_alone_works_on_what_comes_out() -> None:
+    """Llama 4 has one of its own, of fewer rows than the tower before it."""
+    projector = Tower(
+        modalities=("image",), modules=(blocks.column("linear_1", 8, 64, bias=False),)
+    )
+    assert (0, 0, 0) == widths(projector, ParallelLayout())
+
+
 def test_rotary_embeddings_in_fp32_take_more() -> None:
     """9, 15 or 18 x 8 and 2, 2 or 4 x 8 beside."""
     in_fp32 = replace(tower(IMAGE), rotates_in_fp32=True)

@@ -29,7 +29,9 @@ _BESIDE_MLP: Range = (2, 5, 8)
 _ATTENTION: Range = (4, 8, 14)
 _ATTENTION_IN_FP32: Range = (9, 15, 18)
 _BESIDE_ATTENTION: Range = (2, 2, 4)
-_GATES = ("gate_proj", "up_proj", "w1", "w3")
+_GATES = ("gate_proj", "up_proj")
+_BEHIND_POOLING = {"merged_linear": 4}
+"""Layers for so many patches as one, though their input is as wide as a patch."""
 _QUERIES = ("q_proj", "wq")
 
 
@@ -54,7 +56,7 @@ def widths(tower: Tower, layout: ParallelLayout) -> Range:
     Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     linears = [linear for m in tower.modules for linear in _linears(m, layout)]
-    if not linears:
+    if len(linears) <= 1:  # nothing, or a projector behind another tower
         return 0, 0, 0
     size = Counter(linear.input_size for linear in linears).most_common(1)[0][0]
     attention = _ATTENTION_IN_FP32 if tower.rotates_in_fp32 else _ATTENTION
@@ -75,7 +77,8 @@ def _width(linear: _Linear, size: int, attention: Range) -> Range:
     if linear.name in _GATES:
         own += linear.output_size
     # A layer behind the blocks takes several rows together.
-    rows = max(1, linear.input_size // size)
+    together = max(1, linear.input_size // size)
+    rows = _BEHIND_POOLING.get(linear.name, together)
     low, middle, high = (own // rows + beside * size for beside in _BESIDE_MLP)
     return low, middle, high
 
