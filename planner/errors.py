@@ -34,3 +34,12 @@ class RefusedArgument(Refused):
 
     The plan says what vLLM says, and shows the account all the same.
     """
+
+
+class RefusedSince(Refused):
+    """What a release of vLLM began to refuse; older ones take it, unknown how."""
+
+    def __init__(self, message: str, since: tuple[int, int, int]) -> None:
+        """Keep the words, and the first release that refuses."""
+        super().__init__(message)
+        self.since = since

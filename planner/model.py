@@ -123,6 +123,8 @@ class QuantizationLimits:
     """vLLM's refusal of the argument `quantization`, with the model's settings."""
     refusal: str | None = None
     """vLLM's refusal of the checkpoint's own settings, after parallel checks."""
+    refused_since: tuple[int, int, int] = (0, 0, 0)
+    """The first release that refuses so."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
 from planner.engine_args import check_release
 from planner.environment import environment_from
-from planner.errors import Refused, RefusedArgument
+from planner.errors import Refused, RefusedArgument, RefusedSince, UnknownArchitecture
 from planner.gpu import GPU
 from planner.lengths import derived_max_model_len, resolve_max_model_len
 from planner.memory import kv_cache
@@ -27,7 +27,7 @@ from planner.memory.kernels import Kernels
 from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
 from planner.quantization import requantised
-from planner.releases import NEWEST, resolve_version
+from planner.releases import NEWEST, Release, resolve_version
 from planner.resolving import Question, resolve
 from planner.result import KVCacheGroup, Outcome, Plan, VLLMError
 from planner.sources.device import gpu_named
@@ -71,6 +71,7 @@ def plan(
     try:
         architecture = _architecture(model, settings)
     except Refused as refusal:
+        _check_refuses(refusal, release)
         return Plan.refused(
             name=str(model),
             gpu=device,
@@ -90,6 +91,19 @@ def plan(
         notes=(*notes, *_source_notes(architecture)),
     )
     return _answer(question)
+
+
+def _check_refuses(refusal: Refused, release: Release) -> None:
+    """Leave out what a release still serves, and later ones do not.
+
+    Raises:
+        UnknownArchitecture: with the words of the later ones.
+    """
+    if isinstance(refusal, RefusedSince) and not release.since(*refusal.since):
+        raise UnknownArchitecture(
+            f"vLLM {release.version} still serves a model that is not modelled, as "
+            f"later ones say: {refusal}"
+        ) from None
 
 
 def _architecture(

@@ -8,11 +8,11 @@ verify_with_parallel_config.
 from __future__ import annotations
 
 from planner.caches import MLALayer
-from planner.errors import Refused, RefusedArgument
+from planner.errors import Refused, RefusedArgument, UnknownArchitecture
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
-from planner.releases import Release, came_later
+from planner.releases import NEWEST_RELEASE, Release, came_later
 
 _KV_CACHE_DTYPES = (
     "auto",
@@ -228,16 +228,24 @@ def check_quantization_argument(model: ModelArchitecture) -> None:
         raise RefusedArgument(model.quantization_limits.mismatch)
 
 
-def check_quantization(model: ModelArchitecture, dtype: str, gpu: GPU) -> None:
+def check_quantization(
+    model: ModelArchitecture, dtype: str, gpu: GPU, release: Release = NEWEST_RELEASE
+) -> None:
     """Refuse settings, a GPU or a dtype that the quantisation method cannot take.
 
     Raises:
         Refused: in vLLM's words.
+        UnknownArchitecture: where only later releases refuse.
 
     Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
     """
     limits, method = model.quantization_limits, model.quantization
     if limits.refusal is not None:
+        if not release.since(*limits.refused_since):
+            raise UnknownArchitecture(
+                f"quantization={method!r}: vLLM {release.version} still takes a "
+                f"checkpoint that is not modelled, as later ones say: {limits.refusal}"
+            )
         raise Refused(limits.refusal)
     major, minor = gpu.compute_capability
     capability = 10 * major + minor

@@ -91,7 +91,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
     _check_shared_experts(question)
-    check_quantization(model, dtype, gpu)
+    check_quantization(model, dtype, gpu, release)
     check_latent_cache_dtype(kv_dtype, model)
     sizes = capture_sizes(settings, model, gpu, (tokens, seqs), release)
     check_mamba_block_size(

@@ -1,5 +1,8 @@
 """plan(): the whole answer, its laws and its edges."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,3 +251,16 @@ def test_a_refused_length_still_shows_the_account() -> None:
     assert refused.error is not None
     assert refused.error.kind == "refused"
     assert refused.ranks == allowed.ranks
+
+
+def test_a_folder_with_a_dropped_model_is_not_modelled_in_older_releases(
+    tmp_path: Path,
+) -> None:
+    """0.23.0 still has the class; 0.24.0 refuses it."""
+    config = {**LLAMA_8B, "architectures": ["BaichuanForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UnknownArchitecture, match="still serves"):
+        planner.plan(tmp_path, vllm_version="0.23.0")
+    later = planner.plan(tmp_path, vllm_version="0.24.0")
+    assert later.error is not None
+    assert "refused" == later.error.kind

@@ -3,7 +3,7 @@
 import pytest
 
 import planner
-from planner.errors import Refused
+from planner.errors import Refused, UnknownArchitecture
 from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_architecture,
@@ -12,6 +12,7 @@ from planner.refusals import (
     check_kv_cache_dtype,
     check_mamba_block_size,
     check_parallel,
+    check_quantization,
     check_states,
 )
 from planner.releases import Release
@@ -152,3 +153,19 @@ def test_a_model_of_later_days_is_refused() -> None:
     ):
         check_architecture(model, Release((0, 10, 1)))
     check_architecture(model, Release((0, 10, 2)))
+
+
+def test_a_checkpoint_that_was_still_taken_is_not_modelled() -> None:
+    """GPTQ in the order of activations: refused from 0.30.0 on."""
+    settings = {
+        "quant_method": "gptq",
+        "bits": 4,
+        "group_size": 128,
+        "desc_act": True,
+        "sym": True,
+    }
+    model = architecture({**LLAMA_8B, "quantization_config": settings})
+    with pytest.raises(Refused, match=r"\(desc_act=True\) is no longer supported"):
+        check_quantization(model, "bfloat16", gpu())
+    with pytest.raises(UnknownArchitecture, match=r"0\.29\.0 still takes"):
+        check_quantization(model, "bfloat16", gpu(), Release((0, 29, 0)))

@@ -16,7 +16,7 @@ from planner.architectures.naming import with_names
 from planner.architectures.registry import facts_for, readers
 from planner.architectures.removed import REMOVED_IN
 from planner.architectures.unsupported import check_architecture, check_model_type
-from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
 from planner.memory.checkpoint import reconcile
 from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
@@ -49,11 +49,13 @@ def read(
     check_model_type(files.config)
     architecture = _architecture_name(files)
     if architecture in REMOVED_IN:
-        raise Refused(
+        last = REMOVED_IN[architecture]
+        major, minor, patch = map(int, last.split("."))
+        raise RefusedSince(
             f"Model architecture {architecture} was supported in vLLM until "
-            f"v{REMOVED_IN[architecture]}, and is not supported anymore. "
-            "Please use an older version of vLLM if you want to use this model "
-            "architecture."
+            f"v{last}, and is not supported anymore. Please use an older version of "
+            "vLLM if you want to use this model architecture.",
+            since=(major, minor, patch + 1),
         )
     reader = readers().get(architecture)
     if reader is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.errors import Refused, UnknownArchitecture
+from planner.errors import Refused, RefusedSince, UnknownArchitecture
 from planner.model import ModelArchitecture, QuantizationLimits
 from planner.model_files import ModelFiles
 from planner.quantization.applying import apply
@@ -72,7 +72,8 @@ def quantised(
         config = method.read(given or {}, context)
         changed = apply(model, config)
     except Refused as refusal:
-        limits = replace(limits, refusal=str(refusal))
+        since = refusal.since if isinstance(refusal, RefusedSince) else (0, 0, 0)
+        limits = replace(limits, refusal=str(refusal), refused_since=since)
         return replace(model, quantization=name, quantization_limits=limits)
     return replace(
         changed,

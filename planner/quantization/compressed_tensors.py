@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.errors import Refused, UnknownArchitecture
+from planner.errors import Refused, RefusedSince, UnknownArchitecture
 from planner.quantization.compressed_args import Args, Scheme, read_args
 from planner.quantization.compressed_experts import experts_of
 from planner.quantization.compressed_schemes import (
@@ -162,10 +162,11 @@ def _read_group(group: Mapping[str, Any], whole: str | None) -> Scheme:
     if isinstance(order, bool):
         order = "group" if order else None
     if order in ("group", "dynamic"):
-        raise Refused(
+        raise RefusedSince(
             "Compressed-tensors group/dynamic activation ordering "
             f"(actorder={order!r}) is no longer supported. Use a checkpoint with "
-            "static/weight activation ordering or without activation ordering."
+            "static/weight activation ordering or without activation ordering.",
+            since=(0, 30, 0),
         )
     weights = read_args(group.get("weights"))
     if weights is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.errors import Refused
+from planner.errors import Refused, RefusedSince
 from planner.parallel import ParallelLayout
 from planner.quantization.context import Context
 from planner.quantization.experts.wna16 import GPTQExperts
@@ -22,6 +22,7 @@ from planner.quantization.settings import flag, given_integer, required
 from planner.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 _WIDTHS = (4, 8)
+_SINCE = (0, 30, 0)
 _NOT_SUPPORTED = "GPTQ group activation ordering (desc_act=True) is no longer supported"
 
 
@@ -186,16 +187,18 @@ def _check_order(
     Source: vLLM 0.33.0 normalize_and_validate_gptq_desc_act.
     """
     if desc_act and group_size != -1:
-        raise Refused(
+        raise RefusedSince(
             f"{_NOT_SUPPORTED}. Use a checkpoint with static activation ordering or "
-            "desc_act=False."
+            "desc_act=False.",
+            since=_SINCE,
         )
     for pattern, change in dynamic.items():
         if pattern.startswith("-:"):
             continue
         size = change.get("group_size", group_size)
         if change.get("desc_act", desc_act) and size != -1:
-            raise Refused(
+            raise RefusedSince(
                 f"{_NOT_SUPPORTED}, but is enabled by dynamic rule {pattern!r}. Use a "
-                "checkpoint with static activation ordering or desc_act=False."
+                "checkpoint with static activation ordering or desc_act=False.",
+                since=_SINCE,
             )
