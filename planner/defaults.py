@@ -16,7 +16,7 @@ from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.memory.towers import least_batched_tokens
 from planner.model import ModelArchitecture
-from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.parallel import DATACENTER_BLACKWELL, UNIFIED, ParallelLayout
 from planner.releases import NEWEST_RELEASE, Release
 from planner.states import Mamba1State, Mamba2State
 from planner.units import GIB, parse_size
@@ -106,11 +106,12 @@ def batch_defaults(
         )
     is_server = entrypoint == "serve"
     memory_bytes = gpu.nvml_memory_bytes or gpu.total_memory_bytes
+    if gpu.compute_capability in UNIFIED:
+        memory_bytes = 0  # NVML cannot tell it there, and vLLM goes on without
     if release.has_large_gpu_batch and memory_bytes >= 160 * GIB:
         return 16384, 1024
     is_large = memory_bytes >= 70 * GIB and "a100" not in gpu.device_name.lower()
-    is_gb10 = gpu.compute_capability == (12, 1)
-    if is_large and not (is_gb10 and release.has_small_batch_on_gb10):
+    if is_large:
         return (8192 if is_server else 16384), 1024
     return (2048 if is_server else 8192), 256
 

@@ -10,7 +10,10 @@ from planner.memory.kv_cache import StageCache
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, explain
 from planner.result import Basis, Line, RankMemory
-from planner.units import format_gib, format_size
+from planner.units import MIB, format_gib, format_size
+
+# Published starts with the same arguments on the same GPU differ by this much.
+_REPEATED_BYTES = 160 * MIB
 
 
 def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
@@ -103,8 +106,8 @@ def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     return Line(
         name="KV cache",
         size_bytes=requested_bytes - used,
-        low_bytes=requested_bytes - used - _spread(above),
-        high_bytes=requested_bytes - used + _spread(below),
+        low_bytes=requested_bytes - used - max(_spread(above), _REPEATED_BYTES),
+        high_bytes=requested_bytes - used + max(_spread(below), _REPEATED_BYTES),
         basis=Basis.FORMULA,
         why=(
             f"requested {format_gib(requested_bytes)} - {others} = "

@@ -35,6 +35,8 @@ DATACENTER_BLACKWELL = 10
 """Major compute capability of B200, B300 and their kin."""
 WORKSTATION_BLACKWELL = 12
 """Major compute capability of RTX 50, RTX PRO 6000 Blackwell and their kin."""
+UNIFIED = ((8, 7), (11, 0), (12, 1))
+"""Compute capabilities of Orin, Thor and GB10, which share the processor's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

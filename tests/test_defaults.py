@@ -48,10 +48,10 @@ def test_batch_defaults_depend_on_gpu_and_entry_point(
     assert expected == defaults.batch_defaults(device, entrypoint)  # type: ignore[arg-type]
 
 
-def test_gb10_got_the_batch_of_small_gpus_late() -> None:
-    """121 GiB: among the large ones until 0.32.0."""
-    assert (8192, 1024) == defaults.batch_defaults(GB10, "serve", Release((0, 32, 0)))
-    assert (2048, 256) == defaults.batch_defaults(GB10, "serve", Release((0, 33, 0)))
+def test_shared_memory_counts_as_small_in_every_release() -> None:
+    """NVML tells no total there; logs of GB10 from 0.13 on show 2,048 and 256."""
+    for number in ((0, 13, 0), (0, 25, 1), (0, 33, 0)):
+        assert (2048, 256) == defaults.batch_defaults(GB10, "serve", Release(number))
 
 
 def test_an_unknown_entry_point_says_which_there_are() -> None:

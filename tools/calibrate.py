@@ -22,6 +22,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from planner.parallel import UNIFIED  # noqa: E402
 from tools.starts import Start, read_starts  # noqa: E402
 
 DATA = ROOT / "planner" / "data" / "calibration"
@@ -31,12 +32,13 @@ LEAST_WIDTH_GIB = 0.12
 LEAST_LEFT_GIB = -0.2
 # A generation with fewer starts shares the pool of all.
 LEAST_STARTS = 5
+# So few starts hardly show the whole range.
+FEW_STARTS, STRETCH = 10, 1.5
 TWO = 2
 # Kernels differ by this much at least.
 LEAST_MULTIPLE, MOST_MULTIPLE = 0.8, 1.2
 SMALLEST_MULTIPLE = 0.5
 HOPPER = (9, 0)
-UNIFIED = ((8, 7), (11, 0), (12, 1))
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,9 @@ def grouped(samples: Iterable[Sample]) -> dict[str, list[float]]:
 def bounds(values: Sequence[float], middle: float) -> tuple[float, float]:
     """Return what nine of ten values lie between, never narrower than a little."""
     cut = len(values) // 20
-    low, high = values[cut], values[-1 - cut]
+    stretch = STRETCH if len(values) < FEW_STARTS else 1.0
+    low = middle - stretch * (middle - values[cut])
+    high = middle + stretch * (values[-1 - cut] - middle)
     return min(low, middle - LEAST_WIDTH_GIB), max(high, middle + LEAST_WIDTH_GIB)
 
 

@@ -13,7 +13,7 @@ from math import isqrt
 
 from planner.memory.calibration import Fitted, non_torch
 from planner.memory.profile_run import ProfileRun
-from planner.parallel import DATACENTER_BLACKWELL, HOPPER
+from planner.parallel import DATACENTER_BLACKWELL, HOPPER, UNIFIED
 from planner.result import Basis, Line
 from planner.units import KIB, MIB, format_size
 
@@ -24,7 +24,6 @@ _FEW_STARTS = 3
 _FUSED_HOPPER_MIB = {2: 64.0, 4: 2.0, 8: 0.5}
 _FUSED_BLACKWELL_MIB = {2: 64.0, 4: 32.0, 8: 1.0}
 _FUSED_BLACKWELL_ULTRA_MIB = {2: 64.0, 4: 64.0, 8: 2.0}
-_UNIFIED = ((8, 7), (11, 0), (12, 1))
 
 
 def line(run: ProfileRun) -> Line:
@@ -85,7 +84,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
 
 def is_unified(run: ProfileRun) -> bool:
     """Return whether GPU and processor share the memory, and its use by others."""
-    return run.gpu.compute_capability in _UNIFIED
+    return run.gpu.compute_capability in UNIFIED
 
 
 def fused_all_reduce_bytes(run: ProfileRun) -> int:

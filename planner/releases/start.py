@@ -43,14 +43,6 @@ class StartFacts(Numbered):
         return not self.since(0, 30)
 
     @property
-    def has_small_batch_on_gb10(self) -> bool:
-        """Whether GB10 gets the batch of small GPUs in spite of its memory.
-
-        Source: vLLM 0.33.0 `engine/arg_utils.py` get_batch_defaults.
-        """
-        return self.since(0, 33)
-
-    @property
     def limits_requests_to_tokens(self) -> bool:
         """Whether max_num_seqs left out is at most max_num_batched_tokens.
 
