@@ -16,9 +16,11 @@ _KNOWN = (
     "VLLM_USE_FLASHINFER_SAMPLER",
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
     "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_FUSED_MOE_CHUNK_SIZE",
+    "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
 )
 _NOT_MODELLED = (
-    "VLLM_ATTENTION_BACKEND",
     "VLLM_BATCH_INVARIANT",
     "VLLM_ENABLE_STARTUP_PLAN",
     "VLLM_MLA_DISABLE",
@@ -42,6 +44,12 @@ class Environment:
     """Whether groups may differ in a model with chunks of attention."""
     use_v2_model_runner: bool | None = None
     """Which model runner serves the model; None: vLLM chooses."""
+    attention_backend: str | None = None
+    """Kernel for all layers, in releases that have no argument for it."""
+    fused_moe_chunk_size: int | None = None
+    """Tokens that experts compute at once, in releases that do so."""
+    flashinfer_workspace_bytes: int | None = None
+    """FlashInfer's workspace; None: its usual size."""
 
 
 def environment_from(
@@ -84,6 +92,11 @@ def environment_from(
             "1" if release.allows_chunked_local_attention else "0",
         ),
         use_v2_model_runner=_runner(given, release),
+        attention_backend=_backend(given, release),
+        fused_moe_chunk_size=_number(given, "VLLM_FUSED_MOE_CHUNK_SIZE"),
+        flashinfer_workspace_bytes=_number(
+            given, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
+        ),
     )
 
 
@@ -92,6 +105,28 @@ def _runner(env: Mapping[str, str], release: Release) -> bool | None:
     if name not in env or not release.has_v2_runner:
         return None
     return _is_on(env, name, "0")
+
+
+def _backend(env: Mapping[str, str], release: Release) -> str | None:
+    """Return the kernel's name of today; older releases wrote _VLLM_V1 behind it."""
+    name = env.get("VLLM_ATTENTION_BACKEND")
+    if name is None or not release.heeds_attention_variable:
+        return None
+    return name.strip().upper().removesuffix("_VLLM_V1").removesuffix("_V1")
+
+
+def _number(env: Mapping[str, str], name: str) -> int | None:
+    """Return a whole number from 1; None where the variable is not set.
+
+    Raises:
+        PlannerError: for anything else.
+    """
+    text = env.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdigit() or int(text) < 1:
+        raise PlannerError(f"{name}={text!r}: a whole number from 1 is needed.")
+    return int(text)
 
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:

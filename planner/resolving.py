@@ -180,7 +180,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         asked_block_size=settings.block_size,
-        asked_backend=settings.attention_backend,
+        asked_backend=settings.attention_backend or question.env.attention_backend,
         skip_layers=skipped_layers(
             settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
         ),

@@ -176,6 +176,8 @@ def _profile_run(
         max_num_batched_tokens=resolved.max_num_batched_tokens,
         max_num_seqs=resolved.max_num_seqs,
         block_size=resolved.block_size,
+        fused_moe_chunk_size=question.env.fused_moe_chunk_size,
+        flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
         enforce_eager=resolved.enforce_eager,
         capture_sizes=resolved.cudagraph_capture_sizes,
         pp_rank=pp_rank,

@@ -2,9 +2,12 @@
 
 import pytest
 
+import planner
 from planner.environment import Environment, environment_from
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.releases import Release
+from planner.units import GIB
+from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
 
 
 def test_no_environment_means_vllms_defaults() -> None:
@@ -55,3 +58,76 @@ def test_chunks_of_attention_were_kept_in_full_for_a_while() -> None:
         for number in ((0, 10, 0), (0, 10, 1), (0, 13, 0), (0, 14, 0))
     ]
     assert [True, False, False, True] == found
+
+
+def test_the_kernel_was_chosen_by_a_variable_until_014() -> None:
+    """Older releases wrote the engine's version behind the name."""
+    env = {"VLLM_ATTENTION_BACKEND": "FLASHINFER_VLLM_V1"}
+    assert environment_from(env, Release((0, 11, 0))).attention_backend == "FLASHINFER"
+    assert environment_from(env, Release((0, 15, 0))).attention_backend is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
+def test_sizes_are_whole_numbers(text: str) -> None:
+    """Anything else names the variable."""
+    with pytest.raises(PlannerError, match="VLLM_FUSED_MOE_CHUNK_SIZE"):
+        environment_from({"VLLM_FUSED_MOE_CHUNK_SIZE": text})
+
+
+def plan(
+    version: str,
+    env: dict[str, str],
+    config: object = LLAMA_8B,
+    tokens: int = 16384,
+) -> planner.Plan:
+    """Plan on an H100."""
+    return planner.plan(
+        architecture(config),  # type: ignore[arg-type]
+        gpu(),
+        vllm_version=version,
+        env=env,
+        max_num_batched_tokens=tokens,
+    )
+
+
+def test_smaller_chunks_need_smaller_workspaces() -> None:
+    """Until 0.17; later releases compute all tokens at once."""
+    env = {"VLLM_FUSED_MOE_CHUNK_SIZE": "2048"}
+    sizes = {
+        (version, bool(given)): plan(version, given, QWEN3_MOE)
+        .ranks[0]
+        .line("peak activation")
+        .size_bytes
+        for version in ("0.17.1", "0.19.0")
+        for given in ({}, env)
+    }
+    assert sizes["0.17.1", True] < sizes["0.17.1", False]
+    assert sizes["0.19.0", True] == sizes["0.19.0", False]
+
+
+def test_the_estimate_of_graphs_can_be_charged_or_not() -> None:
+    """0.19 does not unless asked; 0.20 does unless asked not to."""
+    name = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+    charged = {
+        (version, text): plan(version, {name: text} if text else {})
+        .ranks[0]
+        .line("CUDA graphs")
+        .size_bytes
+        for version in ("0.19.0", "0.20.0")
+        for text in ("", "0", "1")
+    }
+    assert not charged["0.19.0", ""]
+    assert charged["0.19.0", "1"]
+    assert charged["0.20.0", ""]
+    assert not charged["0.20.0", "0"]
+
+
+def test_flashinfers_sampler_can_be_switched_off() -> None:
+    """0.33: without it no masked logits and probabilities, 8 bytes a logit."""
+    with_it = (
+        plan("0.33.0", {}, tokens=2048).ranks[0].line("peak activation").size_bytes
+    )
+    without = plan("0.33.0", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}, tokens=2048)
+    rest = without.ranks[0].line("peak activation").size_bytes
+    assert with_it - rest == 1024 * 128256 * 8
+    assert rest > GIB // 2

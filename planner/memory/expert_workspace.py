@@ -57,7 +57,7 @@ class _Block:
         Source: vLLM 0.17.1 `layers/fused_moe/modular_kernel.py` _chunk_info and
         `fused_moe.py` fused_experts_impl; Marlin's own function knows no chunks.
         """
-        limit = self.run.release.expert_chunk_tokens
+        limit = self.run.expert_chunk_tokens
         is_marlin = self.served.kernel is ExpertsKernel.MARLIN
         if limit is None or (is_marlin and not self.served.keeps_workspace):
             return self.tokens
@@ -131,7 +131,7 @@ def _kept(block: _Block) -> Sized:
         return Sized(size_bytes=0)
     size_bytes = _workspace_bytes(block, block.chunk, block.tokens)
     is_shared = block.run.layout.enable_expert_parallel
-    limit = block.run.release.expert_chunk_tokens
+    limit = block.run.expert_chunk_tokens
     if limit is not None and is_shared and block.run.layout.data_parallel_size > 1:
         # Routing is uneven, so the profile run takes what the largest chunk needs.
         size_bytes = max(size_bytes, sum(_aligned(block, _shapes(block, limit))))

@@ -101,7 +101,7 @@ def _attention(run: ProfileRun) -> Line:
     """
     size = 0
     if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL:
-        size = _FLASHINFER_WORKSPACE_BYTES
+        size = run.flashinfer_workspace_bytes or _FLASHINFER_WORKSPACE_BYTES
     # Prefill of long prompts needs scratch that no profile run measures.
     high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
     why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"

@@ -51,6 +51,10 @@ class ProfileRun:
     """Tokens of the longest request, by which latent attention sizes its context."""
     block_size: int = 16
     """Tokens in a block of the KV cache."""
+    fused_moe_chunk_size: int | None = None
+    """VLLM_FUSED_MOE_CHUNK_SIZE; None where it is not set."""
+    flashinfer_workspace_bytes: int | None = None
+    """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE; None where it is not set."""
     enforce_eager: bool = False
     capture_sizes: tuple[int, ...] = ()
     """Batch sizes of the CUDA graphs; none in eager mode."""
@@ -82,6 +86,14 @@ class ProfileRun:
     def release(self) -> Release:
         """Of vLLM."""
         return self.layout.release
+
+    @property
+    def expert_chunk_tokens(self) -> int | None:
+        """Tokens that experts compute at once; None: all of them."""
+        usual = self.release.expert_chunk_tokens
+        if usual is None:
+            return None
+        return self.fused_moe_chunk_size or usual
 
     @property
     def num_requests(self) -> int:

@@ -11,6 +11,14 @@ class StartFacts(Numbered):
     __slots__ = ()
 
     @property
+    def heeds_attention_variable(self) -> bool:
+        """Whether VLLM_ATTENTION_BACKEND chooses the kernel.
+
+        Source: vLLM 0.14.0 `config/attention.py`; 0.15.0 `envs.py` (gone).
+        """
+        return not self.since(0, 15)
+
+    @property
     def gpu_memory_utilization(self) -> float:
         """Share of the GPU's memory that vLLM takes unless told otherwise.
 
