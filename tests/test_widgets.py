@@ -92,6 +92,24 @@ def test_the_default_that_vllm_chooses_is_shown_in_grey(explorer) -> None:
     assert field.slider.value == 256
 
 
+def test_an_untouched_slider_follows_the_release(explorer, monkeypatch) -> None:
+    """0.90 up to 0.19, 0.92 later; a share that the user chose stays."""
+    calls = []
+    plan = planner.plan
+    monkeypatch.setattr(
+        planner, "plan", lambda **given: calls.append(given) or plan(**given)
+    )
+    share = explorer.form.fields["gpu_memory_utilization"]
+    release = explorer.form.fields["vllm_version"]
+    release.value = "0.19.0"
+    assert share.value == 0.90
+    assert len(calls) == 1
+    assert "--gpu-memory-utilization" not in explorer.results.command.value
+    share.value = 0.5
+    release.value = "0.33.0"
+    assert share.value == 0.5
+
+
 @pytest.mark.parametrize("text", ["many", "12.5", "0", "8 tokens"])
 def test_a_wrong_entry_is_named_beside_it_and_the_plan_stays(explorer, text) -> None:
     """The last good plan is still on the screen."""

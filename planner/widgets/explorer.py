@@ -61,6 +61,7 @@ class Explorer(w.VBox):
         body.add_class("planner-body")
         super().__init__([body])
         self.add_class("planner-explorer")
+        self._is_showing = False
         self.form.on_change(self._recompute)
         self._recompute()
 
@@ -78,6 +79,8 @@ class Explorer(w.VBox):
 
     def _plan_and_show(self, _change: object = None) -> None:
         """Gather every control, plan once, show the answer."""
+        if self._is_showing:
+            return
         self._reader.cancel()
         self.form.model.show_reading("")
         try:
@@ -93,7 +96,12 @@ class Explorer(w.VBox):
 
     def _show(self, plan: Plan) -> None:
         self.plan = plan
-        self.form.show_defaults(plan.resolved)
+        self._is_showing = True
+        try:
+            # A slider that shows a default moves, which is no action of the user.
+            self.form.show_defaults(plan.resolved)
+        finally:
+            self._is_showing = False
         self.results.show(plan)
 
     def _must_read(self, name: str) -> bool:

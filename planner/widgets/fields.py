@@ -110,6 +110,14 @@ class ShareField(Field):
         share = round(float(self.value), 4)
         return None if share == self.default else share
 
+    def show_default(self, resolved: object) -> None:
+        """Move an untouched slider to the share that the release takes by itself."""
+        if not isinstance(resolved, float) or self.read() is not None:
+            return
+        # The default goes first, so that the moved slider still counts as untouched.
+        self.default = resolved
+        self.value = resolved
+
 
 class CountField(Field):
     """A whole number of at least one, typed or stepped."""
