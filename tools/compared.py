@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.releases import number_of
 from planner.units import GIB
-from tools.starts import Start
+from tools.starts import OTHER_BUILDS, Start
 
 FLAT_RESERVE_GIB = 2.5
 """What the naive rival takes off beside the weights, whatever the model."""
@@ -45,6 +45,11 @@ class Row:
     def error_gib(self) -> float:
         """Planned less measured."""
         return self.planned_gib - self.measured_gib
+
+    @property
+    def is_patched(self) -> bool:
+        """Whether a build of somebody's own was started, not a release."""
+        return self.start.startswith(OTHER_BUILDS)
 
     @property
     def is_inside(self) -> bool:
@@ -175,6 +180,10 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "starts": len(rows),
         "kv_mean_error_gib": round(mean(row.error_gib for row in rows), 3),
+        "kv_mean_error_of_releases_gib": round(
+            mean(row.error_gib for row in rows if not row.is_patched), 3
+        ),
+        "patched_starts": sum(row.is_patched for row in rows),
         "kv_median_error_gib": round(median(row.error_gib for row in rows), 3),
         "kv_median_error_percent": round(median(shares), 2),
         "weights_mean_error_gib": round(mean(weights), 3),
