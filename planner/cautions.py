@@ -7,6 +7,7 @@ from math import floor
 
 from planner.defaults import ResolvedSettings
 from planner.memory.non_torch import is_unified
+from planner.memory.offload import is_ignored
 from planner.resolving import Question
 from planner.stages import Stage
 from planner.units import MIB, format_gib
@@ -22,6 +23,7 @@ def cautions(
         _room(question, resolved, stages),
         _others(question),
         _shared(stages),
+        _offloading(question),
     ]
     return tuple(text for text in found if text)
 
@@ -61,6 +63,19 @@ def _others(question: Question) -> str:
         f"{format_gib(taken)} of this GPU are in use already. The budget is a share of "
         "the whole GPU, so vLLM does not make room for them; what they take or give "
         "back while it starts changes the KV cache."
+    )
+
+
+def _offloading(question: Question) -> str:
+    """Warn where cpu_offload_gb does nothing."""
+    forced = question.env.use_v2_model_runner
+    if not question.settings.cpu_offload_gb or not is_ignored(
+        question.model, question.release, forces_v2_runner=forced
+    ):
+        return ""
+    return (
+        f"vLLM {question.release.version} ignores cpu_offload_gb for this model: its "
+        "second model runner moves nothing to host memory before 0.28.0."
     )
 
 

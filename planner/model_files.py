@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_POOLING_MODULES = (
+    "sentence_transformers.models.Pooling",
+    "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelFiles:
@@ -26,6 +31,8 @@ class ModelFiles:
     """params.json, where the checkpoint has one (Mistral's own format)."""
     preprocessor_config: Mapping[str, Any] | None = None
     """preprocessor_config.json: how large an image or a sound becomes."""
+    modules: Mapping[str, Any] | None = None
+    """modules.json of sentence-transformers, its list under "modules"."""
     num_parameters: int | None = None
     """Parameters as the publisher counts them; None when not known."""
     num_parameters_by_dtype: Mapping[str, int] = field(default_factory=dict)
@@ -40,3 +47,15 @@ class ModelFiles:
     """Where the facts come from, for people: a path, a repository and commit."""
     is_certain: bool = True
     """False when the source is a reconstruction rather than the published file."""
+
+    @property
+    def asks_for_pooling(self) -> bool:
+        """Whether sentence-transformers pools what the model says of its tokens.
+
+        Source: vLLM 0.33.0 `transformers_utils/config.py` get_pooling_config.
+        """
+        listed = (self.modules or {}).get("modules")
+        if not isinstance(listed, list):
+            return False
+        kinds = [item.get("type") for item in listed if isinstance(item, Mapping)]
+        return any(kind in _POOLING_MODULES for kind in kinds)

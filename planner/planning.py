@@ -112,9 +112,14 @@ def _architecture(
     method = settings.quantization
     if not isinstance(model, ModelArchitecture):
         trusted = bool(settings.trust_remote_code)
-        found = _read(load(model), method, trusted=trusted)
+        files = load(model)
+        found = _read(files, method, trusted=trusted)
+        asks_for_pooling = files.asks_for_pooling
     else:
         found = model if method is None else requantised(model, method)
+        asks_for_pooling = False
+    if settings.runner in (None, "auto") and asks_for_pooling:
+        return as_run(found, "pooling")
     return as_run(found, settings.runner)
 
 

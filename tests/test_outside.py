@@ -69,3 +69,13 @@ def test_unified_memory_is_warned_of() -> None:
     """GB10 shares its memory with the processor."""
     notes = planner.plan(architecture(LLAMA_8B), "GB10").notes
     assert any("share their memory" in note for note in notes)
+
+
+def test_an_ignored_offload_is_warned_of() -> None:
+    """0.27 with the second runner."""
+    notes = {
+        version: plan(gpu(), cpu_offload_gb=4, vllm_version=version).notes
+        for version in ("0.27.1", "0.28.0")
+    }
+    assert any("ignores cpu_offload_gb" in note for note in notes["0.27.1"])
+    assert not any("ignores" in note for note in notes["0.28.0"])

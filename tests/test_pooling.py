@@ -1,10 +1,13 @@
 """Embeddings of models that could generate."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import planner
 from planner.architectures.pooling import as_run
-from planner.errors import UnknownArchitecture
+from planner.errors import PlannerError, UnknownArchitecture
 from planner.gpu import GPU
 from planner.memory.weights import stage_weights
 from planner.parallel import ParallelLayout
@@ -45,3 +48,33 @@ def test_the_argument_reaches_the_plan() -> None:
     plans = [planner.plan(model, device, runner=name) for name in ("auto", "pooling")]
     generating, pooling = (plan.ranks[0].weights_bytes for plan in plans)
     assert 2 * 128256 * 4096 == generating - pooling
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_head"),
+    [
+        ("sentence_transformers.models.Pooling", False),
+        ("sentence_transformers.models.Normalize", True),
+    ],
+)
+def test_sentence_transformers_ask_for_pooling(
+    tmp_path: Path, kind: str, has_head: bool
+) -> None:
+    """A modules.json that pools makes an embedding model of one that generates."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B))
+    modules = [{"idx": 0, "type": "sentence_transformers.models.Transformer"}]
+    modules.append({"idx": 1, "type": kind})
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    plan = planner.plan(tmp_path, "H100")
+    parts = {part.name for part in plan.ranks[0].weight_parts if part.size_bytes}
+    assert ("lm_head" in parts) is has_head
+    assert plan.model is not None
+    assert plan.model.is_pooling is not has_head
+
+
+def test_a_broken_side_file_names_itself(tmp_path: Path) -> None:
+    """Not the config.json."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B))
+    (tmp_path / "modules.json").write_text("[{")
+    with pytest.raises(PlannerError, match=r"modules\.json is not JSON"):
+        planner.plan(tmp_path, "H100")

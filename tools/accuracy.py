@@ -9,7 +9,6 @@ the app shows. Needs Chromium for the figures (CHROMIUM=...).
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import pathlib
@@ -22,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.accuracy_figures import draw  # noqa: E402
 from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E402
-from tools.starts import read_starts  # noqa: E402
+from tools.starts import asked_for  # noqa: E402
 
 DOCS = ROOT / "docs"
 SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
@@ -31,12 +30,7 @@ BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 def main() -> int:
     """Plan every start, compare, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    shared = ROOT.parent / "shared"
-    parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
-    parser.add_argument("--configs", default=shared / "configs")
-    options = parser.parse_args()
-    starts = read_starts(pathlib.Path(options.corpus), pathlib.Path(options.configs))
+    starts = asked_for(__doc__)
     rows = rows_of(start for start in starts if start.record["scored"])
     figures = summary(rows)
     SUMMARY.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

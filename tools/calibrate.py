@@ -9,7 +9,6 @@ Run it again until nothing changes: what is left for one line depends on the oth
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -23,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from planner.parallel import UNIFIED  # noqa: E402
-from tools.starts import Start, read_starts  # noqa: E402
+from tools.starts import Start, asked_for  # noqa: E402
 
 DATA = ROOT / "planner" / "data" / "calibration"
 LEAST_WIDTH_GIB = 0.12
@@ -51,12 +50,7 @@ class Sample:
 
 def main() -> int:
     """Fit, write, and say what was fitted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    shared = ROOT.parent / "shared"
-    parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
-    parser.add_argument("--configs", default=shared / "configs")
-    options = parser.parse_args()
-    starts = read_starts(pathlib.Path(options.corpus), pathlib.Path(options.configs))
+    starts = asked_for(__doc__)
     DATA.mkdir(parents=True, exist_ok=True)
     write("non_torch", fit_non_torch(starts))
     write("cudagraphs", fit_graphs(starts))

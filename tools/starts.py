@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 from dataclasses import dataclass
@@ -181,3 +182,13 @@ def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
         return None
     run = plan.ranks[0].profile_run if plan.ranks else None
     return None if run is None else Start(record, plan, run)
+
+
+def asked_for(description: str | None) -> list[Start]:
+    """Read the command line's --corpus and --configs, and the starts in them."""
+    parser = argparse.ArgumentParser(description=description)
+    shared = pathlib.Path(__file__).resolve().parents[2] / "shared"
+    parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
+    parser.add_argument("--configs", default=shared / "configs")
+    options = parser.parse_args()
+    return read_starts(pathlib.Path(options.corpus), pathlib.Path(options.configs))

@@ -61,11 +61,20 @@ def offload_bytes(
             f"cpu_offload_gb={gib!r} {reason} is not modelled yet. "
             "Leave cpu_offload_gb out."
         )
-    # The second runner sets no offloader before 0.28.0: the argument has no effect.
-    uses_v2 = uses_v2_runner(model, release, forced=forces_v2_runner)
-    if uses_v2 and not release.since(0, 28):
+    if is_ignored(model, release, forces_v2_runner=forces_v2_runner):
         return 0
     return int(gib * GIB)
+
+
+def is_ignored(
+    model: ModelArchitecture, release: Release, *, forces_v2_runner: bool | None = None
+) -> bool:
+    """Return whether cpu_offload_gb has no effect: the runner sets no offloader.
+
+    Source: vLLM 0.27.1 and 0.28.0 `v1/worker/gpu/model_runner.py` load_model.
+    """
+    uses_v2 = uses_v2_runner(model, release, forced=forces_v2_runner)
+    return uses_v2 and not release.since(0, 28)
 
 
 def without_offloaded(

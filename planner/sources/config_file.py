@@ -37,6 +37,24 @@ def model_config(text: str | bytes, where: str) -> Mapping[str, Any]:
     )
 
 
+def side_object(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Return the JSON object of a side file; a list stands under "modules" in it.
+
+    Raises:
+        PlannerError: when it is neither.
+    """
+    stripped = text.lstrip()
+    is_list = stripped[:1] in ("[", b"[")
+    if not is_list:
+        return json_object(text, where)
+    try:
+        return {"modules": json.loads(text)}
+    except (ValueError, RecursionError) as error:
+        raise PlannerError(
+            f"{where} is not JSON ({_first_line(error)}). Download the file again."
+        ) from error
+
+
 def json_object(text: str | bytes, where: str) -> Mapping[str, Any]:
     """Return the JSON object in `text`.
 

@@ -10,11 +10,16 @@ from typing import Any
 
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.model_files import ModelFiles
-from planner.sources.config_file import json_object, model_config
+from planner.sources.config_file import json_object, model_config, side_object
 from planner.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
-SIDE_FILES = ("hf_quant_config.json", "params.json", "preprocessor_config.json")
+SIDE_FILES = (
+    "hf_quant_config.json",
+    "params.json",
+    "preprocessor_config.json",
+    "modules.json",
+)
 
 _CONFIGS = frozenset((CONFIG, INDEX, *SIDE_FILES))
 _REMEMBERED = 64
@@ -96,6 +101,7 @@ def files_with(
         hf_quant_config=side.get("hf_quant_config.json"),
         params=side.get("params.json"),
         preprocessor_config=side.get("preprocessor_config.json"),
+        modules=side.get("modules.json"),
         num_parameters_by_dtype=tensors.num_parameters_by_dtype,
         tensor_shapes=tensors.shapes,
         checkpoint_bytes=tensors.checkpoint_bytes,
@@ -133,7 +139,7 @@ def _side(
 ) -> Mapping[str, Any] | None:
     if name not in present:
         return None
-    return json_object(_text(folder / name), str(folder / name))
+    return side_object(_text(folder / name), str(folder / name))
 
 
 def _stamp(folder: Path) -> Stamp:

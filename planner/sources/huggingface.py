@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import ModelUnavailable, PlannerError
 from planner.model_files import ModelFiles
 from planner.sources import hub_cache, hub_errors, hub_headers
-from planner.sources.config_file import json_object, model_config
+from planner.sources.config_file import model_config, side_object
 from planner.sources.folder import CONFIG, SIDE_FILES, files_with, tensors_in
 from planner.sources.hub_errors import Asked
 from planner.sources.safetensors import TensorFacts
@@ -257,7 +257,7 @@ def _facts_path(hub: _Hub, commit: str) -> Path:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    return json_object(path.read_bytes(), path.name)
+    return side_object(path.read_bytes(), path.name)
 
 
 @contextmanager
