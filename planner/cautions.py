@@ -13,6 +13,7 @@ from planner.stages import Stage
 from planner.units import MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
+_SMALLEST_NAMED_BYTES = 16 * MIB
 
 
 def cautions(
@@ -41,7 +42,7 @@ def _room(
     needs = ", ".join(
         f"{line.name} {format_gib(line.size_bytes)}"
         for line in rank.outside
-        if line.size_bytes
+        if line.size_bytes >= _SMALLEST_NAMED_BYTES
     )
     return (
         f"gpu_memory_utilization={resolved.gpu_memory_utilization:g} leaves "

@@ -47,9 +47,11 @@ def error_html(plan: Plan) -> str:
     """Quote vLLM's own error; empty when it would start."""
     if plan.error is None:
         return ""
-    speaker = "The planner" if plan.error.kind == "too_close" else "vLLM would say"
+    is_ours = plan.error.kind == "too_close"
+    speaker = "The planner" if is_ours else "vLLM would say"
+    kind = "pl-error pl-close" if is_ours else "pl-error"
     return (
-        f"<blockquote class='pl-error'><span class='pl-says'>{speaker}</span>"
+        f"<blockquote class='{kind}'><span class='pl-says'>{speaker}</span>"
         f"{escape(plan.error.message)}</blockquote>"
     )
 
