@@ -24,6 +24,7 @@ from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E
 from tools.starts import asked_for  # noqa: E402
 
 DOCS = ROOT / "docs"
+CALIBRATION = ROOT / "planner" / "data" / "calibration"
 SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
@@ -103,6 +104,8 @@ def report(rows: Sequence[Row]) -> str:
             table(rows, lambda row: row.family),
             "### By line",
             by_line(rows),
+            "### What is fitted",
+            fitted(),
             "### The range",
             "![Range of each start](accuracy/ranges.svg)",
             "### The largest errors",
@@ -148,6 +151,32 @@ def by_line(rows: Sequence[Row]) -> str:
         lines.append(
             f"| {name} | {len(errors)} | {mean(errors):.3f} | {median(errors):.3f} | "
             f"{max(errors, key=abs):+.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def fitted() -> str:
+    """Write what was fitted, with the error on models that were left out of the fit."""
+    parts = json.loads((CALIBRATION / "non_torch.json").read_text())["parts"]
+    graphs = json.loads((CALIBRATION / "cudagraphs.json").read_text())
+    lines = [
+        "| part | GiB | range | starts | error on a model left out, GiB |",
+        "| --- | ---: | --- | ---: | ---: |",
+    ]
+    for name, part in parts.items():
+        left_out = part["left_out_error_gib"]
+        lines.append(
+            f"| {name} | {part['gib']:.2f} | {part['low_gib']:.2f} to "
+            f"{part['high_gib']:.2f} | {len(part['starts'])} | "
+            f"{'one model only' if left_out is None else f'{left_out:.2f}'} |"
+        )
+    for name in ("estimated", "actual"):
+        fit = graphs[name]
+        lines.append(
+            f"| CUDA graphs, {name} | {fit['pool_gib']['hopper']:.2f} + "
+            f"{fit['mib_per_layer_and_graph']:.2f} MiB per layer and graph | "
+            f"{fit['low_gib']:+.2f} to {fit['high_gib']:+.2f} | {len(fit['starts'])} | "
+            f"{fit['left_out_error_gib']:.2f} |"
         )
     return "\n".join(lines)
 
