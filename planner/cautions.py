@@ -14,6 +14,7 @@ from planner.units import MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
 _SMALLEST_NAMED_BYTES = 16 * MIB
+_TOKEN_ID_BYTES = 4
 
 
 def cautions(
@@ -25,6 +26,7 @@ def cautions(
         _others(question),
         _shared(stages),
         _offloading(question),
+        _under_windows(question, resolved),
     ]
     return tuple(text for text in found if text)
 
@@ -77,6 +79,23 @@ def _offloading(question: Question) -> str:
     return (
         f"vLLM {question.release.version} ignores cpu_offload_gb for this model: its "
         "second model runner moves nothing to host memory before 0.28.0."
+    )
+
+
+def _under_windows(question: Question, resolved: ResolvedSettings) -> str:
+    """Warn under WSL, where Windows holds memory and vLLM may not pin any.
+
+    Source: vLLM 0.33.0 `platforms/interface.py` is_pin_memory_available,
+    `v1/worker/gpu/states.py` (all_token_ids).
+    """
+    if not question.gpu.is_under_wsl:
+        return ""
+    table = resolved.max_num_seqs * resolved.max_model_len * _TOKEN_ID_BYTES
+    return (
+        "WSL: Windows' desktop holds some of this GPU, and drivers may let vLLM pin no "
+        f"host memory; its table of token ids ({format_gib(table)}: "
+        f"{resolved.max_num_seqs:,} max_num_seqs x {resolved.max_model_len:,} tokens x "
+        "4 bytes) then lies on the GPU, beside the budget."
     )
 
 

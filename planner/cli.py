@@ -1,6 +1,6 @@
 """The command line: plan, models, gpus.
 
-Exit status: 0 fits, 1 does not fit or is refused, 2 bad input.
+Exit status: 0 fits, 1 does not fit, too close to call or refused, 2 bad input.
 """
 
 from __future__ import annotations

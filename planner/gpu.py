@@ -53,6 +53,8 @@ class GPU:
     memory_bandwidth_bytes_per_second: int | None = None
     is_integrated: bool = False
     """Whether GPU and CPU share one memory (GB10, Thor)."""
+    is_under_wsl: bool = False
+    """Whether Windows lends the GPU to its Linux subsystem."""
     source: str = ""
     """Where the total comes from."""
     nvml_memory_bytes: int | None = None

@@ -79,3 +79,11 @@ def test_an_ignored_offload_is_warned_of() -> None:
     }
     assert any("ignores cpu_offload_gb" in note for note in notes["0.27.1"])
     assert not any("ignores" in note for note in notes["0.28.0"])
+
+
+def test_wsl_is_warned_of() -> None:
+    """1,024 x 8,192 x 4 bytes of token ids may lie on the GPU."""
+    device = GPU.named("H100", is_under_wsl=True)
+    notes = plan(device, max_model_len=8192).notes
+    assert any("WSL" in note and "0.03 GiB" in note for note in notes)
+    assert not any("WSL" in note for note in plan(gpu(), max_model_len=8192).notes)

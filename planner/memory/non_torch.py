@@ -84,7 +84,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
 
 def is_unified(run: ProfileRun) -> bool:
     """Return whether GPU and processor share the memory, and its use by others."""
-    return run.gpu.compute_capability in UNIFIED
+    return run.gpu.is_integrated or run.gpu.compute_capability in UNIFIED
 
 
 def fused_all_reduce_bytes(run: ProfileRun) -> int:

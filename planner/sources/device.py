@@ -7,8 +7,9 @@ driver and the package nvidia-ml-py; where either is missing, `survey` says so.
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -222,6 +223,8 @@ def _attached(
         memory=memory,
         system=system_memory() if memory is None else None,
     )
+    if gpu is not None:
+        gpu = replace(gpu, is_under_wsl=in_wsl())
     return AttachedGPU(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
@@ -234,6 +237,14 @@ def _attached(
         gpu=gpu,
         total_note=note,
     )
+
+
+def in_wsl() -> bool:
+    """Return whether this is Windows' subsystem for Linux, as vLLM finds it.
+
+    Source: vLLM 0.33.0 `platforms/interface.py` in_wsl.
+    """
+    return "microsoft" in platform.uname().release.lower()
 
 
 def _memory(nvml: ModuleType, handle: object) -> Memory | None:
