@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnknownArchitecture,
     )
     from planner.gpu import GPU
+    from planner.log import LogReading, read_log
     from planner.model import ModelArchitecture
     from planner.planning import plan
     from planner.result import Plan
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "LogReading",
     "ModelArchitecture",
     "ModelNotFound",
     "ModelUnavailable",
@@ -39,13 +41,16 @@ __all__ = [
     "PlannerError",
     "UnknownArchitecture",
     "plan",
+    "read_log",
 ]
 
 _MODULE_OF = {
     "GPU": "planner.gpu",
+    "LogReading": "planner.log",
     "ModelArchitecture": "planner.model",
     "Plan": "planner.result",
     "plan": "planner.planning",
+    "read_log": "planner.log",
 }
 
 
