@@ -96,7 +96,7 @@ def _totals(plan: Plan) -> dict[str, Any]:
         "weights_bytes": max(r.weights_bytes for r in ranks),
         "allocated_weights_bytes": max(r.allocated_weights_bytes for r in ranks),
         "activation_bytes": rank.line("peak activation").size_bytes,
-        "cudagraph_bytes": rank.line("CUDA graphs").size_bytes,
+        "cudagraph_bytes": rank.captured_graph_bytes,
         "non_torch_bytes": rank.line("non-torch").size_bytes,
         "available_kv_cache_bytes": min(r.available_kv_cache_bytes for r in ranks),
         "available_kv_cache_low_bytes": min(

@@ -93,6 +93,7 @@ def rank_memory(
         available_kv_cache_high_bytes=kv_line.high_bytes,
         bytes_per_block=cache.bytes_per_block,
         set_aside_bytes=cache.available_bytes - cache.usable_bytes,
+        captured_graph_bytes=cudagraphs.actual_bytes(run),
         outside=outside.lines(run, cache.groups, graphs.size_bytes),
         profile_run=run,
     )

@@ -81,6 +81,8 @@ class RankMemory:
     bytes_per_block: int
     set_aside_bytes: int = 0
     """vLLM's null block, where the release leaves it out of the check."""
+    captured_graph_bytes: int = 0
+    """What the CUDA graphs take once captured, whatever is charged for them."""
     outside: tuple[Line, ...] = ()
     """What takes memory beside the budget."""
     profile_run: ProfileRun | None = field(default=None, compare=False, repr=False)

@@ -264,3 +264,16 @@ def test_a_folder_with_a_dropped_model_is_not_modelled_in_older_releases(
     later = planner.plan(tmp_path, vllm_version="0.24.0")
     assert later.error is not None
     assert "refused" == later.error.kind
+
+
+def test_graphs_are_told_whether_or_not_they_are_charged() -> None:
+    """0.19 charges nothing for them, and captures as many as 0.20."""
+    older = plan(vllm_version="0.19.0").to_dict()
+    newer = plan(vllm_version="0.20.0").to_dict()
+    charged = {line["name"]: line["bytes"] for line in older["ranks"][0]["lines"]}[
+        "CUDA graphs"
+    ]
+    assert charged == 0
+    assert older["cudagraph_bytes"] == newer["cudagraph_bytes"] > 0
+    eager = plan(vllm_version="0.19.0", enforce_eager=True).to_dict()
+    assert eager["cudagraph_bytes"] == 0

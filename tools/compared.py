@@ -108,7 +108,9 @@ def _line_errors(start: Start, plan: dict[str, Any]) -> dict[str, float]:
     }
     # From 0.27 on the logged peak holds the estimate of the graphs as well.
     if start.run.release.subtracts_consumed:
-        planned["peak activation"] += plan["cudagraph_bytes"]
+        rank = start.plan.limiting_rank
+        charged = rank.line("CUDA graphs").size_bytes if rank else 0
+        planned["peak activation"] += charged
     errors = {}
     for name, key in LINES.items():
         logged = start.logged(key)
