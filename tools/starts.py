@@ -33,6 +33,7 @@ LEFT_OUT = (
 )
 # Builds with changes of their own, such as another default of max_num_batched_tokens.
 OTHER_BUILDS = "kt-"
+THEIR_TOKENS = 32768
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Start:
     record: dict[str, Any]
     plan: planner.Plan
     run: ProfileRun
+    their_plan: planner.Plan | None = None
+    """With the default of the build that was started, where it is another one."""
 
     @property
     def name(self) -> str:
@@ -164,24 +167,42 @@ def gpu_of(record: dict[str, Any]) -> GPU | None:
 
 
 def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
-    version, config = record["vllm_version"], record["config"]
-    if not version or not config:
+    if not _is_comparable(record):
         return None
-    if not (record["scored"] or record["model_certain"]):
-        return None
-    if number_of(version) < number_of(OLDEST):
-        return None
+    config = configs / record["config"]
     try:
         gpu = gpu_of(record)
         if gpu is None:
             return None
         plan = planner.plan(
-            configs / config, gpu, vllm_version=version, **arguments(record)
+            config, gpu, vllm_version=record["vllm_version"], **arguments(record)
         )
     except PlannerError:
         return None
     run = plan.ranks[0].profile_run if plan.ranks else None
-    return None if run is None else Start(record, plan, run)
+    if run is None:
+        return None
+    return Start(record, plan, run, _their_plan(record, config, gpu))
+
+
+def _is_comparable(record: dict[str, Any]) -> bool:
+    """Whether model and release are known and modelled."""
+    version = record["vllm_version"]
+    if not version or not record["config"]:
+        return False
+    is_known = record["scored"] or record["model_certain"]
+    return is_known and number_of(version) >= number_of(OLDEST)
+
+
+def _their_plan(
+    record: dict[str, Any], config: pathlib.Path, gpu: GPU
+) -> planner.Plan | None:
+    """Plan a patched build's start with the tokens that its logs state."""
+    given = arguments(record)
+    if not record["id"].startswith(OTHER_BUILDS) or "max_num_batched_tokens" in given:
+        return None
+    given["max_num_batched_tokens"] = THEIR_TOKENS
+    return planner.plan(config, gpu, vllm_version=record["vllm_version"], **given)
 
 
 def asked_for(description: str | None) -> list[Start]:
