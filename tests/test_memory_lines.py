@@ -9,7 +9,7 @@ from planner.memory.sampler import sampling
 from planner.parallel import ParallelLayout
 from planner.result import Basis
 from planner.units import MIB
-from tests.configs import BERT
+from tests.configs import BERT, QWEN3_MOE
 from tests.runs import run
 
 SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
@@ -98,7 +98,7 @@ def test_the_first_runners_estimate_follows_the_fit() -> None:
     fit = graphs("estimated")
     each = fit.bytes_per_layer_and_graph
     line = cudagraphs.line(start, is_charged=True)
-    assert line.size_bytes == fit.pool_bytes["hopper"] + int(each * 32 * 102)
+    assert line.size_bytes == fit.pool_bytes["Hopper and later"] + int(each * 32 * 102)
     assert line.low_bytes < line.size_bytes < line.high_bytes
     assert Basis.MEASURED == line.basis
 
@@ -107,7 +107,9 @@ def test_the_second_runners_estimate_grows_with_its_second_sample() -> None:
     """51 piecewise graphs, and 50 x 20 MiB."""
     line = cudagraphs.line(run(capture_sizes=SIZES), is_charged=True)
     fit = graphs("estimated")
-    pieces = fit.pool_bytes["hopper"] + int(fit.bytes_per_layer_and_graph * 32 * 51)
+    pieces = fit.pool_bytes["Hopper and later"] + int(
+        fit.bytes_per_layer_and_graph * 32 * 51
+    )
     assert line.size_bytes == pieces + 50 * 20 * MIB
     assert Basis.ASSUMED == line.basis
 
@@ -142,3 +144,15 @@ def test_every_line_lies_in_its_range_and_grows(
         line = module.line(small)
         assert line.low_bytes <= line.size_bytes <= line.high_bytes
         assert line.size_bytes <= module.line(large).size_bytes
+
+
+def test_experts_widen_the_line_that_holds_them() -> None:
+    """What is kept in one line, what is given back in the other; never negative."""
+    few = {"max_num_seqs": 8, "max_num_batched_tokens": 65536}
+    newer = run(QWEN3_MOE, **few)
+    older = run(QWEN3_MOE, version="0.19.0", uses_v2_runner=False, **few)
+    assert persistent.line(newer).low_bytes < persistent.line(newer).high_bytes
+    assert persistent.line(older).low_bytes == persistent.line(older).high_bytes == 0
+    for start in (newer, older):
+        line = activations.line(start)
+        assert 0 <= line.low_bytes < line.size_bytes < line.high_bytes

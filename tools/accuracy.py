@@ -177,7 +177,7 @@ def fitted() -> str:
     for name in ("estimated", "actual"):
         fit = graphs[name]
         lines.append(
-            f"| CUDA graphs, {name} | {fit['pool_gib']['hopper']:.2f} + "
+            f"| CUDA graphs, {name} | {fit['pool_gib']['Hopper and later']:.2f} + "
             f"{fit['mib_per_layer_and_graph']:.2f} MiB per layer and graph | "
             f"{fit['low_gib']:+.2f} to {fit['high_gib']:+.2f} | {len(fit['starts'])} | "
             f"{fit['left_out_error_gib']:.2f} |"

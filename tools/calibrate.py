@@ -344,7 +344,7 @@ def least_absolute(samples: Sequence[Sample]) -> Line:
     """Find the slope and pools with the least absolute error: outliers pull little."""
 
     def pools(slope: float) -> dict[str, float]:
-        rest: dict[str, list[float]] = {"hopper": [], "other": []}
+        rest: dict[str, list[float]] = {"Hopper and later": [], "earlier": []}
         for s in samples:
             rest[s.start.generation].append(s.gib - slope * s.start.layers_and_graphs)
         everything = [value for values in rest.values() for value in values]

@@ -74,7 +74,7 @@ class Start:
     @property
     def generation(self) -> str:
         """The key of its pool of CUDA graphs."""
-        return "hopper" if self.capability[0] >= HOPPER else "other"
+        return "Hopper and later" if self.capability[0] >= HOPPER else "earlier"
 
     @property
     def ranks(self) -> int:

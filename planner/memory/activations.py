@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.memory.calibration import experts
+from planner.memory.calibration import experts_range
 from planner.memory.encoder import encoder_kept_bytes, encoder_peak_bytes
 from planner.memory.expert_workspace import (
     expert_transient_bytes,
@@ -17,7 +17,7 @@ from planner.memory.expert_workspace import (
 )
 from planner.memory.forward import cold_compile_bytes, forward, held_bytes
 from planner.memory.latent_context import latent_context_bytes
-from planner.memory.persistent import kept_during
+from planner.memory.persistent import TOP_K_BUFFER, kept_during
 from planner.memory.profile_run import ProfileRun
 from planner.memory.sampler import sampling
 from planner.result import Basis, Line
@@ -43,28 +43,22 @@ def line(run: ProfileRun) -> Line:
     if run.samples:
         moments.append(_sampling(run))
     peak = max(moments, key=lambda moment: moment.size_bytes)
-    below, above = _experts_range(run)
+    below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
     return Line(
         name="peak activation",
         size_bytes=peak.size_bytes,
-        low_bytes=max(moment.low_bytes for moment in moments) - below,
+        low_bytes=max(0, max(moment.low_bytes for moment in moments) - below),
         high_bytes=max(moment.high_bytes for moment in moments) + above,
         basis=Basis.FORMULA,
         why=peak.why,
     )
 
 
-def _experts_range(run: ProfileRun) -> tuple[int, int]:
-    """By how much published starts of mixtures of experts were below and above.
-
-    Which kernel serves experts, and what it takes for itself, depends on what is
-    installed and on variables that no argument shows.
-    """
-    size_bytes = expert_workspace_bytes(run) + expert_transient_bytes(run)
-    if not size_bytes:
-        return 0, 0
-    low, high = experts(is_batch_given=run.is_batch_given)
-    return int((1 - low) * size_bytes), int((high - 1) * size_bytes)
+def _expert_bytes(run: ProfileRun) -> int:
+    """What routed experts have in the peak, with their workspace where it is."""
+    if run.release.subtracts_consumed:
+        return expert_transient_bytes(run)
+    return expert_workspace_bytes(run) + expert_transient_bytes(run)
 
 
 def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
@@ -74,7 +68,7 @@ def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
     parts = {
         name: size
         for name, size in kept_during(run).items()
-        if size and (sampled or name != "top-k buffer")
+        if size and (sampled or name != TOP_K_BUFFER)
     }
     text = "".join(f" + {name} {format_size(size)}" for name, size in parts.items())
     return sum(parts.values()), text

@@ -31,7 +31,7 @@ class GraphFit:
     """Memory of CUDA graphs: a pool, and so much for each graph of each layer."""
 
     pool_bytes: dict[str, int]
-    """By generation: hopper, or other."""
+    """By generation: Hopper and later, or earlier."""
     bytes_per_layer_and_graph: float
     low_bytes: int
     """How far below the fit nine of ten starts lie; negative."""
@@ -54,11 +54,15 @@ def non_torch(name: str) -> Fitted:
     )
 
 
-def experts(*, is_batch_given: bool) -> tuple[float, float]:
-    """Return between which multiples of the formula published starts of experts lie."""
-    key = "given" if is_batch_given else "default"
-    entry = _table("experts")[key]
-    return float(entry["low"]), float(entry["high"])
+def experts_range(size_bytes: int, *, is_batch_given: bool) -> tuple[int, int]:
+    """Return by how much published starts need less and more for routed experts.
+
+    Which kernel serves experts, and what it takes for itself, depends on what is
+    installed and on variables that no argument shows. `size_bytes` is the formula's.
+    """
+    entry = _table("experts")["given" if is_batch_given else "default"]
+    below, above = 1 - float(entry["low"]), float(entry["high"]) - 1
+    return int(below * size_bytes), int(above * size_bytes)
 
 
 def graphs(name: str) -> GraphFit:

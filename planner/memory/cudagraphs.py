@@ -95,7 +95,7 @@ def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None)
 
 
 def _generation(run: ProfileRun) -> str:
-    return "hopper" if run.gpu.compute_capability[0] >= HOPPER else "other"
+    return "Hopper and later" if run.gpu.compute_capability[0] >= HOPPER else "earlier"
 
 
 def _why(run: ProfileRun, fit: GraphFit) -> str:

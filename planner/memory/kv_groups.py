@@ -121,6 +121,7 @@ def group(
     if layout.is_block_outermost and has_sizes and release.packs_pages:
         return tuple(_of(part) for part in packed(kept))
     if has_sizes and not release.enlarges_blocks:
+        # vLLM stops with that exception alone, which has no words.
         raise Refused("NotImplementedError")
     return _of_one_page_size(kept, release)
 

@@ -8,6 +8,8 @@ was there before it is counted nowhere, but takes memory beside the budget.
 
 from __future__ import annotations
 
+from planner.memory.calibration import experts_range
+from planner.memory.expert_workspace import expert_workspace_bytes
 from planner.memory.latent_context import shared_workspace
 from planner.memory.profile_run import ProfileRun, once
 from planner.memory.sampler import blas_workspace_bytes, sampling
@@ -18,6 +20,7 @@ _LOGIT_BIAS_ENTRIES = 1024 + 1024 + 1024 + 128
 _BAD_WORDS_ENTRIES = 1024 + 128 + 1
 _LOGPROB_TOKEN_IDS = 128
 _INT32 = 4
+TOP_K_BUFFER = "top-k buffer"
 
 
 def line(run: ProfileRun) -> Line:
@@ -32,14 +35,15 @@ def line(run: ProfileRun) -> Line:
         return _uncounted(before)
     parts = {**before, **during}
     size_bytes = sum(parts.values())
-    scratch = parts["shared workspace"]
+    below, above = experts_range(
+        expert_workspace_bytes(run), is_batch_given=run.is_batch_given
+    )
     why = _sum(parts)
     return Line(
         name="persistent buffers",
         size_bytes=size_bytes,
-        low_bytes=size_bytes,
-        # FlashInfer keeps scratch of its own beside an expert workspace.
-        high_bytes=size_bytes + scratch // 2,
+        low_bytes=size_bytes - below,
+        high_bytes=size_bytes + above,
         basis=Basis.FORMULA,
         why=f"{why}{_sampler_arithmetic(run)}",
     )
@@ -81,7 +85,7 @@ def kept_during(run: ProfileRun) -> dict[str, int]:
     is_v2 = run.uses_v2_runner
     return {
         "cuBLAS workspace": blas_workspace_bytes(run),
-        "top-k buffer": sampling(run).kept_bytes,
+        TOP_K_BUFFER: sampling(run).kept_bytes,
         "shared workspace": shared_workspace(run).size_bytes,
         "pipeline hand-over": 0 if is_v2 else intermediate_tensors_bytes(run),
     }
