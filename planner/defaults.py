@@ -92,6 +92,18 @@ def layout_of(
     )
 
 
+def check_entrypoint(entrypoint: str) -> None:
+    """Refuse an entry point that vLLM does not have.
+
+    Raises:
+        PlannerError: naming those that there are.
+    """
+    if entrypoint not in ENTRYPOINTS:
+        raise PlannerError(
+            f"entrypoint={entrypoint!r}: use serve (vllm serve) or llm (the LLM class)."
+        )
+
+
 def batch_defaults(
     gpu: GPU, entrypoint: str, release: Release = NEWEST_RELEASE
 ) -> tuple[int, int]:
@@ -100,10 +112,7 @@ def batch_defaults(
     Raises:
         PlannerError: for an unknown entry point.
     """
-    if entrypoint not in ENTRYPOINTS:
-        raise PlannerError(
-            f"entrypoint={entrypoint!r}: use serve (vllm serve) or llm (the LLM class)."
-        )
+    check_entrypoint(entrypoint)
     is_server = entrypoint == "serve"
     memory_bytes = gpu.nvml_memory_bytes or gpu.total_memory_bytes
     if gpu.compute_capability in UNIFIED:

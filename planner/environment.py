@@ -78,20 +78,22 @@ def environment_from(
     return Environment(
         pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
         allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
-        estimate_cudagraphs=_is_on(
+        estimate_cudagraphs=release.estimates_cudagraphs
+        and _is_on(
             given,
             "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
             "1" if release.charges_cudagraphs else "0",
         ),
-        use_flashinfer_sampler=_is_on(given, "VLLM_USE_FLASHINFER_SAMPLER", "1")
-        if "VLLM_USE_FLASHINFER_SAMPLER" in given
-        else None,
-        allow_chunked_local_attention=_is_on(
+        use_flashinfer_sampler=_switch(given, "VLLM_USE_FLASHINFER_SAMPLER"),
+        allow_chunked_local_attention=not release.has_chunked_local_switch
+        or _is_on(
             given,
             "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
             "1" if release.allows_chunked_local_attention else "0",
         ),
-        use_v2_model_runner=_runner(given, release),
+        use_v2_model_runner=_switch(given, "VLLM_USE_V2_MODEL_RUNNER")
+        if release.has_v2_runner
+        else None,
         attention_backend=_backend(given, release),
         fused_moe_chunk_size=_number(given, "VLLM_FUSED_MOE_CHUNK_SIZE"),
         flashinfer_workspace_bytes=_number(
@@ -100,11 +102,9 @@ def environment_from(
     )
 
 
-def _runner(env: Mapping[str, str], release: Release) -> bool | None:
-    name = "VLLM_USE_V2_MODEL_RUNNER"
-    if name not in env or not release.has_v2_runner:
-        return None
-    return _is_on(env, name, "0")
+def _switch(env: Mapping[str, str], name: str) -> bool | None:
+    """Return whether a variable is on; None where it is not set."""
+    return _is_on(env, name, "0") if name in env else None
 
 
 def _backend(env: Mapping[str, str], release: Release) -> str | None:

@@ -65,9 +65,7 @@ def plan(
     release, notes = resolve_version(vllm_version)
     check_release(engine_args, release)
     environment = environment_from(env, release)
-    defaults.batch_defaults(
-        device, entrypoint, release
-    )  # refuses an unknown entry point
+    defaults.check_entrypoint(entrypoint)
     try:
         architecture = _architecture(model, settings)
     except Refused as refusal:

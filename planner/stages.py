@@ -18,10 +18,9 @@ from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.kv_spec import KVCacheSpec
-from planner.memory.lora import lora_config, with_adapters
+from planner.memory.lora import graph_cases, lora_config, with_adapters
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
-from planner.memory.runner import uses_v2_runner
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
@@ -184,9 +183,16 @@ def _profile_run(
         num_layers=sizes[pp_rank],
         is_first_stage=pp_rank == 0,
         is_last_stage=pp_rank == len(sizes) - 1,
-        uses_v2_runner=uses_v2_runner(
-            question.model, question.release, forced=question.env.use_v2_model_runner
+        uses_v2_runner=resolved.uses_v2_model_runner,
+        graph_cases=graph_cases(
+            lora_config(
+                question.settings,
+                question.release,
+                max_num_seqs=resolved.max_num_seqs,
+            ),
+            uses_v2_runner=resolved.uses_v2_model_runner,
         ),
+        kv_cache_dtype=resolved.kv_cache_dtype,
         asks_flashinfer_sampler=question.env.use_flashinfer_sampler,
     )
 

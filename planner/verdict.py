@@ -14,6 +14,7 @@ from planner.memory import kv_cache
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.kv_spec import Request
+from planner.memory.outside import CUDA_CONTEXT
 from planner.releases import Release
 from planner.resolving import Question
 from planner.result import Outcome, VLLMError
@@ -45,7 +46,7 @@ def judge(
 ) -> Verdict:
     """Check a start as vLLM does, at the estimate and at both ends of its range."""
     middle = [stage.cache for stage in stages]
-    error = _memory_error(question, stages)
+    error = _memory_error(question, resolved, stages)
     request, error = _fit_length(middle, resolved, error, question.release)
     if error is not None:
         return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
@@ -129,21 +130,20 @@ def _free_bytes(question: Question, stages: Sequence[Stage]) -> int:
         line.size_bytes
         for stage in stages
         for line in stage.rank.outside
-        if line.name == "CUDA context"
+        if line.name == CUDA_CONTEXT
     ]
     return gpu.total_memory_bytes - max(taken, default=0)
 
 
-def _memory_error(question: Question, stages: Sequence[Stage]) -> VLLMError | None:
+def _memory_error(
+    question: Question, resolved: ResolvedSettings, stages: Sequence[Stage]
+) -> VLLMError | None:
     """Return the error of a GPU that is too full, or too small for the weights."""
     gpu = question.gpu
     requested = stages[0].rank.requested_memory_bytes
     free = _free_bytes(question, stages)
     if free < requested:
-        utilization = (
-            question.settings.gpu_memory_utilization
-            or question.release.gpu_memory_utilization
-        )
+        utilization = resolved.gpu_memory_utilization
         device = "cuda:0 " if question.release.names_the_device else ""
         return VLLMError(
             kind="free_memory",

@@ -122,6 +122,14 @@ def test_the_estimate_of_graphs_can_be_charged_or_not() -> None:
     assert not charged["0.20.0", "0"]
 
 
+def test_no_variable_charges_what_a_release_does_not_estimate() -> None:
+    """The estimate came with 0.18."""
+    env = {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"}
+    line = plan("0.17.1", env).ranks[0].line("CUDA graphs")
+    assert line.size_bytes == 0
+    assert plan("0.18.0", env).ranks[0].line("CUDA graphs").size_bytes > 0
+
+
 def test_flashinfers_sampler_can_be_switched_off() -> None:
     """0.33: without it no masked logits and probabilities, 8 bytes a logit."""
     with_it = (

@@ -14,7 +14,6 @@ from planner.memory.latent_context import (
     latent_context,
     latent_context_bytes,
     latent_workspace,
-    latent_workspace_bytes,
     shared_workspace,
 )
 from planner.memory.profile_run import ProfileRun
@@ -48,6 +47,11 @@ GLM = MLALayer(
     v_head_dim=256,
 )
 KEYS = IndexerCacheLayer(row_bytes=132)
+
+
+def latent_workspace_bytes(run: ProfileRun, **settings: str) -> int:
+    """Bytes of the workspace."""
+    return latent_workspace(run, **settings).size_bytes
 
 
 def run(

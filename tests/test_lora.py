@@ -265,12 +265,29 @@ def test_without_adapters_the_model_is_the_same() -> None:
 
 
 def test_a_plan_counts_them_among_the_weights() -> None:
-    """The KV cache is smaller by as much."""
+    """Without graphs the KV cache is smaller by as much."""
     plans = [
-        planner.plan(architecture(LLAMA_8B), gpu=gpu(), enable_lora=asked)
+        planner.plan(
+            architecture(LLAMA_8B), gpu=gpu(), enable_lora=asked, enforce_eager=True
+        )
         for asked in (False, True)
     ]
     (without,), (adapted,) = (plan.ranks for plan in plans)
     grown = adapted.allocated_weights_bytes - without.allocated_weights_bytes
     less = without.available_kv_cache_bytes - adapted.available_kv_cache_bytes
     assert grown == less > 0
+
+
+def test_batches_with_adapters_have_graphs_of_their_own() -> None:
+    """Twice 51 pieces and 51 whole steps; once before the second runner heeded it."""
+    arithmetic = {
+        version: planner.plan(
+            architecture(LLAMA_8B), gpu=gpu(), enable_lora=True, vllm_version=version
+        )
+        .ranks[0]
+        .line("CUDA graphs")
+        .why
+        for version in ("0.20.0", "0.33.0")
+    }
+    assert arithmetic["0.20.0"].startswith("102 piecewise + 102 full graphs")
+    assert arithmetic["0.33.0"].startswith("102 piecewise graphs")

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from planner.memory.calibration import experts_range
 from planner.memory.encoder import encoder_kept_bytes, encoder_peak_bytes
 from planner.memory.expert_workspace import (
+    expert_transient,
     expert_transient_bytes,
     expert_workspace_bytes,
 )
 from planner.memory.forward import cold_compile_bytes, forward, held_bytes
-from planner.memory.latent_context import latent_context_bytes
+from planner.memory.latent_context import latent_context
 from planner.memory.persistent import TOP_K_BUFFER, kept_during
 from planner.memory.profile_run import ProfileRun
 from planner.memory.sampler import sampling
@@ -93,19 +94,16 @@ def _forward(run: ProfileRun) -> _Moment:
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
-    scratch = expert_transient_bytes(run)
-    context = latent_context_bytes(run)
+    scratch, context = expert_transient(run), latent_context(run)
     steps = [
         (dense.size_bytes, dense.why),
         (
-            held + tokens + scratch if scratch else 0,
-            f"experts' forward pass: hidden states {format_size(held + tokens)} + "
-            f"scratch {format_size(scratch)}",
+            held + tokens + scratch.size_bytes if scratch.size_bytes else 0,
+            f"forward pass: hidden states {format_size(held + tokens)} + {scratch.why}",
         ),
         (
-            held + tokens + context if context else 0,
-            f"latent attention: hidden states {format_size(held + tokens)} + "
-            f"context {format_size(context)}",
+            held + tokens + context.size_bytes if context.size_bytes else 0,
+            f"forward pass: hidden states {format_size(held + tokens)} + {context.why}",
         ),
     ]
     widest, why = max(steps)

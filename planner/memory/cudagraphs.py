@@ -64,7 +64,7 @@ def actual_bytes(run: ProfileRun) -> int:
 
 def _v2_estimate(run: ProfileRun) -> Line:
     full = _num_full(run)
-    base = _fitted_bytes(run, graphs("estimated"), num_graphs=len(run.capture_sizes))
+    base = _fitted_bytes(run, graphs("estimated"), num_graphs=num_pieces(run))
     low, middle, high = (
         base + max(full - 1, 0) * sample
         for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
@@ -74,7 +74,7 @@ def _v2_estimate(run: ProfileRun) -> Line:
         middle,
         max(0, low + fit.low_bytes),
         high + fit.high_bytes,
-        f"{len(run.capture_sizes)} piecewise graphs {format_size(base)} + {full - 1} "
+        f"{num_pieces(run)} piecewise graphs {format_size(base)} + {full - 1} "
         f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
         "vLLM extrapolates",
         Basis.ASSUMED,
@@ -84,12 +84,17 @@ def _v2_estimate(run: ProfileRun) -> Line:
 def _num_full(run: ProfileRun) -> int:
     if run.model.is_pooling or not run.release.captures_full_graphs:
         return 0
-    return num_full_graphs(run.capture_sizes, run.max_num_seqs)
+    return run.graph_cases * num_full_graphs(run.capture_sizes, run.max_num_seqs)
+
+
+def num_pieces(run: ProfileRun) -> int:
+    """Return how many graphs of pieces are captured."""
+    return run.graph_cases * len(run.capture_sizes)
 
 
 def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None) -> int:
     if num_graphs is None:
-        num_graphs = len(run.capture_sizes) + _num_full(run)
+        num_graphs = num_pieces(run) + _num_full(run)
     per_graph = fit.bytes_per_layer_and_graph * run.num_layers
     return fit.pool_bytes[_generation(run)] + int(per_graph * num_graphs)
 
@@ -99,7 +104,7 @@ def _generation(run: ProfileRun) -> str:
 
 
 def _why(run: ProfileRun, fit: GraphFit) -> str:
-    pieces, full = len(run.capture_sizes), _num_full(run)
+    pieces, full = num_pieces(run), _num_full(run)
     each = fit.bytes_per_layer_and_graph / KIB
     pool = fit.pool_bytes[_generation(run)]
     return (

@@ -51,6 +51,7 @@ class PeakRange:
     high_bytes: int
 
 
+@once
 def encoder_budget_tokens(run: ProfileRun) -> int:
     """Return the tokens of vLLM's encoder budget; 0 where there is no encoder.
 
@@ -60,6 +61,7 @@ def encoder_budget_tokens(run: ProfileRun) -> int:
     return max((run.max_num_batched_tokens, *tokens)) if tokens else 0
 
 
+@once
 def profiled_items(run: ProfileRun) -> EncoderBatch | None:
     """Return the items that the profile run encodes; None where it encodes nothing.
 
@@ -180,6 +182,7 @@ def _pads_outputs(run: ProfileRun) -> bool:
     return is_first and release.since(0, 11) and not release.since(0, 13)
 
 
+@once
 def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
     """Return the largest items of the modalities that are not switched off."""
     limits = dict(run.mm_limits)

@@ -30,8 +30,6 @@ _SCALE_BYTES = 4
 _TOPK_WORKSPACE = MIB
 _INDEXER_LOGITS = 512 * MIB
 """VLLM_SPARSE_INDEXER_MAX_LOGITS_MB, unless it is set."""
-_FLASHINFER_WORKSPACE = 394 * MIB
-"""VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE, unless it is set."""
 _RAGGED_HEADS = (192, 64, 256)
 _PREFILL_FACTOR, _LONG_PREFILL_FACTOR = 5, 2
 _LONG_CONTEXT = 256 * 1024
@@ -78,11 +76,6 @@ def latent_workspace(run: ProfileRun, *, kv_cache_dtype: str = "auto") -> Sized:
     sizes += [_ragged_prefill(run, layer) for layer in layers]
     sizes += [_triton_logits(run, layer) for layer in layers]
     return larger(sizes)
-
-
-def latent_workspace_bytes(run: ProfileRun, *, kv_cache_dtype: str = "auto") -> int:
-    """Return the bytes of `latent_workspace`."""
-    return latent_workspace(run, kv_cache_dtype=kv_cache_dtype).size_bytes
 
 
 def shared_workspace(run: ProfileRun, *, kv_cache_dtype: str = "auto") -> Sized:
@@ -245,8 +238,8 @@ def _ragged_prefill(run: ProfileRun, layer: MLALayer) -> Sized:
     if not (is_b200 and heads == _RAGGED_HEADS and run.release.prefers_trtllm_ragged):
         return NOTHING
     return Sized(
-        size_bytes=_FLASHINFER_WORKSPACE,
-        why=f"FlashInfer prefill: {format_size(_FLASHINFER_WORKSPACE)}",
+        size_bytes=run.flashinfer_buffer_bytes,
+        why=f"FlashInfer prefill: {format_size(run.flashinfer_buffer_bytes)}",
     )
 
 

@@ -43,9 +43,8 @@ from planner.memory.mla_sparse_backends import (
     FlashMLASparse,
 )
 from planner.memory.mla_specs import DS_MLA_BYTES, INDEXER, MLAAttentionSpec
-from planner.parallel import DATACENTER_BLACKWELL, divide
+from planner.parallel import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL, divide
 
-_CONSUMER_BLACKWELL = 12
 _FEW_HEADS = 16
 _DENSE = (
     FlashAttentionMLA(),
@@ -87,7 +86,7 @@ def priorities(
     """
     if context.major == DATACENTER_BLACKWELL:
         return (*_DENSE_BLACKWELL, *_sparse_blackwell(config, num_heads))
-    if context.major == _CONSUMER_BLACKWELL:
+    if context.major == WORKSTATION_BLACKWELL:
         return (TritonMLA(), FlashInferMLASparseSM120())
     sparse = (FlashAttentionMLASparse(), FlashMLASparse())
     if config.head_size == 512:  # noqa: PLR2004 - no rotated part beside 512

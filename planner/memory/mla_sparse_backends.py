@@ -13,10 +13,9 @@ from planner.memory.backend import PLAIN, AttentionBackend, AttentionSelectorCon
 from planner.memory.cache_context import CacheContext
 from planner.memory.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
 from planner.memory.mla_backends import E4M3, LatentBackend
-from planner.parallel import DATACENTER_BLACKWELL, HOPPER
+from planner.parallel import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
 
 _PAGES_OF_64 = (MultipleOf(base=64),)
-_CONSUMER_BLACKWELL = 12
 _DEEPSEEK_LATENT = (512, 64)
 """kv_lora_rank and qk_rope_head_dim of all DeepSeek models so far."""
 
@@ -272,7 +271,7 @@ class FlashInferMLASparseSM120(SparseBackend):
     kv_cache_dtypes = ("auto", *E4M3, "fp8_ds_mla")
     head_sizes = (512, 576)
     rows = 64
-    majors = (_CONSUMER_BLACKWELL,)
+    majors = (WORKSTATION_BLACKWELL,)
     only_topk: ClassVar[int] = 2048
 
     def combination_reason(

@@ -18,8 +18,8 @@ from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 from planner.result import Basis, Line
 from planner.units import MIB, format_size
 
-_FLASHINFER_WORKSPACE_BYTES = 394 * MIB
 _INT32, _INT64 = 4, 8
+CUDA_CONTEXT = "CUDA context"
 
 
 def lines(
@@ -45,13 +45,13 @@ def _context(run: ProfileRun) -> Line:
     Source: vLLM 0.11.0 `v1/worker/gpu_worker.py` init_device; total less free memory
     at the start of published runs.
     """
-    parts = [non_torch("CUDA context")]
+    parts = [non_torch(CUDA_CONTEXT)]
     why = f"context {format_size(parts[0].size_bytes)}"
     is_spread = run.layout.world_size > 1
     if is_spread and not run.release.counts_distributed_start:
         parts.append(non_torch("start of NCCL beside the budget"))
         why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
-    return _line("CUDA context", _sum(parts), Basis.MEASURED, f"{why} (published runs)")
+    return _line(CUDA_CONTEXT, _sum(parts), Basis.MEASURED, f"{why} (published runs)")
 
 
 def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
@@ -101,7 +101,7 @@ def _attention(run: ProfileRun) -> Line:
     """
     size = 0
     if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL:
-        size = run.flashinfer_workspace_bytes or _FLASHINFER_WORKSPACE_BYTES
+        size = run.flashinfer_buffer_bytes
     # Prefill of long prompts needs scratch that no profile run measures.
     high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
     why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"

@@ -86,7 +86,9 @@ def kept_during(run: ProfileRun) -> dict[str, int]:
     return {
         "cuBLAS workspace": blas_workspace_bytes(run),
         TOP_K_BUFFER: sampling(run).kept_bytes,
-        "shared workspace": shared_workspace(run).size_bytes,
+        "shared workspace": shared_workspace(
+            run, kv_cache_dtype=run.kv_cache_dtype
+        ).size_bytes,
         "pipeline hand-over": 0 if is_v2 else intermediate_tensors_bytes(run),
     }
 

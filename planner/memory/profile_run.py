@@ -12,6 +12,7 @@ from planner.gpu import GPU
 from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release
+from planner.units import MIB
 
 _Figure = TypeVar("_Figure")
 
@@ -58,6 +59,9 @@ class ProfileRun:
     enforce_eager: bool = False
     capture_sizes: tuple[int, ...] = ()
     """Batch sizes of the CUDA graphs; none in eager mode."""
+    graph_cases: int = 1
+    """Graphs of each size: one more where adapters have their own."""
+    kv_cache_dtype: str = "auto"
     pp_rank: int = 0
     num_layers: int = 1
     """Decoder layers of the stage."""
@@ -86,6 +90,14 @@ class ProfileRun:
     def release(self) -> Release:
         """Of vLLM."""
         return self.layout.release
+
+    @property
+    def flashinfer_buffer_bytes(self) -> int:
+        """FlashInfer's workspace.
+
+        Source: vLLM 0.33.0 `envs.py` VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE.
+        """
+        return self.flashinfer_workspace_bytes or 394 * MIB
 
     @property
     def expert_chunk_tokens(self) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.errors import Refused
-from planner.parallel import ParallelLayout
+from planner.parallel import WORKSTATION_BLACKWELL, ParallelLayout
 from planner.quantization.capabilities import BLACKWELL, HOPPER
 from planner.quantization.fp8_kernels import FP8
 from planner.quantization.humming import humming_tensors
@@ -21,7 +21,6 @@ from planner.tensors import LinearOnRank, Tensor
 GROUP = 32
 SCALE = "float8_e8m0fnu"
 _SMALLEST = 128
-_WORKSTATION_BLACKWELL = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ class Mxfp8Linear:
 def _suits_flashinfer(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     """Whether FlashInfer's kernels take the shape on this GPU."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
-    is_workstation = layout.compute_capability[0] == _WORKSTATION_BLACKWELL
+    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL
     return (
         layout.capability >= BLACKWELL
         and rows >= _SMALLEST

@@ -35,6 +35,14 @@ class KVCacheFacts(Numbered):
         return self.since(0, 29)
 
     @property
+    def has_chunked_local_switch(self) -> bool:
+        """Whether a variable decides about groups in models with chunked attention.
+
+        Source: vLLM 0.10.0 and 0.10.1 `envs.py`.
+        """
+        return self.since(0, 10, 1)
+
+    @property
     def allows_chunked_local_attention(self) -> bool:
         """Whether chunks of attention have a group of their own unless told otherwise.
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from math import lcm
 
-from planner.parallel import DATACENTER_BLACKWELL, ParallelLayout
+from planner.parallel import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL, ParallelLayout
 from planner.quantization.capabilities import ADA, BLACKWELL, HOPPER
 from planner.quantization.fp8_kernels import has_deep_gemm
 from planner.quantization.rounding import round_up
 from planner.tensors import ExpertsOnRank
 
-_CONSUMER_BLACKWELL = 12
 _MARLIN_TILE = 64
 _MOST_TRTLLM_EXPERTS = 2048
 _FP8_TRTLLM_ACTIVATIONS = ("silu", "swigluoai_uninterleave", "relu2_no_mul")
@@ -46,7 +45,7 @@ def is_datacenter_blackwell(layout: ParallelLayout) -> bool:
 
 def is_consumer_blackwell(layout: ParallelLayout) -> bool:
     """Whether the GPUs are RTX PRO 6000, RTX 5090 and their kin."""
-    return layout.compute_capability[0] == _CONSUMER_BLACKWELL
+    return layout.compute_capability[0] == WORKSTATION_BLACKWELL
 
 
 def fp8_tensor_kernel(

@@ -19,7 +19,6 @@ BY_TOKEN = InputCopy(bits=8, scale_bytes=4)
 FP8_BY_BLOCK = InputCopy(bits=8, scale_bytes=4, group_size=128)
 MXFP8 = InputCopy(bits=8, scale_bytes=1, group_size=32)
 NVFP4 = InputCopy(bits=4, scale_bytes=1, group_size=16)
-_FLASHINFER = (ExpertsKernel.TRTLLM, ExpertsKernel.FLASHINFER_CUTLASS)
 _KERNELS = {
     Kernel.PLAIN: ExpertsKernel.TRITON,
     Kernel.TRTLLM: ExpertsKernel.TRTLLM,
@@ -83,8 +82,7 @@ def by_fp8(
 ) -> ServedExperts:
     """Return the kernel for FP8 weights and inputs; Marlin's reads 16 bit inputs.
 
-    Source: vLLM `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend; before
-    0.15.0 FlashInfer's kernels wanted a switch.
+    Source: vLLM 0.15.0 `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend.
     """
     release = layout.release
     keeps_workspace = release.keeps_expert_workspace
@@ -95,11 +93,11 @@ def by_fp8(
             keeps_workspace=keeps_workspace,
             columns=_marlin_columns(on_rank, layout, -1),
         )
-    found = _KERNELS[kernel]
-    if found in _FLASHINFER and not release.prefers_flashinfer_quantised_experts:
-        found = ExpertsKernel.TRITON
     return served(
-        on_rank, found, keeps_workspace=keeps_workspace, input_copy=input_copy
+        on_rank,
+        _KERNELS[kernel],
+        keeps_workspace=keeps_workspace,
+        input_copy=input_copy,
     )
 
 
