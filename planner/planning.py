@@ -65,6 +65,7 @@ def plan(
     release, notes = resolve_version(vllm_version)
     check_release(engine_args, release)
     environment = environment_from(env, release)
+    given_env = tuple((env or {}).items())
     defaults.check_entrypoint(entrypoint)
     try:
         architecture = _architecture(model, settings)
@@ -77,6 +78,8 @@ def plan(
             vllm_version=release.version,
             error=VLLMError(kind="refused", message=str(refusal)),
             notes=notes,
+            entrypoint=entrypoint,
+            env=given_env,
         )
     question = Question(
         model=architecture,
@@ -88,7 +91,7 @@ def plan(
         release=release,
         notes=(*notes, *_source_notes(architecture)),
     )
-    return _answer(question)
+    return replace(_answer(question), entrypoint=entrypoint, env=given_env)
 
 
 def _check_refuses(refusal: Refused, release: Release) -> None:

@@ -174,6 +174,10 @@ class Plan:
     """KV cache that one request of `max_model_len` needs on the limiting rank."""
     notes: tuple[str, ...] = ()
     """What a reader must know: replaced release, uncertain facts, warnings."""
+    entrypoint: str = "serve"
+    """serve (`vllm serve`) or llm (the `LLM` class)."""
+    env: tuple[tuple[str, str], ...] = ()
+    """vLLM's environment variables as given."""
 
     @classmethod
     def refused(  # noqa: PLR0913 - the fields of a value
@@ -186,6 +190,8 @@ class Plan:
         error: VLLMError,
         notes: tuple[str, ...],
         model: ModelArchitecture | None = None,
+        entrypoint: str = "serve",
+        env: tuple[tuple[str, str], ...] = (),
     ) -> Plan:
         """Return the plan of a start that vLLM refuses before it loads anything."""
         return cls(
@@ -206,6 +212,8 @@ class Plan:
             max_model_len_that_fits=None,
             needed_kv_cache_bytes=0,
             notes=notes,
+            entrypoint=entrypoint,
+            env=env,
         )
 
     @property

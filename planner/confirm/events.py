@@ -1,0 +1,25 @@
+"""What a run tells while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from planner.confirm.stages import StartStage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A new stage, new lines of the log, or both."""
+
+    stage: StartStage
+    """The stage that the run is in now."""
+    lines: tuple[str, ...] = ()
+    """Lines of the log since the last event."""
+    seconds: float = 0.0
+    """Since the run began."""
+
+
+Listener: TypeAlias = Callable[[Event], None]
+"""Called in the thread of the run, not in the caller's."""

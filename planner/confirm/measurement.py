@@ -1,0 +1,235 @@
+"""What vLLM measured in one start: its workers' figures, its engine's, its log.
+
+Values only; `planner.confirm.run` collects them, and a log alone fills some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from planner.log import LogReading
+from planner.result import KVCacheGroup
+from planner.units import GIB
+
+_GROUPED = ("persistent buffers", "non-torch")
+_KV_CACHE = "KV cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFigures:
+    """One worker's account; None where its release or backend keeps no such figure.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` Worker, attributes of the names in
+    brackets; earlier releases and the CPU backend have some of them.
+    """
+
+    rank: int
+    total_memory_bytes: int | None = None
+    """[init_snapshot.total_memory]."""
+    free_at_start_bytes: int | None = None
+    """[init_snapshot.free_memory]: before the model was loaded."""
+    requested_memory_bytes: int | None = None
+    """[requested_memory]: the budget."""
+    weights_bytes: int | None = None
+    """[model_runner.model_memory_usage]: what "Model loading took"."""
+    parameter_bytes: int | None = None
+    """The parameters' own bytes, without the allocator's rounding."""
+    consumed_bytes: int | None = None
+    """[total_consumed]: weights and all that stays after the profile run; from 0.24."""
+    peak_activation_bytes: int | None = None
+    """[peak_activation_memory] without the graphs that it includes from 0.24 on."""
+    non_torch_bytes: int | None = None
+    """[non_torch_memory]: up to 0.23."""
+    cudagraph_estimate_bytes: int | None = None
+    """[cudagraph_memory_estimate]: measured by a trial capture; from 0.18."""
+    is_estimate_charged: bool = False
+    """Whether the graphs' estimate is taken off the budget."""
+    available_kv_cache_bytes: int | None = None
+    """[available_kv_cache_memory_bytes], or what was asked for."""
+    kv_cache_bytes: int | None = None
+    """What the KV cache's tensors take."""
+    num_blocks: int | None = None
+    """[model_runner.kv_cache_config.num_blocks]."""
+    groups: tuple[KVCacheGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFigures:
+    """What the engine's configuration holds once it is up.
+
+    Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/scheduler.py`
+    SchedulerConfig, as the client or the /metrics page tells them.
+    """
+
+    num_gpu_blocks: int | None = None
+    block_size: int | None = None
+    kv_cache_size_tokens: int | None = None
+    max_concurrency: float | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadFigures:
+    """What happened when requests of the planned length came all at once."""
+
+    num_requests: int
+    prompt_tokens: int
+    """Of each request."""
+    output_tokens: int
+    """Of each request, at most."""
+    num_finished: int
+    peak_running: int
+    """Most requests in work at once."""
+    peak_waiting: int
+    peak_kv_cache_usage: float
+    """Highest share of the KV cache's blocks in use, 0 to 1."""
+    preemptions: int
+    """Requests that lost their blocks and had to start over."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLine:
+    """One part of the measured account, and which lines of a plan it covers."""
+
+    name: str
+    covers: tuple[str, ...]
+    """Names of the plan's lines that this figure is the sum of."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Everything that one start of vLLM told."""
+
+    vllm_version: str | None = None
+    device_name: str = ""
+    driver_version: str = ""
+    date: str = ""
+    """ISO date of the start; empty where it is not known."""
+    workers: tuple[WorkerFigures, ...] = ()
+    engine: EngineFigures = field(default_factory=EngineFigures)
+    log: LogReading = field(default_factory=LogReading)
+    error: str | None = None
+    """The first error in vLLM's words; None when it came up."""
+    is_started: bool | None = None
+    """Whether the engine came up; None where a log does not tell."""
+    generated_tokens: tuple[int, ...] = ()
+    """Token ids of the answer to one prompt, the proof that it serves."""
+    generated_text: str = ""
+    """The same as text, where there is a tokenizer."""
+    load: LoadFigures | None = None
+    is_compile_cache_cold: bool | None = None
+    """Whether vLLM compiled the model anew; None where it does not compile."""
+    is_dummy: bool = False
+    """Whether the weights were random numbers of the right shapes."""
+    seconds: float = 0.0
+    """From the start of the process until it was ready, or failed."""
+
+    @property
+    def limiting_worker(self) -> WorkerFigures | None:
+        """The worker with the least memory for the KV cache; None from a log alone."""
+        known = [w for w in self.workers if w.available_kv_cache_bytes is not None]
+        return min(known, key=_available) if known else None
+
+    @property
+    def weights_bytes(self) -> int | None:
+        """Largest worker's "Model loading took"; of a log its rounded figure."""
+        return _largest(self.workers, _weights) or self._logged("weights_gib")
+
+    @property
+    def available_kv_cache_bytes(self) -> int | None:
+        """The smallest worker's; of a log its rounded figure."""
+        worker = self.limiting_worker
+        if worker is not None:
+            return worker.available_kv_cache_bytes
+        return self._logged("available_kv_gib")
+
+    @property
+    def cudagraph_bytes(self) -> int | None:
+        """What the captured graphs take, as the log rounds it."""
+        return self._logged("cudagraph_gib")
+
+    @property
+    def num_gpu_blocks(self) -> int | None:
+        """Blocks of the KV cache."""
+        return self.engine.num_gpu_blocks or self._count("num_gpu_blocks")
+
+    @property
+    def kv_cache_size_tokens(self) -> int | None:
+        """As vLLM logs it."""
+        return self.engine.kv_cache_size_tokens or self._count("kv_tokens")
+
+    @property
+    def max_concurrency(self) -> float | None:
+        """Unrounded where the engine tells it; else as vLLM logs it, two decimals."""
+        return self.engine.max_concurrency or self.log.figures.get("max_concurrency")
+
+    @property
+    def lines(self) -> tuple[MeasuredLine, ...]:
+        """The limiting worker's account, as far as it is known; the KV cache last."""
+        worker = self.limiting_worker
+        return self._logged_lines() if worker is None else _worker_lines(worker)
+
+    def _logged_lines(self) -> tuple[MeasuredLine, ...]:
+        named = (
+            ("weights", ("weights",), "weights_gib"),
+            ("peak activation", ("peak activation",), "activation_gib"),
+            ("non-torch", ("non-torch",), "non_torch_gib"),
+            (_KV_CACHE, (_KV_CACHE,), "available_kv_gib"),
+        )
+        return tuple(
+            MeasuredLine(name=name, covers=covers, size_bytes=size)
+            for name, covers, key in named
+            if (size := self._logged(key)) is not None
+        )
+
+    def _logged(self, name: str) -> int | None:
+        gib = self.log.figures.get(name)
+        return None if gib is None else round(gib * GIB)
+
+    def _count(self, name: str) -> int | None:
+        count = self.log.figures.get(name)
+        return None if count is None else int(count)
+
+
+def _worker_lines(worker: WorkerFigures) -> tuple[MeasuredLine, ...]:
+    weights = worker.weights_bytes or worker.parameter_bytes
+    peak, graphs = worker.peak_activation_bytes, worker.cudagraph_estimate_bytes
+    found: list[tuple[str, tuple[str, ...], int | None]] = [
+        ("weights", ("weights",), weights)
+    ]
+    if worker.consumed_bytes is not None and weights is not None:
+        rest = worker.consumed_bytes - weights
+        covers = _GROUPED if peak is not None else (*_GROUPED, "peak activation")
+        found.append((" + ".join(covers), covers, rest))
+    found += [
+        ("non-torch", ("non-torch",), worker.non_torch_bytes),
+        ("peak activation", ("peak activation",), peak),
+    ]
+    if worker.is_estimate_charged:
+        found.append(("CUDA graphs", ("CUDA graphs",), graphs))
+    found.append((_KV_CACHE, (_KV_CACHE,), worker.available_kv_cache_bytes))
+    return tuple(
+        MeasuredLine(name=name, covers=covers, size_bytes=size)
+        for name, covers, size in found
+        if size is not None
+    )
+
+
+def _available(worker: WorkerFigures) -> int:
+    return worker.available_kv_cache_bytes or 0
+
+
+def _weights(worker: WorkerFigures) -> int | None:
+    return worker.weights_bytes
+
+
+def _largest(
+    workers: tuple[WorkerFigures, ...], figure: Callable[[WorkerFigures], int | None]
+) -> int | None:
+    return max((figure(worker) or 0 for worker in workers), default=0) or None
