@@ -1,0 +1,59 @@
+"""The command line: one module per command, `engine_flags` for vLLM's arguments.
+
+Exit status: 0 fits, 1 does not fit, too close to call or refused, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from planner.cli import gpus, models, plan
+from planner.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
+from planner.engine import settings_from
+from planner.errors import PlannerError
+
+__all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
+
+# In the order of the help; each adds its parser and names what runs it.
+_COMMANDS = {"plan": plan.add, "models": models.add, "gpus": gpus.add}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = build_parser()
+    known, unknown = parser.parse_known_args(arguments)
+    options = vars(known)
+    run: Callable[[dict[str, Any]], int] = options.pop("run")
+    try:
+        _refuse_unknown(unknown)
+        return run(options)
+    except BrokenPipeError:  # `planner gpus | head`: the reader has seen enough
+        sys.stdout = None
+        return FITS
+    except PlannerError as error:
+        sys.stderr.write(f"planner: {error}\n")
+        return BAD_INPUT
+
+
+def _refuse_unknown(words: list[str]) -> None:
+    """Name the first word that is no argument, and the nearest that is."""
+    if not words:
+        return
+    if words[0].startswith("--"):
+        name = words[0].removeprefix("--").partition("=")[0].replace("-", "_")
+        settings_from({name: None})
+    raise PlannerError(f"{words[0]!r} was not expected here. `planner --help` helps.")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; engine arguments are flags as `vllm serve` has them."""
+    parser = argparse.ArgumentParser(
+        prog="planner", description="Plan vLLM's GPU memory before it starts."
+    )
+    commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
+    for add in _COMMANDS.values():
+        add(commands)
+    return parser

@@ -1,0 +1,96 @@
+"""vLLM's engine arguments as flags, for every command that makes a plan."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import Any, get_args, get_type_hints
+
+from planner.engine import EngineSettings
+from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.planning import plan
+from planner.releases import NEWEST
+from planner.result import Plan
+from planner.units import SUFFIX_FACTORS
+
+_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `planned` reads: model, GPU, release and engine arguments."""
+    parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
+    parser.add_argument(
+        "--gpu",
+        default="H100",
+        help="catalogue name, or attached for this machine's own (default: H100)",
+    )
+    parser.add_argument("--vllm-version", default=NEWEST, help=f"default: {NEWEST}")
+    parser.add_argument("--entrypoint", default="serve", choices=("serve", "llm"))
+    engine = parser.add_argument_group("vLLM's engine arguments")
+    for name, hint in get_type_hints(EngineSettings).items():
+        if name != "others":
+            _add_engine_flag(engine, name, get_args(hint))
+    for name in sorted((*WITHOUT_EFFECT, *SWITCHED_OFF)):
+        engine.add_argument(
+            _flag(name),
+            dest=name,
+            default=argparse.SUPPRESS,
+            nargs="?",
+            const=True,
+            type=_literal,
+            help=argparse.SUPPRESS,
+        )
+
+
+def planned(options: dict[str, Any]) -> Plan:
+    """Return the plan of parsed options; no other options may be left in them.
+
+    Raises:
+        PlannerError: for input that cannot be planned.
+    """
+    return plan(
+        options.pop("model"),
+        gpu=options.pop("gpu"),
+        vllm_version=options.pop("vllm_version"),
+        entrypoint=options.pop("entrypoint"),
+        **options,
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _add_engine_flag(
+    group: argparse._ArgumentGroup, name: str, types: tuple[Any, ...]
+) -> None:
+    common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS}
+    if bool in types:
+        group.add_argument(_flag(name), action=argparse.BooleanOptionalAction, **common)
+    elif float in types:
+        group.add_argument(_flag(name), type=float, metavar="SHARE", **common)
+    elif int in types:
+        group.add_argument(_flag(name), type=_number_or_text, metavar="N", **common)
+    elif str in types:
+        group.add_argument(_flag(name), metavar="NAME", **common)
+    else:
+        group.add_argument(_flag(name), type=int, nargs="+", metavar="N", **common)
+
+
+def _number_or_text(text: str) -> int | str:
+    """Read a number with vLLM's suffixes: k, m, g count in 1000s, K, M, G in 1024s.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
+    """
+    match = _SUFFIXED.match(text)
+    if match is None:
+        return text
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+
+
+def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
