@@ -32,7 +32,7 @@ def capture_sizes(
     Raises:
         Refused: when both size arguments are given and disagree, or allow no graph.
     """
-    if settings.enforce_eager:
+    if settings.enforce_eager or gpu.is_cpu:
         return ()
     max_num_batched_tokens, max_num_seqs = batch
     if not release.widens_capture_steps:

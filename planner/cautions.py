@@ -57,7 +57,7 @@ def _room(
 def _others(question: Question) -> str:
     """Warn where other processes hold memory."""
     gpu = question.gpu
-    if gpu.free_memory_bytes is None:
+    if gpu.free_memory_bytes is None or gpu.is_cpu:
         return ""
     taken = gpu.total_memory_bytes - gpu.free_memory_bytes
     if taken < _SMALLEST_OTHER_BYTES:

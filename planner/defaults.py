@@ -114,6 +114,8 @@ def batch_defaults(
     """
     check_entrypoint(entrypoint)
     is_server = entrypoint == "serve"
+    if gpu.is_cpu:
+        return (2048, 128) if is_server else (4096, 256)
     memory_bytes = gpu.nvml_memory_bytes or gpu.total_memory_bytes
     if gpu.compute_capability in UNIFIED:
         memory_bytes = 0  # NVML cannot tell it there, and vLLM goes on without
@@ -133,7 +135,7 @@ def resolve_dtype(asked: str | None, model: ModelArchitecture, gpu: GPU) -> str:
         Refused: where vLLM refuses float16 for the model type.
     """
     supported = ["bfloat16", "float16", "float32"]
-    if gpu.compute_capability < (8, 0):
+    if not gpu.is_cpu and gpu.compute_capability < (8, 0):
         supported = ["float16", "float32"]
     if asked is None or asked.lower() == "auto":
         usable = [d for d in supported if d != "float16" or not model.float16_refusal]

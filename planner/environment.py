@@ -19,6 +19,7 @@ _KNOWN = (
     "VLLM_ATTENTION_BACKEND",
     "VLLM_FUSED_MOE_CHUNK_SIZE",
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
+    "VLLM_CPU_KVCACHE_SPACE",
 )
 _NOT_MODELLED = (
     "VLLM_BATCH_INVARIANT",
@@ -50,6 +51,8 @@ class Environment:
     """Tokens that experts compute at once, in releases that do so."""
     flashinfer_workspace_bytes: int | None = None
     """FlashInfer's workspace; None: its usual size."""
+    cpu_kv_cache_gib: int | None = None
+    """KV cache of vLLM's CPU build; None: what is left of its share."""
 
 
 def environment_from(
@@ -99,6 +102,7 @@ def environment_from(
         flashinfer_workspace_bytes=_number(
             given, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
         ),
+        cpu_kv_cache_gib=_number(given, "VLLM_CPU_KVCACHE_SPACE"),
     )
 
 

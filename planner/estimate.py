@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, isqrt
 
-from planner.memory import activations, cudagraphs, non_torch, outside, persistent
+from planner.memory import (
+    activations,
+    cpu_account,
+    cudagraphs,
+    non_torch,
+    outside,
+    persistent,
+)
 from planner.memory.kv_cache import StageCache
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, explain
@@ -45,6 +52,8 @@ def used_lines(
     is_cudagraph_charged: bool,
 ) -> tuple[Line, ...]:
     """Return every line but the KV cache."""
+    if run.gpu.is_cpu:
+        return cpu_account.lines(run, stage)
     return (
         weights_line(stage, run.dtype, run.model.quantization),
         persistent.line(run),
@@ -80,11 +89,14 @@ def rank_memory(
     else:
         closing = _fixed_kv(budget.kv_cache_memory_bytes, budget.requested_bytes - used)
     kv_line = closing[0]
-    graphs = next(line for line in lines if line.name == "CUDA graphs")
+    is_cpu = run.gpu.is_cpu
     return RankMemory(
         pp_rank=run.pp_rank,
         weights_bytes=stage.weights_bytes,
-        allocated_weights_bytes=stage.allocated_bytes,
+        # A processor's memory is handed out to the byte.
+        allocated_weights_bytes=(
+            stage.weights_bytes if is_cpu else stage.allocated_bytes
+        ),
         requested_memory_bytes=budget.requested_bytes,
         weight_parts=stage.parts,
         lines=(*lines, *closing),
@@ -94,9 +106,16 @@ def rank_memory(
         bytes_per_block=cache.bytes_per_block,
         set_aside_bytes=cache.available_bytes - cache.usable_bytes,
         captured_graph_bytes=cudagraphs.actual_bytes(run),
-        outside=outside.lines(run, cache.groups, graphs.size_bytes),
+        outside=() if is_cpu else _outside(run, lines, cache),
         profile_run=run,
     )
+
+
+def _outside(
+    run: ProfileRun, lines: tuple[Line, ...], cache: StageCache
+) -> tuple[Line, ...]:
+    graphs = next(line for line in lines if line.name == "CUDA graphs")
+    return outside.lines(run, cache.groups, graphs.size_bytes)
 
 
 def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,9 @@ from planner.units import GIB, format_gib
 
 _NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
 _MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
+_NO_CAPABILITY = (0, 0)
+CPU = "CPU"
+"""The name of a processor, where vLLM's CPU build runs."""
 _CAPABILITY = re.compile(r"\([0-9]+, [0-9]+\)\Z")
 _MEMORY_TOLERANCE = 0.12
 _SAME_SIZE = 0.01
@@ -27,11 +30,34 @@ _SAME_SIZE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processor:
+    """What vLLM's CPU build asks of the processor it runs on.
+
+    Source: vLLM 0.33.0 `platforms/cpu.py`.
+    """
+
+    architecture: str = "x86_64"
+    """As the operating system names it."""
+    flags: tuple[str, ...] | None = None
+    """Instruction sets by their names in /proc/cpuinfo; None: not known."""
+    memory_node: int = 0
+    """The node whose memory counts."""
+
+    def has(self, flag: str) -> bool | None:
+        """Return whether it has an instruction set of x86; None: not known."""
+        if self.architecture not in ("x86_64", "amd64"):
+            return False
+        return None if self.flags is None else flag in self.flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
-    """One GPU as vLLM sees it.
+    """One GPU as vLLM sees it, or the processor where vLLM's CPU build runs.
 
     >>> GPU.named("rtx 4090").name
     'RTX4090'
+    >>> GPU(name="CPU", total_memory_bytes=64 * 2**30).is_cpu
+    True
 
     Raises:
         PlannerError: where a figure cannot be: sizes that are not whole positive
@@ -42,8 +68,8 @@ class GPU:
     """Catalogue name, such as H100."""
     total_memory_bytes: int
     """What the CUDA runtime reports (`cudaMemGetInfo`), not the marketing size."""
-    compute_capability: tuple[int, int]
-    """Such as (9, 0)."""
+    compute_capability: tuple[int, int] = _NO_CAPABILITY
+    """Such as (9, 0); a processor has none."""
     free_memory_bytes: int | None = None
     """Free before vLLM starts; None: nothing else uses the GPU."""
     device_name: str = ""
@@ -63,13 +89,22 @@ class GPU:
     """measured (`source` names the record), assumed (`source` says how), or given."""
     mig_profile: str = ""
     """Such as 1g.10gb for a slice; empty for a whole GPU."""
+    processor: Processor | None = None
+    """What is known of the processor that the name CPU stands for; None for a GPU."""
     aliases: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Other names that `named` understands."""
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     """Field name and where its figure comes from."""
 
     def __post_init__(self) -> None:
+        if self.name == CPU and self.processor is None:
+            object.__setattr__(self, "processor", Processor())
         _check(self)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether vLLM's CPU build runs here."""
+        return self.processor is not None
 
     @classmethod
     def named(cls, name: str | None, /, **replacements: object) -> GPU:
@@ -133,12 +168,13 @@ def gpu_line(gpu: GPU) -> str:
     'H100                   79.19 GiB  cc 9.0   132 SMs  3,350 GB/s  measured'
     """
     capability = ".".join(map(str, gpu.compute_capability))
+    capability = "" if gpu.is_cpu else f"cc {capability}"
     sms = "" if gpu.num_sms is None else f"{gpu.num_sms} SMs"
     bandwidth = gpu.memory_bandwidth_bytes_per_second
     speed = "" if bandwidth is None else f"{bandwidth // 10**9:,} GB/s"
     memory = format_gib(gpu.total_memory_bytes)
     return (
-        f"{gpu.name:21} {memory:>10}  cc {capability:<4} {sms:>8}  "
+        f"{gpu.name:21} {memory:>10}  {capability:<7} {sms:>8}  "
         f"{speed:>10}  {gpu.total_basis}"
     )
 
@@ -146,6 +182,7 @@ def gpu_line(gpu: GPU) -> str:
 def gpu_dict(gpu: GPU) -> dict[str, Any]:
     """Return a GPU for JSON: its facts under their own names, sources by fact."""
     facts = {fact.name: getattr(gpu, fact.name) for fact in fields(GPU)}
+    facts["processor"] = None if gpu.processor is None else asdict(gpu.processor)
     return facts | {
         "compute_capability": list(gpu.compute_capability),
         "aliases": list(gpu.aliases),
@@ -261,7 +298,7 @@ def _check(gpu: GPU) -> None:
         if value is not None:
             _check_size(name, value, minimum=1)
     _check_free(gpu)
-    _check_capability(gpu.compute_capability)
+    _check_capability(gpu)
 
 
 def _check_size(name: str, value: object, *, minimum: int) -> None:
@@ -284,9 +321,12 @@ def _check_free(gpu: GPU) -> None:
         )
 
 
-def _check_capability(capability: object) -> None:
+def _check_capability(gpu: GPU) -> None:
+    capability: object = gpu.compute_capability
+    if gpu.is_cpu:
+        return
     # The text of the tuple tells types, length and signs at once.
-    if not _CAPABILITY.match(repr(capability)):
+    if capability == _NO_CAPABILITY or not _CAPABILITY.match(repr(capability)):
         raise PlannerError(
             f"compute_capability={capability!r} must be a pair of whole numbers, "
             "such as (9, 0)."

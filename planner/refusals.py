@@ -90,7 +90,7 @@ def check_device_dtype(dtype: str, gpu: GPU) -> None:
 
     Source: vLLM 0.33.0 `platforms/cuda.py` check_if_supports_dtype.
     """
-    if dtype != "bfloat16" or gpu.compute_capability >= (8, 0):
+    if gpu.is_cpu or dtype != "bfloat16" or gpu.compute_capability >= (8, 0):
         return
     major, minor = gpu.compute_capability
     raise Refused(

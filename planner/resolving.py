@@ -9,6 +9,14 @@ from dataclasses import dataclass, replace
 
 from planner import defaults
 from planner.capture_sizes import capture_sizes
+from planner.cpu_build import (
+    check_block_size,
+    check_cpu_build,
+    cpu_kv_cache_bytes,
+    is_latent_plain,
+    recurrent_dtype,
+    whole_prompts,
+)
 from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
@@ -66,6 +74,10 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     model, gpu, settings = question.model, question.gpu, question.settings
     check_architecture(model, question.release)
     check_engine(settings, model, gpu, question.release)
+    if gpu.is_cpu:
+        check_cpu_build(
+            gpu, model, settings, question.env, question.layout, question.release
+        )
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
     length = resolve_max_model_len(settings.max_model_len, model, question.env, release)
@@ -87,6 +99,8 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     )
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
     caching = defaults.prefix_caching(settings, model, release)
+    if is_latent_plain(model, gpu, settings):
+        tokens, chunked, caching = whole_prompts(length), False, False
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
@@ -107,6 +121,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_device_dtype(dtype, gpu)
     _check_build(question, batch)
     kernels = resolve_kernels(model, _context(question, batch))
+    check_block_size(kernels, model, gpu)
     resolved = ResolvedSettings(
         dtype=dtype,
         quantization=model.quantization,
@@ -117,7 +132,9 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization
         or release.gpu_memory_utilization,
-        kv_cache_memory_bytes=defaults.kv_cache_bytes(settings.kv_cache_memory_bytes),
+        kv_cache_memory_bytes=cpu_kv_cache_bytes(
+            defaults.kv_cache_bytes(settings.kv_cache_memory_bytes), gpu, question.env
+        ),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
         block_size=kernels.sizes.block_size,
         mamba_block_size=kernels.sizes.mamba_block_size,
@@ -130,15 +147,16 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
         performance_mode=settings.performance_mode or "balanced",
-        async_scheduling=defaults.async_scheduling(
+        async_scheduling=not gpu.is_cpu
+        and defaults.async_scheduling(
             settings,
             model,
             release,
             pipeline_parallel_size=question.layout.pipeline_parallel_size,
         ),
-        uses_v2_model_runner=uses_v2_runner(
-            model, release, forced=question.env.use_v2_model_runner
-        ),
+        # The CPU build's second runner needs a Triton that it does not install.
+        uses_v2_model_runner=not gpu.is_cpu
+        and uses_v2_runner(model, release, forced=question.env.use_v2_model_runner),
         enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
     )
@@ -186,7 +204,9 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         ),
         asked_mamba_block_size=settings.mamba_block_size,
         mamba_cache_dtype=settings.mamba_cache_dtype or "auto",
-        mamba_ssm_cache_dtype=settings.mamba_ssm_cache_dtype or "auto",
+        mamba_ssm_cache_dtype=recurrent_dtype(
+            settings.mamba_ssm_cache_dtype or "auto", model, question.gpu
+        ),
         gdn_prefill_backend=settings.gdn_prefill_backend,
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.defaults import ResolvedSettings
-from planner.memory import kv_cache
+from planner.memory import cpu_errors, kv_cache
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.kv_spec import Request
 from planner.memory.outside import CUDA_CONTEXT
 from planner.releases import Release
 from planner.resolving import Question
-from planner.result import Outcome, VLLMError
+from planner.result import Outcome, RankMemory, VLLMError
 from planner.stages import Stage
 from planner.units import format_gib, vllm_gib
+
+_BEYOND = ("KV cache", "not planned")
+"""Lines of a rank that its process does not hold when the cache is sized."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ def judge(
     error = _memory_error(question, resolved, stages)
     request, error = _fit_length(middle, resolved, error, question.release)
     if error is not None:
+        error = _as_told(error, question, resolved, stages)
         return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
     seqs = 0
     is_limited = question.release.limits_requests_to_states
@@ -70,7 +74,41 @@ def judge(
         error = error or _too_close(stages, request)
     else:
         outcome = Outcome.DOES_NOT_FIT
+    if error is not None:
+        error = _as_told(error, question, resolved, stages)
     return Verdict(request=request, error=error, outcome=outcome)
+
+
+def _as_told(
+    error: VLLMError,
+    question: Question,
+    resolved: ResolvedSettings,
+    stages: Sequence[Stage],
+) -> VLLMError:
+    """Return the error in the device's words: a processor's worker speaks first."""
+    rank = stages[0].rank
+    is_full = rank.available_kv_cache_bytes <= 0 and error.kind == "no_kv"
+    if not (question.gpu.is_cpu and is_full):
+        return error
+    if resolved.kv_cache_memory_bytes is not None:
+        return error
+    return cpu_errors.no_room(_share(question, resolved, rank))
+
+
+def _share(
+    question: Question, resolved: ResolvedSettings, rank: RankMemory
+) -> cpu_errors.Share:
+    """Return a processor's share of its memory node."""
+    fixed = resolved.kv_cache_memory_bytes
+    taken = [line.size_bytes for line in rank.lines if line.name not in _BEYOND]
+    return cpu_errors.Share(
+        gpu=question.gpu,
+        release=question.release,
+        utilization=resolved.gpu_memory_utilization,
+        requested_bytes=rank.requested_memory_bytes,
+        consumed_bytes=sum(taken),
+        kv_cache_memory_bytes=fixed,
+    )
 
 
 def limiting_cache(caches: Sequence[StageCache]) -> StageCache:
@@ -140,6 +178,11 @@ def _memory_error(
 ) -> VLLMError | None:
     """Return the error of a GPU that is too full, or too small for the weights."""
     gpu = question.gpu
+    if gpu.is_cpu:
+        rank = stages[0].rank
+        return cpu_errors.memory_error(
+            _share(question, resolved, rank), rank.weights_bytes
+        )
     requested = stages[0].rank.requested_memory_bytes
     free = _free_bytes(question, stages)
     if free < requested:

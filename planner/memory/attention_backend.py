@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from planner.errors import Refused, UnknownArchitecture
 from planner.gpu import GPU
 from planner.layers import Module, Part, Replicated
+from planner.memory import cpu_attention
 from planner.memory.attention_backends import (
     FlashAttention,
     FlashAttentionDiffKV,
@@ -66,6 +67,8 @@ def select_backend(
         Refused: when none does, with each one's reasons in vLLM's words.
         UnknownArchitecture: for an attention_backend that is not modelled.
     """
+    if context.gpu.is_cpu:
+        return cpu_attention.select(config, context)
     if context.asked_backend is not None:
         return _asked(config, context, named.get(context.asked_backend.upper()))
     reasons = {}

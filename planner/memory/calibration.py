@@ -45,13 +45,26 @@ def non_torch(name: str) -> Fitted:
     Raises:
         KeyError: when the calibration has no such part.
     """
-    entry = _table("non_torch")["parts"][name]
+    return _fitted("non_torch", name)
+
+
+def _fitted(table: str, name: str) -> Fitted:
+    entry = _table(table)["parts"][name]
     return Fitted(
         size_bytes=_bytes(entry["gib"]),
         low_bytes=_bytes(entry["low_gib"]),
         high_bytes=_bytes(entry["high_gib"]),
         starts=len(entry["starts"]),
     )
+
+
+def processor_part(name: str) -> Fitted:
+    """Return a part of what a worker on a processor takes, by its name.
+
+    Raises:
+        KeyError: when the calibration has no such part.
+    """
+    return _fitted("processor", name)
 
 
 def experts_range(size_bytes: int, *, is_batch_given: bool) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from math import lcm
 
 from planner.memory.backend import AttentionBackend
 from planner.memory.cache_context import BlockSizes, CacheContext
+from planner.memory.cpu_attention import FIRST_STATE_BLOCK_SIZE
 from planner.memory.kv_spec import MultipleOf
 from planner.memory.mamba_caches import (
     cache_mode,
@@ -44,9 +45,11 @@ def aligned(
     Source: vLLM 0.33.0 `platforms/interface.py` _align_hybrid_block_size.
     """
     alignment = checkpoint_alignment(layers, context)
+    # The CPU build settles the size of blocks after that of states.
+    first = FIRST_STATE_BLOCK_SIZE if context.gpu.is_cpu else sizes.block_size
     sizes = replace(
         sizes,
-        mamba_block_size=first_mamba_block_size(context, sizes.block_size),
+        mamba_block_size=first_mamba_block_size(context, first),
         has_prefill_checkpoints=alignment is not None,
     )
     page_bytes = max((sum(state_bytes(la, context)) for la in layers), default=0)

@@ -115,6 +115,8 @@ def _stage_buffers(
     model: ModelArchitecture, caches: tuple[BackedCache, ...], context: CacheContext
 ) -> tuple[tuple[Module, ...], ...]:
     """Return what the kernels allocate on each pipeline stage."""
+    if context.gpu.is_cpu:
+        return ((),) * context.layout.pipeline_parallel_size
     shared = _buffers(caches, context)
     stages, begin = [], 0
     for size in context.layout.stage_sizes(model.num_hidden_layers):

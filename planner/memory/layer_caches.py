@@ -14,6 +14,7 @@ from planner.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory import (
     attention_caches,
+    cpu_attention,
     deepseek_v4_caches,
     glm5_next_caches,
     mamba_caches,
@@ -185,6 +186,8 @@ def first_block_size(
     Source: vLLM 0.33.0 `platforms/interface.py` update_block_size_for_backend; 0.17.1
     `platforms/cuda.py` check_and_update_config.
     """
+    if context.gpu.is_cpu:
+        return cpu_attention.first_block_size(backends, context)
     release, asked = context.layout.release, context.asked_block_size
     if release.asks_backends_for_block_size:
         return asked or preferred_block_size(backends, context)

@@ -21,6 +21,7 @@ from planner.releases.history import came_later as came_later
 from planner.releases.kv_cache import KVCacheFacts
 from planner.releases.latent import LatentFacts
 from planner.releases.measuring import MeasuringFacts
+from planner.releases.processor import ProcessorFacts
 from planner.releases.profiling import ProfilingFacts
 from planner.releases.quantization import QuantizationFacts
 from planner.releases.runner import RunnerFacts
@@ -56,6 +57,7 @@ class Release(
     QuantizationFacts,
     LatentFacts,
     ProfilingFacts,
+    ProcessorFacts,
 ):
     """One release of vLLM, and the facts of it that decide memory."""
 

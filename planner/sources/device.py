@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
-from planner.gpu import GPU
+from planner.gpu import CPU, GPU
 from planner.sources.planned_gpu import Memory, planned_gpu, system_memory
+from planner.sources.processor import processor_gpu
 from planner.sources.visible_devices import visible
 from planner.units import format_gib
 
@@ -117,9 +118,13 @@ def attached_line(attached: AttachedGPU) -> str:
 def gpu_named(name: str) -> GPU:
     """Return the catalogue's GPU of a name, or for "attached" this machine's first.
 
+    "CPU" is this machine's processor.
+
     Raises:
         PlannerError: for an unknown name, or where no GPU is attached.
     """
+    if name.strip().upper() == CPU:
+        return processor_gpu()
     if name.strip().lower() == ATTACHED:
         return survey().planning_gpu()
     return GPU.named(name)
