@@ -30,9 +30,30 @@ def test_every_gpu_of_the_catalogue_is_offered_with_its_memory(attach) -> None:
     attach()
     options, chosen = choices.gpus("H100")
 
-    assert [gpu.name for gpu in gpus.catalogue()] == [value for _, value in options]
+    offered = [value for _, value in options if value != "CPU"]
+    assert [gpu.name for gpu in gpus.catalogue()] == offered
     assert ("H100, 79.19 GiB", "H100") in options
     assert chosen == "H100"
+
+
+def test_this_machines_processor_comes_last(attach) -> None:
+    """It is read anew whenever it is chosen, as what is free of it changes."""
+    attach()
+    options, chosen = choices.gpus("CPU")
+
+    assert options[-1][1] == chosen == "CPU"
+    assert options[-1][0].endswith("(this machine's processor)")
+    assert choices.gpus(device.gpu_named("CPU"))[1] == "CPU"
+
+
+def test_a_processor_of_another_machine_is_offered_as_given(attach) -> None:
+    """Such as one with 1,000 MiB, described by hand."""
+    attach()
+    other = gpus.GPU(name="CPU", total_memory_bytes=1000 * MIB)
+    options, chosen = choices.gpus(other)
+
+    assert options[0] == ("CPU, 0.98 GiB (given)", other)
+    assert chosen is other
 
 
 def test_a_gpu_of_ones_own_comes_first(attach) -> None:

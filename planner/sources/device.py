@@ -130,6 +130,19 @@ def gpu_named(name: str) -> GPU:
     return GPU.named(name)
 
 
+def processor_line() -> str:
+    """Write this machine's processor as one line; empty where it is not told."""
+    try:
+        here = processor_gpu()
+    except PlannerError:
+        return ""
+    free = format_gib(here.free_memory_bytes or 0)
+    return (
+        f"CPU  {here.device_name}  {format_gib(here.total_memory_bytes)}, {free} available; "
+        "vLLM's CPU build runs on it: plan with --gpu CPU\n"
+    )
+
+
 def attached_gpus() -> tuple[AttachedGPU, ...]:
     """Return the attached GPUs; none where there is no driver (`survey` says why)."""
     return survey().gpus

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner import catalogue
-from planner.gpu import GPU
+from planner.errors import PlannerError
+from planner.gpu import CPU, GPU
 from planner.gpu import catalogue as gpu_catalogue
 from planner.releases import MODELLED
 from planner.sources.device import attached_gpus, gpu_named
@@ -67,16 +70,35 @@ def gpus(chosen: str | GPU) -> tuple[Options, object]:
     """List the GPUs with their memory, and say which of them is `chosen`.
 
     This machine's own come first, and before them a GPU that the user described, which
-    no other entry equals.
+    no other entry equals. Its processor comes last.
     """
-    known = gpu_catalogue()
+    known, here = gpu_catalogue(), _processor()
     options = (*_attached(), *((_gpu_text(gpu), gpu.name) for gpu in known))
+    if here is not None:
+        options = (*options, (f"{_gpu_text(here)} (this machine's processor)", CPU))
     card = chosen if isinstance(chosen, GPU) else gpu_named(chosen)
+    if here is not None and _is_same_processor(card, here):
+        return options, CPU
     if card in known:
         return options, card.name
     if card in (value for _, value in options):
         return options, card
     return ((f"{_gpu_text(card)} (given)", card), *options), card
+
+
+def _processor() -> GPU | None:
+    """Return this machine's processor; None where its memory is not told."""
+    try:
+        return gpu_named(CPU)
+    except PlannerError:
+        return None
+
+
+def _is_same_processor(card: GPU, here: GPU) -> bool:
+    """Whether both are one: what is free of it differs from moment to moment."""
+    return card.is_cpu and replace(card, free_memory_bytes=None) == replace(
+        here, free_memory_bytes=None
+    )
 
 
 def _attached() -> Options:
