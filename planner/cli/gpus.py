@@ -42,5 +42,5 @@ def _run_attached() -> int:
     lines = [device.attached_line(attached) for attached in found.gpus]
     sys.stdout.writelines(line + "\n" for line in (*lines, *found.notes))
     if not lines:
-        sys.stdout.write(found.reason + "\n" + device.processor_line())
+        sys.stdout.write(f"{found.reason}\n{device.processor_line()}")
     return FITS if lines else DOES_NOT_FIT
