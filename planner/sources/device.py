@@ -138,8 +138,8 @@ def processor_line() -> str:
         return ""
     free = format_gib(here.free_memory_bytes or 0)
     return (
-        f"CPU  {here.device_name}  {format_gib(here.total_memory_bytes)}, {free} available; "
-        "vLLM's CPU build runs on it: plan with --gpu CPU\n"
+        f"CPU  {here.device_name}  {format_gib(here.total_memory_bytes)}, {free} "
+        "available; vLLM's CPU build runs on it: plan with --gpu CPU\n"
     )
 
 
