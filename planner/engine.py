@@ -226,17 +226,27 @@ def command(model: str, settings: EngineSettings) -> str:
     >>> command("org/model", EngineSettings(tensor_parallel_size=2, enforce_eager=True))
     'vllm serve org/model --tensor-parallel-size 2 --enforce-eager'
     """
-    words = ["vllm", "serve", model]
-    named = [(name, getattr(settings, name)) for name in _FIELDS]
-    for name, value in (*named, *settings.others):
-        words += _flag(name, value)
-    return shlex.join(words)
+    return shlex.join(["vllm", "serve", model, *flags(given_arguments(settings))])
+
+
+def given_arguments(settings: EngineSettings) -> dict[str, Any]:
+    """Return what was given, by vLLM's argument names; None stands for not given."""
+    named = {name: getattr(settings, name) for name in _FIELDS}
+    given = {**named, **dict(settings.others)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def flags(arguments: Mapping[str, object]) -> list[str]:
+    """Return arguments as words of vLLM's command line.
+
+    >>> flags({"max_model_len": 4096, "enforce_eager": True})
+    ['--max-model-len', '4096', '--enforce-eager']
+    """
+    return [word for name, value in arguments.items() for word in _flag(name, value)]
 
 
 def _flag(name: str, value: object) -> list[str]:
     option = "--" + name.replace("_", "-")
-    if value is None:
-        return []
     if value is True:
         return [option]
     if value is False:

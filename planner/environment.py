@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.releases import NEWEST_RELEASE, Release
 
-_KNOWN = (
+KNOWN = (
     "VLLM_PP_LAYER_PARTITION",
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
@@ -21,7 +21,7 @@ _KNOWN = (
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
     "VLLM_CPU_KVCACHE_SPACE",
 )
-_NOT_MODELLED = (
+NOT_MODELLED = (
     "VLLM_BATCH_INVARIANT",
     "VLLM_ENABLE_STARTUP_PLAN",
     "VLLM_MLA_DISABLE",
@@ -70,10 +70,10 @@ def environment_from(
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
     for name in given:
-        if name in _NOT_MODELLED:
+        if name in NOT_MODELLED:
             raise UnknownArchitecture(f"{name} changes memory and is not modelled yet.")
-        if name not in _KNOWN:
-            near = difflib.get_close_matches(name, (*_KNOWN, *_NOT_MODELLED), n=1)
+        if name not in KNOWN:
+            near = difflib.get_close_matches(name, (*KNOWN, *NOT_MODELLED), n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise PlannerError(
                 f"Environment variable {name} is not known to matter for memory.{hint}"

@@ -48,8 +48,14 @@ class ComparisonRow:
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the measured figure lies in the range; None where one is missing."""
+        """Whether the measured figure lies in the range; None where one is missing.
+
+        An exact figure without a range must be met exactly; another one without a range
+        cannot be wrong.
+        """
         if self.measured is None or self.estimated is None:
+            return None
+        if self.low is None and self.basis != "exact":
             return None
         low = self.estimated if self.low is None else self.low
         high = self.estimated if self.high is None else self.high
@@ -74,8 +80,10 @@ class GivenMemory:
     num_gpu_blocks: int
     kv_cache_size_tokens: int
     max_concurrency: float
+    error: str | None = None
+    """What vLLM says with this memory, where it then refuses to start."""
     is_exact: bool
-    """Whether all three equal the measured ones; concurrency to the digits told."""
+    """Whether all of it equals what vLLM said; concurrency to the digits told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

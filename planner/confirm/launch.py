@@ -1,0 +1,223 @@
+"""What is typed to start vLLM for a plan: the words, the variables, the model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner import environment
+from planner.confirm import server
+from planner.confirm.devices import Devices
+from planner.confirm.installation import Installation
+from planner.confirm.options import RunOptions
+from planner.confirm.process import ALONE
+from planner.engine import flags, given_arguments
+from planner.errors import PlannerError
+from planner.model_files import ModelFiles
+from planner.result import Plan
+from planner.sources.load import load
+
+PROBE = "planner_memory_probe.MemoryProbe"
+_FIRST_PROMPT = (1, 5, 7)
+FIRST_ANSWER = 8
+_DEBUG_BEFORE = (0, 12, 0)
+"""Workers of older releases keep few figures; their log tells more at this level."""
+_OURS = (
+    *("load_format", "worker_extension_cls", "skip_tokenizer_init"),
+    *("served_model_name", "disable_log_stats", "host", "port"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A command that starts vLLM, and what a reader should know of it."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    port: int | None
+    """Of the server; None for the LLM class."""
+    has_tokenizer: bool
+    notes: tuple[str, ...] = ()
+
+
+def prepare(  # noqa: PLR0913 - what a start depends on
+    plan: Plan,
+    options: RunOptions,
+    found: Installation,
+    devices: Devices,
+    scratch: Path,
+    load_task: Mapping[str, int] | None,
+) -> Launch:
+    """Write what vLLM needs into `scratch` and return how to start it.
+
+    Raises:
+        PlannerError: where the model or the port cannot be used.
+    """
+    variables, notes = _variables(plan, devices, scratch)
+    model, has_tokenizer = _model(plan, options, scratch)
+    arguments = _arguments(plan, options, has_tokenizer=has_tokenizer)
+    if plan.entrypoint == "llm":
+        task = {
+            "arguments": {"model": model, **_for_python(plan, arguments)},
+            "prompt": first_prompt(plan),
+            "max_tokens": FIRST_ANSWER,
+            "load": load_task,
+        }
+        file = scratch / "task.json"
+        file.write_text(json.dumps(task), encoding="utf-8")
+        words: tuple[str, ...] = (found.python, str(ALONE / "offline.py"), str(file))
+        return Launch(
+            command=words,
+            environment=variables,
+            port=None,
+            has_tokenizer=has_tokenizer,
+            notes=notes,
+        )
+    port = server.free_port(options.port)
+    ours = {"served_model_name": server.MODEL, "host": server.HOST, "port": port}
+    words = (
+        *(found.python, str(ALONE / "serve.py"), "serve", model),
+        *flags(arguments | ours),
+    )
+    return Launch(
+        command=words,
+        environment=variables,
+        port=port,
+        has_tokenizer=has_tokenizer,
+        notes=notes,
+    )
+
+
+def first_prompt(plan: Plan) -> list[int] | None:
+    """Return token ids to answer; None for a model that does not generate."""
+    if plan.model is None or plan.model.is_pooling:
+        return None
+    return [token % plan.model.vocab_size for token in _FIRST_PROMPT]
+
+
+def _arguments(
+    plan: Plan, options: RunOptions, *, has_tokenizer: bool
+) -> dict[str, Any]:
+    """Return the planned arguments as typed, and those that measuring adds."""
+    typed = given_arguments(plan.settings)
+    planned = {name: value for name, value in typed.items() if name not in _OURS}
+    if options.weights == "dummy":
+        planned["load_format"] = "dummy"
+    elif "load_format" in typed:
+        planned["load_format"] = typed["load_format"]
+    if not has_tokenizer:
+        planned["skip_tokenizer_init"] = True
+    return planned | {"worker_extension_cls": PROBE}
+
+
+def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as the LLM class takes them: values, not texts."""
+    given = dict(arguments) | {"disable_log_stats": False}
+    if given.get("max_model_len") == "auto":
+        given["max_model_len"] = -1
+    if plan.resolved is not None and "kv_cache_memory_bytes" in given:
+        given["kv_cache_memory_bytes"] = plan.resolved.kv_cache_memory_bytes
+    if (given.get("data_parallel_size") or 1) > 1:
+        raise PlannerError(
+            "The LLM class starts one engine only; confirm data_parallel_size="
+            f'{given["data_parallel_size"]} with entrypoint="serve".'
+        )
+    return given
+
+
+def _variables(
+    plan: Plan, devices: Devices, scratch: Path
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the environment: this process's, but vLLM's variables as planned."""
+    given = dict(os.environ)
+    planned = dict(plan.env)
+    decisive = (*environment.KNOWN, *environment.NOT_MODELLED)
+    left_out = [name for name in decisive if name in given and name not in planned]
+    for name in left_out:
+        del given[name]
+    folders = [str(ALONE), *filter(None, [given.get("PYTHONPATH")])]
+    number = tuple(map(int, plan.vllm_version.split(".")))
+    level = "DEBUG" if number < _DEBUG_BEFORE else "INFO"
+    given = {"VLLM_LOGGING_LEVEL": level, **given}
+    variables = {
+        **given,
+        **devices.environment,
+        **planned,
+        "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONUNBUFFERED": "1",
+        "VLLM_SERVER_DEV_MODE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_RPC_BASE_PATH": str(scratch),
+    }
+    notes = (
+        f"{', '.join(left_out)}: set here but not in the plan, and so left out. "
+        "env= plans with variables.",
+    )
+    return variables, notes if left_out else ()
+
+
+def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
+    """Return what vLLM is told as the model, and whether it has a tokenizer there.
+
+    With random weights the configuration is enough, and the planner has it: vLLM gets
+    it as a folder, so that it starts without a network or an account. A model with
+    code, images or sounds of its own needs its other files.
+    """
+    local = _local_folder(plan.name)
+    if local is not None:
+        return str(local), _has_tokenizer(local)
+    files = _files(plan)
+    if options.weights == "real" or _needs_repository(plan, files):
+        return files.name, True
+    folder = scratch / files.name.rpartition("/")[2]
+    folder.mkdir()
+    parts = {
+        "config.json": files.config,
+        "hf_quant_config.json": files.hf_quant_config,
+        "preprocessor_config.json": files.preprocessor_config,
+    }
+    for name, content in parts.items():
+        if content is not None:
+            (folder / name).write_text(json.dumps(dict(content)), encoding="utf-8")
+    return str(folder), False
+
+
+def _files(plan: Plan) -> ModelFiles:
+    try:
+        return load(plan.name)
+    except PlannerError as error:
+        raise PlannerError(f"vLLM cannot be started for this plan: {error}") from error
+
+
+def _local_folder(name: str) -> Path | None:
+    path = Path(name).expanduser()
+    folder = path.parent if path.is_file() else path
+    if not folder.is_dir():
+        return None
+    if not any((folder / file).is_file() for file in ("config.json", "params.json")):
+        raise PlannerError(
+            f"{folder} holds no config.json, so vLLM cannot start from it. Give the "
+            "folder of a model, or its name on the Hub."
+        )
+    return folder.resolve()
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    names = (
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+        "tekken.json",
+    )
+    return any((folder / name).is_file() for name in names)
+
+
+def _needs_repository(plan: Plan, files: ModelFiles) -> bool:
+    """Return whether the configuration alone is not enough to start."""
+    run = plan.ranks[0].profile_run if plan.ranks else None
+    has_towers = run is not None and bool(run.towers)
+    return has_towers or "auto_map" in files.config
