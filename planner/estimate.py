@@ -21,6 +21,8 @@ from planner.units import MIB, format_gib, format_size
 
 # Published starts with the same arguments on the same GPU differ by this much.
 _REPEATED_BYTES = 160 * MIB
+# Starts on one and the same machine differ by less.
+_OWN_REPEATED_BYTES = 64 * MIB
 
 
 def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
@@ -122,12 +124,14 @@ def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     used = sum(line.size_bytes for line in lines)
     above = [line.high_bytes - line.size_bytes for line in lines]
     below = [line.size_bytes - line.low_bytes for line in lines]
+    is_own = any(line.record for line in lines)
+    least = _OWN_REPEATED_BYTES if is_own else _REPEATED_BYTES
     others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
     return Line(
         name="KV cache",
         size_bytes=requested_bytes - used,
-        low_bytes=requested_bytes - used - max(_spread(above), _REPEATED_BYTES),
-        high_bytes=requested_bytes - used + max(_spread(below), _REPEATED_BYTES),
+        low_bytes=requested_bytes - used - max(_spread(above), least),
+        high_bytes=requested_bytes - used + max(_spread(below), least),
         basis=Basis.FORMULA,
         why=(
             f"requested {format_gib(requested_bytes)} - {others} = "

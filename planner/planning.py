@@ -14,6 +14,8 @@ from typing import Any
 from planner import defaults
 from planner.architectures import read
 from planner.architectures.pooling import as_run
+from planner.calibrations.finding import Found, find, weights_note
+from planner.calibrations.key import Start
 from planner.cautions import cautions
 from planner.defaults import ResolvedSettings, layout_of
 from planner.engine import EngineSettings, settings_from
@@ -90,6 +92,7 @@ def plan(
         entrypoint=entrypoint,
         release=release,
         notes=(*notes, *_source_notes(architecture)),
+        given_env=given_env,
     )
     return replace(_answer(question), entrypoint=entrypoint, env=given_env)
 
@@ -169,7 +172,8 @@ def _plan_resolved(
     question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> Plan:
     whole = whole_groups(question, kernels)
-    stages = plan_stages(question, resolved, kernels, whole)
+    found = _measured(question, resolved)
+    stages = plan_stages(question, resolved, kernels, whole, found.record)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request
     caches = [stage.cache for stage in stages]
@@ -205,8 +209,26 @@ def _plan_resolved(
         max_concurrency=figures.max_concurrency,
         max_model_len_that_fits=longest or None,
         needed_kv_cache_bytes=limiting.needed_bytes(request),
-        notes=(*question.notes, *cautions(question, resolved, stages)),
+        notes=(
+            *question.notes,
+            *found.notes,
+            *weights_note([stage.rank for stage in stages]),
+            *cautions(question, resolved, stages),
+        ),
     )
+
+
+def _measured(question: Question, resolved: ResolvedSettings) -> Found:
+    """Look for what the same start measured on such a GPU of the user's."""
+    start = Start(
+        model=question.model,
+        settings=question.settings,
+        resolved=resolved,
+        env=question.env,
+        given_env=question.given_env,
+        release=question.release,
+    )
+    return find(question.gpu, start)
 
 
 def _longest_allowed(question: Question) -> int:

@@ -65,6 +65,8 @@ class Question:
     entrypoint: str
     release: Release
     notes: tuple[str, ...]
+    given_env: tuple[tuple[str, str], ...] = ()
+    """Environment variables as given, vLLM's and others."""
     is_waived: bool = False
     """Whether arguments that vLLM refuses on their own are let through."""
 

@@ -54,6 +54,8 @@ class Line:
     basis: Basis
     why: str
     """The arithmetic with this plan's numbers, written by the code that computed it."""
+    record: str = ""
+    """Id of the user's own measured start that the figure comes from; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from planner.calibrations.applying import applied
+from planner.calibrations.record import Record
 from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
     Budget,
@@ -14,6 +16,7 @@ from planner.estimate import (
     used_lines,
 )
 from planner.memory import kv_groups
+from planner.memory.forward import cold_compile_bytes
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
@@ -24,7 +27,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
-from planner.result import RankMemory
+from planner.result import Line, RankMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +48,20 @@ def plan_stages(
     resolved: ResolvedSettings,
     kernels: Kernels,
     whole: Sequence[LayerGroup],
+    record: Record | None = None,
 ) -> tuple[Stage, ...]:
-    """Return every pipeline stage; `whole` are the KV cache groups of all layers."""
+    """Return every pipeline stage; `whole` are the KV cache groups of all layers.
+
+    `record` is what the same start measured before; None: nothing did.
+    """
     weights = _weights(question, resolved, kernels)
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     stages, begin = [], 0
     for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
         cache = _cache(question, kernels, whole, range(begin, begin + size))
         run = _profile_run(question, resolved, pp_rank, sizes)
-        rank = _rank(question, resolved, run, stage, cache)
+        lines = _lines(question, resolved, run, stage, record)
+        rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
         begin += size
     return tuple(stages)
@@ -130,24 +138,35 @@ def _weights(
     return without_offloaded(loaded, model, layout, dtype, budget)
 
 
-def _rank(
+def _lines(
     question: Question,
     resolved: ResolvedSettings,
     run: ProfileRun,
     weights: StageWeights,
-    cache: StageCache,
-) -> RankMemory:
-    fixed = resolved.kv_cache_memory_bytes
-    lines = used_lines(
-        run,
-        weights,
-        is_cudagraph_charged=fixed is None and question.env.estimate_cudagraphs,
+    record: Record | None,
+) -> tuple[Line, ...]:
+    """Return every line but the KV cache, as computed or as measured before."""
+    is_free = resolved.kv_cache_memory_bytes is None
+    is_charged = is_free and question.env.estimate_cudagraphs
+    lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
+    if record is None:
+        return lines
+    return applied(
+        lines,
+        record,
+        run.pp_rank,
+        is_cudagraph_charged=is_charged,
+        compile_bytes=cold_compile_bytes(run),
     )
-    requested = requested_memory_bytes(
-        question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
+
+
+def _budget(question: Question, resolved: ResolvedSettings) -> Budget:
+    return Budget(
+        requested_bytes=requested_memory_bytes(
+            question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
+        ),
+        kv_cache_memory_bytes=resolved.kv_cache_memory_bytes,
     )
-    budget = Budget(requested_bytes=requested, kv_cache_memory_bytes=fixed)
-    return rank_memory(run, weights, lines, budget, cache)
 
 
 def _profile_run(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import socket
+import tempfile
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,13 @@ settings.load_profile("planner")
 
 # Jupyter warns about its old folders until this is said; kernels inherit it.
 os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
+
+# What this machine's user has measured must not change a test; servers inherit it.
+_DATA = tempfile.mkdtemp(prefix="planner-tests-")
+atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
+os.environ["PLANNER_DATA_DIR"] = _DATA
+os.environ.pop("PLANNER_CALIBRATION", None)
+_TEST_NUMBERS = count()
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +58,14 @@ def _this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_here)
+
+
+@pytest.fixture(autouse=True)
+def data_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give every test a folder of user data of its own; it is made when needed."""
+    folder = Path(_DATA) / str(next(_TEST_NUMBERS))
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(folder))
+    return folder
 
 
 def _refuse_other_machines(host: str) -> None:

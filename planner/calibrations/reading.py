@@ -1,0 +1,118 @@
+"""Reads the files of a folder; what is none of ours is set aside, not lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planner.calibrations.record import NewerRecord, NotARecord, Record, from_dict
+from planner.calibrations.writing import move_aside
+
+_MOST_BYTES = 4 << 20
+"""A record has a few KiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a folder of records holds."""
+
+    records: tuple[Record, ...] = ()
+    messages: tuple[str, ...] = ()
+    """What was set aside or could not be read, a sentence each."""
+    newer: int = 0
+    """Files of a later version of the planner, which were left as they are."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A reading while it goes on; never leaves."""
+
+    records: list[Record] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    newer: int = 0
+
+
+def read_folder(folder: str) -> Reading:
+    """Read every `*.json` of a folder; one that is not there holds nothing."""
+    found = _Gathered()
+    try:
+        paths = sorted(_json_files(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return Reading()
+    except OSError as error:
+        return Reading(
+            messages=(
+                f"The stored measurements in {folder} cannot be read "
+                f"({error.strerror}), so this plan goes without them.",
+            )
+        )
+    for path in paths:
+        _read_into(found, path)
+    return Reading(
+        records=tuple(found.records), messages=tuple(found.messages), newer=found.newer
+    )
+
+
+def _json_files(folder: str) -> Iterator[Path]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".json") and not entry.name.startswith("."):
+                yield Path(entry.path)
+
+
+def _read_into(found: _Gathered, path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            seen = os.fstat(file.fileno())
+            raw = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:  # forgotten by another process meanwhile
+        return
+    except OSError as error:
+        found.messages.append(
+            f"{path} cannot be read ({error.strerror}); it is left as it is, and not "
+            "used."
+        )
+        return
+    try:
+        record = from_dict(json_of(raw, _MOST_BYTES))
+        _check_name(path, record)
+    except NewerRecord:
+        found.newer += 1
+    except NotARecord as reason:
+        found.messages += _set_aside(path, seen, str(reason))
+    else:
+        found.records.append(record)
+
+
+def _check_name(path: Path, record: Record) -> None:
+    if record.id != path.stem:
+        raise NotARecord("its name is not its id")
+
+
+def json_of(raw: bytes, most_bytes: int) -> object:
+    """Read JSON from anywhere.
+
+    Raises:
+        NotARecord: when it is none.
+    """
+    if len(raw) > most_bytes:
+        raise NotARecord("it is far too large")
+    try:
+        value: object = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise NotARecord("it is not JSON, or not all of it") from None
+    return value
+
+
+def _set_aside(path: Path, seen: os.stat_result, reason: str) -> list[str]:
+    what = f"{path} is no stored measurement: {reason}."
+    try:
+        target = move_aside(path, seen)
+    except OSError as error:
+        return [f"{what} It is left as it is ({error.strerror}), and not used."]
+    if target is None:
+        return []
+    return [f"{what} It was set aside as {target.name}, and is not used."]
