@@ -137,11 +137,12 @@ def test_a_sum_smaller_than_the_estimates_cuts_them():
 
 
 def test_one_sum_for_all_of_it_is_shared_out():
-    """A backend that measures no peak: buffers and peak keep their estimates."""
+    """A backend that measures its process alone: buffers and peak keep theirs."""
     first = measured.plan(enforce_eager=True)
     weights = first.ranks[0].allocated_weights_bytes
     told = measured.worker(
         first,
+        weights_bytes=None,
         consumed_bytes=weights + 8 * GIB,
         peak_activation_bytes=None,
         cudagraph_estimate_bytes=None,

@@ -44,9 +44,9 @@ def applied(
     found = {line.name: line for line in lines}
     found[_WEIGHTS] = _weights(found[_WEIGHTS], measured, record)
     for figure in measured.lines:
-        names = [name for name in figure.covers if name in found]
-        if names and names != [_WEIGHTS]:
-            size = figure.size_bytes + _shift(figure, measured, found[_WEIGHTS])
+        names = [n for n in figure.covers if n in found and n != _WEIGHTS]
+        if names:
+            size = _without_weights(figure, measured, found[_WEIGHTS])
             found.update(_shared_out([found[name] for name in names], size, record))
     estimate = measured.cudagraph_estimate_bytes
     if is_cudagraph_charged and estimate is not None:
@@ -72,12 +72,17 @@ def _weights(line: Line, measured: MeasuredRank, record: Record) -> Line:
     )
 
 
-def _shift(figure: CoveredLines, measured: MeasuredRank, weights: Line) -> int:
-    """Return what a sum without the weights grows by when they shrink to the plan's."""
-    if len(figure.covers) == 1:
-        return 0
-    counted = measured.figure("weights_bytes") or measured.figure("parameter_bytes")
-    return 0 if counted is None else counted - weights.size_bytes
+def _without_weights(
+    figure: CoveredLines, measured: MeasuredRank, weights: Line
+) -> int:
+    """Return a figure less the plan's weights, where it is a sum that held any."""
+    if _WEIGHTS in figure.covers:
+        return figure.size_bytes - weights.size_bytes
+    told = measured.figure("weights_bytes")
+    if len(figure.covers) == 1 or told is None:
+        return figure.size_bytes
+    # It had the measured weights taken off, and the plan shows its own.
+    return figure.size_bytes + told - weights.size_bytes
 
 
 def _shared_out(
