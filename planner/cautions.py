@@ -27,6 +27,7 @@ def cautions(
         _shared(stages),
         _offloading(question),
         _under_windows(question, resolved),
+        _processor(question),
     ]
     return tuple(text for text in found if text)
 
@@ -80,6 +81,24 @@ def _offloading(question: Question) -> str:
         f"vLLM {question.release.version} ignores cpu_offload_gb for this model: its "
         "second model runner moves nothing to host memory before 0.28.0."
     )
+
+
+def _processor(question: Question) -> str:
+    """Say which of a processor's features decided the KV cache.
+
+    Source: vLLM 0.33.0 `platforms/cpu.py` check_and_update_config.
+    """
+    gpu, model = question.gpu, question.model
+    if not gpu.is_cpu or gpu.processor is None:
+        return ""
+    if model.has_latent_attention:
+        flag, what = "amx_tile", "the kernel of latent attention and its blocks"
+    elif model.state_layers:
+        flag, what = "avx512_bf16", "the dtype of the states"
+    else:
+        return ""
+    has = "has" if gpu.processor.has(flag) else "does not have"
+    return f"This processor {has} {flag}, which decides {what}; others may differ."
 
 
 def _under_windows(question: Question, resolved: ResolvedSettings) -> str:

@@ -71,7 +71,9 @@ def judge(
         outcome = Outcome.FITS
     elif error is None or at_high is None:
         outcome = Outcome.TOO_CLOSE
-        error = error or _too_close(stages, request)
+        error = error or _too_close(
+            stages, request, "machine" if question.gpu.is_cpu else "GPU"
+        )
     else:
         outcome = Outcome.DOES_NOT_FIT
     if error is not None:
@@ -136,7 +138,7 @@ def _cache_error(
     return kv_cache.check_state_blocks(whole, num_blocks, max_num_seqs)
 
 
-def _too_close(stages: Sequence[Stage], request: Request) -> VLLMError:
+def _too_close(stages: Sequence[Stage], request: Request, device: str) -> VLLMError:
     """Say what would decide a start that the low end of the range does not hold."""
     tight = limiting_cache([stage.low for stage in stages])
     wide = limiting_cache([stage.high for stage in stages])
@@ -155,7 +157,7 @@ def _too_close(stages: Sequence[Stage], request: Request) -> VLLMError:
         f"{format_gib(tight.needed_bytes(request))} of KV cache, and between "
         f"{format_gib(tight.usable_bytes)} and {format_gib(wide.usable_bytes)} are "
         f"expected to be left. At the low end it does not start; {sure}. A start on "
-        "the GPU itself decides it.",
+        f"the {device} itself decides it.",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from planner.layers import Part
 from planner.memory.calibration import Fitted, processor_part
+from planner.memory.encoder import encoder_peak_bytes
 from planner.memory.forward import forward
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights
@@ -19,6 +20,8 @@ from planner.units import format_size
 _TABLE_ENTRY_BYTES = 5
 """A token id of 4 bytes, and whether it is one."""
 _FLOAT32 = 4
+_PACKING_PERCENT = 7, 15
+"""Of the weights, what the allocator keeps of them once they are packed; at most."""
 
 
 def lines(run: ProfileRun, stage: StageWeights) -> tuple[Line, ...]:
@@ -27,7 +30,7 @@ def lines(run: ProfileRun, stage: StageWeights) -> tuple[Line, ...]:
         _weights(run, stage),
         _buffers(run, stage),
         _warm_up(run),
-        _process(),
+        _process(stage),
     )
 
 
@@ -85,31 +88,37 @@ def _warm_up(run: ProfileRun) -> Line:
         why = "no warm-up (enforce_eager)"
         return _line("peak activation", (0, 0, 0), Basis.FORMULA, why)
     compiling = processor_part("compiling")
-    step = forward(run).size_bytes
+    step = max(forward(run).size_bytes, encoder_peak_bytes(run).size_bytes)
     if run.samples:
         step = max(step, run.num_requests * run.model.vocab_size * _FLOAT32)
     return _line(
         "peak activation",
         (
             compiling.low_bytes,
-            compiling.size_bytes + step,
-            compiling.high_bytes + 2 * step,
+            compiling.size_bytes + step // 2,
+            compiling.high_bytes + step,
         ),
         Basis.ASSUMED,
         f"compiling {format_size(compiling.size_bytes)} (from {compiling.starts} "
-        f"starts) + the warm-up's largest step {format_size(step)}, of which the "
-        "process may keep all or nothing",
+        "starts) + half of the warm-up's largest step, "
+        f"{format_size(step)}, of which the process may keep all or nothing",
     )
 
 
-def _process() -> Line:
+def _process(stage: StageWeights) -> Line:
     process: Fitted = processor_part("process")
+    left, most = (percent * stage.weights_bytes // 100 for percent in _PACKING_PERCENT)
     return _line(
         "non-torch",
-        (process.low_bytes, process.size_bytes, process.high_bytes),
+        (
+            process.low_bytes,
+            process.size_bytes + left,
+            process.high_bytes + most,
+        ),
         Basis.MEASURED,
         f"the worker's process {format_size(process.size_bytes)}: Python, PyTorch and "
-        f"vLLM themselves (from {process.starts} starts of vLLM 0.32.0)",
+        f"vLLM themselves (from {process.starts} starts of vLLM 0.32.0) + what packing "
+        f"the weights leaves behind {format_size(left)}",
     )
 
 

@@ -25,7 +25,6 @@ from planner.memory.backend import (
     PLAIN,
     AttentionBackend,
     AttentionSelectorConfig,
-    is_quantized,
 )
 from planner.memory.cache_context import CacheContext
 from planner.memory.kv_layout import KVCacheLayout
@@ -40,6 +39,9 @@ LATENT_BLOCK_SIZE = 16
 """The one size of blocks that the plain kernel of latent attention takes."""
 FIRST_STATE_BLOCK_SIZE = 16
 """Tokens in a block of states before blocks of attention have a say."""
+_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
+_AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+"""Source: PyTorch `aten/src/ATen/cpu/Utils.cpp` is_avx512_supported."""
 _HALVES = ("float16", "bfloat16")
 _KNOWN_CACHES = (
     AttentionLayer,
@@ -111,23 +113,39 @@ def select(config: AttentionSelectorConfig, context: CacheContext) -> AttentionB
 def _check_kv_cache_dtype(
     config: AttentionSelectorConfig, context: CacheContext
 ) -> None:
+    """Refuse a packed KV cache that the kernels cannot read.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/cpu_attn.py` _get_attn_isa and
+    supports_kv_cache_dtype.
+    """
     dtype, release = config.kv_cache_dtype, context.layout.release
     if dtype in PLAIN:
         return
-    if release.cpu_refuses_kv_cache_dtypes:
-        if config.use_mla:
-            raise Refused(
-                f"--kv-cache-dtype {dtype} is not supported by MLA attention on CPU."
-            )
-        if dtype not in ("fp8", "fp8_e4m3", "fp8_e5m2"):
-            raise Refused(
-                f"--kv-cache-dtype {dtype} is not supported by the CPU attention "
-                "backend on this host."
-            )
-    if is_quantized(dtype):
-        raise UnknownArchitecture(
-            f"kv_cache_dtype={dtype!r} with gpu='CPU' is not modelled. Leave it out."
+    told = release.cpu_refuses_kv_cache_dtypes
+    if config.use_mla and told:
+        raise Refused(
+            f"--kv-cache-dtype {dtype} is not supported by MLA attention on CPU."
         )
+    is_read = not config.use_mla and dtype in _FP8
+    if not is_read and not told:
+        raise UnknownArchitecture(
+            f"kv_cache_dtype={dtype!r} with gpu='CPU' is not modelled for this layer. "
+            "Leave it out."
+        )
+    if told and not (is_read and _has_wide_vectors(context.gpu)):
+        raise Refused(
+            f"--kv-cache-dtype {dtype} is not supported by the CPU attention backend "
+            "on this host."
+        )
+    if config.head_size % 32 and not config.head_size % 16:
+        raise Refused("FP8 KV cache requires head_size divisible by 32 on CPU.")
+    if not _has_wide_vectors(context.gpu):
+        raise Refused("FP8 KV cache on CPU requires x86 with AVX-512 or AMX.")
+
+
+def _has_wide_vectors(gpu: GPU) -> bool:
+    what = "kernels of an FP8 KV cache"
+    return all(_has(gpu, flag, what) for flag in _AVX512) or has_amx(gpu)
 
 
 def has_amx(gpu: GPU) -> bool:
