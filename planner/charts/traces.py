@@ -73,11 +73,11 @@ def _hover_text(line: Line | None) -> str:
     span = range_text(line)
     return (
         f"<b>{line.name}</b> {format_gib(line.size_bytes)}"
-        f"{f' ({span})' if span else ''}, {line.basis}<br>{_wrapped(line.why)}"
+        f"{f' ({span})' if span else ''}, {line.basis}<br>{wrapped(line.why)}"
     )
 
 
-def _wrapped(text: str, width: int = 64) -> str:
+def wrapped(text: str, width: int = 64) -> str:
     """Break a long text for a hover label, which does not wrap by itself."""
     rows = [""]
     for word in text.replace("<", "&lt;").split():

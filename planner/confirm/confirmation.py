@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from planner.confirm.measurement import Measurement
 from planner.result import Plan
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
 
 
 class Confirmed(StrEnum):
@@ -102,3 +107,28 @@ class Confirmation:
     """What else a reader must know: what was stored, what could not be."""
     log_text: str = ""
     """vLLM's whole log."""
+
+    def to_frame(self) -> DataFrame:
+        """Return the comparison as a pandas frame, one row per figure."""
+        from planner.presentation.frames import confirmation_frame  # noqa: PLC0415
+
+        return confirmation_frame(self)
+
+    def figure(self) -> Figure:
+        """Return estimate and measurement side by side as a plotly figure."""
+        from planner.charts.confirmed_bars import figure  # noqa: PLC0415
+
+        return figure(self)
+
+    def __str__(self) -> str:
+        """Return the confirmation as text for a terminal."""
+        from planner.presentation.confirmation_text import (  # noqa: PLC0415
+            confirmation_text,
+        )
+
+        return confirmation_text(self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        from planner.presentation.confirmation import mimebundle  # noqa: PLC0415
+
+        return mimebundle(self)

@@ -1,4 +1,4 @@
-"""A plan as a pandas table."""
+"""A plan, and a confirmation, as pandas tables."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from planner.units import GIB
 if TYPE_CHECKING:
     import pandas as pd
 
+    from planner.confirm.confirmation import Confirmation
     from planner.result import Plan
 
 COLUMNS = (
@@ -22,6 +23,17 @@ COLUMNS = (
     "basis",
     "why",
 )
+COMPARISON_COLUMNS = (
+    "figure",
+    "unit",
+    "estimated",
+    "low",
+    "high",
+    "measured",
+    "difference",
+    "is_inside",
+    "basis",
+)
 
 
 def plan_frame(plan: Plan) -> pd.DataFrame:
@@ -30,13 +42,40 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     Raises:
         PlannerError: when pandas is not installed.
     """
+    return _frame(_rows(plan), COLUMNS)
+
+
+def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
+    """Return one row per figure that was estimated or measured.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    rows: list[tuple[object, ...]] = [
+        (
+            row.name,
+            row.unit,
+            row.estimated,
+            row.low,
+            row.high,
+            row.measured,
+            row.difference,
+            row.is_inside,
+            row.basis,
+        )
+        for row in confirmation.rows
+    ]
+    return _frame(rows, COMPARISON_COLUMNS)
+
+
+def _frame(rows: list[tuple[object, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
     try:
         import pandas as pd  # noqa: PLC0415 - optional
     except ImportError as error:
         raise PlannerError(
             "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
         ) from error
-    return pd.DataFrame(_rows(plan), columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def _rows(plan: Plan) -> list[tuple[object, ...]]:

@@ -19,6 +19,7 @@ from planner.widgets.chart import PlotlyChart
 from planner.widgets.form import FieldError, Form
 from planner.widgets.guard import guarded
 from planner.widgets.reader import Reader
+from planner.widgets.run_section import RunSection, is_allowed
 from planner.widgets.snapshot import snapshot_html
 
 if TYPE_CHECKING:
@@ -152,9 +153,11 @@ class Results(w.VBox):
         for name, part in parts.items():
             part.add_class(f"planner-{name}")
             part.add_class("pl-plan")
+        self.run = RunSection() if is_allowed() else None
         shared_style = w.HTML(f"<style>{style()}</style>")
         shared_style.add_class("planner-style")
-        super().__init__([shared_style, *parts.values()])
+        run = [] if self.run is None else [self.run]
+        super().__init__([shared_style, *parts.values(), *run])
         self.add_class("planner-results")
 
     def show(self, plan: Plan) -> None:
@@ -169,6 +172,8 @@ class Results(w.VBox):
         self.tables.value = tables.tables_html(plan)
         self.certainty.value = certainty_html(plan)
         self.notes.value = tables.notes_html(plan)
+        if self.run is not None:
+            self.run.plan = plan
 
 
 def _arguments(plan: Plan) -> dict[str, Any]:

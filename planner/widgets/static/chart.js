@@ -57,6 +57,12 @@ function makeLive(root) {
   }
 }
 
+// A button that opens what stands below it says whether it is open.
+function sayOpen(root) {
+  const button = root.querySelector(".planner-run-toggle");
+  say(button, "aria-expanded", String(button?.classList.contains("mod-active")));
+}
+
 async function copy(event) {
   const button = event.target.closest?.("[data-copy]");
   if (!button) return;
@@ -74,12 +80,18 @@ async function copy(event) {
 }
 
 function attend(root) {
-  const refresh = () => { nameSliders(root); makeLive(root); };
+  const refresh = () => { nameSliders(root); makeLive(root); sayOpen(root); };
+  const pressed = () => setTimeout(() => sayOpen(root));
   const observer = new MutationObserver(refresh);
   observer.observe(root, { subtree: true, childList: true, characterData: true });
   root.addEventListener("click", copy);
+  root.addEventListener("click", pressed);
   refresh();
-  return () => { observer.disconnect(); root.removeEventListener("click", copy); };
+  return () => {
+    observer.disconnect();
+    root.removeEventListener("click", copy);
+    root.removeEventListener("click", pressed);
+  };
 }
 
 // The app's page has drawn the first chart before the controls were there.

@@ -1,0 +1,281 @@
+"""Two stacked bars of a confirmation: what was estimated, and what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.charts.scale import BAR_PIXELS, FONT, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.charts.traces import wrapped
+from planner.errors import PlannerError
+from planner.presentation.confirmation_bars import (
+    ESTIMATED,
+    MEASURED,
+    Segment,
+    estimated,
+    full_bytes,
+    measured,
+)
+from planner.presentation.confirmation_text import sized
+from planner.presentation.palette import PLOTLY_HATCHES, swatch
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from planner.confirm.confirmation import Confirmation
+
+_ROWS = [ESTIMATED, MEASURED]
+_TOP_PIXELS = 30
+_BOTTOM_PIXELS = 44
+_LEGEND_PIXELS = 70
+_BESIDE_PIXELS = 4
+_BETWEEN = 0.5
+"""Between the first and the second bar, in the axis' own count."""
+
+
+def figure(confirmation: Confirmation) -> go.Figure:
+    """Draw a confirmation as a plotly figure with a legend.
+
+    Raises:
+        PlannerError: when plotly is not installed.
+    """
+    try:
+        import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
+    except ImportError as error:
+        raise PlannerError(
+            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
+        ) from error
+    described = figure_spec(confirmation)
+    described["layout"] |= {
+        "showlegend": True,
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "y": -0.3,
+            "yref": "paper",
+        },
+        "height": described["layout"]["height"] + _LEGEND_PIXELS,
+    }
+    return go.Figure(described)
+
+
+def figure_spec(confirmation: Confirmation) -> dict[str, Any]:
+    """Describe the figure in plotly's JSON, without importing plotly."""
+    return {"data": _traces(confirmation), "layout": _layout(confirmation)}
+
+
+def _traces(confirmation: Confirmation) -> list[dict[str, Any]]:
+    """One trace per name; a name that both bars have shares one."""
+    left = {part.name: part for part in estimated(confirmation)}
+    right = {part.name: part for part in measured(confirmation)}
+    return [
+        _trace(name, left.get(name), right.get(name)) for name in _order(left, right)
+    ]
+
+
+def _order(left: dict[str, Segment], right: dict[str, Segment]) -> list[str]:
+    """Put what only the measurement has before the first line that it covers."""
+    order: list[str] = []
+    for name in left:
+        order += [
+            part.name
+            for part in right.values()
+            if part.colour_of == name and part.name not in left
+        ]
+        order.append(name)
+    return [*order, *(name for name in right if name not in order)]
+
+
+def _trace(name: str, planned: Segment | None, told: Segment | None) -> dict[str, Any]:
+    parts = (planned, told)
+    colours = swatch(next(part.colour_of for part in parts if part is not None))
+    hatch = "" if planned is None else PLOTLY_HATCHES[planned.basis]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": _ROWS,
+        "x": [0 if part is None else in_gib(part.size_bytes) for part in parts],
+        "text": [_segment_text(part) for part in parts],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {"color": colours.label, "size": 12},
+        "customdata": [_hover_text(ESTIMATED, planned), _hover_text(MEASURED, told)],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "marker": {
+            "color": colours.fill,
+            "line": {"color": "#00000055", "width": 1},
+            "pattern": {
+                "shape": [hatch, ""],
+                "bgcolor": colours.fill,
+                "fgcolor": colours.hatch,
+                "size": 7,
+                "solidity": 0.25,
+            },
+        },
+    }
+
+
+def _segment_text(part: Segment | None) -> str:
+    if part is None or part.size_bytes <= 0:
+        return ""
+    return f"{part.name}<br>{sized(part.size_bytes)}"
+
+
+def _hover_text(bar: str, part: Segment | None) -> str:
+    if part is None:
+        return ""
+    why = f", {part.basis}<br>{wrapped(part.why)}" if part.why else ""
+    return f"<b>{part.name}</b> {sized(part.size_bytes)}<br>{bar}{why}"
+
+
+def _layout(confirmation: Confirmation) -> dict[str, Any]:
+    gap = GAP_PIXELS + LABEL_PIXELS
+    row = BAR_PIXELS + gap
+    return {
+        "barmode": "stack",
+        "bargap": gap / row,
+        "height": _TOP_PIXELS + _BOTTOM_PIXELS + len(_ROWS) * row,
+        "autosize": True,
+        "showlegend": False,
+        "template": None,
+        "paper_bgcolor": "#00000000",
+        "plot_bgcolor": "#00000000",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 8, "r": 16, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "xaxis": {
+            "range": [0, in_gib(full_bytes(confirmation)) * 1.015],
+            "title": {"text": "GiB per GPU", "standoff": 6, "font": {"size": 12}},
+            "gridcolor": "#80808033",
+            "zeroline": False,
+            "fixedrange": True,
+            "nticks": 9,
+        },
+        "yaxis": {
+            "autorange": "reversed",
+            "automargin": True,
+            "fixedrange": True,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            "categoryorder": "array",
+            "categoryarray": _ROWS,
+        },
+        "shapes": [*_budget_line(confirmation), *_range_band(confirmation)],
+        "annotations": [
+            *_budget_label(confirmation),
+            *_range_label(confirmation),
+            *_nothing_label(confirmation),
+        ],
+    }
+
+
+def _budget_line(confirmation: Confirmation) -> list[dict[str, Any]]:
+    rank = confirmation.plan.limiting_rank
+    if rank is None:
+        return []
+    requested = in_gib(rank.requested_memory_bytes)
+    return [
+        {
+            "type": "line",
+            "x0": requested,
+            "x1": requested,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": INK, "width": 2, "dash": "dash"},
+        }
+    ]
+
+
+def _budget_label(confirmation: Confirmation) -> list[dict[str, Any]]:
+    rank = confirmation.plan.limiting_rank
+    if rank is None:
+        return []
+    requested = rank.requested_memory_bytes
+    return [
+        {
+            **_LABEL,
+            "x": in_gib(requested),
+            "y": 1,
+            "yref": "paper",
+            "yanchor": "bottom",
+            "yshift": 2,
+            "xanchor": _anchor(requested, full_bytes(confirmation)),
+            "text": f"vLLM may use {sized(requested)}",
+        }
+    ]
+
+
+_LABEL = {"showarrow": False, "font": {"size": 12, "color": INK}}
+
+
+def _anchor(at_bytes: int, whole_bytes: int) -> str:
+    """Write to the left of a place, over it or to its right, where there is room."""
+    return ("left", "center", "right")[min(2, 3 * at_bytes // max(whole_bytes, 1))]
+
+
+def _range(confirmation: Confirmation) -> tuple[int, int] | None:
+    """Return between which places the estimate lets the KV cache begin."""
+    rank = confirmation.plan.limiting_rank
+    if rank is None:
+        return None
+    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+    if low == high:
+        return None
+    end = sum(part.size_bytes for part in estimated(confirmation))
+    return max(end - high, 0), min(end - low, end)
+
+
+def _range_band(confirmation: Confirmation) -> list[dict[str, Any]]:
+    """Mark over both bars where the KV cache may begin."""
+    span = _range(confirmation)
+    if span is None:
+        return []
+    return [
+        {
+            "type": "rect",
+            "x0": in_gib(span[0]),
+            "x1": in_gib(span[1]),
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "fillcolor": "#80808033",
+            "line": {"color": INK, "width": 1, "dash": "dot"},
+        }
+    ]
+
+
+def _range_label(confirmation: Confirmation) -> list[dict[str, Any]]:
+    span = _range(confirmation)
+    if span is None:
+        return []
+    is_early = sum(span) < full_bytes(confirmation)
+    return [
+        {
+            **_LABEL,
+            "x": in_gib(span[1] if is_early else span[0]),
+            "y": _BETWEEN,
+            "yanchor": "middle",
+            "xanchor": "left" if is_early else "right",
+            "xshift": _BESIDE_PIXELS if is_early else -_BESIDE_PIXELS,
+            "text": "KV cache begins here",
+        }
+    ]
+
+
+def _nothing_label(confirmation: Confirmation) -> list[dict[str, Any]]:
+    """Say why the second bar is empty, where it is."""
+    if measured(confirmation):
+        return []
+    return [
+        {
+            **_LABEL,
+            "x": 0,
+            "y": MEASURED,
+            "xanchor": "left",
+            "xshift": 6,
+            "text": "nothing: vLLM ended before it measured",
+        }
+    ]

@@ -1,0 +1,76 @@
+"""A start of vLLM that starts nothing: the interface of `planner.confirm.run.Run`."""
+
+import os
+import time
+from pathlib import Path
+from threading import Event as Flag
+from typing import ClassVar
+
+from planner.confirm.events import Event
+from planner.confirm.stages import StartStage
+from planner.errors import PlannerError
+from planner.widgets import running
+from tests import confirmations
+
+STAGES = [
+    stage
+    for stage in StartStage
+    if stage not in (StartStage.STOPPING, StartStage.LOAD, StartStage.DONE)
+]
+FOLDER = "FAKE_RUN_FOLDER"
+"""Environment variable: where a run notes that it began and how it ended."""
+
+
+class FakeRun:
+    """Goes through the stages and confirms; a limit of a minute: until it is stopped.
+
+    With real weights it fails as a start without vLLM does.
+    """
+
+    pause_seconds = 0.12
+    made: ClassVar[list["FakeRun"]] = []
+
+    def __init__(self, plan, options, listener=None) -> None:
+        self.plan, self.options, self.listener = plan, options, listener
+        self.flag = Flag()
+        self.began = time.monotonic()
+        FakeRun.made.append(self)
+
+    def execute(self):
+        """Tell of each stage, with lines that a page must not take for HTML."""
+        self._note("began")
+        if self.options.weights == "real":
+            raise PlannerError("vLLM is not installed here. Run: pip install vllm")
+        is_endless = self.options.time_limit_seconds == 60
+        for stage in STAGES:
+            self._tell(stage, f"\x1b[36mINFO\x1b[0m <b>{stage}</b>", f"{stage}: done")
+            if stage is StartStage.LOADING:
+                self._tell(stage, *(f"loading shard {n}" for n in range(60)))
+            while is_endless and stage is StartStage.PROFILING:
+                self._tell(stage, "still profiling")
+                if self.flag.wait(0.05):
+                    break
+            if self.flag.wait(self.pause_seconds):
+                self._tell(StartStage.STOPPING)
+                self._note("stopped")
+                return confirmations.stopped()
+        self._tell(StartStage.DONE)
+        self._note("finished")
+        return confirmations.confirmed()
+
+    def stop(self) -> None:
+        """As the real one: returns at once."""
+        self.flag.set()
+
+    def _tell(self, stage, *lines) -> None:
+        seconds = time.monotonic() - self.began
+        self.listener(Event(stage=stage, lines=lines, seconds=seconds))
+
+    def _note(self, word) -> None:
+        if os.environ.get(FOLDER):
+            (Path(os.environ[FOLDER]) / word).touch()
+
+
+def install() -> None:
+    """Let every panel of this kernel run the fake."""
+    running.new_run = FakeRun
