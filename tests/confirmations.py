@@ -84,7 +84,7 @@ def rows(plan, told: Measurement) -> tuple[ComparisonRow, ...]:
             for part in told.lines
         ),
         ComparisonRow(
-            name="KV cache blocks",
+            name="num_gpu_blocks",
             unit="blocks",
             estimated=plan.num_gpu_blocks,
             low=plan.num_gpu_blocks - 2000,
@@ -93,7 +93,7 @@ def rows(plan, told: Measurement) -> tuple[ComparisonRow, ...]:
             basis="formula",
         ),
         ComparisonRow(
-            name="Maximum concurrency",
+            name="max_concurrency",
             unit="requests",
             estimated=plan.max_concurrency,
             low=plan.max_concurrency - 0.5,

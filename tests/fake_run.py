@@ -64,7 +64,9 @@ class FakeRun:
 
     def _tell(self, stage, *lines) -> None:
         seconds = time.monotonic() - self.began
-        self.listener(Event(stage=stage, lines=lines, seconds=seconds))
+        self.listener(
+            Event(stage=stage, fraction=stage.fraction, lines=lines, seconds=seconds)
+        )
 
     def _note(self, word) -> None:
         if os.environ.get(FOLDER):

@@ -64,6 +64,13 @@ def test_a_plan_too_close_to_call_says_what_happened() -> None:
     )
 
 
+def test_a_failure_for_another_reason_is_off() -> None:
+    """It did not start, as planned, but not with the planned error."""
+    other = replace(confirmations.as_refused(), outcome=Confirmed.OFF)
+
+    assert text.said(other).sentence.endswith("but for another reason.")
+
+
 def test_what_vllm_said_is_text_whatever_it_holds() -> None:
     """Errors, answers, reasons and notes are never run by the page."""
     evil = "<img src=x onerror=alert(1)>"
@@ -121,6 +128,7 @@ def test_inside_is_a_symbol_and_a_word(low, high, measured, word) -> None:
         low=low,
         high=high,
         measured=measured,
+        basis="exact",
     )
 
     assert text.inside_text(row) == word
@@ -165,6 +173,16 @@ def test_given_the_memory_the_rest_is_exact_or_the_measured_figures_are_named() 
         "Given the 1.00 GiB that vLLM measured for the KV cache, the plan says 512 "
         "blocks, 8,192 tokens and 0.06x concurrency; vLLM says 27,559 blocks, 440,944 "
         "tokens, 3.36x concurrency. They differ."
+    )
+
+
+def test_memory_that_is_too_little_is_said_with_vllms_words() -> None:
+    """Measured, and then vLLM refuses."""
+    sure = confirmations.confirmed()
+    given = replace(sure.given, error=confirmations.ERROR)
+
+    assert f"too little to start ({confirmations.ERROR}): exactly" in text.given_text(
+        given, sure
     )
 
 
@@ -218,7 +236,7 @@ def test_the_frame_has_one_row_per_figure() -> None:
 
 def test_what_is_not_known_is_left_out_of_the_facts() -> None:
     """No empty captions."""
-    assert [name for name, _ in text.facts(confirmations.stopped())] == ["Weights"]
+    assert [name for name, _ in text.facts(confirmations.stopped())] == []
     assert [name for name, _ in text.facts(confirmations.confirmed())] == [
         *("vLLM", "Device", "Weights", "Compile cache", "Time to start", "Date")
     ]

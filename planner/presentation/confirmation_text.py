@@ -63,6 +63,8 @@ def _confirmed(confirmation: Confirmation) -> str:
 
 
 def _off(confirmation: Confirmation) -> str:
+    if confirmation.measurement.is_started is False:
+        return "vLLM did not start, as the plan said, but for another reason."
     compared = [row for row in confirmation.rows if row.is_inside is not None]
     outside = [row.name for row in compared if not row.is_inside]
     return (
@@ -158,6 +160,8 @@ def given_text(given: GivenMemory, confirmation: Confirmation) -> str:
         f"{given.kv_cache_size_tokens:,} tokens and {given.max_concurrency:,.2f}x "
         "concurrency"
     )
+    if given.error is not None:
+        planned = f"{planned}, too little to start ({given.error})"
     if given.is_exact:
         return f"{planned}: exactly what vLLM says."
     told = confirmation.measurement
@@ -221,7 +225,7 @@ def facts(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
     listed = (
         ("vLLM", told.vllm_version or ""),
         ("Device", " ".join(filter(None, (told.device_name, told.driver_version)))),
-        ("Weights", "dummy" if told.is_dummy else "real"),
+        ("Weights", "dummy" if told.is_dummy else "real" if told.device_name else ""),
         ("Compile cache", cache[told.is_compile_cache_cold]),
         ("Time to start", f"{told.seconds:,.0f} s" if told.seconds else ""),
         ("Date", told.date),
@@ -264,7 +268,7 @@ def confirmation_text(confirmation: Confirmation) -> str:
         ]
     parts += [*_proofs(confirmation), *(f"Note: {note}" for note in confirmation.notes)]
     parts.append(", ".join(f"{name}: {text}" for name, text in facts(confirmation)))
-    return "\n".join(parts)
+    return "\n".join(parts).rstrip()
 
 
 def _proofs(confirmation: Confirmation) -> list[str]:

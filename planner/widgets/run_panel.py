@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import ipywidgets as w
@@ -231,7 +230,9 @@ class RunResult(w.VBox):
 
 def _installed(python: str | None) -> str:
     """Say which vLLM would be used, or how to install it."""
-    return str(import_module("planner.confirm.installation").describe(python))
+    from planner.confirm import installation  # noqa: PLC0415 - starts processes
+
+    return installation.describe(python)
 
 
 def _style() -> w.HTML:

@@ -102,7 +102,7 @@ class RunProgress(anywidget.AnyWidget):
             self.seconds = self._elapsed()
             if self.state == RUNNING:
                 self.stage = str(event.stage)
-                self.fraction = event.stage.fraction
+                self.fraction = event.fraction
                 self.position = _position(event.stage)
 
     def stopping(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
+from dataclasses import replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,8 +34,9 @@ class Engine(Protocol):
 
 def new_run(plan: Plan, options: RunOptions, listener: Listener) -> Engine:
     """Prepare a start of vLLM; nothing runs yet."""
-    made: Engine = import_module("planner.confirm.run").Run(plan, options, listener)
-    return made
+    from planner.confirm.run import Run  # noqa: PLC0415 - heavy, and not always used
+
+    return Run(plan, options, listener)
 
 
 class Running:
@@ -114,7 +115,7 @@ class Batches:
             return
         lines = tuple(line for event in events for line in event.lines)
         last = events[-1]
-        self._take(Event(stage=last.stage, lines=lines, seconds=last.seconds))
+        self._take(replace(last, lines=lines))
 
     def _schedule(self) -> None:
         if self._loop is None:
