@@ -11,6 +11,7 @@ is 1 when a figure is over its limit.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -156,6 +157,7 @@ def bad_config_figure() -> Figure:
 
 def main() -> int:
     """Measure, print, and say with the exit status whether every limit is kept."""
+    os.environ["PLANNER_CALIBRATION"] = "off"  # plans as where nothing was measured
     figures = [import_figure(), dense_figure(), hybrid_figure(), bad_config_figure()]
     for figure in figures:
         print(figure)

@@ -65,6 +65,7 @@ def data_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give every test a folder of user data of its own; it is made when needed."""
     folder = Path(_DATA) / str(next(_TEST_NUMBERS))
     monkeypatch.setenv("PLANNER_DATA_DIR", str(folder))
+    monkeypatch.delenv("PLANNER_CALIBRATION", raising=False)
     return folder
 
 

@@ -1,16 +1,18 @@
 """How sure is this: what the panel says."""
 
 import planner
+from planner.calibrations.keeping import store
 from planner.presentation.certainty import (
     accuracy,
     certainty_html,
     overall_sentence,
+    own_sentence,
     range_sentence,
     record_sentence,
     sizes_by_basis,
 )
 from planner.units import format_gib
-from tests import plans
+from tests import measured, plans
 
 
 def test_every_byte_but_the_kv_cache_rests_on_something() -> None:
@@ -40,6 +42,25 @@ def test_the_record_is_that_of_the_plans_release() -> None:
     starts = accuracy()["releases"]["0.19"]["starts"]
     assert record_sentence(older).startswith(f"vLLM 0.19: {starts} published")
     assert record_sentence(plans.fitting()).startswith("No published start-up of vLLM")
+
+
+def test_what_an_own_start_measured_is_told_apart() -> None:
+    """From what was fitted to published ones; the bytes still add up."""
+    first = measured.plan()
+    assert own_sentence(first) == ""
+    record = store(first, measured.start(first)).record
+    plan = measured.plan()
+    rank = plan.limiting_rank
+    sizes = sizes_by_basis(plan)
+    names = ("peak activation", "non-torch", "CUDA graphs")
+    assert sizes["measured here"] == sum(rank.line(n).size_bytes for n in names)
+    assert "measured" not in sizes
+    used = rank.requested_memory_bytes - rank.line("KV cache").size_bytes
+    assert sum(sizes.values()) == used
+    assert record.id in own_sentence(plan)
+    shown = certainty_html(plan)
+    assert "by a start of your own" in shown
+    assert own_sentence(plan) in shown
 
 
 def test_the_panel_shows_all_of_it() -> None:

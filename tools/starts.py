@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -207,6 +208,8 @@ def _their_plan(
 
 def asked_for(description: str | None) -> list[Start]:
     """Read the command line's --corpus and --configs, and the starts in them."""
+    # A report must not depend on what its author's own GPUs have measured.
+    os.environ["PLANNER_CALIBRATION"] = "off"
     parser = argparse.ArgumentParser(description=description)
     shared = pathlib.Path(__file__).resolve().parents[2] / "shared"
     parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")

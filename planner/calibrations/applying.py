@@ -49,7 +49,7 @@ def applied(
             size = _without_weights(figure, measured, found[_WEIGHTS])
             found.update(_shared_out([found[name] for name in names], size, record))
     estimate = measured.cudagraph_estimate_bytes
-    if is_cudagraph_charged and estimate is not None:
+    if is_cudagraph_charged and estimate is not None and _GRAPHS in found:
         found[_GRAPHS] = _line(found[_GRAPHS], estimate, record)
     found[_PEAK] = _compiling(found[_PEAK], record, compile_bytes)
     return tuple(found[line.name] for line in lines)

@@ -47,11 +47,11 @@ def weights_note(ranks: Sequence[RankMemory]) -> tuple[str, ...]:
 
 
 def _used(record: Record) -> str:
-    weights = "random weights" if record.is_dummy else "real weights"
+    weights = "random" if record.is_dummy else "real"
     return (
-        f"Measured on this user's {record.device} on {record.day}, with {weights}: "
-        f"record {record.id}. `planner calibration show {record.id}` shows it, "
-        f"`planner calibration forget {record.id}` removes it."
+        f"Measured on your {record.device} on {record.day}, with {weights} weights: "
+        f"the figures of record {record.id} are used. `planner calibration show "
+        f"{record.id}` shows it, `planner calibration forget {record.id}` removes it."
     )
 
 

@@ -46,7 +46,7 @@ def read_folder(folder: str) -> Reading:
         return Reading(
             messages=(
                 f"The stored measurements in {folder} cannot be read "
-                f"({error.strerror}), so this plan goes without them.",
+                f"({error.strerror}), so they are not used.",
             )
         )
     for path in paths:

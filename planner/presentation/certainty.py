@@ -13,10 +13,12 @@ from planner.units import format_gib
 if TYPE_CHECKING:
     from planner.result import Plan
 
+_OWN = "measured here"
 _MEANINGS = {
     "exact": "vLLM's code decides it, byte for byte",
     "formula": "derived from vLLM's code",
     "measured": "fitted to published start-ups",
+    _OWN: "by a start of your own",
     "assumed": "an assumption, with a wide range",
 }
 
@@ -40,7 +42,7 @@ def certainty_html(plan: Plan) -> str:
     return (
         "<details class='pl-rank pl-certainty'><summary>How sure is this?</summary>"
         f"<ul>{bases}</ul><p>{escape(range_sentence(plan))}</p>"
-        f"<p>{escape(record_sentence(plan))}</p>"
+        f"<p>{escape(own_sentence(plan) or record_sentence(plan))}</p>"
         f"<p>{escape(overall_sentence())}</p></details>"
     )
 
@@ -51,7 +53,10 @@ def sizes_by_basis(plan: Plan) -> dict[str, int]:
     sizes = dict.fromkeys(_MEANINGS, 0)
     for line in rank.lines if rank else ():
         if line.name not in ("KV cache", "not planned"):
-            sizes[str(line.basis)] += line.size_bytes
+            basis = str(line.basis)
+            sizes[_OWN if line.record and basis == "measured" else basis] += (
+                line.size_bytes
+            )
     return {basis: size for basis, size in sizes.items() if size}
 
 
@@ -66,6 +71,17 @@ def range_sentence(plan: Plan) -> str:
     return (
         f"The KV cache should come out between {format_gib(low)} and "
         f"{format_gib(high)}. {plan.outcome.capitalize()}."
+    )
+
+
+def own_sentence(plan: Plan) -> str:
+    """Say that a start of the user's own is behind the figures; empty without one."""
+    records = {line.record for rank in plan.ranks for line in rank.lines} - {""}
+    if not records:
+        return ""
+    return (
+        f"The same start was measured before (record {min(records)}): its figures "
+        "stand in the place of the estimate, and the range is that of repeated starts."
     )
 
 
