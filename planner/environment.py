@@ -20,6 +20,7 @@ KNOWN = (
     "VLLM_FUSED_MOE_CHUNK_SIZE",
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
     "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_CPU_CI_ENV",
 )
 NOT_MODELLED = (
     "VLLM_BATCH_INVARIANT",
@@ -53,6 +54,8 @@ class Environment:
     """FlashInfer's workspace; None: its usual size."""
     cpu_kv_cache_gib: int | None = None
     """KV cache of vLLM's CPU build; None: what is left of its share."""
+    skips_cpu_warm_up: bool = False
+    """Whether the CPU build neither compiles nor warms up."""
 
 
 def environment_from(
@@ -103,6 +106,7 @@ def environment_from(
             given, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
         ),
         cpu_kv_cache_gib=_number(given, "VLLM_CPU_KVCACHE_SPACE"),
+        skips_cpu_warm_up=_is_on(given, "VLLM_CPU_CI_ENV", "0"),
     )
 
 

@@ -106,6 +106,11 @@ class GPU:
         """Whether vLLM's CPU build runs here."""
         return self.processor is not None
 
+    @property
+    def kind(self) -> str:
+        """GPU or CPU, as vLLM's log names the device."""
+        return CPU if self.is_cpu else "GPU"
+
     @classmethod
     def named(cls, name: str | None, /, **replacements: object) -> GPU:
         """Return the catalogue entry of that name, with some facts replaced.

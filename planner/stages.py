@@ -197,6 +197,7 @@ def _profile_run(
         fused_moe_chunk_size=question.env.fused_moe_chunk_size,
         flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
         enforce_eager=resolved.enforce_eager,
+        skips_warm_up=question.env.skips_cpu_warm_up,
         capture_sizes=resolved.cudagraph_capture_sizes,
         pp_rank=pp_rank,
         num_layers=sizes[pp_rank],

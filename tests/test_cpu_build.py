@@ -19,6 +19,7 @@ from planner.gpu import GPU, Processor
 from planner.units import GIB, MIB
 
 _HERE = Path(__file__).parent
+_CONFIGS = _HERE.parents[1] / "shared" / "configs"
 _RECORD = json.loads((_HERE / "cpu_starts.json").read_text(encoding="utf-8"))
 _STARTS = {start["name"]: start for start in _RECORD["starts"]}
 _STARTED = [name for name, start in _STARTS.items() if "resolved" in start]
@@ -331,3 +332,49 @@ def test_the_share_is_rounded_up() -> None:
     assert dense(gpu_memory_utilization=0.2).ranks[0].requested_memory_bytes == (
         4_528_631_808
     )
+
+
+def test_without_a_warm_up_nothing_stays_of_it() -> None:
+    """VLLM_CPU_CI_ENV=1 is for tests: neither compiled nor warmed up."""
+    model = _HERE / "tiny" / "dense"
+    usual, hurried = (
+        planner.plan(model, gpu=machine(), dtype="float32", env=env)
+        for env in (None, {"VLLM_CPU_CI_ENV": "1"})
+    )
+
+    assert usual.ranks[0].line("peak activation").size_bytes > 0
+    assert hurried.ranks[0].line("peak activation").size_bytes == 0
+
+
+def test_a_plan_speaks_of_the_cpu() -> None:
+    """Where one for a GPU speaks of the GPU."""
+    text = str(dense())
+
+    assert "CPU memory:" in text
+    assert "CPU KV cache size:" in text
+    assert "GPU" not in text
+
+
+def test_what_decided_by_the_processor_is_noted() -> None:
+    """Its flags, where the KV cache depends on them."""
+    for config, flag in (("latent", "amx_tile"), ("states", "avx512_bf16")):
+        start = {"config": config, "entrypoint": "serve", "args": {}}
+        assert any(flag in note for note in planned(start).notes)
+    assert not dense().notes
+
+
+@pytest.mark.skipif(not _CONFIGS.is_dir(), reason="the shared configs are not here")
+def test_every_shared_config_is_planned_refused_or_named() -> None:
+    """On a large machine; the lines always add up."""
+    large = GPU(name="CPU", total_memory_bytes=1 << 42, processor=machine().processor)
+    planned_ones = 0
+    for folder in sorted(_CONFIGS.iterdir())[::3]:
+        try:
+            found = planner.plan(folder, gpu=large)
+        except planner.PlannerError:
+            continue
+        for rank in found.ranks:
+            planned_ones += 1
+            total = sum(line.size_bytes for line in rank.lines)
+            assert total == rank.requested_memory_bytes, folder.name
+    assert planned_ones > 10

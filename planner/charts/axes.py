@@ -55,7 +55,11 @@ def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
 def _size_axis(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     return {
         "range": [0, in_gib(_axis_bytes(plan, drawn)) * 1.015],
-        "title": {"text": "GiB per GPU", "standoff": 6, "font": {"size": 12}},
+        "title": {
+            "text": f"GiB per {plan.gpu.kind}",
+            "standoff": 6,
+            "font": {"size": 12},
+        },
         "gridcolor": "#80808033",
         "zeroline": False,
         "fixedrange": True,
@@ -95,7 +99,7 @@ def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
 def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """Label both lines, on two rows, so that they never collide."""
     axis_bytes = _axis_bytes(plan, drawn)
-    total_text = f"GPU total {format_gib(plan.gpu.total_memory_bytes)}"
+    total_text = f"{plan.gpu.kind} total {format_gib(plan.gpu.total_memory_bytes)}"
     total = plan.gpu.total_memory_bytes
     labels = [_label(total, total_text, row=1, axis_bytes=axis_bytes)]
     for bar in drawn[:1]:

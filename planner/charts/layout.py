@@ -42,7 +42,7 @@ def _one_per_gpu(plan: Plan) -> tuple[Bar, ...]:
         for _ in range(ranks_per_stage)
     ]
     return tuple(
-        Bar(label=f"GPU {number}", rank=rank, num_gpus=1)
+        Bar(label=f"{plan.gpu.kind} {number}", rank=rank, num_gpus=1)
         for number, rank in enumerate(order)
     )
 

@@ -91,7 +91,7 @@ def _empty_gpu(plan: Plan) -> dict[str, Any]:
     """Outline a GPU on which vLLM allocates nothing."""
     return {
         **_bar_trace("nothing allocated", ()),
-        "y": ["GPU 0"],
+        "y": [f"{plan.gpu.kind} 0"],
         "x": [in_gib(plan.gpu.total_memory_bytes)],
         "hovertemplate": "Nothing is allocated<extra></extra>",
         "marker": {"color": "#80808022", "line": {"color": "#80808088", "width": 1}},

@@ -15,13 +15,14 @@ from planner.memory.forward import forward
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights
 from planner.result import Basis, Line
-from planner.units import format_size
+from planner.units import MIB, format_size
 
 _TABLE_ENTRY_BYTES = 5
 """A token id of 4 bytes, and whether it is one."""
 _FLOAT32 = 4
-_PACKING_PERCENT = 7, 15
-"""Of the weights, what the allocator keeps of them once they are packed; at most."""
+_PACKING_SHARE, _PACKING_USUAL_BYTES = 20, 64 * MIB
+"""A share of the weights stays with the allocator once they are packed."""
+_PACKING_MOST_SHARE = 7
 
 
 def lines(run: ProfileRun, stage: StageWeights) -> tuple[Line, ...]:
@@ -84,8 +85,8 @@ def _warm_up(run: ProfileRun) -> Line:
 
     Source: vLLM 0.33.0 `v1/worker/cpu_model_runner.py` warming_up_model.
     """
-    if run.enforce_eager:
-        why = "no warm-up (enforce_eager)"
+    if run.enforce_eager or run.skips_warm_up:
+        why = f"no warm-up ({_cause(run)})"
         return _line("peak activation", (0, 0, 0), Basis.FORMULA, why)
     compiling = processor_part("compiling")
     step = max(forward(run).size_bytes, encoder_peak_bytes(run).size_bytes)
@@ -105,9 +106,14 @@ def _warm_up(run: ProfileRun) -> Line:
     )
 
 
+def _cause(run: ProfileRun) -> str:
+    return "enforce_eager" if run.enforce_eager else "VLLM_CPU_CI_ENV"
+
+
 def _process(stage: StageWeights) -> Line:
     process: Fitted = processor_part("process")
-    left, most = (percent * stage.weights_bytes // 100 for percent in _PACKING_PERCENT)
+    left = min(stage.weights_bytes // _PACKING_SHARE, _PACKING_USUAL_BYTES)
+    most = stage.weights_bytes // _PACKING_MOST_SHARE
     return _line(
         "non-torch",
         (

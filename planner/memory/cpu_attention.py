@@ -32,7 +32,12 @@ from planner.memory.kv_spec import MultipleOf
 from planner.memory.mla_backends import LatentBackend
 from planner.model import ModelArchitecture
 from planner.releases import Release
-from planner.states import GatedDeltaNetState, Mamba2State, ShortConvolutionState
+from planner.states import (
+    GatedDeltaNetState,
+    Mamba1State,
+    Mamba2State,
+    ShortConvolutionState,
+)
 
 DEFAULT_BLOCK_SIZE = 128
 LATENT_BLOCK_SIZE = 16
@@ -49,6 +54,7 @@ _KNOWN_CACHES = (
     EncoderOnlyAttentionLayer,
     MLALayer,
     GatedDeltaNetState,
+    Mamba1State,
     Mamba2State,
     ShortConvolutionState,
 )

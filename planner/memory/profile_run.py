@@ -57,6 +57,8 @@ class ProfileRun:
     flashinfer_workspace_bytes: int | None = None
     """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE; None where it is not set."""
     enforce_eager: bool = False
+    skips_warm_up: bool = False
+    """VLLM_CPU_CI_ENV, on a processor."""
     capture_sizes: tuple[int, ...] = ()
     """Batch sizes of the CUDA graphs; none in eager mode."""
     graph_cases: int = 1

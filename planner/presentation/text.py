@@ -48,9 +48,9 @@ def spoken(plan: Plan) -> str:
         f"{line.name} {format_gib(line.size_bytes)}" for line in rank.lines
     )
     return (
-        f"Memory of one GPU with {format_gib(plan.gpu.total_memory_bytes)}, of which "
-        f"vLLM may use {format_gib(rank.requested_memory_bytes)}: {lines}. "
-        f"{verdict_text(plan)}."
+        f"Memory of one {plan.gpu.kind} with "
+        f"{format_gib(plan.gpu.total_memory_bytes)}, of which vLLM may use "
+        f"{format_gib(rank.requested_memory_bytes)}: {lines}. {verdict_text(plan)}."
     )
 
 
@@ -63,7 +63,7 @@ def subject(plan: Plan) -> str:
 def rank_title(plan: Plan, rank: RankMemory) -> str:
     """Name the GPUs that a rank's account stands for."""
     if len(plan.ranks) == 1:
-        return "Each GPU" if plan.gpus_total > 1 else "GPU memory"
+        return "Each GPU" if plan.gpus_total > 1 else f"{plan.gpu.kind} memory"
     limiting = " (limits the plan)" if rank is plan.limiting_rank else ""
     return f"Each GPU of pipeline stage {rank.pp_rank}{limiting}"
 

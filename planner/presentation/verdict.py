@@ -34,7 +34,7 @@ _HEADLINES = {
     "weights": "Does not fit: the weights are too large",
     "no_kv": "Does not fit: nothing is left for the KV cache",
     "max_model_len": "Does not fit: one request needs more KV cache",
-    "free_memory": "Does not start: too little GPU memory is free",
+    "free_memory": "Does not start: too little memory is free",
     "num_seqs": "Does not start: max_num_seqs is too high",
 }
 
@@ -121,9 +121,9 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
         return ()
     longest = plan.max_model_len_that_fits
     return (
-        _available(rank),
+        _available(rank, plan.gpu.kind),
         Figure(
-            name="GPU KV cache size",
+            name=f"{plan.gpu.kind} KV cache size",
             text=f"{max(plan.kv_cache_size_tokens, 0):,}",
             detail="tokens",
         ),
@@ -140,10 +140,12 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     )
 
 
-def _available(rank: RankMemory) -> Figure:
+def _available(rank: RankMemory, kind: str) -> Figure:
     low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
     return Figure(
         name="Available KV cache",
         text=format_gib(rank.available_kv_cache_bytes),
-        detail="per GPU" if low == high else f"{format_gib(low)} to {format_gib(high)}",
+        detail=f"per {kind}"
+        if low == high
+        else f"{format_gib(low)} to {format_gib(high)}",
     )

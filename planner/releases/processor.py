@@ -49,11 +49,3 @@ class ProcessorFacts(Numbered):
         Source: vLLM 0.33.0 `v1/worker/cpu_worker.py` determine_available_memory.
         """
         return self.since(0, 33)
-
-    @property
-    def cpu_skips_needless_warmup(self) -> bool:
-        """Whether an eager start with a fixed KV cache does not warm up.
-
-        Source: vLLM 0.30.0 `v1/worker/cpu_worker.py` _should_warm_up_model.
-        """
-        return self.since(0, 30)
