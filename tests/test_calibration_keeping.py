@@ -176,6 +176,13 @@ def test_memory_of_others_that_moved_is_not_stored():
         store(plan, measured.start(plan, worker))
 
 
+def test_memory_that_a_processor_shares_is_not_stored():
+    """Starts of one plan on a GB10 were published 4 GiB apart."""
+    plan = measured.plan(gpu="GB10")
+    with pytest.raises(NotStored, match="share their memory"):
+        store(plan, measured.start(plan))
+
+
 def test_switched_off_nothing_is_stored(monkeypatch):
     """PLANNER_CALIBRATION=off leaves the folder alone."""
     monkeypatch.setenv("PLANNER_CALIBRATION", "off")

@@ -140,10 +140,15 @@ def test_writers_at_once_never_mix(records, data_folder):
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
-    [(errno.ENOSPC, "no space left on device"), (errno.EROFS, "read-only file system")],
+    ("number", "words", "remedy"),
+    [
+        (errno.ENOSPC, "no space left on device", "Make room"),
+        (errno.EROFS, "read-only file system", "Allow the planner to write"),
+    ],
 )
-def test_a_full_or_locked_disk_is_one_sentence(records, monkeypatch, number, words):
+def test_a_full_or_locked_disk_is_one_sentence(
+    records, monkeypatch, number, words, remedy
+):
     """Nothing that was stored is lost, and no half file stays."""
 
     def refuse(_descriptor):
@@ -156,6 +161,7 @@ def test_a_full_or_locked_disk_is_one_sentence(records, monkeypatch, number, wor
             store.write(other)
     text = str(caught.value)
     assert words in text
+    assert remedy in text
     assert str(records) in text
     assert "\n" not in text
     assert (_record(),) == store.everything().records

@@ -21,7 +21,7 @@ def data_folder() -> str | None:
     """
     given = os.environ.get("PLANNER_DATA_DIR")
     if given:
-        return given
+        return os.path.expanduser(given)  # noqa: PTH111 - as below
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or _at_home("AppData", "Local")
     elif sys.platform == "darwin":

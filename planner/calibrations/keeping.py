@@ -12,6 +12,7 @@ from planner.calibrations.record import CoveredLines, MeasuredRank, Record
 from planner.calibrations.store import NotStored, Stored, write
 from planner.environment import environment_from
 from planner.errors import PlannerError
+from planner.parallel import UNIFIED
 from planner.releases import number_of, resolve_version
 from planner.units import MIB, format_size
 
@@ -58,6 +59,7 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
     """
     if plan.resolved is None or plan.model is None:
         raise NotStored("vLLM refuses this plan, so there is nothing to store.")
+    _check_memory(plan)
     _check_release(plan, measurement)
     _check_engine(plan, measurement)
     ranks = _ranks(plan, measurement)
@@ -87,6 +89,15 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
         is_compile_cache_cold=measurement.is_compile_cache_cold,
         ranks=ranks,
     )
+
+
+def _check_memory(plan: Plan) -> None:
+    if plan.gpu.is_integrated or plan.gpu.compute_capability in UNIFIED:
+        raise NotStored(
+            f"GPU and processor of {plan.gpu.name} share their memory: what other "
+            "programs and the page cache hold changes the figures of every start, so "
+            "they are not stored."
+        )
 
 
 def _check_release(plan: Plan, measurement: Measurement) -> None:

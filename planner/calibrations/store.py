@@ -5,6 +5,7 @@ A file for each record, named by its id. A folder is read again only when it cha
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -136,8 +137,8 @@ def write(record: Record) -> Stored:
     except OSError as error:
         raise NotStored(
             f"The figures could not be stored in {path.parent}: {_reason(error)}. "
-            "Make room or name another folder in PLANNER_DATA_DIR; nothing that was "
-            "stored before is lost."
+            f"{_remedy(error)}, or name another folder in PLANNER_DATA_DIR; nothing "
+            "that was stored before is lost."
         ) from None
     return Stored(record=record, path=path)
 
@@ -154,6 +155,11 @@ def _folder() -> Path:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
+
+
+def _remedy(error: OSError) -> str:
+    has_no_room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return "Make room there" if has_no_room else "Allow the planner to write there"
 
 
 def forget(records: Iterable[Record]) -> int:
