@@ -64,13 +64,18 @@ def test_free_and_file_memory_is_available(root: Path) -> None:
     assert found.is_cpu
 
 
-def test_the_first_processors_node_counts(root: Path) -> None:
-    """Processors 4 to 7 belong to node 1."""
-    found = read(root, 7, 5)
+@pytest.mark.parametrize(
+    ("binding", "node"), [("auto", 0), ("nobind", 1), ("2-3|4-5", 0), ("6|0", 1)]
+)
+def test_the_node_that_the_first_worker_is_bound_to_counts(
+    root: Path, binding: str, node: int
+) -> None:
+    """Processors 4 to 7 belong to node 1; vLLM binds by itself to the first node."""
+    found = read(root, 7, 5, VLLM_CPU_OMP_THREADS_BIND=binding)
     assert found.processor is not None
 
-    assert found.processor.memory_node == 1
-    assert found.total_memory_bytes == 8000 * 1024
+    assert found.processor.memory_node == node
+    assert found.total_memory_bytes == (4000, 8000)[node] * 1024
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,7 @@ def test_the_first_processors_node_counts(root: Path) -> None:
     [
         ({"CPU_VISIBLE_MEMORY_NODES": "1"}, 1),
         ({"CPU_VISIBLE_MEMORY_NODES": "0,1"}, 0),
+        ({"CPU_VISIBLE_MEMORY_NODES": "1,0"}, 1),
         ({"CPU_VISIBLE_MEMORY_NODES": ""}, 0),
         ({"CPU_VISIBLE_MEMORY_NODES": "1", "VLLM_CPU_SIM_MULTI_NUMA": "1"}, 0),
     ],

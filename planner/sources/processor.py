@@ -1,8 +1,7 @@
 """This machine's processor and its memory, as vLLM's CPU build reads them.
 
-Nothing is asked but files of the operating system: which memory node the first
-processor that may be used belongs to, what that node has, and the limit of the control
-group.
+Nothing is asked but files of the operating system: which memory node the first worker
+is bound to, what that node has, and the limit of the control group.
 
 Source: vLLM 0.33.0 `utils/cpu_resource_utils.py`, `v1/worker/cpu_worker.py` CPUWorker.
 """
@@ -24,6 +23,7 @@ _NODES = Path("sys/devices/system/node")
 _NO_LIMIT = 1 << 62
 _VISIBLE_NODES = "CPU_VISIBLE_MEMORY_NODES"
 _SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
+_BINDING, _AUTO, _UNBOUND = "VLLM_CPU_OMP_THREADS_BIND", "auto", "nobind"
 _AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
@@ -189,21 +189,30 @@ def model_name(text: str) -> str:
 
 
 def _memory_node(root: Path, environment: Mapping[str, str], processor: int) -> int:
-    """Return the node of the first processor, or the first node that is allowed."""
+    """Return the node of the first worker: the first that is allowed, if vLLM binds.
+
+    Source: vLLM 0.33.0 `utils/ompmultiprocessing.py` OMPProcessManager.
+    """
     allowed = _allowed_nodes(root, environment)
-    own = _node_of(root, processor)
+    binding = environment.get(_BINDING) or _AUTO
+    if binding == _AUTO:
+        return allowed[0] if allowed else _node_of(root, processor)
+    bound = () if binding == _UNBOUND else id_list(binding.split("|")[0])
+    own = _node_of(root, bound[0] if bound else processor)
     return own if own in allowed or not allowed else allowed[0]
 
 
 def _allowed_nodes(root: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the nodes that this process may use, in the user's order if given."""
     allowed: tuple[int, ...] = ()
     for line in _read(root / "proc/self/status").splitlines():
         if line.startswith("Mems_allowed_list:"):
             allowed = id_list(line.partition(":")[2])
     asked = environment.get(_VISIBLE_NODES)
-    if asked and _SIMULATED not in environment:
-        return tuple(node for node in id_list(asked) if node in allowed)
-    return allowed
+    if not asked or _SIMULATED in environment:
+        return allowed
+    nodes = [int(word) for word in asked.split(",") if word.strip().isdigit()]
+    return tuple(node for node in nodes if node in allowed)
 
 
 def _node_of(root: Path, processor: int) -> int:
