@@ -124,6 +124,8 @@ class GPU:
             PlannerError: for an unknown name, an unknown fact or an impossible figure.
         """
         total_bytes = replacements.get("total_memory_bytes")
+        if isinstance(name, str) and name.strip().upper() == CPU:
+            return _described_processor(replacements)
         if name is None and isinstance(total_bytes, int):
             known = _of_size(total_bytes)
         else:
@@ -285,6 +287,21 @@ def _nearest(name: str) -> list[str]:
     longer = [known for known in index if key and _key(known).startswith(key)]
     close = get_close_matches(key, [_key(known) for known in index], n=9, cutoff=0.0)
     return list(dict.fromkeys(index[known].name for known in [*longer, *close]))[:3]
+
+
+def _described_processor(facts: Mapping[str, Any]) -> GPU:
+    """Return the processor of a machine whose memory is given.
+
+    Raises:
+        PlannerError: without its memory, which only the machine itself can tell.
+    """
+    _check_fact_names(facts)
+    if "total_memory_bytes" not in facts:
+        raise PlannerError(
+            "Only a machine itself can tell its memory: plan with gpu='CPU' there, or "
+            "describe it as planner.GPU(name='CPU', total_memory_bytes=...)."
+        )
+    return GPU(**{"name": CPU, **facts})
 
 
 def _check_fact_names(replacements: Mapping[str, Any]) -> None:

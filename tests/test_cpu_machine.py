@@ -189,6 +189,15 @@ def test_a_limit_leaves_what_is_not_used_of_it() -> None:
     assert processor.limited(memory, None) is memory
 
 
+def test_a_processor_is_named_with_its_memory() -> None:
+    """Without it, what to do is said."""
+    assert GPU.named("cpu", total_memory_bytes=1 << 30) == GPU(
+        name="CPU", total_memory_bytes=1 << 30
+    )
+    with pytest.raises(PlannerError, match="gpu='CPU'"):
+        GPU.named("CPU")
+
+
 def test_a_described_processor_needs_no_compute_capability() -> None:
     """A GPU does."""
     assert GPU(name="CPU", total_memory_bytes=1 << 30).is_cpu
