@@ -124,7 +124,7 @@ def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     used = sum(line.size_bytes for line in lines)
     above = [line.high_bytes - line.size_bytes for line in lines]
     below = [line.size_bytes - line.low_bytes for line in lines]
-    is_own = any(line.record for line in lines)
+    is_own = any(line.record for line in lines if line.name == "peak activation")
     least = _OWN_REPEATED_BYTES if is_own else _REPEATED_BYTES
     others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
     return Line(

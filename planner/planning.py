@@ -14,7 +14,7 @@ from typing import Any
 from planner import defaults
 from planner.architectures import read
 from planner.architectures.pooling import as_run
-from planner.calibrations.finding import Found, find, weights_note
+from planner.calibrations.finding import Found, find
 from planner.calibrations.key import Start
 from planner.cautions import cautions
 from planner.defaults import ResolvedSettings, layout_of
@@ -173,7 +173,7 @@ def _plan_resolved(
 ) -> Plan:
     whole = whole_groups(question, kernels)
     found = _measured(question, resolved)
-    stages = plan_stages(question, resolved, kernels, whole, found.record)
+    stages = plan_stages(question, resolved, kernels, whole, found)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request
     caches = [stage.cache for stage in stages]
@@ -211,8 +211,7 @@ def _plan_resolved(
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         notes=(
             *question.notes,
-            *found.notes,
-            *weights_note([stage.rank for stage in stages]),
+            *found.told([stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
         ),
     )

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.calibrations.applying import applied
-from planner.calibrations.record import Record
+from planner.calibrations.applying import applied, non_torch_applied
+from planner.calibrations.finding import Found
 from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
     Budget,
@@ -22,6 +22,7 @@ from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.lora import graph_cases, lora_config, with_adapters
+from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
@@ -48,11 +49,11 @@ def plan_stages(
     resolved: ResolvedSettings,
     kernels: Kernels,
     whole: Sequence[LayerGroup],
-    record: Record | None = None,
+    found: Found,
 ) -> tuple[Stage, ...]:
     """Return every pipeline stage; `whole` are the KV cache groups of all layers.
 
-    `record` is what the same start measured before; None: nothing did.
+    `found` is what was measured before, on the user's own GPU.
     """
     weights = _weights(question, resolved, kernels)
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
@@ -60,7 +61,7 @@ def plan_stages(
     for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
         cache = _cache(question, kernels, whole, range(begin, begin + size))
         run = _profile_run(question, resolved, pp_rank, sizes)
-        lines = _lines(question, resolved, run, stage, record)
+        lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
         begin += size
@@ -143,17 +144,19 @@ def _lines(
     resolved: ResolvedSettings,
     run: ProfileRun,
     weights: StageWeights,
-    record: Record | None,
+    found: Found,
 ) -> tuple[Line, ...]:
     """Return every line but the KV cache, as computed or as measured before."""
     is_free = resolved.kv_cache_memory_bytes is None
     is_charged = is_free and question.env.estimate_cudagraphs
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
-    if record is None:
+    if found.kin is not None and not fused_all_reduce_bytes(run):
+        return non_torch_applied(lines, found.kin, run.pp_rank)
+    if found.record is None:
         return lines
     return applied(
         lines,
-        record,
+        found.record,
         run.pp_rank,
         is_cudagraph_charged=is_charged,
         compile_bytes=cold_compile_bytes(run),

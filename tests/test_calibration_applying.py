@@ -226,3 +226,75 @@ def test_the_store_can_be_left_aside(monkeypatch):
     _stored(before)
     monkeypatch.setenv("PLANNER_CALIBRATION", "off")
     assert before == measured.plan()
+
+
+# Another start of the same family
+
+OLDER = {"vllm_version": "0.19.0"}
+
+
+def _stored_older(**arguments):
+    first = measured.plan(**OLDER, **arguments)
+    return _stored(first, measured.older_worker(first, non_torch_bytes=200 * MIB))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"max_num_seqs": 64, "cudagraph_capture_sizes": [1, 2, 4]},
+        {"max_num_batched_tokens": 2048, "cudagraph_capture_sizes": [1, 2, 4]},
+        {
+            "model": "meta-llama/Llama-3.2-1B-Instruct",
+            "cudagraph_capture_sizes": [1, 2, 4],
+        },
+    ],
+    ids=str,
+)
+def test_non_torch_memory_serves_the_whole_family(arguments):
+    """Another batch or size of the class; every other line is estimated as before."""
+    before = measured.plan(**OLDER, **arguments).ranks[0]
+    record = _stored_older(cudagraph_capture_sizes=[1, 2, 4])
+    plan = measured.plan(**OLDER, **arguments)
+    rank = plan.ranks[0]
+    assert 200 * MIB == rank.line("non-torch").size_bytes
+    assert record.id == rank.line("non-torch").record
+    for name in ("weights", "peak activation", "CUDA graphs"):
+        assert before.line(name) == rank.line(name)
+    (note,) = [note for note in plan.notes if record.id in note]
+    assert note.startswith("Non-torch memory is that of record")
+    assert rank.requested_memory_bytes == sum(line.size_bytes for line in rank.lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"model": "Qwen/Qwen3-8B"},
+        {"enforce_eager": True},
+        {"tensor_parallel_size": 2},
+        {"pipeline_parallel_size": 2},
+        {"quantization": "fp8"},
+        {"attention_backend": "TRITON_ATTN"},
+    ],
+    ids=str,
+)
+def test_other_families_ranks_and_kernels_are_estimated(arguments):
+    """What could load other modules or buffers."""
+    before = measured.plan(**OLDER, **arguments)
+    _stored_older()
+    assert before == measured.plan(**OLDER, **arguments)
+
+
+def test_fused_all_reduce_grows_with_the_batch_so_it_is_estimated():
+    """Two ranks of an H100 hold buffers by the message; its size is the batch's."""
+    arguments = {"tensor_parallel_size": 2, "cudagraph_capture_sizes": [1]}
+    _stored_older(**arguments)
+    plan = measured.plan(**OLDER, **arguments, max_num_batched_tokens=1024)
+    assert not plan.ranks[0].line("non-torch").record
+    assert measured.plan(**OLDER, **arguments).ranks[0].line("non-torch").record
+
+
+def test_from_0_27_on_the_family_tells_nothing():
+    """What stays is one sum there, which grows with vocabulary and batch."""
+    _stored(measured.plan())
+    rank = measured.plan(max_num_batched_tokens=2048).ranks[0]
+    assert not any(line.record for line in rank.lines)

@@ -1,11 +1,12 @@
-"""Finds the record of the start that a plan is made for."""
+"""Finds the records that a plan's figures may come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.calibrations.key import Start, key_of
+from planner.calibrations.applying import non_torch_of
+from planner.calibrations.key import Start, is_kin, key_of
 from planner.calibrations.record import Record
 from planner.calibrations.store import candidates
 from planner.gpu import GPU
@@ -15,43 +16,73 @@ from planner.units import format_gib
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A record that fits a plan, if there is one, and what a reader must know."""
+    """What was measured before, as far as it holds for a plan."""
 
     record: Record | None = None
+    """Of the same start on the same GPU."""
+    kin: Record | None = None
+    """Where there is none: of a start whose memory beside PyTorch's is the same."""
     notes: tuple[str, ...] = ()
+    """What a reader must know of the files."""
+
+    def told(self, ranks: Sequence[RankMemory]) -> tuple[str, ...]:
+        """Return the notes, and which record the ranks' figures come from."""
+        used = {line.record for rank in ranks for line in rank.lines}
+        notes = self.notes
+        if self.record is not None and self.record.id in used:
+            notes = (*notes, _used(self.record))
+        elif self.kin is not None and self.kin.id in used:
+            notes = (*notes, _used_in_part(self.kin))
+        if any(rank.line("weights").record for rank in ranks):
+            notes = (*notes, _OTHER_WEIGHTS)
+        return notes
 
 
 def find(gpu: GPU, start: Start) -> Found:
-    """Return what was measured for the same start on the same GPU."""
+    """Return what was measured for the same start on the same GPU, or for its kin."""
     known, notes = candidates(start.release.version, start.model.architecture)
     alike = [record for record in known if record.is_of_kind(gpu)]
     if not alike:
         return Found(notes=notes)
     key = key_of(start)
     same = [record for record in alike if record.key == key]
-    fitting = [record for record in same if record.is_of(gpu)]
-    if fitting:
-        record = max(fitting, key=lambda record: record.date)
-        return Found(record=record, notes=(*notes, _used(record)))
-    return Found(notes=(*notes, *(_other_total(record, gpu) for record in same[:1])))
-
-
-def weights_note(ranks: Sequence[RankMemory]) -> tuple[str, ...]:
-    """Say where weights took another size than vLLM's code tells."""
-    if not any(rank.line("weights").record for rank in ranks):
-        return ()
-    return (
-        "The weights took another size than computed, so the measured one counts. "
-        "Please report it: the arithmetic is meant to be exact.",
+    own = [record for record in alike if record.is_of(gpu)]
+    record = _newest(record for record in same if record in own)
+    if record is not None:
+        return Found(record=record, notes=notes)
+    kin = _newest(
+        record
+        for record in own
+        if non_torch_of(record, 0) is not None and is_kin(record.key, key)
     )
+    elsewhere = tuple(_other_total(record, gpu) for record in same[:1])
+    return Found(kin=kin, notes=(*notes, *elsewhere))
+
+
+def _newest(records: Iterable[Record]) -> Record | None:
+    return max(records, key=lambda record: record.date, default=None)
 
 
 def _used(record: Record) -> str:
     weights = "random" if record.is_dummy else "real"
     return (
         f"Measured on your {record.device} on {record.day}, with {weights} weights: "
-        f"the figures of record {record.id} are used. `planner calibration show "
-        f"{record.id}` shows it, `planner calibration forget {record.id}` removes it."
+        f"the figures of record {record.id} are used. {_commands(record)}"
+    )
+
+
+def _used_in_part(record: Record) -> str:
+    return (
+        f"Non-torch memory is that of record {record.id}, which measured "
+        f"{record.model_name} on your {record.device} on {record.day}. "
+        f"{_commands(record)}"
+    )
+
+
+def _commands(record: Record) -> str:
+    return (
+        f"`planner calibration show {record.id}` shows it, `planner calibration forget "
+        f"{record.id}` removes it."
     )
 
 
@@ -63,3 +94,9 @@ def _other_total(record: Record, gpu: GPU) -> str:
         f"GPU, plan with planner.GPU.named({gpu.name!r}, "
         f"total_memory_bytes={record.total_memory_bytes})."
     )
+
+
+_OTHER_WEIGHTS = (
+    "The weights took another size than computed, so the measured one counts. Please "
+    "report it: the arithmetic is meant to be exact."
+)

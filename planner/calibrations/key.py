@@ -50,6 +50,12 @@ _VARIABLES = tuple(
 )
 """Variables that change more than which requests and groups are allowed; whether the
 estimate of graphs is charged is decided anew for each plan."""
+_OF_THE_BATCH = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_model_len",
+    "block_size",
+)
 _NO_MATTER = ("VLLM_", "HF_", "PLANNER_", "CUDA_VISIBLE_DEVICES")
 
 
@@ -85,6 +91,23 @@ def key_of(start: Start) -> Key:
         fingerprint=fingerprint(start.model),
         settings=as_text(_settings(start)),
     )
+
+
+def is_kin(record: Key, start: Key) -> bool:
+    """Return whether a start is one of the same family, with the same ranks and graphs.
+
+    The same class of models in the same release, with all settings but the batch.
+    """
+    return (
+        record.vllm_version == start.vllm_version
+        and record.architecture == start.architecture
+        and _without_batch(record) == _without_batch(start)
+    )
+
+
+def _without_batch(key: Key) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(key.settings)
+    return {name: told[name] for name in told if name not in _OF_THE_BATCH}
 
 
 def as_text(settings: Mapping[str, Any]) -> str:

@@ -80,8 +80,8 @@ def own_sentence(plan: Plan) -> str:
     if not records:
         return ""
     return (
-        f"The same start was measured before (record {min(records)}): its figures "
-        "stand in the place of the estimate, and the range is that of repeated starts."
+        f"Figures of your own GPU are used (record {min(records)}); their range is "
+        "that of repeated starts."
     )
 
 
