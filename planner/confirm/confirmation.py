@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from planner.confirm.as_dict import confirmation_dict
 from planner.confirm.measurement import Measurement
 from planner.result import Plan
 
@@ -107,6 +108,10 @@ class Confirmation:
     """What else a reader must know: what was stored, what could not be."""
     log_text: str = ""
     """vLLM's whole log."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but vLLM's log as plain values; sizes in whole bytes."""
+        return confirmation_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return the comparison as a pandas frame, one row per figure."""

@@ -14,6 +14,7 @@ from planner.errors import PlannerError
 from planner.gpu import GPU
 from planner.result import Plan
 from planner.sources.device import AttachedGPU, Process, Survey, attached_line, survey
+from planner.sources.processor import processor_gpu
 from planner.units import format_gib
 
 _SAME_TOTAL = 0.02
@@ -31,11 +32,6 @@ class Devices:
     notes: tuple[str, ...] = ()
 
 
-def is_on_processor(plan: Plan) -> bool:
-    """Return whether the plan is for the CPU backend."""
-    return plan.gpu.name == "CPU"
-
-
 def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devices:
     """Choose the devices for a plan.
 
@@ -48,10 +44,10 @@ def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devi
         PlannerError: where the machine has not what the plan needs, or other programs
             hold the memory; names them.
     """
-    if is_on_processor(plan) != found.is_cpu_build:
+    if plan.gpu.is_cpu != found.is_cpu_build:
         raise PlannerError(_wrong_build(plan, found))
     if found.is_cpu_build:
-        return Devices(device_name=plan.gpu.device_name or "CPU")
+        return _processor(plan)
     attached = survey() if asked is None else asked
     chosen = _alike(plan, attached)
     _check_free(plan, chosen)
@@ -68,6 +64,21 @@ def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devi
         },
         notes=_notes(chosen),
     )
+
+
+def _processor(plan: Plan) -> Devices:
+    here = processor_gpu()
+    rank, free = plan.limiting_rank, here.free_memory_bytes
+    is_measured = rank is not None and not plan.settings.kv_cache_memory_bytes
+    if rank is not None and is_measured and free is not None:
+        needed = rank.requested_memory_bytes
+        if free < needed:
+            raise PlannerError(
+                f"This machine has {format_gib(free)} of memory free, but the plan uses "
+                f"{format_gib(needed)}. End other programs, or plan with a smaller "
+                "gpu_memory_utilization."
+            )
+    return Devices(device_name=here.device_name or here.name)
 
 
 def _wrong_build(plan: Plan, found: Installation) -> str:

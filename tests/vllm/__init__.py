@@ -1,0 +1,1 @@
+"""Confirmations with the real vLLM, its CPU build: `make test-vllm` runs these."""

@@ -1,0 +1,33 @@
+"""Where the real vLLM lies, and what a start of it leaves behind: nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from planner.confirm import installation
+from planner.confirm.installation import PYTHON_VARIABLE
+from tests.test_run import descendants
+
+TINY = Path(__file__).resolve().parent.parent / "tiny"
+
+
+@pytest.fixture(scope="session")
+def release() -> str:
+    """The release of the vLLM that is installed; none is an error, never a skip."""
+    assert os.environ.get(PYTHON_VARIABLE), f"{PYTHON_VARIABLE} names no Python"
+    found = installation.find()
+    assert found.is_cpu_build
+    return found.version
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = descendants(os.getpid())
+    shared_before = set(Path("/dev/shm").iterdir())
+    yield
+    assert descendants(os.getpid()) <= before
+    assert set(Path("/dev/shm").iterdir()) <= shared_before
