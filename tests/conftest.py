@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import socket
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.starts import STAND_IN, TINY
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -78,3 +81,19 @@ def _refuse_other_machines(host: str) -> None:
         is_here = False
     if not is_here:
         raise AssertionError(f"A test asked another machine: {host}")
+
+
+@pytest.fixture
+def vllm_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Pythons find a vLLM that computes nothing."""
+    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+    monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
+
+
+@pytest.fixture
+def tiny_folder(tmp_path: Path) -> Path:
+    """The folder of a model of two layers."""
+    path = tmp_path / "tiny"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(TINY), encoding="utf-8")
+    return path

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from planner.confirm.alone.supervisor import TIME_IS_OVER
 from planner.confirm.process import Process
+from tests.starts import is_alive, wait_until
 
 # Starts a child of its own group and one that leaves it for a session of its own, as
 # vLLM's compiler does, and says their numbers.
@@ -48,23 +48,6 @@ class Started:
         """Wait for the numbers of the children; the supervisor comes first."""
         wait_until(lambda: bool(self.lines))
         return [self.process.group, *map(int, self.lines[0].split())]
-
-
-def wait_until(is_true: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for something to become true; fail when it does not."""
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie that nobody has collected does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.fixture
@@ -163,6 +146,7 @@ KERNEL = """
 import os, sys, time
 from pathlib import Path
 from planner.confirm.process import Process
+from tests.starts import is_alive, wait_until
 def show(line):
     print(process.group, line, flush=True)
 process = Process([sys.executable, "-c", sys.argv[2]], environment=os.environ,

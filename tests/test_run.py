@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,69 +18,20 @@ from planner.confirm.options import RunOptions
 from planner.confirm.run import Run
 from planner.confirm.stages import StartStage
 from planner.errors import PlannerError
-from planner.result import Plan
 from planner.units import GIB, MIB
-from tests.test_process import is_alive, wait_until
-
-FAKE = Path(__file__).parent / "fake_vllm"
-TINY = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "vocab_size": 512,
-    "max_position_embeddings": 2048,
-}
+from tests.starts import a_plan, confirm, descendants, is_alive, wait_until
 
 both_entry_points = pytest.mark.parametrize("entrypoint", ["serve", "llm"])
-
-
-@pytest.fixture(autouse=True)
-def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(FAKE))
-    monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A model of two layers."""
-    path = tmp_path / "tiny"
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps(TINY), encoding="utf-8")
-    return path
-
-
-def a_plan(folder: Path, entrypoint: str = "serve") -> Plan:
-    """Half of 16 GiB on a processor."""
-    gpu = planner.GPU(
-        name="CPU", total_memory_bytes=16 * GIB, compute_capability=(9, 0)
-    )
-    return planner.plan(
-        folder,
-        gpu=gpu,
-        entrypoint=entrypoint,
-        dtype="float32",
-        gpu_memory_utilization=0.5,
-    )
-
-
-def confirm(plan: Plan, **options: object) -> Confirmation:
-    """Start it as a user does, without keeping the figures."""
-    chosen: dict[str, object] = {"is_stored": False, **options}
-    return Run(plan, RunOptions(**chosen)).execute()  # type: ignore[arg-type]
+pytestmark = pytest.mark.usefixtures("vllm_stand_in")
 
 
 @both_entry_points
-def test_the_workers_own_figures_are_read(folder, entrypoint) -> None:
+def test_the_workers_own_figures_are_read(tiny_folder, entrypoint) -> None:
     """The stand-in takes 700 MiB of 8 GiB, and keeps 1 KiB a token.
 
     (8,192 - 700) MiB = 7,855,931,392 bytes = 59,936 blocks of 128 KiB.
     """
-    measured = confirm(a_plan(folder, entrypoint)).measurement
+    measured = confirm(a_plan(tiny_folder, entrypoint)).measurement
 
     assert measured.is_started is True
     assert measured.limiting_worker is not None
@@ -95,17 +45,17 @@ def test_the_workers_own_figures_are_read(folder, entrypoint) -> None:
 
 
 @both_entry_points
-def test_a_prompt_is_answered_to_prove_that_it_serves(folder, entrypoint) -> None:
+def test_a_prompt_is_answered_to_prove_that_it_serves(tiny_folder, entrypoint) -> None:
     """Prompt 1, 5, 7: the stand-in counts on from 13."""
-    measured = confirm(a_plan(folder, entrypoint)).measurement
+    measured = confirm(a_plan(tiny_folder, entrypoint)).measurement
 
     assert measured.generated_tokens == tuple(range(13, 21))
 
 
 @both_entry_points
-def test_a_load_is_sent_on_request(folder, entrypoint) -> None:
+def test_a_load_is_sent_on_request(tiny_folder, entrypoint) -> None:
     """Four requests of 2,048 tokens: 2,032 asked and 16 answered, all at once."""
-    load = confirm(a_plan(folder, entrypoint), load_requests=4).measurement.load
+    load = confirm(a_plan(tiny_folder, entrypoint), load_requests=4).measurement.load
 
     assert load is not None
     assert (load.prompt_tokens, load.output_tokens) == (2032, 16)
@@ -114,15 +64,15 @@ def test_a_load_is_sent_on_request(folder, entrypoint) -> None:
     assert load.peak_kv_cache_usage == 4 / 8
 
 
-def test_without_asking_no_load_is_sent(folder) -> None:
+def test_without_asking_no_load_is_sent(tiny_folder) -> None:
     """It costs minutes."""
-    assert confirm(a_plan(folder)).measurement.load is None
+    assert confirm(a_plan(tiny_folder)).measurement.load is None
 
 
-def test_stages_come_in_order_and_lines_with_them(folder) -> None:
+def test_stages_come_in_order_and_lines_with_them(tiny_folder) -> None:
     """For a progress bar and a log box."""
     events: list[Event] = []
-    Run(a_plan(folder), RunOptions(is_stored=False), events.append).execute()
+    Run(a_plan(tiny_folder), RunOptions(is_stored=False), events.append).execute()
 
     stages = list(dict.fromkeys(event.stage for event in events))
     assert stages == sorted(stages, key=list(StartStage).index)
@@ -138,13 +88,13 @@ def test_stages_come_in_order_and_lines_with_them(folder) -> None:
     "hang", ["Initializing", "Starting to load", "Warming up model", "KV cache size"]
 )
 def test_stop_at_any_stage_leaves_no_process(
-    folder, entrypoint, hang, monkeypatch
+    tiny_folder, entrypoint, hang, monkeypatch
 ) -> None:
     """Strays of other sessions included."""
     monkeypatch.setenv("FAKE_VLLM", json.dumps({"hang": hang, "strays": 2}))
     log: list[str] = []
     run = Run(
-        a_plan(folder, entrypoint),
+        a_plan(tiny_folder, entrypoint),
         RunOptions(is_stored=False),
         lambda event: log.extend(event.lines),
     )
@@ -163,30 +113,14 @@ def test_stop_at_any_stage_leaves_no_process(
     assert any("Stopped after" in note for note in answers[0].notes)
 
 
-def descendants(pid: int) -> set[int]:
-    """Return the processes below one."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    found: set[int] = set()
-    while (
-        more := {child for child, above in parents.items() if above in {pid, *found}}
-        - found
-    ):
-        found |= more
-    return found
-
-
 @both_entry_points
-def test_a_start_that_fails_gives_vllms_words(folder, entrypoint, monkeypatch) -> None:
+def test_a_start_that_fails_gives_vllms_words(
+    tiny_folder, entrypoint, monkeypatch
+) -> None:
     """And the memory that had been found until then."""
     monkeypatch.setenv("FAKE_VLLM", json.dumps({"error": "No room for the KV cache."}))
 
-    confirmation = confirm(a_plan(folder, entrypoint))
+    confirmation = confirm(a_plan(tiny_folder, entrypoint))
 
     assert confirmation.outcome is Confirmed.CONTRADICTED
     assert confirmation.measurement.error == "ValueError: No room for the KV cache."
@@ -194,47 +128,47 @@ def test_a_start_that_fails_gives_vllms_words(folder, entrypoint, monkeypatch) -
     assert any("No room for the KV cache." in why for why in confirmation.reasons)
 
 
-def test_the_time_limit_is_told(folder, monkeypatch) -> None:
+def test_the_time_limit_is_told(tiny_folder, monkeypatch) -> None:
     """With what to do."""
     monkeypatch.setenv("FAKE_VLLM", json.dumps({"hang": "Starting to load"}))
 
-    confirmation = confirm(a_plan(folder), time_limit_seconds=2)
+    confirmation = confirm(a_plan(tiny_folder), time_limit_seconds=2)
 
     assert confirmation.outcome is Confirmed.OPEN
     assert any("time limit of 2 s" in note for note in confirmation.notes)
 
 
-def test_another_release_is_refused_before_anything_starts(folder) -> None:
+def test_another_release_is_refused_before_anything_starts(tiny_folder) -> None:
     """Its figures would explain nothing."""
-    plan = replace(a_plan(folder), vllm_version="0.32.0")
+    plan = replace(a_plan(tiny_folder), vllm_version="0.32.0")
 
     with pytest.raises(PlannerError, match=r"for vLLM 0\.32\.0.*has 0\.33\.0"):
         confirm(plan)
 
 
-def test_a_python_without_vllm_is_told_how_to_get_it(folder, monkeypatch) -> None:
+def test_a_python_without_vllm_is_told_how_to_get_it(tiny_folder, monkeypatch) -> None:
     """For this machine."""
     monkeypatch.delenv("PYTHONPATH")
 
     with pytest.raises(PlannerError, match=r"vLLM is not installed in .*pip install"):
-        confirm(a_plan(folder))
+        confirm(a_plan(tiny_folder))
 
 
-def test_a_python_that_is_none_is_named(folder) -> None:
-    """A folder, or a program that is something else."""
+def test_a_python_that_is_none_is_named(tiny_folder) -> None:
+    """A tiny_folder, or a program that is something else."""
     with pytest.raises(PlannerError, match=r"/bin/false does not answer as a Python"):
-        confirm(a_plan(folder), python="/bin/false")
+        confirm(a_plan(tiny_folder), python="/bin/false")
 
 
-def test_a_plan_for_a_gpu_is_not_started_on_the_cpu_build(folder) -> None:
+def test_a_plan_for_a_gpu_is_not_started_on_the_cpu_build(tiny_folder) -> None:
     """It would measure another machine."""
-    plan = planner.plan(folder, gpu="H100", max_model_len=1024)
+    plan = planner.plan(tiny_folder, gpu="H100", max_model_len=1024)
 
     with pytest.raises(PlannerError, match=r'CPU build.*Plan with gpu="CPU"'):
         confirm(plan)
 
 
-def test_a_taken_port_is_named(folder) -> None:
+def test_a_taken_port_is_named(tiny_folder) -> None:
     """Rather than vLLM's traceback a minute later."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -242,25 +176,25 @@ def test_a_taken_port_is_named(folder) -> None:
         port = taken.getsockname()[1]
 
         with pytest.raises(PlannerError, match=f"Port {port} cannot be used"):
-            confirm(a_plan(folder), port=port)
+            confirm(a_plan(tiny_folder), port=port)
 
 
-def test_a_folder_that_lost_its_config_is_named(folder) -> None:
+def test_a_folder_that_lost_its_config_is_named(tiny_folder) -> None:
     """Between planning and starting."""
-    plan = a_plan(folder)
-    (folder / "config.json").unlink()
+    plan = a_plan(tiny_folder)
+    (tiny_folder / "config.json").unlink()
 
     with pytest.raises(PlannerError, match=r"holds no config\.json"):
         confirm(plan)
 
 
 def test_variables_of_the_shell_that_are_not_planned_are_left_out(
-    folder, monkeypatch
+    tiny_folder, monkeypatch
 ) -> None:
     """They would change the memory behind the plan's back; the reader is told."""
     monkeypatch.setenv("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "0")
 
-    notes = confirm(a_plan(folder)).notes
+    notes = confirm(a_plan(tiny_folder)).notes
 
     assert any("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS" in note for note in notes)
 
@@ -274,7 +208,7 @@ def test_wrong_options_are_named(wrong) -> None:
         RunOptions(**wrong)
 
 
-def test_this_python_is_asked_when_none_is_named(folder) -> None:
+def test_this_python_is_asked_when_none_is_named(tiny_folder) -> None:
     """The one that runs the planner, unless PLANNER_VLLM_PYTHON names another."""
-    assert confirm(a_plan(folder), python=sys.executable).measurement.is_started
-    assert confirm(a_plan(folder)).measurement.is_started
+    assert confirm(a_plan(tiny_folder), python=sys.executable).measurement.is_started
+    assert confirm(a_plan(tiny_folder)).measurement.is_started

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from planner.cli.engine_flags import add_plan_arguments, planned
@@ -55,11 +54,6 @@ def add(commands: Commands) -> None:
         action="store_false",
         help="do not keep the figures for later plans",
     )
-    parser.add_argument(
-        "--log",
-        metavar="FILE",
-        help="start nothing: compare with this log of vLLM (- for standard input)",
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
@@ -68,10 +62,8 @@ def _run(options: dict[str, Any]) -> int:
     # Starting processes and speaking HTTP: not for `planner plan`.
     from planner.confirm.api import confirm, stage_lines  # noqa: PLC0415
 
-    as_json, log = options.pop("json"), options.pop("log")
+    as_json = options.pop("json")
     own = {name: options.pop(name) for name in _OWN}
-    if log is not None:
-        return _compare_with_log(log, options, as_json=as_json)
     plan = _plan_here(options, own["python"])
     confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
     _show(confirmation, as_json=as_json)
@@ -96,33 +88,3 @@ def _show(confirmation: Any, *, as_json: bool) -> None:  # noqa: ANN401 - a Conf
     else:
         text = str(confirmation)
     sys.stdout.write(text + "\n")
-
-
-def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from planner.confirm.comparison import confirmation_of  # noqa: PLC0415
-    from planner.confirm.from_log import measurement_of  # noqa: PLC0415
-
-    text = _read(name)
-    measurement = measurement_of(text)
-    reading = measurement.log
-    if not reading.is_vllm:
-        raise PlannerError(
-            f"{name} is no log of vLLM: none of its lines is known. Give what `vllm "
-            "serve` wrote, from its start on."
-        )
-    plan = _plan_of_log(reading, options)
-    if plan is None:
-        figures = reading.to_dict()
-        sys.stdout.write(json.dumps(figures, indent=2) + "\n")
-        return DOES_NOT_FIT if reading.started is False else FITS
-    _show(confirmation_of(plan, measurement, log_text=text), as_json=as_json)
-    return FITS if measurement.is_started else DOES_NOT_FIT
-
-
-def _read(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
-    try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise PlannerError(f"The log {name} cannot be read ({error}).") from error

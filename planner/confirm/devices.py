@@ -29,7 +29,24 @@ class Devices:
     driver_version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that show vLLM these devices and no others."""
+    free_bytes: tuple[tuple[str, int], ...] = ()
+    """Free memory of each GPU before the start, by its UUID."""
     notes: tuple[str, ...] = ()
+
+    def moved_bytes(self, asked: Survey | None = None) -> int | None:
+        """Return by how much the free memory changed since; None where unknown.
+
+        After vLLM has ended, the difference is what other programs took or gave back.
+        """
+        if not self.free_bytes:
+            return None
+        now = {one.uuid: one.free_memory_bytes for one in (asked or survey()).gpus}
+        moved = [
+            abs(told - before)
+            for uuid, before in self.free_bytes
+            if (told := now.get(uuid)) is not None
+        ]
+        return max(moved, default=None)
 
 
 def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devices:
@@ -62,6 +79,11 @@ def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devi
                 one.uuid if one.is_mig_slice else str(one.index) for one in chosen
             ),
         },
+        free_bytes=tuple(
+            (one.uuid, one.free_memory_bytes)
+            for one in chosen
+            if one.free_memory_bytes is not None
+        ),
         notes=_notes(chosen),
     )
 
@@ -74,9 +96,9 @@ def _processor(plan: Plan) -> Devices:
         needed = rank.requested_memory_bytes
         if free < needed:
             raise PlannerError(
-                f"This machine has {format_gib(free)} of memory free, but the plan uses "
-                f"{format_gib(needed)}. End other programs, or plan with a smaller "
-                "gpu_memory_utilization."
+                f"This machine has {format_gib(free)} of memory free, but the plan "
+                f"uses {format_gib(needed)}. End other programs, or plan with a "
+                "smaller gpu_memory_utilization."
             )
     return Devices(device_name=here.device_name or here.name)
 

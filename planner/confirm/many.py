@@ -163,7 +163,7 @@ def _read(path: Path) -> Iterator[SweepRow]:
 
     What could not be started is tried again: a GPU may have become free.
     """
-    if not path.exists():
+    if not path.is_file():
         return
     for line in _text_of(path).splitlines():
         try:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from planner.calibrations.keeping import store
 from planner.confirm import installation
 from planner.confirm.alone.offline import MARK
 from planner.confirm.alone.supervisor import TIME_IS_OVER
@@ -92,15 +93,29 @@ class Run:
             self._run(launch, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+        measurement = self._measurement(found, devices)
+        if self.options.is_stored and measurement.is_started:
+            self._notes.append(self._store(measurement, devices))
         confirmation = confirmation_of(
             self.plan,
-            self._measurement(found, devices),
+            measurement,
             log_text="\n".join(self._lines),
             notes=tuple(self._notes),
             is_stopped=self._is_stopped.is_set(),
         )
         self._reach(StartStage.DONE)
         return confirmation
+
+    def _store(self, measurement: Measurement, devices: Devices) -> str:
+        """Keep the figures for later plans; a full disk costs no more than a note."""
+        try:
+            kept = store(self.plan, measurement, moved_bytes=devices.moved_bytes())
+        except PlannerError as error:
+            return str(error)
+        return (
+            f"Stored as record {kept.record.id}: later plans of this start use "
+            f"it. `planner calibration forget {kept.record.id}` takes it away."
+        )
 
     def _run(self, launch: Launch, scratch: Path) -> None:
         if self._is_stopped.is_set():

@@ -22,8 +22,7 @@ from planner.confirm.options import RunOptions
 from planner.confirm.run import Run
 from planner.confirm.stages import StartStage
 from planner.result import Plan
-from tests.test_process import is_alive, wait_until
-from tests.test_run import descendants
+from tests.starts import descendants, is_alive, shared_memory, wait_until
 from tests.vllm.conftest import TINY
 
 STOP_SECONDS = 1.0
@@ -112,6 +111,7 @@ def test_stop_within_a_second_leaves_no_process(release, stage, entrypoint) -> N
     thread.start()
     assert reached.wait(180)
     below = descendants(os.getpid())
+    shared = shared_memory(below)
 
     begin = time.monotonic()
     run.stop()
@@ -121,6 +121,7 @@ def test_stop_within_a_second_leaves_no_process(release, stage, entrypoint) -> N
 
     assert below
     assert seconds <= STOP_SECONDS
+    assert [path for path in shared if path.exists()] == []
     assert answers[0].outcome in (Confirmed.OPEN, Confirmed.CONFIRMED)
 
 

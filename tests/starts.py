@@ -1,0 +1,98 @@
+"""Starts of vLLM for tests: a stand-in, a tiny model, and what a start leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import planner
+from planner.confirm.confirmation import Confirmation
+from planner.confirm.options import RunOptions
+from planner.confirm.run import Run
+from planner.result import Plan
+from planner.units import GIB
+
+STAND_IN = Path(__file__).parent / "fake_vllm"
+"""A package that is called vllm and starts, logs, measures and answers as vLLM does."""
+
+TINY = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "vocab_size": 512,
+    "max_position_embeddings": 2048,
+}
+
+
+def a_plan(folder: Path, entrypoint: str = "serve", share: float = 0.5) -> Plan:
+    """A share of 16 GiB on a processor."""
+    gpu = planner.GPU(name="CPU", total_memory_bytes=16 * GIB)
+    return planner.plan(
+        folder,
+        gpu=gpu,
+        entrypoint=entrypoint,
+        dtype="float32",
+        gpu_memory_utilization=share,
+    )
+
+
+def confirm(plan: Plan, **options: object) -> Confirmation:
+    """Start it as a user does, without keeping the figures."""
+    chosen: dict[str, object] = {"is_stored": False, **options}
+    return Run(plan, RunOptions(**chosen)).execute()  # type: ignore[arg-type]
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes below one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    found: set[int] = set()
+    while (
+        more := {child for child, above in parents.items() if above in {pid, *found}}
+        - found
+    ):
+        found |= more
+    return found
+
+
+def shared_memory(pids: set[int]) -> set[Path]:
+    """Return the shared memory that processes have open."""
+    lines = [
+        line
+        for pid in pids
+        if is_alive(pid)
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines()
+    ]
+    return {
+        Path(line[line.index("/dev/shm/") :])
+        for line in lines
+        if "/dev/shm/" in line and not line.endswith("(deleted)")
+    }
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something to become true; fail when it does not."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie that nobody has collected does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
