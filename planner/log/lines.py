@@ -1,0 +1,224 @@
+"""Lines of a log without what stands before their messages.
+
+Between vLLM and the reader a line passes through a process's prefix, ray, a terminal's
+colours and width, docker, Kubernetes, journald, a collector that writes JSON, and the
+quoting of an issue. Each adds something in front, and none of it is a figure.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COLOUR = re.compile(
+    r"(?:\x1b|\\u001b|\\x1b|\\033|\u241b|\^\[)\[[0-9;?]*[A-Za-z]"
+    r"|\[\d{1,3}(?:;\d{1,3})*m"
+)
+"""Also colours whose escape character was lost, as in a page that shows a log."""
+
+_HEAD = re.compile(
+    r"\b(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+"
+    r"(?:(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\s+)?"
+    r"(?:\[[^\]\s]+:\d+\]|[\w./-]+\.py:\d+\])[ \t]?"
+)
+"""The head of a record. Source: vLLM 0.33.0 `logger.py` _FORMAT; up to 0.7 without the
+opening bracket; people who quote a record may leave out the time."""
+_OTHER_HEAD = re.compile(
+    r"^(?:(?P<one>DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:|-]+vllm[\w.]*[\s:|-]+"
+    r"|[-|\s]*vllm[\w.]*[\s:|-]+(?P<two>DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:|-]+)"
+)
+"""A head that a user's own logging configuration writes."""
+
+_PROCESS = re.compile(
+    r"^\((?P<process>[\w.:-]+)(?: rank=\d+)?(?:,? ?pid=\d+)(?:, ip=[^)]*)?\)\s?"
+    r"|^\((?P<worker>Worker\w*|EngineCore\w*|APIServer\w*)\)\s?"
+)
+_BEFORE = (
+    re.compile(r"^\s*(?:>\s?)+"),  # quoted in an issue
+    re.compile(r"^\[pod/[^\]]*\]\s?"),  # kubectl logs --prefix
+    re.compile(r"^[A-Za-z][\w.-]*\s+\|\s"),  # docker compose
+    re.compile(
+        r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
+        r"\s?(?:Z|[+-]\d\d:?\d\d)?\]?\s+"
+        r"(?:(?:stdout|stderr)\s+[FP]\s+)?"
+    ),  # docker logs -t, Kubernetes, containerd
+    re.compile(
+        r"^[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w@./-]+(?:\[\d+\])?:\s?"
+    ),  # journald, syslog
+    re.compile(r"^\[(?:rank|default)\d+\]:\s?"),  # torch
+    re.compile(r"^\d{1,4}:\s(?=\S)"),  # srun --label
+)
+_ESCAPED_END = re.compile(r'(?:\\r)?\\n"?,?$')
+_MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "line")
+_LEVELS = ("levelname", "level", "severity", "lvl")
+_NESTING = 4
+"""How many layers of JSON are opened: docker around a collector around vLLM."""
+_NARROW, _WIDE = 40, 250
+_FULL_LINES = 3
+"""From so many lines of exactly the greatest length on, the terminal cut them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line of a log, without what stood before its message."""
+
+    text: str
+    level: str | None = None
+    """As vLLM wrote it; None where the line has no head of a record."""
+    process: str = ""
+    """Of vLLM, as in Worker_TP0; empty where the line does not tell."""
+    stamp: str = ""
+    """Month, day and time; empty where the line does not tell."""
+    width: int = 0
+    """Characters of the line before anything was taken off."""
+
+
+def lines_of(text: str) -> tuple[LogLine, ...]:
+    """Return the lines of a log, however it came to the reader."""
+    plain = _COLOUR.sub("", text)
+    if "&" in plain:
+        plain = html.unescape(plain)
+    return tuple(
+        line for raw in _unwrapped(plain.splitlines()) for line in _read(raw, _NESTING)
+    )
+
+
+def _unwrapped(raws: list[str]) -> Iterator[str]:
+    """Join what a terminal cut at its width; what an editor wrapped stays apart."""
+    width = max((len(raw) for raw in raws), default=0)
+    full = sum(len(raw) == width for raw in raws)
+    if not (_NARROW <= width <= _WIDE and full >= _FULL_LINES):
+        yield from raws
+        return
+    joined = ""
+    for raw in raws:
+        if joined and _begins(raw):
+            yield joined
+            joined = ""
+        joined += raw
+        if len(raw) < width:
+            yield joined
+            joined = ""
+    if joined:
+        yield joined
+
+
+def _begins(raw: str) -> bool:
+    """Whether a line begins a record, rather than going on with the one before."""
+    head = _HEAD.search(raw)
+    return bool(_PROCESS.match(raw) or (head and head.start() < _NARROW))
+
+
+def _read(raw: str, nesting: int) -> Iterator[LogLine]:
+    opened = _json_message(raw) if nesting else None
+    if opened is not None:
+        message, level = opened
+        for part in message.splitlines() or [""]:
+            for line in _read(part, nesting - 1):
+                yield line if line.level else _with_level(line, level)
+        return
+    yield from _records(_ESCAPED_END.sub("", raw))
+
+
+def _json_message(raw: str) -> tuple[str, str | None] | None:
+    """Return message and level of a line of JSON; None where it holds no message."""
+    start = raw.find("{")
+    if start < 0 or not raw.rstrip().endswith("}"):
+        return None
+    if _stripped(raw[:start])[0].strip():
+        return None
+    try:
+        record = json.loads(raw[start:])
+    except (ValueError, RecursionError):
+        return None
+    message = _first_text(record, _MESSAGES)
+    level = _first_text(record, _LEVELS)
+    return None if message is None else (message, level.upper() if level else None)
+
+
+def _first_text(record: object, names: tuple[str, ...]) -> str | None:
+    if not isinstance(record, dict):
+        return None
+    found = (record.get(name) for name in names)
+    return next((value for value in found if isinstance(value, str)), None)
+
+
+def _with_level(line: LogLine, level: str | None) -> LogLine:
+    return LogLine(
+        text=line.text,
+        level=level,
+        process=line.process,
+        stamp=line.stamp,
+        width=line.width,
+    )
+
+
+def _records(raw: str) -> Iterator[LogLine]:
+    """Split a line at the heads in it: a progress bar ends without a line's end."""
+    heads = list(_HEAD.finditer(raw))
+    first = heads[0].start() if heads else len(raw)
+    before, process = _stripped(raw[:first])
+    if not heads:
+        yield _without_head(before, process, len(raw))
+        return
+    bar = _last_process(before)
+    if bar.rest.strip():
+        yield LogLine(text=bar.rest, process=process)
+    process = bar.process or process
+    ends = [head.start() for head in heads[1:]] + [len(raw)]
+    for head, end in zip(heads, ends, strict=True):
+        tail = _last_process(raw[head.end() : end])
+        yield LogLine(
+            text=tail.rest.rstrip(),
+            level=head["level"],
+            process=process,
+            stamp=head["stamp"] or "",
+            width=len(raw),
+        )
+        process = tail.process
+
+
+def _without_head(text: str, process: str, width: int) -> LogLine:
+    other = _OTHER_HEAD.match(text)
+    if other is None:
+        return LogLine(text=text.rstrip(), process=process, width=width)
+    level = other["one"] or other["two"]
+    rest = text[other.end() :].rstrip()
+    return LogLine(text=rest, level=level, process=process, width=width)
+
+
+def _stripped(text: str) -> tuple[str, str]:
+    """Take off what stands in front, and tell the process that it names."""
+    process = ""
+    while True:
+        named = _PROCESS.match(text)
+        if named is not None:
+            process = named["process"] or named["worker"]
+            text = text[named.end() :]
+            continue
+        found = (pattern.match(text) for pattern in _BEFORE)
+        ends = [match.end() for match in found if match is not None]
+        if not any(ends):
+            return text, process
+        text = text[max(ends) :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tail:
+    """A text, and the process named at its end for the record that follows."""
+
+    rest: str
+    process: str
+
+
+_AT_END = re.compile(r"\((?P<process>[\w.:-]+)[^()]*pid=\d+[^()]*\)\s*$")
+
+
+def _last_process(text: str) -> _Tail:
+    found = _AT_END.search(text)
+    if found is None:
+        return _Tail(rest=text, process="")
+    return _Tail(rest=text[: found.start()], process=found["process"])
