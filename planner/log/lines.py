@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _COLOUR = re.compile(
@@ -39,7 +39,7 @@ _PROCESS = re.compile(
 _BEFORE = (
     re.compile(r"^\s*(?:>\s?)+"),  # quoted in an issue
     re.compile(r"^\[pod/[^\]]*\]\s?"),  # kubectl logs --prefix
-    re.compile(r"^[A-Za-z][\w.-]*\s+\|\s"),  # docker compose
+    re.compile(r"^[A-Za-z][\w.-]*(?:\s{2,}|[-_]\d+\s+)\|\s?"),  # docker compose
     re.compile(
         r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
         r"\s?(?:Z|[+-]\d\d:?\d\d)?\]?\s+"
@@ -57,8 +57,8 @@ _LEVELS = ("levelname", "level", "severity", "lvl")
 _NESTING = 4
 """How many layers of JSON are opened: docker around a collector around vLLM."""
 _NARROW, _WIDE = 40, 250
-_FULL_LINES = 3
-"""From so many lines of exactly the greatest length on, the terminal cut them."""
+_FULL_LINES = 2
+"""From so many different lines of the greatest length on, a terminal cut them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,21 +78,33 @@ class LogLine:
 
 def lines_of(text: str) -> tuple[LogLine, ...]:
     """Return the lines of a log, however it came to the reader."""
-    plain = _COLOUR.sub("", text)
-    if "&" in plain:
-        plain = html.unescape(plain)
-    return tuple(
-        line for raw in _unwrapped(plain.splitlines()) for line in _read(raw, _NESTING)
-    )
+    return _lines(_plain(text).splitlines())
 
 
-def _unwrapped(raws: list[str]) -> Iterator[str]:
-    """Join what a terminal cut at its width; what an editor wrapped stays apart."""
+def joined_lines_of(text: str) -> tuple[LogLine, ...] | None:
+    """Return the lines with those joined that a terminal may have cut at its width.
+
+    None where no two lines are of the greatest length. An editor wraps at words, and
+    two of its lines may be as long by chance: the caller looks which way tells more.
+    """
+    raws = _plain(text).splitlines()
     width = max((len(raw) for raw in raws), default=0)
-    full = sum(len(raw) == width for raw in raws)
-    if not (_NARROW <= width <= _WIDE and full >= _FULL_LINES):
-        yield from raws
-        return
+    full = {raw for raw in raws if len(raw) == width}
+    if not (_NARROW <= width <= _WIDE and len(full) >= _FULL_LINES):
+        return None
+    return _lines(_joined(raws, width))
+
+
+def _plain(text: str) -> str:
+    plain = _COLOUR.sub("", text)
+    return html.unescape(plain) if "&" in plain else plain
+
+
+def _lines(raws: Iterable[str]) -> tuple[LogLine, ...]:
+    return tuple(line for raw in raws for line in _read(raw, _NESTING))
+
+
+def _joined(raws: Iterable[str], width: int) -> Iterator[str]:
     joined = ""
     for raw in raws:
         if joined and _begins(raw):

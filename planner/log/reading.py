@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from planner.log.lines import LogLine, lines_of
+from planner.log.lines import LogLine, joined_lines_of, lines_of
 from planner.log.notes import noted_figures
 from planner.log.outcome import outcome_of
 from planner.log.sentences import Figure, figures_of
@@ -18,9 +18,13 @@ _OF_VLLM = re.compile(
     r"|init engine \(profile|for the cache blocks|gpu_memory_utilization"
     r"|serve at least one request with the model|User-specified max_model_len"
     r"|Starting vLLM|vllm-openai|-gpu-memory-utilization|\bvLLM\b|dummy requests"
+    r"|█\s+version \d"
     r"|max[_-]model[_-]len|max[_-]num[_-](?:seqs|batched)|enforce[_-]eager",
 )
 """What only a log of vLLM, or a quote from one, says."""
+_AFTER = 500
+"""So many lines after the end of a start are read for figures: not days of requests."""
+_PROCESSES = re.compile(r"EngineCore|VllmWorker|APIServer|Worker(?:_|$)")
 _NO_MEMORY = re.compile(r"\bOOM\b|out of memory|-> ValueError", re.IGNORECASE)
 """How people say in a note that a start failed."""
 _OF_V0 = re.compile(r"# \w+ blocks:")
@@ -103,19 +107,29 @@ def read_log(text: str) -> LogReading:
     >>> read_log("ollama: model loaded").is_vllm
     False
     """
-    lines = lines_of(text)
+    reading = _reading(lines_of(text))
+    joined = joined_lines_of(text)
+    if joined is None:
+        return reading
+    other = _reading(joined)
+    told = max(reading, other, key=lambda one: len(one.figures))
+    return replace(told, figures={**reading.figures, **other.figures})
+
+
+def _reading(lines: Sequence[LogLine]) -> LogReading:
     if not lines:
         return LogReading()
     starts = starts_of(lines)
     start = last_telling(starts)
-    said = _joined(start)
+    outcome = outcome_of(start)
+    start = start[: outcome.end + _AFTER]
+    said = "\n".join(line.text for line in start)
     is_log = any(line.level for line in start)
     figures = figures_of(said)
     if not is_log:
         figures = noted_figures(said, figures)
-    if not (figures or _OF_VLLM.search(said)):
+    if not (figures or _is_vllm(said, start)):
         return LogReading()
-    outcome = outcome_of(start)
     started = outcome.is_started
     if started is None and not begins_with_start(start):
         started = _quoted(said, figures, is_note=not is_log)
@@ -131,8 +145,10 @@ def read_log(text: str) -> LogReading:
     )
 
 
-def _joined(lines: Sequence[LogLine]) -> str:
-    return "\n".join(line.text for line in lines)
+def _is_vllm(said: str, lines: Sequence[LogLine]) -> bool:
+    return bool(_OF_VLLM.search(said)) or any(
+        _PROCESSES.match(line.process) for line in lines
+    )
 
 
 def _quoted(said: str, figures: Mapping[str, Figure], *, is_note: bool) -> bool | None:

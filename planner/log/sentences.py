@@ -115,6 +115,7 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         name="activation_gib",
         wordings=(
+            r"for consumed memory \(weights \+ non-torch\), S for peak activation",
             "torch peak memory increase: S",
             "S for peak activation",
             "PyTorch activation peak memory (?:takes )?S",

@@ -72,6 +72,24 @@ _COLD = re.compile(
     r"Compiling a graph for|sav(?:ed|ing) AOT compiled function|Compiling model again"
     r"|Cache the graph (?:for|of)|torch\.compile cache is disabled"
 )
+_CHARGED = (
+    (True, r"CUDA\s+graph\s+memory\s+profiling\s+is\s+enabled"),
+    (False, r"CUDA\s+graph\s+memory\s+profiling\s+(?:is\s+disabled|will\s+be)"),
+)
+"""Source: vLLM 0.18 to 0.33 `v1/worker/gpu_worker.py` determine_available_memory."""
+_NOTED = (
+    ("max_model_len", r"Using max model len (\d+)"),
+    ("max_num_batched_tokens", r"Defaulting max_num_batched_tokens to (\d+)"),
+    (
+        "max_num_batched_tokens",
+        r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)",
+    ),
+    ("max_num_seqs", r"Defaulting max_num_seqs to (\d+)"),
+    (
+        "gpu_memory_utilization",
+        r"(?i:desired)\s+(?:GPU|CPU)\s+memory\s+utilization\s+(?:is\s+)?\(([\d.]+),",
+    ),
+)
 _WARM = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
 _SECONDS = {
     "loading_weights": r"Loading\s+weights\s+took\s+([\d.]+)\s+s",
@@ -101,6 +119,8 @@ class Setting:
     """What was given: vLLM's "non-default args", the server's own among them."""
     resolved: Mapping[str, Argument] = field(default_factory=dict)
     """What the engine's line of its configuration shows, under arguments' names."""
+    noted: Mapping[str, Argument] = field(default_factory=dict)
+    """What single lines tell of arguments: defaults that vLLM chose."""
     block_size: int | None = None
     device: str | None = None
     """cuda, cpu, ..., as vLLM names it."""
@@ -108,8 +128,15 @@ class Setting:
     """Of the GPU, where a line names it."""
     is_compile_cache_cold: bool | None = None
     """Whether the model was compiled anew; None where the log does not tell."""
+    is_estimate_charged: bool | None = None
+    """Whether the graphs' estimate was taken off the budget; None where untold."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """By part of the start; of several ranks the longest."""
+
+    @property
+    def shown(self) -> Mapping[str, Argument]:
+        """All that the log shows of the arguments; what was resolved counts last."""
+        return {**self.noted, **self.arguments, **self.resolved}
 
 
 def setting_of(text: str) -> Setting:
@@ -124,10 +151,12 @@ def setting_of(text: str) -> Setting:
         model=model if isinstance(model, str) else None,
         arguments=arguments,
         resolved=resolved,
+        noted=dict(_noted(text)),
         block_size=None if block_size is None else int(block_size),
         device=device if isinstance(device, str) else _device(text),
         device_name=_device_name(text),
         is_compile_cache_cold=_is_cold(text),
+        is_estimate_charged=_is_charged(text),
         seconds=dict(_seconds(text)),
     )
 
@@ -180,6 +209,20 @@ def _is_cold(text: str) -> bool | None:
     if _COLD.search(text):
         return True
     return False if _WARM.search(text) else None
+
+
+def _is_charged(text: str) -> bool | None:
+    for is_charged, pattern in _CHARGED:
+        if re.search(pattern, text):
+            return is_charged
+    return None
+
+
+def _noted(text: str) -> Iterator[tuple[str, Argument]]:
+    for name, pattern in _NOTED:
+        match = re.search(pattern, text)
+        if match is not None:
+            yield name, _literal(match[1], otherwise=match[1])
 
 
 def _seconds(text: str) -> Iterator[tuple[str, float]]:
