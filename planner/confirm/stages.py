@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+
+from planner.log.lines import lines_of
 
 
 class StartStage(StrEnum):
@@ -26,45 +29,171 @@ class StartStage(StrEnum):
     @property
     def fraction(self) -> float:
         """Share of the stages that lie behind, 0 to 1, for a progress bar."""
-        stages = list(StartStage)
-        return stages.index(self) / (len(stages) - 1)
-
-
-class StageTracker:
-    """The stage of one start; it only moves forward."""
-
-    def __init__(self) -> None:
-        self.stage = StartStage.CHECKING
+        return self.position / (len(StartStage) - 1)
 
     @property
-    def fraction(self) -> float:
-        """Share of the whole run that lies behind, 0 to 1."""
-        return self.stage.fraction
+    def position(self) -> int:
+        """Place among the stages, from 0."""
+        return list(StartStage).index(self)
 
-    def advance(self, line: str) -> StartStage:
-        """Take note of a line of vLLM's log and return the stage."""
-        found = stage_of(line)
-        return self.stage if found is None else self.reach(found)
 
-    def reach(self, stage: StartStage) -> StartStage:
-        """Go on to a stage, never back, and return the stage."""
-        stages = list(StartStage)
-        self.stage = max(self.stage, stage, key=stages.index)
-        return self.stage
+# What the first line of a stage says, the latest stage first: a line of an early stage
+# may quote words of a later one's configuration. Source: vLLM 0.10 to 0.33,
+# `v1/engine/core.py`, `v1/worker/gpu_model_runner.py`, `v1/worker/gpu/model_runner.py`,
+# `v1/worker/gpu/cudagraph_utils.py`, `v1/worker/gpu_worker.py`, `cpu_model_runner.py`,
+# `cpu_worker.py`, `v1/core/kv_cache_utils.py`, `compilation/`,
+# `model_executor/model_loader/`, `entrypoints/`.
+_STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
+    (
+        StartStage.READY,
+        re.compile(
+            r"Application startup complete|Uvicorn running on"
+            r"|vLLM gRPC server started|API server: HTTP server started"
+        ),
+    ),
+    (
+        StartStage.CAPTURING,
+        re.compile(
+            r"^Capturing .*?(?:CUDA|XPU) ?graph|^CG Capture:|init engine \(profile,"
+            r"|Graph capturing finished|CUDA graph pool memory:"
+            r"|JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
+        ),
+    ),
+    (
+        StartStage.KV_CACHE,
+        re.compile(
+            r"Available KV cache memory|KV cache size: |GiB for KV cache on node"
+            r"|memory for KV Cache as specified|Auto-fit max_model_len"
+            r"|Applying persisted startup plan|VLLM_CPU_KVCACHE_SPACE not set"
+        ),
+    ),
+    (
+        StartStage.PROFILING,
+        re.compile(
+            r"Encoder cache will be initialized|Skipping memory profiling"
+            r"|Initial profiling/warmup run|Profiling CUDA graph memory"
+            r"|Memory profiling takes|Estimated CUDA graph memory"
+            r"|torch\.compile t(?:akes|ook) [\d.]+ s in total|^Warming up done"
+        ),
+    ),
+    (
+        StartStage.COMPILING,
+        re.compile(
+            r"Using cache directory: .* torch\.compile|Dynamo bytecode transform"
+            r"|Directly load (?:the compiled|AOT)|Compiling (?:a graph|model) "
+            r"|sav(?:ed|ing) AOT compiled|Starting torch\.compile|Start compiling"
+            r"|Cache the graph|Warming up model for the compilation"
+            r"|Model loading took|torch\.compile cache is disabled"
+            r"|reconstruct(?:ed|ing) serializable fn"
+        ),
+    ),
+    (
+        StartStage.LOADING,
+        re.compile(
+            r"Starting to load (?:draft )?model|^Loading .*(?:shards|Streamer|loader):"
+            r"|Loading weights|Multi-thread loading|Initializing model took"
+            r"|Loading drafter model|Time spent downloading weights"
+        ),
+    ),
+    (
+        StartStage.STARTING,
+        re.compile(
+            r"vLLM (?:API )?server version|█\s+version \d|non-default args"
+            r"|Initializing a V1 LLM engine|Resolved architecture|Using max model len"
+        ),
+    ),
+)
+_EAGER = re.compile(
+    r"Enforce eager set, disabling torch\.compile"
+    r"|Cudagraph is disabled under eager mode"
+)
+_BAR = re.compile(
+    r"(?P<name>[A-Z][^|%]*?):\s+(?P<percent>\d{1,3})%.*?(?P<done>\d+)/(?P<all>\d+)"
+)
 
 
 def stage_of(line: str) -> StartStage | None:
-    """Return the stage that a line of the log tells of, if any."""
-    for words, stage in _WORDS:
-        if words in line:
+    """Return the stage that a line of vLLM's log shows to be reached, if any.
+
+    >>> stage_of("(EngineCore pid=7) Available KV cache memory: 6.0 GiB")
+    <StartStage.KV_CACHE: 'KV cache'>
+    """
+    found = [_stage(said.text) for said in lines_of(line)]
+    reached = [stage for stage in found if stage is not None]
+    return max(reached, key=lambda stage: stage.position, default=None)
+
+
+def progress_of(line: str) -> float | None:
+    """Return how much of a stage lies behind, 0 to 1, where a line has a bar of it.
+
+    Bars end in carriage returns: of several in one line the last counts.
+
+    >>> progress_of("Loading safetensors checkpoint shards:  50% Completed | 2/4")
+    0.5
+    """
+    found = [
+        bar
+        for said in lines_of(line)
+        for bar in _BAR.finditer(said.text)
+        if _stage(bar["name"] + ":") in {StartStage.LOADING, StartStage.CAPTURING}
+    ]
+    if not found:
+        return None
+    total = int(found[-1]["all"])
+    return min(int(found[-1]["done"]) / total, 1.0) if total else None
+
+
+def _stage(text: str) -> StartStage | None:
+    said = text.lstrip()
+    for stage, pattern in _STAGES:
+        if pattern.search(said):
             return stage
     return None
 
 
-_WORDS = (
-    ("Starting to load model", StartStage.LOADING),
-    ("Model loading took", StartStage.COMPILING),
-    ("Warming up model for the compilation", StartStage.COMPILING),
-    ("Available KV cache memory", StartStage.KV_CACHE),
-    ("GiB for KV cache on node", StartStage.KV_CACHE),
-)
+class StageTracker:
+    """The stage of one start; it only moves forward.
+
+    A trial capture of graphs, which measures them before the KV cache is made, and a
+    second engine that is behind the first do not take it back.
+    """
+
+    def __init__(self) -> None:
+        self.stage = StartStage.CHECKING
+        self._progress = 0.0
+        self._is_eager = False
+
+    @property
+    def fraction(self) -> float:
+        """Share of the whole run that lies behind, 0 to 1."""
+        position = self.stage.position + self._progress
+        return min(position / (len(StartStage) - 1), 1.0)
+
+    @property
+    def progress(self) -> float:
+        """Share of this stage that lies behind, 0 to 1; 0 where no line tells."""
+        return self._progress
+
+    def advance(self, line: str) -> StartStage:
+        """Take note of a line of vLLM's log and return the stage."""
+        self._is_eager = self._is_eager or _EAGER.search(line) is not None
+        found = stage_of(line)
+        if found is None or self._is_trial(found):
+            return self.stage
+        if found is StartStage.COMPILING and self._is_eager:
+            found = StartStage.PROFILING
+        self.reach(found)
+        if found is self.stage:
+            self._progress = max(self._progress, progress_of(line) or 0.0)
+        return self.stage
+
+    def reach(self, stage: StartStage) -> StartStage:
+        """Go on to a stage, never back, and return the stage."""
+        if stage.position > self.stage.position:
+            self.stage, self._progress = stage, 0.0
+        return self.stage
+
+    def _is_trial(self, stage: StartStage) -> bool:
+        """Whether graphs are captured only to measure them."""
+        is_early = self.stage.position < StartStage.KV_CACHE.position
+        return stage is StartStage.CAPTURING and is_early
