@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.calibrations.applying import applied, non_torch_applied
+from planner.calibrations.applying import applied, captured_applied, non_torch_applied
 from planner.calibrations.finding import Found
 from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
@@ -63,6 +63,8 @@ def plan_stages(
         run = _profile_run(question, resolved, pp_rank, sizes)
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
+        if found.record is not None:
+            rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
         begin += size
     return tuple(stages)

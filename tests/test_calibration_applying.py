@@ -4,6 +4,7 @@ import pytest
 
 import planner
 from planner.calibrations.keeping import store
+from planner.log import LogReading
 from planner.result import Basis
 from planner.units import GIB, MIB
 from tests import measured
@@ -113,6 +114,29 @@ def test_graphs_that_are_not_charged_stay_beside_the_budget():
     assert measured.PEAK == rank.line("peak activation").size_bytes
     assert 20 * GIB == rank.line("KV cache").size_bytes
     assert rank.requested_memory_bytes == sum(line.size_bytes for line in rank.lines)
+
+
+def test_graphs_as_they_were_captured_stand_beside_the_budget():
+    """0.75 GiB captured, 500 MiB of it charged: 268 MiB beside; a log rounds."""
+    captured = LogReading(figures={"cudagraph_gib": 0.75})
+    _stored(measured.plan(), log=captured)
+    plan = measured.plan()
+    rank = plan.ranks[0]
+    assert 768 * MIB == rank.captured_graph_bytes == plan.to_dict()["cudagraph_bytes"]
+    (line,) = [line for line in rank.outside if line.name == "CUDA graphs not charged"]
+    assert 268 * MIB == line.size_bytes
+    assert "768.0 MiB captured - 500.0 MiB charged" in line.why
+
+
+def test_graphs_of_stages_are_not_told_apart():
+    """The log has one line for each, which does not say whose it is."""
+    arguments = {"pipeline_parallel_size": 2}
+    first = measured.plan(**arguments)
+    workers = [measured.worker(first, stage, stage) for stage in (0, 1)]
+    captured = LogReading(figures={"cudagraph_gib": 0.75})
+    _stored(first, *workers, log=captured)
+    expected = first.ranks[0].captured_graph_bytes
+    assert expected == measured.plan(**arguments).ranks[0].captured_graph_bytes
 
 
 def test_up_to_0_26_each_line_is_measured_by_itself():

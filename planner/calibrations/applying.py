@@ -11,14 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.calibrations.record import CoveredLines, MeasuredRank, Record
-from planner.result import Basis, Line
+from planner.memory.outside import NOT_CHARGED
+from planner.result import Basis, Line, RankMemory
 from planner.units import MIB, format_size
 
 _WEIGHTS, _GRAPHS = "weights", "CUDA graphs"
 _PEAK, _OTHERS = "peak activation", "non-torch"
 _SEGMENT_BYTES = 2 * MIB
 """PyTorch takes memory in segments of so much."""
-_REPEATED_BYTES = {_PEAK: 32 * MIB, _OTHERS: 64 * MIB, _GRAPHS: 32 * MIB}
+_REPEATED_BYTES = {
+    _PEAK: 32 * MIB,
+    _OTHERS: 64 * MIB,
+    _GRAPHS: 32 * MIB,
+    NOT_CHARGED: 32 * MIB,
+}
 """By how much another start of the same may differ: kernels are chosen by trial, their
 modules are loaded when first needed, graphs' memory comes in segments. Published starts
 that were repeated on one machine agree to vLLM's last digit, 10 MiB."""
@@ -54,6 +60,25 @@ def applied(
         found[_GRAPHS] = _line(found[_GRAPHS], estimate, record)
     found[_PEAK] = _compiling(found[_PEAK], record, compile_bytes)
     return tuple(found[line.name] for line in lines)
+
+
+def captured_applied(rank: RankMemory, record: Record) -> RankMemory:
+    """Return a rank with the graphs as they were captured, charged or beside it."""
+    size = record.captured_graph_bytes
+    if size is None:
+        return rank
+    charged = next((n.size_bytes for n in rank.lines if n.name == _GRAPHS), 0)
+    note = f"; {format_size(size)} captured - {format_size(charged)} charged"
+    return replace(
+        rank,
+        captured_graph_bytes=size,
+        outside=tuple(
+            _line(line, size - charged, record, note)
+            if line.name == NOT_CHARGED
+            else line
+            for line in rank.outside
+        ),
+    )
 
 
 def non_torch_applied(

@@ -87,6 +87,7 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
         driver_version=measurement.driver_version,
         is_dummy=measurement.is_dummy,
         is_compile_cache_cold=measurement.is_compile_cache_cold,
+        captured_graph_bytes=_captured(plan, measurement),
         ranks=ranks,
     )
 
@@ -148,6 +149,15 @@ def _ranks(plan: Plan, measurement: Measurement) -> tuple[MeasuredRank, ...]:
             "store."
         )
     return tuple(ranks)
+
+
+def _captured(plan: Plan, measurement: Measurement) -> int | None:
+    """Return what graphs took; logs of stages do not tell whose figure it is.
+
+    Less than nothing is told where other memory was given back meanwhile.
+    """
+    size = measurement.cudagraph_bytes
+    return size if size is not None and size >= 0 and len(plan.ranks) == 1 else None
 
 
 def _left(worker: WorkerFigures) -> int:

@@ -72,6 +72,8 @@ class Record:
     is_dummy: bool
     """Whether the weights were random numbers; their memory is the same."""
     is_compile_cache_cold: bool | None
+    captured_graph_bytes: int | None = None
+    """What CUDA graphs took in the end; None where the log does not tell of whom."""
     ranks: tuple[MeasuredRank, ...]
 
     @property
@@ -133,6 +135,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "entrypoint": record.entrypoint,
         "is_dummy": record.is_dummy,
         "is_compile_cache_cold": record.is_compile_cache_cold,
+        "captured_graph_bytes": record.captured_graph_bytes,
         "ranks": [_rank_dict(rank) for rank in record.ranks],
     }
 
@@ -181,6 +184,7 @@ def from_dict(entry: object) -> Record:
         entrypoint=told.text("entrypoint"),
         is_dummy=told.switch("is_dummy") is True,
         is_compile_cache_cold=told.switch("is_compile_cache_cold"),
+        captured_graph_bytes=told.whole_or_none("captured_graph_bytes"),
         ranks=tuple(_rank(rank) for rank in told.parts("ranks")),
     )
     if not record.ranks:
@@ -191,7 +195,6 @@ def from_dict(entry: object) -> Record:
 
 
 def _rank(told: _Fields) -> MeasuredRank:
-    estimate = told.values.get("cudagraph_estimate_bytes")
     figures = told.part("figures")
     return MeasuredRank(
         pp_rank=told.whole("pp_rank"),
@@ -201,9 +204,7 @@ def _rank(told: _Fields) -> MeasuredRank:
             )
             for line in told.parts("lines")
         ),
-        cudagraph_estimate_bytes=None
-        if estimate is None
-        else told.whole("cudagraph_estimate_bytes"),
+        cudagraph_estimate_bytes=told.whole_or_none("cudagraph_estimate_bytes"),
         figures=tuple((name, figures.whole(name)) for name in figures.values),
     )
 
@@ -235,6 +236,9 @@ class _Fields:
         if not isinstance(value, int) or isinstance(value, bool):
             raise NotARecord(f"{name} is no whole number")
         return value
+
+    def whole_or_none(self, name: str) -> int | None:
+        return None if self.values.get(name) is None else self.whole(name)
 
     def switch(self, name: str) -> bool | None:
         value = self.values.get(name)

@@ -102,6 +102,10 @@ def _show(options: dict[str, Any]) -> int:
     ]
     for rank in record.ranks:
         lines += ["", *_rank(rank, len(record.ranks))]
+    if record.captured_graph_bytes is not None:
+        lines.append(
+            f"  CUDA graphs took {format_gib(record.captured_graph_bytes)} in the end"
+        )
     sys.stdout.writelines(line + "\n" for line in lines)
     return FITS
 

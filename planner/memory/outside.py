@@ -19,6 +19,7 @@ from planner.result import Basis, Line
 from planner.units import MIB, format_size
 
 _INT32, _INT64 = 4, 8
+NOT_CHARGED = "CUDA graphs not charged"
 CUDA_CONTEXT = "CUDA context"
 
 
@@ -73,7 +74,7 @@ def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
     beside = max(0, actual - charged_bytes)
     why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
     range_bytes = (beside // 2, beside, 2 * beside)
-    return _line("CUDA graphs not charged", range_bytes, Basis.MEASURED, why)
+    return _line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
 
 
 def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
