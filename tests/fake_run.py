@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import ClassVar
@@ -9,7 +10,8 @@ from typing import ClassVar
 from planner.confirm.events import Event
 from planner.confirm.stages import StartStage
 from planner.errors import PlannerError
-from planner.widgets import running
+from planner.widgets import run_panel, run_progress, running
+from planner.widgets.presence import Presence
 from tests import confirmations
 
 STAGES = [
@@ -73,6 +75,8 @@ class FakeRun:
             (Path(os.environ[FOLDER]) / word).touch()
 
 
-def install() -> None:
-    """Let every panel of this kernel run the fake."""
+def install(leave_seconds: float = 1.0) -> None:
+    """Let every panel of this kernel run the fake, and miss a page sooner."""
     running.new_run = FakeRun
+    run_panel._installed = lambda _python: "vLLM 0.33.0 (a stand-in)."
+    run_progress.Presence = partial(Presence, leave_seconds=leave_seconds)

@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import jupytext
+import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
 VOILA = ROOT / "planner" / "voila"
@@ -25,6 +26,7 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _START_SECONDS = 60
 
 
@@ -42,13 +44,18 @@ def chromium() -> str | None:
 def notebook(name: str, folder: Path) -> Path:
     """Write the notebook called `name` into `folder`, from its text source."""
     content = jupytext.read(ROOT / "notebooks" / "src" / f"{name}.py")
-    content.metadata["kernelspec"] = {
-        "name": "python3",
-        "display_name": "Python 3",
-        "language": "python",
-    }
+    content.metadata["kernelspec"] = KERNEL
     path = folder / f"{name}.ipynb"
     jupytext.write(content, path)
+    return path
+
+
+def write(name: str, folder: Path, cells: Sequence[str]) -> Path:
+    """Write a notebook with these cells of code into `folder`."""
+    code = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    content = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": KERNEL})
+    path = folder / f"{name}.ipynb"
+    nbformat.write(content, path)
     return path
 
 

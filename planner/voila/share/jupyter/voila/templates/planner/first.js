@@ -1,5 +1,6 @@
 // Shows the first plan before the controls are alive: Voila needs a second to start them.
 (() => {
+  document.getElementById("rendered_cells")?.setAttribute("role", "main");
   const cells = 'script[type="application/vnd.voila.cell-output+json"]';
   const draw = (node, figure) =>
     node.isConnected && window.Plotly.newPlot(node, figure.data, figure.layout,

@@ -1,0 +1,92 @@
+"""Drives the Run panel in a browser, whatever engine is behind it."""
+
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+
+SLOW = 40_000
+PATIENCE = 10_000
+BARS = ".planner-run-bars .barlayer .point path"
+STATE = ".planner-run-progress"
+
+
+def open_in_lab(browser, address: str, notebook: Path, **options):
+    """Open a notebook in JupyterLab and run its cells; returns the page."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
+    page = context.new_page()
+    page.goto(f"{address}lab/tree/{notebook.name}?reset")
+    page.get_by_text("Kernel status: Idle").wait_for(state="attached", timeout=SLOW)
+    toggle = page.locator(".planner-run-toggle").first
+    for patience in (
+        8_000,
+        16_000,
+        SLOW,
+    ):  # JupyterLab, barely open, loses a click at times
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        try:
+            toggle.wait_for(state="attached", timeout=patience)
+        except Exception:  # noqa: BLE001 - once more
+            continue
+        break
+    toggle.wait_for(state="attached", timeout=PATIENCE)
+    return page
+
+
+def open_panel(page) -> None:
+    """Open the section under the results."""
+    toggle = page.get_by_role("button", name="Run it on this machine")
+    toggle.scroll_into_view_if_needed()
+    toggle.click()
+    page.locator(".planner-run-start").wait_for(timeout=PATIENCE)
+
+
+def set_minutes(page, minutes: int) -> None:
+    """Set the time limit; the fake goes on until it is stopped with 1."""
+    entry = page.get_by_label("time limit")
+    entry.fill(str(minutes))
+    entry.press("Enter")
+
+
+def press(page, name: str) -> None:
+    """Press Run or Stop."""
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def wait_for_state(page, state: str, timeout: float = PATIENCE) -> None:
+    """Wait until the progress says so."""
+    page.locator(f"{STATE}[data-state={state}]").wait_for(
+        state="attached", timeout=timeout
+    )
+
+
+def note_stages(page) -> None:
+    """Keep each stage that the page says, in `window.stages`."""
+    page.evaluate(
+        """() => {
+          const node = document.querySelector('.pl-run-stage');
+          window.stages = [];
+          new MutationObserver(() => window.stages.push(node.textContent))
+            .observe(node, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+
+
+def wait_for_stage(page, stage: str, timeout: float = PATIENCE) -> None:
+    """Wait until the start is in a stage."""
+    page.locator(".pl-run-stage", has_text=stage).wait_for(timeout=timeout)
+
+
+def command(page) -> str:
+    """The `vllm serve` line of the plan on the page."""
+    return page.locator(".planner-results .pl-command code").first.inner_text()
+
+
+def violations(page, context: str) -> list[str]:
+    """What axe-core finds wrong with a part of the page, one line each."""
+    found = Axe().run(page, context).response["violations"]
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"]
+    ]

@@ -1,0 +1,269 @@
+"""The Run panel in Chromium, on a start of vLLM that starts nothing."""
+
+import time
+
+import pytest
+
+pytest.importorskip("axe_playwright_python")
+
+from tests.fake_run import STAGES
+from tests.ui import run_pages, servers
+from tests.ui.run_pages import BARS, PATIENCE
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "from tests import fake_run\nfake_run.install()",
+    "from planner.widgets.explorer import Explorer\nExplorer()",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the notebooks lie, and what fake runs note down."""
+    path = tmp_path_factory.mktemp("run")
+    dark = path / "dark" / "@jupyterlab" / "apputils-extension"
+    dark.mkdir(parents=True)
+    (dark / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
+    return path
+
+
+@pytest.fixture(scope="module")
+def notebook(folder):
+    """The explorer, with a stand-in for vLLM."""
+    return servers.write("run", folder, CELLS)
+
+
+@pytest.fixture(scope="module")
+def marks(folder):
+    """Kernels note down here what their runs do."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FAKE_RUN_FOLDER", str(folder / "marks"))
+        (folder / "marks").mkdir()
+        yield folder / "marks"
+
+
+@pytest.fixture(scope="module")
+def lab(folder, marks):
+    """Address of JupyterLab on that notebook."""
+    assert marks.is_dir()
+    with servers.jupyterlab(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def opened(browser, lab, notebook):
+    """The explorer in JupyterLab with its panel open."""
+    page = run_pages.open_in_lab(browser, lab, notebook)
+    run_pages.open_panel(page)
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def page(opened, marks):
+    """The same page for every test but the last in JupyterLab, which closes it."""
+    for mark in marks.iterdir():
+        mark.unlink()
+    run_pages.set_minutes(opened, 30)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def app(notebook, marks):
+    """Address of the app with the stand-in."""
+    assert marks.is_dir()
+    with servers.voila(notebook) as address:
+        yield address
+
+
+def until(condition, seconds: float = 20) -> bool:
+    """Wait for a kernel, and say whether it came."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()
+
+
+def test_run_goes_through_the_stages_to_both_bars(page) -> None:
+    """Stage, log, then the chart, the table and what it proves."""
+    run_pages.note_stages(page)
+    run_pages.press(page, "Run")
+    log = page.get_by_role("log")
+    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    run_pages.wait_for_state(page, "ended")
+    table = page.locator("table.pl-compared")
+    stages = page.evaluate("window.stages")
+
+    assert len(set(stages) & {str(stage) for stage in STAGES}) >= 3
+    assert stages[-1] == "Confirmed"
+    assert "loading shard 59" in log.inner_text()
+    assert page.locator(BARS).count() >= 10
+    assert sorted(
+        page.locator(".planner-run-bars .ytick text").all_text_contents()
+    ) == [*("estimated", "measured")]
+    assert table.locator("tbody tr").count() == 7
+    assert "exactly what vLLM says" in page.locator(".pl-given").inner_text()
+    assert "<b>profiling</b>" in log.inner_text()
+    assert "\x1b" not in log.inner_text()
+    assert page.get_by_role("progressbar").get_attribute("aria-valuenow") == "100"
+    assert page.locator(".pl-run-stage").get_attribute("role") == "status"
+    assert run_pages.violations(page, ".planner-explorer") == []
+
+
+def test_stop_ends_the_run_and_a_slider_answers_before(page, marks) -> None:
+    """The kernel is free while vLLM starts, and the run is not disturbed."""
+    run_pages.set_minutes(page, 1)
+    run_pages.press(page, "Run")
+    run_pages.wait_for_stage(page, "profiling")
+    handle = page.get_by_role("slider", name="gpu_memory_utilization")
+    handle.focus()
+    handle.press("ArrowLeft")
+    page.locator(
+        ".planner-results .pl-command code", has_text="--gpu-memory-utilization 0.91"
+    ).first.wait_for(timeout=PATIENCE)
+    run_pages.wait_for_state(page, "running")
+    run_text = page.locator(".pl-run-title").inner_text()
+    is_locked = page.get_by_role("button", name="Run", exact=True).is_disabled()
+    assert run_pages.violations(page, ".planner-explorer") == []
+    run_pages.press(page, "Stop")
+    run_pages.wait_for_state(page, "ended")
+
+    assert "0.91" not in run_text
+    assert is_locked
+    assert (marks / "stopped").exists()
+    assert "Not decided" in page.locator(".planner-run-verdict").inner_text()
+    assert page.get_by_role("button", name="Stop", exact=True).is_disabled()
+
+
+def test_the_log_follows_its_end_unless_the_reader_scrolled_up(page) -> None:
+    """And goes back with a button."""
+    run_pages.set_minutes(page, 1)
+    run_pages.press(page, "Run")
+    run_pages.wait_for_stage(page, "profiling")
+    log = page.get_by_role("log")
+    at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 24"
+    page.wait_for_timeout(500)
+    assert log.evaluate(at_end)
+    log.evaluate("log => { log.scrollTop = 10 }")
+    page.wait_for_timeout(800)
+    assert log.evaluate("log => log.scrollTop") == 10
+    page.get_by_role("button", name="To the end").click()
+    page.wait_for_timeout(500)
+    assert log.evaluate(at_end)
+    run_pages.press(page, "Stop")
+    run_pages.wait_for_state(page, "ended")
+
+
+def test_a_start_that_cannot_be_is_said_in_an_alert(page) -> None:
+    """With what to do; Run can be pressed again."""
+    page.get_by_label("weights dummy").select_option(label="real")
+    run_pages.press(page, "Run")
+    alert = page.locator(".planner-run [role=alert]")
+    alert.wait_for(timeout=PATIENCE)
+
+    said = alert.inner_text()
+    page.get_by_label("weights dummy").select_option(label="dummy")
+
+    assert "pip install vllm" in said
+    assert page.get_by_role("button", name="Run", exact=True).is_enabled()
+    assert run_pages.violations(page, ".planner-run") == []
+
+
+def test_the_panel_can_be_used_by_key(page) -> None:
+    """Run, then Stop, without a mouse."""
+    run_pages.set_minutes(page, 1)
+    page.get_by_role("button", name="Run", exact=True).focus()
+    page.keyboard.press("Enter")
+    run_pages.wait_for_stage(page, "profiling")
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    stop.focus()
+    page.keyboard.press("Space")
+    run_pages.wait_for_state(page, "ended")
+
+    assert "Not decided" in page.locator(".pl-run-stage").inner_text()
+
+
+def test_a_page_that_is_closed_ends_its_run(page, marks) -> None:
+    """JupyterLab keeps the kernel; the panel misses the page."""
+    run_pages.set_minutes(page, 1)
+    run_pages.press(page, "Run")
+    run_pages.wait_for_stage(page, "profiling")
+    assert not (marks / "stopped").exists()
+    page.close(run_before_unload=False)
+
+    assert until((marks / "stopped").exists)
+
+
+def test_the_panel_is_accessible_in_the_dark_theme(browser, folder, notebook) -> None:
+    """Contrast, names, roles: axe-core finds nothing, before and after a run."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JUPYTERLAB_SETTINGS_DIR", str(folder / "dark"))
+        with servers.jupyterlab(folder) as address:
+            page = run_pages.open_in_lab(browser, address, notebook)
+            run_pages.open_panel(page)
+            theme = page.evaluate("document.body.dataset.jpThemeLight")
+            before = run_pages.violations(page, ".planner-explorer")
+            run_pages.press(page, "Run")
+            page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+            after = run_pages.violations(page, ".planner-explorer")
+            page.context.close()
+
+    assert theme == "false"
+    assert before == []
+    assert after == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_app_runs_a_plan_and_its_page_is_accessible(browser, app, scheme) -> None:
+    """The whole page passes axe-core, wide and narrow, and nothing is cut off."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme=scheme
+    )
+    page = context.new_page()
+    page.goto(app)
+    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
+    run_pages.open_panel(page)
+    run_pages.press(page, "Run")
+    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    run_pages.wait_for_state(page, "ended")
+    wide = run_pages.violations(page, "html")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(500)
+    narrow = run_pages.violations(page, "html")
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.planner-run *')]"
+        ".filter(node => node.offsetParent && !node.closest('.planner-chart'))"
+        ".map(node => node.getBoundingClientRect().right))"
+    )
+    context.close()
+
+    assert wide == []
+    assert narrow == []
+    assert right <= 390
+
+
+def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks) -> None:
+    """Its kernel goes with it; a run that is still there has been told before."""
+    (marks / "stopped").unlink(missing_ok=True)
+    context = browser.new_context()
+    page = context.new_page()
+    sockets = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    page.goto(app)
+    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
+    run_pages.open_panel(page)
+    run_pages.set_minutes(page, 1)
+    run_pages.press(page, "Run")
+    run_pages.wait_for_stage(page, "profiling")
+    kernel = sockets[0].split("/kernels/")[1].split("/")[0]
+    page.close(run_before_unload=True)
+    is_gone = until(
+        lambda: (
+            servers.status(f"{app}api/kernels/{kernel}") == 404
+            or (marks / "stopped").exists()
+        )
+    )
+    context.close()
+
+    assert is_gone
