@@ -163,6 +163,17 @@ def test_the_cpu_build() -> None:
             "Overriding num_gpu_blocks=4400 with num_gpu_blocks_override=512",
             {"num_gpu_blocks": 512},
         ),
+        ("Encoder graph capturing finished in 3 secs, took 0.50 GiB (8 graphs)", {}),
+        (
+            "Auto-fit max_model_len: reduced from 131072 to 7760 to fit in available "
+            "GPU memory (0.95 GiB available for KV cache)",
+            {"available_kv_gib": 0.95},
+        ),
+        (
+            "Initial free memory: 78.84 GiB, free memory: 70.00 GiB, requested GPU "
+            "memory: 71.33 GiB",
+            {"free_at_start_gib": 78.84, "requested_gib": 71.33},
+        ),
         ("XPU KV cache size: 12,352 tokens", {"kv_tokens": 12352}),
         ("GPU + host KV cache size: 9,000 tokens", {"kv_tokens": 9000}),
         (

@@ -10,7 +10,7 @@ import planner
 from planner.confirm.from_log import measurement_of, plan_arguments
 from planner.log import read_log
 from planner.units import GIB
-from tests.test_log import MIDDLE
+from tests.test_log import MIDDLE, NEWER
 
 LOGS = Path(__file__).parent / "data" / "logs"
 ARGS = (
@@ -188,6 +188,16 @@ def test_a_measurement_of_a_log() -> None:
         measured.engine.max_model_len,
         measured.engine.gpu_memory_utilization,
     )
+
+
+def test_the_peak_of_a_newer_release_without_the_graphs_in_it() -> None:
+    """0.31: 1.44 GiB with the estimate of 1.24 GiB, 0.20 GiB of them activations."""
+    assert 1.44 == read_log(NEWER).figures["activation_gib"]
+    assert 0.2 == read_log(NEWER).peak_activation_gib
+    assert 0.2 == measurement_of(NEWER).log.figures["activation_gib"]
+    disabled = f"{NEWER}CUDA graph memory profiling is disabled (VLLM_MEMORY=0)."
+    assert 1.44 == read_log(disabled).peak_activation_gib
+    assert 0.77 == read_log(MIDDLE).peak_activation_gib
 
 
 def test_a_measurement_of_a_log_that_failed() -> None:

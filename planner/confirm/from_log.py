@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from planner.confirm.measurement import EngineFigures, Measurement
 from planner.engine import settings_from
@@ -24,13 +25,21 @@ def measurement_of(text: str) -> Measurement:
         vllm_version=reading.vllm_version,
         device_name=setting.device_name or "",
         engine=_engine_figures(reading),
-        log=reading,
+        log=_account(reading),
         error=reading.error,
         is_started=reading.started,
         is_compile_cache_cold=reading.is_compile_cache_cold,
         is_dummy=setting.shown.get("load_format") == "dummy",
         seconds=reading.seconds,
     )
+
+
+def _account(reading: LogReading) -> LogReading:
+    """Take the graphs' estimate out of the peak: it has a line of its own in a plan."""
+    peak = reading.peak_activation_gib
+    if peak is None:
+        return reading
+    return replace(reading, figures={**reading.figures, "activation_gib": peak})
 
 
 def plan_arguments(reading: LogReading) -> dict[str, object]:

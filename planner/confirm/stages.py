@@ -55,7 +55,7 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
         StartStage.CAPTURING,
         re.compile(
             r"^Capturing .*?(?:CUDA|XPU) ?graph|^CG Capture:|init engine \(profile,"
-            r"|Graph capturing finished|CUDA graph pool memory:"
+            r"|[Gg]raph capturing finished|CUDA graph pool memory:"
             r"|JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
         ),
     ),
@@ -83,8 +83,8 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
             r"|Directly load (?:the compiled|AOT)|Compiling (?:a graph|model) "
             r"|sav(?:ed|ing) AOT compiled|Starting torch\.compile|Start compiling"
             r"|Cache the graph|Warming up model for the compilation"
-            r"|Model loading took|torch\.compile cache is disabled"
-            r"|reconstruct(?:ed|ing) serializable fn"
+            r"|Model loading took|Loading model weights took"
+            r"|torch\.compile cache is disabled|reconstruct(?:ed|ing) serializable fn"
         ),
     ),
     (

@@ -24,7 +24,7 @@ _OF_VLLM = re.compile(
 """What only a log of vLLM, or a quote from one, says."""
 _AFTER = 500
 """So many lines after the end of a start are read for figures: not days of requests."""
-_PROCESSES = re.compile(r"EngineCore|VllmWorker|APIServer|Worker(?:_|$)")
+_PROCESSES = re.compile(r"EngineCore|VllmWorker|A(?:PI|pi)Server|Worker(?:_|$)")
 _NO_MEMORY = re.compile(r"\bOOM\b|out of memory|-> ValueError", re.IGNORECASE)
 """How people say in a note that a start failed."""
 _OF_V0 = re.compile(r"# \w+ blocks:")
@@ -73,6 +73,14 @@ class LogReading:
     def arguments(self) -> Mapping[str, Argument]:
         """vLLM's "non-default args", else what the engine's configuration shows."""
         return self.setting.arguments or self.setting.resolved
+
+    @property
+    def peak_activation_gib(self) -> float | None:
+        """The peak without the graphs' estimate, which some releases count in it."""
+        peak = self.figures.get("activation_gib")
+        if peak is None or not self.setting.is_estimate_in_peak:
+            return peak
+        return round(peak - self.figures.get("cudagraph_estimated_gib", 0.0), 2)
 
     @property
     def is_compile_cache_cold(self) -> bool | None:

@@ -77,6 +77,8 @@ SENTENCES: tuple[Sentence, ...] = (
             r"available HPU memory, S reserved for KV cache",
             "Current kv cache memory in use is S",
             r"available KV cache memory \(S\)",
+            r"to fit in available (?:GPU|KV cache) memory \(S",
+            r"requested memory for kv \(N/_ GiB\)",
             r"max KV cache available = S",
         ),
         choose=min,
@@ -102,7 +104,7 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         name="cudagraph_gib",
         wordings=(
-            r"Graph capturing (?:finished in _ secs?, )?took S",
+            r"(?<!Encoder\s)Graph capturing (?:finished in _ secs?, )?took S",
             r"CUDA graph pool memory: S \(actual\)",
             "S for CUDAGraph memory",
         ),
@@ -169,6 +171,8 @@ SENTENCES: tuple[Sentence, ...] = (
         wordings=(
             r"desired (?:GPU|CPU) memory utilization (?:is )?\(_, S\)",
             r"Requested memory: _ \(util\), S",
+            "requested GPU memory: S",
+            r"requested memory for kv \(_/S\)",
             "with S requested memory for the worker",
             "worker requested memory: S",
             r"gpu_memory_utilization \(_\) = S",

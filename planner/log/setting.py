@@ -78,6 +78,7 @@ _CHARGED = (
 )
 """Source: vLLM 0.18 to 0.33 `v1/worker/gpu_worker.py` determine_available_memory."""
 _NOTED = (
+    ("max_model_len", r"Auto-fit max_model_len: reduced from \d+ to (\d+)"),
     ("max_model_len", r"Using max model len (\d+)"),
     ("max_num_batched_tokens", r"Defaulting max_num_batched_tokens to (\d+)"),
     (
@@ -130,6 +131,8 @@ class Setting:
     """Whether the model was compiled anew; None where the log does not tell."""
     is_estimate_charged: bool | None = None
     """Whether the graphs' estimate was taken off the budget; None where untold."""
+    is_estimate_in_peak: bool = False
+    """Whether "for peak activation" counts that estimate in."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """By part of the start; of several ranks the longest."""
 
@@ -157,6 +160,7 @@ def setting_of(text: str) -> Setting:
         device_name=_device_name(text),
         is_compile_cache_cold=_is_cold(text),
         is_estimate_charged=_is_charged(text),
+        is_estimate_in_peak=_is_in_peak(text),
         seconds=dict(_seconds(text)),
     )
 
@@ -218,10 +222,25 @@ def _is_charged(text: str) -> bool | None:
     return None
 
 
+def _is_in_peak(text: str) -> bool:
+    """Return whether the log's peak activation holds the graphs' estimate.
+
+    From 0.27 on where it is charged, as it is by default; before that in 0.18 and 0.19
+    alone, for who asked for it, and not in the profile's own line.
+    Source: vLLM of each release, `v1/worker/gpu_worker.py` peak_activation_memory.
+    """
+    if re.search(r"for\s+consumed\s+memory", text):
+        return _is_charged(text) is not False
+    is_early = re.search(r"will\s+become\s+the\s+default\s+in\s+v0\.19", text)
+    return bool(is_early) and not re.search(r"torch\s+peak\s+memory", text)
+
+
 def _noted(text: str) -> Iterator[tuple[str, Argument]]:
+    seen: set[str] = set()
     for name, pattern in _NOTED:
         match = re.search(pattern, text)
-        if match is not None:
+        if match is not None and name not in seen:
+            seen.add(name)
             yield name, _literal(match[1], otherwise=match[1])
 
 
