@@ -135,6 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _model(self, parts: list[str]) -> tuple[int, bytes, dict[str, str]]:
         if "safetensors-metadata" in parts:
             return self._headers("/".join(parts[: parts.index("safetensors-metadata")]))
+        if "tree" in parts:
+            return self._tree("/".join(parts[: parts.index("tree")]))
         revision = "main"
         if "revision" in parts:
             parts, revision = parts[: parts.index("revision")], parts[-1]
@@ -150,6 +152,20 @@ class _Handler(BaseHTTPRequestHandler):
             total = sum(repo.parameters.values())
             info["safetensors"] = {"parameters": repo.parameters, "total": total}
         return 200, json.dumps(info).encode(), {}
+
+    def _tree(self, name: str) -> tuple[int, bytes, dict[str, str]]:
+        """List the files, as a file system over the Hub asks for them."""
+        files = self._repo(name, "main").files
+        listed = [
+            {
+                "type": "file",
+                "path": file,
+                "size": len(content),
+                "oid": hashlib.sha1(content, usedforsecurity=False).hexdigest(),
+            }
+            for file, content in files.items()
+        ]
+        return 200, json.dumps(listed).encode(), {}
 
     def _headers(self, name: str) -> tuple[int, bytes, dict[str, str]]:
         if not self.hub.has_header_route:

@@ -25,7 +25,7 @@ def lines_of(told: dict[str, object]) -> dict[str, int]:
     return {line.name: line.size_bytes for line in lines}
 
 
-def test_from_0_24_on_the_peak_holds_the_graphs_too() -> None:
+def test_from_0_27_on_the_peak_holds_the_graphs_too() -> None:
     """72 requested = 15 weights + 1 buffers and others + 4 peak + 1 graphs + 51."""
     lines = lines_of(NEW)
 
@@ -54,7 +54,7 @@ def test_an_estimate_that_is_not_charged_is_no_line() -> None:
     assert sum(lines.values()) == 72 * GIB
 
 
-def test_up_to_0_23_what_pytorch_does_not_know_of_is_told_apart() -> None:
+def test_up_to_0_26_what_pytorch_does_not_know_of_is_told_apart() -> None:
     """72 requested = 15 weights + 0.5 non-torch + 5 peak + 51.5."""
     told = {
         "requested_memory": 72 * GIB,

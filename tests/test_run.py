@@ -12,14 +12,17 @@ from dataclasses import replace
 import pytest
 
 import planner
+from planner.confirm import devices
 from planner.confirm.confirmation import Confirmation, Confirmed
 from planner.confirm.events import Event
 from planner.confirm.options import RunOptions
 from planner.confirm.run import Run
 from planner.confirm.stages import StartStage
 from planner.errors import PlannerError
+from planner.sources.device import survey
 from planner.units import GIB, MIB
-from tests.starts import a_plan, confirm, descendants, is_alive, wait_until
+from tests.fake_nvml import Board, FakeDriver
+from tests.starts import STAND_IN, a_plan, confirm, descendants, is_alive, wait_until
 
 both_entry_points = pytest.mark.parametrize("entrypoint", ["serve", "llm"])
 pytestmark = pytest.mark.usefixtures("vllm_stand_in")
@@ -212,3 +215,35 @@ def test_this_python_is_asked_when_none_is_named(tiny_folder) -> None:
     """The one that runs the planner, unless PLANNER_VLLM_PYTHON names another."""
     assert confirm(a_plan(tiny_folder), python=sys.executable).measurement.is_started
     assert confirm(a_plan(tiny_folder)).measurement.is_started
+
+
+def test_on_a_gpu_vllm_sees_the_chosen_one_and_tells_its_account(
+    tiny_folder, monkeypatch
+) -> None:
+    """8 GiB = 2 weights + 1 others + 1 peak + 0.25 graphs + 3.75 for the KV cache."""
+    monkeypatch.setenv("PYTHONPATH", f"{STAND_IN}_gpu{os.pathsep}{STAND_IN}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    boards = [
+        Board(name="NVIDIA A4000", capability=(8, 6), total_mib=16376, used_mib=9000),
+        Board(name="NVIDIA A4000", capability=(8, 6), total_mib=16376, uuid="GPU-2"),
+    ]
+    attached = survey(nvml=FakeDriver(boards).module(), environment={})
+    monkeypatch.setattr(devices, "survey", lambda: attached)
+    plan = planner.plan(
+        tiny_folder, gpu=attached.planning_gpu(), gpu_memory_utilization=0.5
+    )
+
+    confirmation = confirm(plan)
+
+    assert "Devices: 1" in confirmation.log_text
+    measured = confirmation.measurement
+    assert {line.name: line.size_bytes / GIB for line in measured.lines} == {
+        "weights": 2.0,
+        "persistent buffers + non-torch": 1.0,
+        "peak activation": 1.0,
+        "CUDA graphs": 0.25,
+        "KV cache": 3.75,
+    }
+    assert measured.device_name == "NVIDIA A4000"
+    assert measured.driver_version == "580.95.05"
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ

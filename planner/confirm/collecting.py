@@ -18,7 +18,7 @@ def worker_from(told: Mapping[str, Any]) -> WorkerFigures:
     is_charged = bool(told.get("estimates_cudagraphs", False) and graphs)
     has_sum = told.get("total_consumed") is not None
     if has_sum and peak is not None and is_charged:
-        # From 0.24 on the peak of the worker holds the graphs' estimate too.
+        # From 0.27 on the peak of the worker holds the graphs' estimate too.
         peak -= graphs
     return WorkerFigures(
         rank=int(told.get("rank", 0)),

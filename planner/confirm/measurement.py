@@ -36,11 +36,11 @@ class WorkerFigures:
     parameter_bytes: int | None = None
     """The parameters' own bytes, without the allocator's rounding."""
     consumed_bytes: int | None = None
-    """[total_consumed]: weights and all that stays after the profile run; from 0.24."""
+    """[total_consumed]: weights and all that stays after the profile run; from 0.27."""
     peak_activation_bytes: int | None = None
-    """[peak_activation_memory] without the graphs that it includes from 0.24 on."""
+    """[peak_activation_memory] without the graphs that it includes from 0.27 on."""
     non_torch_bytes: int | None = None
-    """[non_torch_memory]: up to 0.23."""
+    """[non_torch_memory]: up to 0.26."""
     cudagraph_estimate_bytes: int | None = None
     """[cudagraph_memory_estimate]: measured by a trial capture; from 0.18."""
     is_estimate_charged: bool = False

@@ -11,7 +11,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from vllm.v1.worker import cpu_worker
+from vllm.v1.worker import cpu_worker, gpu_worker
 
 TOTAL = 16 << 30
 BLOCK_SIZE = 128
@@ -27,6 +27,10 @@ def log(words: str) -> None:
     sys.stdout.flush()
     if scenario().get("hang") and scenario()["hang"] in words:
         time.sleep(3600)
+
+
+def is_on_gpu() -> bool:
+    return "CUDA_VISIBLE_DEVICES" in os.environ
 
 
 class Engine:
@@ -55,13 +59,16 @@ class Engine:
         log("Initializing a V1 LLM engine (v0.33.0) with config: model='fake'")
         module, name = self.arguments["worker_extension_cls"].split(".")
         probe = getattr(importlib.import_module(module), name)
-        worker_class = type("Worker", (cpu_worker.CPUWorker, probe), {})
+        # As vLLM does it: the worker's class gets one more base.
+        own = gpu_worker.Worker if is_on_gpu() else cpu_worker.CPUWorker
+        worker_class = type("Worker", (own, probe), {})
         worker = worker_class(self.vllm_config)
         for _ in range(scenario().get("strays", 0)):
             subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(600)"],
                 start_new_session=True,
             )
+        log(f"Devices: {os.environ.get('CUDA_VISIBLE_DEVICES', 'cpu')}")
         log("Starting to load model fake...")
         log("Loading weights took 0.10 seconds")
         log("Warming up model for the compilation...")
