@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from planner.cli.engine_flags import add_plan_arguments, planned
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
 from planner.errors import PlannerError
 from planner.gpu import CPU
+from planner.log import LogReading
 from planner.result import Plan
 
 _OWN = ("weights", "python", "time_limit_seconds", "load_requests", "port", "is_stored")
@@ -54,6 +56,11 @@ def add(commands: Commands) -> None:
         action="store_false",
         help="do not keep the figures for later plans",
     )
+    parser.add_argument(
+        "--log",
+        metavar="FILE",
+        help="start nothing: compare with this log of vLLM (- for standard input)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
@@ -62,8 +69,10 @@ def _run(options: dict[str, Any]) -> int:
     # Starting processes and speaking HTTP: not for `planner plan`.
     from planner.confirm.api import confirm, stage_lines  # noqa: PLC0415
 
-    as_json = options.pop("json")
+    as_json, log = options.pop("json"), options.pop("log")
     own = {name: options.pop(name) for name in _OWN}
+    if log is not None:
+        return _compare_with_log(log, options, as_json=as_json)
     plan = _plan_here(options, own["python"])
     confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
     _show(confirmation, as_json=as_json)
@@ -88,3 +97,58 @@ def _show(confirmation: Any, *, as_json: bool) -> None:  # noqa: ANN401 - a Conf
     else:
         text = str(confirmation)
     sys.stdout.write(text + "\n")
+
+
+def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> int:
+    from planner.confirm.comparison import confirmation_of  # noqa: PLC0415
+    from planner.confirm.from_log import measurement_of  # noqa: PLC0415
+
+    text = _read(name)
+    measurement = measurement_of(text)
+    if not measurement.log.is_vllm:
+        raise PlannerError(
+            f"{name} is no log of vLLM: none of its lines is known. Give what `vllm "
+            "serve` wrote, from its start on."
+        )
+    plan = _plan_of_log(measurement.log, options)
+    if plan is None:
+        figures = measurement.log.to_dict()
+        sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+    else:
+        _show(confirmation_of(plan, measurement, log_text=text), as_json=as_json)
+    return DOES_NOT_FIT if measurement.is_started is False else FITS
+
+
+def _plan_of_log(reading: LogReading, options: dict[str, Any]) -> Plan | None:
+    """Return the plan to compare with; None, and why, where only figures can be shown.
+
+    Raises:
+        PlannerError: where the user named a model that cannot be planned.
+    """
+    from planner.confirm.planned_log import plan_of_log  # noqa: PLC0415
+
+    is_named = options["model"] is not None
+    try:
+        plan = plan_of_log(reading, options)
+    except PlannerError as error:
+        if is_named:
+            raise
+        why = str(error)
+    else:
+        if plan is not None:
+            return plan
+        why = "The log does not tell the model."
+    sys.stderr.write(
+        f"planner: Only the log's figures follow. {why} To compare them, say what ran: "
+        "planner confirm MODEL --gpu NAME --log FILE\n"
+    )
+    return None
+
+
+def _read(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise PlannerError(f"The log {name} cannot be read ({error}).") from error
