@@ -173,6 +173,8 @@ def _plan_resolved(
 ) -> Plan:
     whole = whole_groups(question, kernels)
     found = _measured(question, resolved)
+    asked = question.gpu
+    question = replace(question, gpu=found.corrected(asked))
     stages = plan_stages(question, resolved, kernels, whole, found)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request
@@ -211,7 +213,7 @@ def _plan_resolved(
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         notes=(
             *question.notes,
-            *found.told([stage.rank for stage in stages]),
+            *found.told(asked, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
         ),
     )

@@ -1,5 +1,7 @@
 """What a start measured takes the place of a plan's estimates."""
 
+from math import ceil
+
 import pytest
 
 import planner
@@ -230,10 +232,24 @@ def test_a_total_within_a_mebibyte_is_the_same_gpu():
     assert record.id == measured.plan().ranks[0].line("non-torch").record
 
 
-def test_a_record_of_another_total_says_how_to_use_it():
-    """The plan for the GPU as it is uses it."""
-    first = measured.plan()
-    far = measured.larger(first, 64 * MIB)
+def test_a_catalogues_total_gives_way_to_what_vllm_saw():
+    """A driver that keeps 64 MiB less: budget and figures are the start's own."""
+    far = measured.larger(measured.plan(), 64 * MIB)
+    share = far.resolved.gpu_memory_utilization
+    requested = ceil(far.gpu.total_memory_bytes * share)
+    record = _stored(far)
+    plan = measured.plan()
+    rank = plan.ranks[0]
+    assert record.id == rank.line("non-torch").record
+    assert far.gpu.total_memory_bytes == plan.gpu.total_memory_bytes
+    assert requested == rank.requested_memory_bytes
+    (note,) = [note for note in plan.notes if record.id in note]
+    assert "counts with them instead of 79.19 GiB" in note
+
+
+def test_another_card_of_the_name_is_not_used_and_said():
+    """A GiB apart, or a total that was given; the note says how to use it."""
+    far = measured.larger(measured.plan(), GIB)
     record = _stored(far)
     plan = measured.plan()
     assert not plan.ranks[0].line("non-torch").record
@@ -242,6 +258,8 @@ def test_a_record_of_another_total_says_how_to_use_it():
     assert f"total_memory_bytes={total}" in note
     own = planner.GPU.named("H100", total_memory_bytes=total)
     assert record.id == measured.plan(gpu=own).ranks[0].line("non-torch").record
+    less = planner.GPU.named("H100", total_memory_bytes=total - 64 * MIB)
+    assert not measured.plan(gpu=less).ranks[0].line("non-torch").record
 
 
 def test_the_store_can_be_left_aside(monkeypatch):

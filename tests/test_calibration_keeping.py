@@ -136,6 +136,13 @@ def test_another_release_is_not_stored():
         store(plan, measured.start(plan, vllm_version="0.32.0+cu130"))
 
 
+def test_another_gpu_is_not_stored():
+    """The plan's defaults are those of the other card."""
+    plan = measured.plan()
+    with pytest.raises(NotStored, match="ran on a NVIDIA H200, and the plan is for a"):
+        store(plan, measured.start(plan, device_name="NVIDIA H200"))
+
+
 def test_another_batch_is_not_stored():
     """vLLM chose another default than the plan."""
     plan = measured.plan()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.calibrations.applying import non_torch_of
 from planner.calibrations.key import Start, is_kin, key_of
@@ -25,12 +25,26 @@ class Found:
     notes: tuple[str, ...] = ()
     """What a reader must know of the files."""
 
-    def told(self, ranks: Sequence[RankMemory]) -> tuple[str, ...]:
+    def corrected(self, gpu: GPU) -> GPU:
+        """Return the GPU with the total that vLLM saw, where a catalogue told it."""
+        record = self.record
+        if record is None or record.is_of(gpu):
+            return gpu
+        total, free = record.total_memory_bytes, gpu.free_memory_bytes
+        return replace(
+            gpu,
+            total_memory_bytes=total,
+            free_memory_bytes=None if free is None else min(free, total),
+            total_basis="measured",
+            source=f"record {record.id} of {record.day}",
+        )
+
+    def told(self, gpu: GPU, ranks: Sequence[RankMemory]) -> tuple[str, ...]:
         """Return the notes, and which record the ranks' figures come from."""
         used = {line.record for rank in ranks for line in rank.lines}
         notes = self.notes
         if self.record is not None and self.record.id in used:
-            notes = (*notes, _used(self.record))
+            notes = (*notes, _used(self.record, gpu))
         elif self.kin is not None and self.kin.id in used:
             notes = (*notes, _used_in_part(self.kin))
         if any(rank.line("weights").record for rank in ranks):
@@ -46,14 +60,17 @@ def find(gpu: GPU, start: Start) -> Found:
         return Found(notes=notes)
     key = key_of(start)
     same = [record for record in alike if record.key == key]
-    own = [record for record in alike if record.is_of(gpu)]
-    record = _newest(record for record in same if record in own)
+    record = _newest(r for r in same if r.is_of(gpu)) or _newest(
+        r for r in same if r.corrects(gpu)
+    )
     if record is not None:
         return Found(record=record, notes=notes)
     kin = _newest(
         record
-        for record in own
-        if non_torch_of(record, 0) is not None and is_kin(record.key, key)
+        for record in alike
+        if (record.is_of(gpu) or record.corrects(gpu))
+        and non_torch_of(record, 0) is not None
+        and is_kin(record.key, key)
     )
     elsewhere = tuple(_other_total(record, gpu) for record in same[:1])
     return Found(kin=kin, notes=(*notes, *elsewhere))
@@ -63,11 +80,17 @@ def _newest(records: Iterable[Record]) -> Record | None:
     return max(records, key=lambda record: record.date, default=None)
 
 
-def _used(record: Record) -> str:
+def _used(record: Record, gpu: GPU) -> str:
     weights = "random" if record.is_dummy else "real"
+    total = ""
+    if not record.is_of(gpu):
+        total = (
+            f" vLLM saw {format_gib(record.total_memory_bytes)} there, so the plan "
+            f"counts with them instead of {format_gib(gpu.total_memory_bytes)}."
+        )
     return (
         f"Measured on your {record.device} on {record.day}, with {weights} weights: "
-        f"the figures of record {record.id} are used. {_commands(record)}"
+        f"the figures of record {record.id} are used.{total} {_commands(record)}"
     )
 
 

@@ -59,7 +59,7 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
     """
     if plan.resolved is None or plan.model is None:
         raise NotStored("vLLM refuses this plan, so there is nothing to store.")
-    _check_memory(plan)
+    _check_gpu(plan, measurement)
     _check_release(plan, measurement)
     _check_engine(plan, measurement)
     ranks = _ranks(plan, measurement)
@@ -92,7 +92,13 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
     )
 
 
-def _check_memory(plan: Plan) -> None:
+def _check_gpu(plan: Plan, measurement: Measurement) -> None:
+    ran, planned = measurement.device_name, plan.gpu.device_name
+    if ran and planned and ran != planned:
+        raise NotStored(
+            f"vLLM ran on a {ran}, and the plan is for a {planned}, so the figures are "
+            "not stored. Plan with gpu='attached' to store them."
+        )
     if plan.gpu.is_integrated or plan.gpu.compute_capability in UNIFIED:
         raise NotStored(
             f"GPU and processor of {plan.gpu.name} share their memory: what other "

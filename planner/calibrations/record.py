@@ -17,6 +17,8 @@ SCHEMA = 1
 KIND = "vllm-memory-planner calibration"
 _ID_DIGITS = 10
 _SAME_TOTAL_BYTES = MIB
+_OTHER_DRIVER = 0.0025
+"""Drivers keep other amounts of one card for themselves: 80 MiB of 80 GiB, say."""
 
 
 class NotARecord(ValueError):  # noqa: N818 - reads as the sentence it is
@@ -104,6 +106,17 @@ class Record:
         """Return whether it was measured on such a GPU, with as much memory."""
         apart = abs(gpu.total_memory_bytes - self.total_memory_bytes)
         return self.is_of_kind(gpu) and apart <= _SAME_TOTAL_BYTES
+
+    def corrects(self, gpu: GPU) -> bool:
+        """Return whether it tells the total of such a card better than a catalogue."""
+        apart = abs(gpu.total_memory_bytes - self.total_memory_bytes)
+        return (
+            bool(self.device_name)
+            and self.device_name == gpu.device_name
+            and not gpu.is_cpu
+            and gpu.total_basis != "given"
+            and apart <= _OTHER_DRIVER * gpu.total_memory_bytes
+        )
 
     def is_of_kind(self, gpu: GPU) -> bool:
         """Return whether it was measured on a GPU of that name."""
