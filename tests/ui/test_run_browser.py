@@ -106,7 +106,12 @@ def test_run_goes_through_the_stages_to_both_bars(page) -> None:
     assert "exactly what vLLM says" in page.locator(".pl-given").inner_text()
     assert "<b>profiling</b>" in log.inner_text()
     assert "\x1b" not in log.inner_text()
-    assert page.get_by_role("progressbar").get_attribute("aria-valuenow") == "100"
+    assert (
+        page.get_by_role("progressbar", name="Progress of the start").get_attribute(
+            "aria-valuenow"
+        )
+        == "100"
+    )
     assert page.locator(".pl-run-stage").get_attribute("role") == "status"
     assert run_pages.violations(page, ".planner-explorer") == []
 

@@ -1,1 +1,0 @@
-"""Confirmations with the real vLLM, its CPU build: `make test-vllm` runs these."""
