@@ -1,10 +1,12 @@
 """Estimate and measurement as two bars, before any browser draws them."""
 
+from dataclasses import replace
+
 import pytest
 
 from planner.charts.confirmed_bars import figure_spec
 from planner.presentation.confirmation_bars import bars_html, estimated, measured
-from planner.presentation.palette import PLOTLY_HATCHES, swatch
+from planner.presentation.palette import OTHER, PLOTLY_HATCHES, swatch
 from planner.units import GIB
 from tests import confirmations
 
@@ -45,6 +47,19 @@ def test_lines_measured_together_have_the_colour_of_the_first() -> None:
     assert together["marker"]["color"] == swatch("persistent buffers").fill
     assert names.index(together["name"]) == names.index("persistent buffers") - 1
     assert names[-1] == "KV cache"
+
+
+def test_what_covers_many_lines_is_grey() -> None:
+    """Blue would say that all of it is weights."""
+    sure = confirmations.confirmed()
+    worker = replace(
+        sure.measurement.workers[0], weights_bytes=None, consumed_bytes=18 * GIB
+    )
+    told = replace(sure.measurement, workers=(worker,))
+    drawn = traces(replace(sure, measurement=told))
+
+    assert drawn["all but the KV cache"]["marker"]["color"] == OTHER.fill
+    assert next(iter(drawn)) == "all but the KV cache"
 
 
 def test_the_band_is_where_the_range_lets_the_kv_cache_begin() -> None:

@@ -10,6 +10,7 @@
 # %%
 import planner
 from planner.widgets.explorer import Explorer
+from planner.widgets.run_panel import RunPanel
 
 # %% [markdown]
 # ## The explorer
@@ -58,3 +59,28 @@ planner.plan(
     tensor_parallel_size=2,
     enable_expert_parallel=True,
 ).explore()
+
+# %% [markdown]
+# ## Confirm it
+#
+# A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and lays what vLLM measures over the estimate.
+# On a machine with the planned GPU, open "Run it on this machine" in the explorer above, or call `planner.confirm(plan)`.
+#
+# Without a GPU the same works with vLLM's CPU build and a small model.
+
+# %%
+small = planner.plan(
+    "Qwen/Qwen3-0.6B",
+    gpu="CPU",
+    dtype="float32",
+    vllm_version="0.32.0",
+    gpu_memory_utilization=0.3,
+)
+small
+
+# %% [markdown]
+# The weights are random numbers of the right shapes, so nothing is downloaded.
+# The panel says which vLLM it would start, or how to install one; Stop ends it at once.
+
+# %%
+RunPanel(small)

@@ -79,7 +79,7 @@ def _order(left: dict[str, Segment], right: dict[str, Segment]) -> list[str]:
         order += [
             part.name
             for part in right.values()
-            if part.colour_of == name and part.name not in left
+            if part.place == name and part.name not in left
         ]
         order.append(name)
     return [*order, *(name for name in right if name not in order)]
@@ -147,7 +147,11 @@ def _layout(confirmation: Confirmation) -> dict[str, Any]:
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
         "xaxis": {
             "range": [0, in_gib(full_bytes(confirmation)) * 1.015],
-            "title": {"text": "GiB per GPU", "standoff": 6, "font": {"size": 12}},
+            "title": {
+                "text": f"GiB per {confirmation.plan.gpu.kind}",
+                "standoff": 6,
+                "font": {"size": 12},
+            },
             "gridcolor": "#80808033",
             "zeroline": False,
             "fixedrange": True,

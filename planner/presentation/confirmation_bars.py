@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ESTIMATED = "estimated"
 MEASURED = "measured"
+_MOST_COLOURED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,10 @@ class Segment:
     name: str
     size_bytes: int
     colour_of: str
-    """The memory line whose colour it has: of several that it covers the first."""
+    """The memory line whose colour it has: of two that it covers the first; of more
+    none, which is grey."""
+    place: str
+    """The memory line at whose place it is drawn."""
     basis: Basis = Basis.EXACT
     """Decides the hatch; a measured segment is plain."""
     why: str = ""
@@ -38,6 +42,7 @@ def estimated(confirmation: Confirmation) -> tuple[Segment, ...]:
             name=line.name,
             size_bytes=line.size_bytes,
             colour_of=line.name,
+            place=line.name,
             basis=line.basis,
             why=line.why,
         )
@@ -50,12 +55,15 @@ def measured(confirmation: Confirmation) -> tuple[Segment, ...]:
     order = [segment.name for segment in estimated(confirmation)]
     segments = [
         Segment(
-            name=line.name, size_bytes=line.size_bytes, colour_of=_first(line.covers)
+            name=line.name,
+            size_bytes=line.size_bytes,
+            colour_of="" if len(line.covers) > _MOST_COLOURED else _first(line.covers),
+            place=_first(line.covers),
         )
         for line in confirmation.measurement.lines
     ]
     known = {name: number for number, name in enumerate(order)}
-    return tuple(sorted(segments, key=lambda part: known.get(part.colour_of, 0)))
+    return tuple(sorted(segments, key=lambda part: known.get(part.place, 0)))
 
 
 def _first(covers: tuple[str, ...]) -> str:

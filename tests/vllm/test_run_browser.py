@@ -1,66 +1,43 @@
 """The Run panel in JupyterLab, with vLLM's CPU build behind it."""
 
-import json
 import os
-import time
+from pathlib import Path
 
 import pytest
 
-pytest.importorskip("axe_playwright_python")
-
+from tests.starts import descendants
 from tests.ui import run_pages, servers
-from tests.ui.conftest import browser as browser  # noqa: PLC0414 - a fixture
+from tests.ui.conftest import browser as browser
 from tests.ui.run_pages import BARS
+from tests.vllm.conftest import TINY
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not os.environ.get("PLANNER_VLLM_PYTHON"),
-        reason="PLANNER_VLLM_PYTHON does not name the Python of a vLLM CPU build",
-    ),
-]
+pytestmark = pytest.mark.browser
 
 START_MS = 240_000
-TINY = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "vocab_size": 512,
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "torch_dtype": "float32",
-    "tie_word_embeddings": False,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
 EXPLORER = """\
 from planner.widgets.explorer import Explorer
-explorer = Explorer(
+Explorer(
     {folder!r},
     "CPU",
     dtype="float32",
     gpu_memory_utilization=0.15,
     max_model_len=1024,
     enforce_eager=True,
-    vllm_version="0.32.0",
-)
-explorer"""
+    vllm_version={release!r},
+)"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> None:
+    """The browser stays for other tests; this module looks itself."""
 
 
 @pytest.fixture
-def page(browser, tmp_path, monkeypatch):
+def page(browser, release, tmp_path, monkeypatch):
     """The explorer on a model of two layers, in JupyterLab, with its panel open."""
-    model = tmp_path / "tiny"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(TINY), encoding="utf-8")
     monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "kept"))
-    notebook = servers.write("run", tmp_path, [EXPLORER.format(folder=str(model))])
+    cell = EXPLORER.format(folder=str(TINY / "dense"), release=release)
+    notebook = servers.write("run", tmp_path, [cell])
     with servers.jupyterlab(tmp_path) as address:
         opened = run_pages.open_in_lab(browser, address, notebook)
         run_pages.open_panel(opened)
@@ -68,53 +45,61 @@ def page(browser, tmp_path, monkeypatch):
         opened.context.close()
 
 
-def children() -> set[int]:
-    """Processes whose command line names this test's vLLM server."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read()
-        except OSError:
-            continue
-        if entry.isdigit() and b"test_" in words and b"tiny" in words:
-            found.add(int(entry))
-    return found
+def started() -> set[int]:
+    """What runs below this test, but for the browser's own processes."""
+    return {pid for pid in descendants(os.getpid()) if "chrom" not in _name(pid)}
 
 
-def test_run_stop_and_run_to_the_end(page, tmp_path) -> None:
-    """Stop leaves no process; a whole run shows both bars, and axe-core passes."""
-    page.locator(".pl-installed", has_text="vLLM 0.32.0 (CPU build)").wait_for(
-        timeout=run_pages.SLOW
-    )
-    run_pages.press(page, "Run")
-    run_pages.wait_for_stage(page, "starting", run_pages.SLOW)
-    before = run_pages.command(page)
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+def move_slider(page, key: str, share: str) -> None:
+    """Press a key on the slider and wait for the plan."""
     handle = page.get_by_role("slider", name="gpu_memory_utilization")
     handle.focus()
-    pressed = time.monotonic()
-    handle.press("ArrowRight")
+    handle.press(key)
     page.locator(
-        ".planner-results .pl-command code", has_text="--gpu-memory-utilization 0.16"
+        ".planner-results .pl-command code",
+        has_text=f"--gpu-memory-utilization {share}",
     ).first.wait_for(timeout=run_pages.PATIENCE)
-    print(f"slider answered in {1000 * (time.monotonic() - pressed):.0f} ms")
-    handle.press("ArrowLeft")
+
+
+def test_run_stop_and_run_to_the_end(page, release) -> None:
+    """Stop leaves no process; a whole run shows both bars, and axe-core passes."""
+    page.locator(".pl-installed", has_text=f"vLLM {release} (CPU build)").wait_for(
+        timeout=run_pages.SLOW
+    )
+    before = started()
+    run_pages.press(page, "Run")
+    run_pages.wait_for_stage(page, "starting", run_pages.SLOW)
+    during = started()
+    move_slider(page, "ArrowRight", "0.16")
     run_pages.wait_for_state(page, "running")
+    move_slider(page, "ArrowLeft", "0.15")
     run_pages.press(page, "Stop")
     run_pages.wait_for_state(page, "ended")
     stopped = page.locator(".pl-run-stage").inner_text()
-    page.wait_for_timeout(1000)
-    left = children()
+    left = started() - before
     run_pages.press(page, "Run")
     page.locator(BARS).first.wait_for(state="attached", timeout=START_MS)
     run_pages.wait_for_state(page, "ended", START_MS)
     given = page.locator(".pl-given").inner_text()
     served = page.locator(".pl-served").inner_text()
-    found = run_pages.violations(page, ".planner-explorer")
 
-    assert "0.15" in before
+    assert during - before
     assert "Not decided" in stopped
     assert left == set()
     assert "exactly what vLLM says" in given
     assert "It serves: one prompt was answered with" in served
-    assert found == []
+    assert run_pages.violations(page, ".planner-explorer") == []
+    assert started() - before == set()
+    if os.environ.get("PLANNER_SHOTS"):
+        page.set_viewport_size({"width": 1400, "height": 2400})
+        page.wait_for_timeout(800)
+        page.locator(".planner-run").screenshot(
+            path=Path(os.environ["PLANNER_SHOTS"]) / "real-cpu.png"
+        )
