@@ -174,7 +174,8 @@ def _plan_resolved(
     whole = whole_groups(question, kernels)
     found = _measured(question, resolved)
     asked = question.gpu
-    question = replace(question, gpu=found.corrected(asked))
+    if found.record is not None:
+        question = replace(question, gpu=found.corrected(asked))
     stages = plan_stages(question, resolved, kernels, whole, found)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request

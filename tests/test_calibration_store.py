@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import planner
 from planner.calibrations import folder, reading, store, writing
@@ -216,6 +218,40 @@ def test_a_broken_or_foreign_file_is_set_aside(records, name):
     assert [path.name + ".set-aside"] == _files(records)
     assert content == (records / (path.name + ".set-aside")).read_bytes()
     assert not [note for note in measured.plan().notes if "set aside" in note]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner),
+    max_leaves=6,
+)
+
+
+def _places(value, path=()):
+    """Every place in a nested value, the innermost first."""
+    entries = value.items() if isinstance(value, dict) else ()
+    entries = enumerate(value) if isinstance(value, list) else entries
+    for name, inner in entries:
+        yield from _places(inner, (*path, name))
+        yield (*path, name)
+
+
+@given(data=st.data())
+def test_whatever_a_record_holds_a_plan_is_made(data):
+    """One value of it is anything at all: used, or set aside, never fatal."""
+    told = to_dict(_record())
+    *parents, last = data.draw(st.sampled_from(list(_places(told))))
+    place = told
+    for name in parents:
+        place = place[name]
+    place[last] = data.draw(JSON)
+    path = Path(folder.records_folder()) / f"{_record().id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told))
+    plan = measured.plan()
+    assert isinstance(str(plan).encode(), bytes)
+    rank = plan.ranks[0]
+    assert rank.requested_memory_bytes == sum(line.size_bytes for line in rank.lines)
 
 
 def test_what_was_set_aside_before_is_never_replaced(records):

@@ -82,7 +82,7 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
         device_name=measurement.device_name or plan.gpu.device_name,
         total_memory_bytes=total,
         date=measurement.date or datetime.now(UTC).isoformat(timespec="seconds"),
-        model_name=plan.name,
+        model_name="".join(c for c in plan.name if c.isprintable()),
         entrypoint=plan.entrypoint,
         driver_version=measurement.driver_version,
         is_dummy=measurement.is_dummy,

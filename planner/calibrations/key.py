@@ -50,6 +50,7 @@ _VARIABLES = tuple(
 )
 """Variables that change more than which requests and groups are allowed; whether the
 estimate of graphs is charged is decided anew for each plan."""
+_NO_VARIABLES = Environment()
 _OF_THE_BATCH = (
     "max_num_batched_tokens",
     "max_num_seqs",
@@ -123,7 +124,7 @@ def _settings(start: Start) -> dict[str, Any]:
             told[name] = plain(value)
     for name in _VARIABLES:
         value = getattr(start.env, name)
-        if value is not None:
+        if value != getattr(_NO_VARIABLES, name):
             told[f"env.{name}"] = plain(value)
     for name, text in start.given_env:
         if not name.startswith(_NO_MATTER):

@@ -83,6 +83,8 @@ def _read_into(found: _Gathered, path: Path) -> None:
         found.newer += 1
     except NotARecord as reason:
         found.messages += _set_aside(path, seen, str(reason))
+    except (ValueError, RecursionError):
+        found.messages += _set_aside(path, seen, "it holds what no record can hold")
     else:
         found.records.append(record)
 

@@ -16,6 +16,7 @@ from planner.units import MIB
 SCHEMA = 1
 KIND = "vllm-memory-planner calibration"
 _ID_DIGITS = 10
+_TOO_LARGE = 1 << 63
 _SAME_TOTAL_BYTES = MIB
 _OTHER_DRIVER = 0.0025
 """Drivers keep other amounts of one card for themselves: 80 MiB of 80 GiB, say."""
@@ -240,7 +241,8 @@ class _Fields:
 
     def text(self, name: str) -> str:
         value = self.values.get(name)
-        if not isinstance(value, str):
+        # It is shown in terminals, which obey control characters.
+        if not isinstance(value, str) or not value.isprintable():
             raise NotARecord(f"{name} is no text")
         return value
 
@@ -248,6 +250,8 @@ class _Fields:
         value = self.values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise NotARecord(f"{name} is no whole number")
+        if abs(value) >= _TOO_LARGE:
+            raise NotARecord(f"{name} is too large a number")
         return value
 
     def whole_or_none(self, name: str) -> int | None:
