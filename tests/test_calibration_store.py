@@ -254,6 +254,18 @@ def test_whatever_a_record_holds_a_plan_is_made(data):
     assert rank.requested_memory_bytes == sum(line.size_bytes for line in rank.lines)
 
 
+@pytest.mark.parametrize("text", ["\x1b[31mred", "two\nlines", "\ud800"])
+def test_what_a_terminal_would_obey_is_no_text(records, text):
+    """Records travel, so a name in one is a stranger's."""
+    told = to_dict(_record())
+    told["ranks"][0]["lines"][1]["covers"] = [text]
+    (records / f"{_record().id}.json").write_text(json.dumps(told))
+    assert "covers is no list of texts" in store.everything().messages[0]
+    told = to_dict(_record()) | {"entrypoint": text}
+    (records / f"{_record().id}.json").write_text(json.dumps(told))
+    assert "entrypoint is no text" in store.everything().messages[0]
+
+
 def test_what_was_set_aside_before_is_never_replaced(records):
     """The second gets a number."""
     path = records / "abc.json"

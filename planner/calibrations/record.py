@@ -241,10 +241,9 @@ class _Fields:
 
     def text(self, name: str) -> str:
         value = self.values.get(name)
-        # It is shown in terminals, which obey control characters.
-        if not isinstance(value, str) or not value.isprintable():
+        if not _is_text(value):
             raise NotARecord(f"{name} is no text")
-        return value
+        return str(value)
 
     def whole(self, name: str) -> int:
         value = self.values.get(name)
@@ -274,6 +273,11 @@ class _Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values.get(name)
-        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        if not isinstance(value, list) or not all(map(_is_text, value)):
             raise NotARecord(f"{name} is no list of texts")
         return tuple(value)
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that a terminal only shows, and never obeys."""
+    return isinstance(value, str) and value.isprintable()
