@@ -163,6 +163,7 @@ def test_the_cpu_build() -> None:
             "Overriding num_gpu_blocks=4400 with num_gpu_blocks_override=512",
             {"num_gpu_blocks": 512},
         ),
+        ("Overriding num_gpu_blocks=0 with num_gpu_blocks_override=512", {}),
         ("Encoder graph capturing finished in 3 secs, took 0.50 GiB (8 graphs)", {}),
         (
             "Auto-fit max_model_len: reduced from 131072 to 7760 to fit in available "

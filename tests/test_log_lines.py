@@ -39,6 +39,8 @@ PREFIXES = (
     "Nov 21 15:15:40 host docker/vllm[812]: ",
     "> ",
     "> > ",
+    "\u258e ",
+    "2026-06-09 14:01:52.982 [Error] (Process) ",
     "0: ",
     "[rank0]: ",
     "my-prefix ",
@@ -131,6 +133,12 @@ def test_other_ends_and_escapes(log: str) -> None:
     assert read_log(log).figures == read_log(html.escape(log)).figures
     cell = "\n".join(f'      "{line}\\n",' for line in log.strip().splitlines())
     assert read_log(log).figures == read_log(cell).figures
+
+
+def test_what_markdown_escapes() -> None:
+    """A forum's page writes a backslash before each bracket."""
+    escaped = FAILED.replace("[", "\\[").replace("]", "\\]").replace("_", "\\_")
+    assert read_log(FAILED).to_dict() == read_log(escaped).to_dict()
 
 
 def test_a_record_behind_a_progress_bar_is_a_record() -> None:

@@ -208,6 +208,25 @@ def test_the_last_start_counts() -> None:
     assert 0.95 == reading.figures["available_kv_gib"]
 
 
+def test_two_engines_of_one_script_are_two_starts() -> None:
+    """The arguments of the second stand before it says that it begins."""
+    script = "".join(
+        f"INFO 07-26 14:5{minute}:01 [utils.py:233] non-default args: {{'model': "
+        f"'{model}'}}\n"
+        f"(EngineCore pid={minute}) INFO 07-26 14:5{minute}:02 [core.py:105] "
+        f"Initializing a V1 LLM engine (v0.19.1) with config: model='{model}'\n"
+        f"(EngineCore pid={minute}) INFO 07-26 14:5{minute}:09 [g.py:1] Model loading "
+        f"took {minute}.5 GiB memory and 2.4 seconds\n"
+        for minute, model in enumerate(("org/a", "org/b"))
+    )
+    reading = read_log(script)
+    assert (2, "org/b", 1.5) == (
+        reading.num_starts,
+        reading.model,
+        reading.figures["weights_gib"],
+    )
+
+
 def test_engines_of_one_server_are_one_start() -> None:
     """Data parallel: the server and both of its engines say that they begin."""
     engines = "".join(

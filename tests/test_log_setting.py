@@ -48,6 +48,10 @@ CONFIG = (
         ("docker run vllm/vllm-openai:v0.23.0; KV cache size: 1 tokens", "0.23.0"),
         ("Available KV cache memory: 1.0 GiB; V1 LLM engine (v0.24.0)", "0.24.0"),
         ("Available KV cache memory: 1.0 GiB; vLLM 0.20.1", "0.20.1"),
+        (
+            "vLLM Version                 : 0.18.2rc1.dev73+gdb7a",
+            "0.18.2rc1.dev73+gdb7a",
+        ),
         ("Available KV cache memory: 1.0 GiB", None),
     ],
 )

@@ -22,6 +22,7 @@ STAGES = [
         "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]",
         StartStage.LOADING,
     ),
+    ("Loading model from scratch...", StartStage.LOADING),
     ("Loading weights took 3.22 seconds", StartStage.LOADING),
     ("Model loading took 14.9889 GiB and 5.42 seconds", StartStage.COMPILING),
     (

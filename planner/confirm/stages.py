@@ -54,7 +54,7 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
     (
         StartStage.CAPTURING,
         re.compile(
-            r"^Capturing .*?(?:CUDA|XPU) ?graph|^CG Capture:|init engine \(profile,"
+            r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:|init engine \(profile,"
             r"|[Gg]raph capturing finished|CUDA graph pool memory:"
             r"|JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
         ),
@@ -90,7 +90,8 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
     (
         StartStage.LOADING,
         re.compile(
-            r"Starting to load (?:draft )?model|^Loading .*(?:shards|Streamer|loader):"
+            r"Starting to load (?:draft )?model|Loading model from scratch"
+            r"|^Loading .*(?:shards|Streamer|loader):"
             r"|Loading weights|Multi-thread loading|Initializing model took"
             r"|Loading drafter model|Time spent downloading weights"
         ),

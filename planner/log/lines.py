@@ -19,6 +19,9 @@ _COLOUR = re.compile(
 )
 """Also colours whose escape character was lost, as in a page that shows a log."""
 
+_MARKDOWN = re.compile(r"\\([\[\]()_*#`~>])")
+"""Characters that a page escaped because they mean something in Markdown."""
+
 _HEAD = re.compile(
     r"\b(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+"
     r"(?:(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\s+)?"
@@ -37,7 +40,7 @@ _PROCESS = re.compile(
     r"|^\((?P<worker>Worker\w*|EngineCore\w*|APIServer\w*)\)\s?"
 )
 _BEFORE = (
-    re.compile(r"^\s*(?:>\s?)+"),  # quoted in an issue
+    re.compile(r"^\s*(?:[>\u258e\u2502]\s?)+"),  # quoted in an issue, a side bar
     re.compile(r"^\[pod/[^\]]*\]\s?"),  # kubectl logs --prefix
     re.compile(r"^[A-Za-z][\w.-]*(?:\s{2,}|[-_]\d+\s+)\|\s?"),  # docker compose
     re.compile(
@@ -96,7 +99,7 @@ def joined_lines_of(text: str) -> tuple[LogLine, ...] | None:
 
 
 def _plain(text: str) -> str:
-    plain = _COLOUR.sub("", text)
+    plain = _MARKDOWN.sub(r"\1", _COLOUR.sub("", text))
     return html.unescape(plain) if "&" in plain else plain
 
 

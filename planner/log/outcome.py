@@ -26,7 +26,7 @@ _ENGINE_READY = re.compile(
 )
 """The last line of an engine core; what a script without a server gets to see."""
 _FAILED = re.compile(
-    r"EngineCore (?:\w+ )?failed to start|Engine core initialization failed"
+    r"EngineCore (?:failed to start|hit an exception)|Engine core initialization failed"
     r"|WorkerProc (?:initialization )?failed|Engine core proc \S+ died unexpectedly"
     r"|Engine process failed to start|No KV cache room"
 )

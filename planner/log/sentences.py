@@ -94,8 +94,9 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         name="num_gpu_blocks",
         wordings=(
-            r"with num_gpu_blocks_override=N",
             r"num_gpu_blocks(?: is)?:? N",
+            # From 0 when graphs are measured with a cache of their own.
+            r"Overriding num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=N",
             r"# \w+ blocks: N, # CPU blocks",
             r"(?:GPU|CUDA|TPU|XPU|HPU) blocks: N",
         ),

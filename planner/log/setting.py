@@ -25,7 +25,7 @@ _VERSIONS = (
     rf"vLLM\s+batch\s+processing\s+API\s+version\s+{_VERSION}",
     rf"LLM\s+engine\s+\({_VERSION}\)",
     rf"vllm-openai:{_VERSION}",
-    rf"\bvLLM(?:\s+version)?[\s:=]+{_VERSION}",
+    rf"\bvLLM(?:\s+[Vv]ersion)?[\s:=]+{_VERSION}",
     rf"(?:^|[;|]\s*)version\s+{_VERSION}",
 )
 _MODEL = (
@@ -33,6 +33,7 @@ _MODEL = (
     r"█\s+model\s+(\S+)",
     r"vLLM\s+server\s+version\s+\S+,\s+serving\s+model\s+(\S+)",
     r"Starting\s+to\s+load\s+model\s+(\S+?)\.\.\.",
+    r"args:\s+Namespace\([^\n]*?\bmodel='([^']+)'",
     r"\bvllm\s+serve\s+([\w./-]+)",
 )
 _ARGUMENTS = re.compile(r"non-default\s+args:\s+\{")

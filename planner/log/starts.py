@@ -15,7 +15,7 @@ from planner.log.outcome import is_error
 # Source: vLLM of each release, `entrypoints/openai/api_server.py`,
 # `entrypoints/common/startup.py`, `v1/engine/core.py`, `engine/llm_engine.py`.
 _BEGIN = re.compile(
-    r"vLLM API server version|vLLM server version|█\s+version \d"
+    r"vLLM API server version|vLLM server version|non-default args:|█\s+version \d"
     r"|Initializing an? (?:V\d )?LLM engine"
 )
 _TELLING = re.compile(
