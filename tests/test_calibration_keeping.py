@@ -136,6 +136,22 @@ def test_another_release_is_not_stored():
         store(plan, measured.start(plan, vllm_version="0.32.0+cu130"))
 
 
+def test_a_build_without_a_releases_number_is_not_stored():
+    """Nor is it known which rules it has; a log that names none is taken as planned."""
+    plan = measured.plan()
+    with pytest.raises(NotStored, match="vLLM dev ran"):
+        store(plan, measured.start(plan, vllm_version="dev"))
+    assert record_of(plan, measured.start(plan, vllm_version=None))
+
+
+def test_ranks_that_told_nothing_are_left_out():
+    """One of two ended before it measured."""
+    plan = measured.plan(tensor_parallel_size=2)
+    silent = measured.worker(plan, 0, available_kv_cache_bytes=None)
+    record = record_of(plan, measured.start(plan, silent, measured.worker(plan, 1)))
+    assert [0] == [rank.pp_rank for rank in record.ranks]
+
+
 def test_another_gpu_is_not_stored():
     """The plan's defaults are those of the other card."""
     plan = measured.plan()
