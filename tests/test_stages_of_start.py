@@ -34,6 +34,10 @@ STAGES = [
     ("[backbone] Starting torch.compile", StartStage.COMPILING),
     ("torch.compile takes 33.20 s in total", StartStage.PROFILING),
     ("[backbone] torch.compile took 33.20 s in total", StartStage.PROFILING),
+    (
+        "torch.compile and initial profiling/warmup run together took 12.34 s in total",
+        StartStage.PROFILING,
+    ),
     ("Initial profiling/warmup run took 1.20 s", StartStage.PROFILING),
     ("Estimated CUDA graph memory: 0.84 GiB total", StartStage.PROFILING),
     ("Available KV cache memory: 61.66 GiB", StartStage.KV_CACHE),
@@ -139,6 +143,11 @@ def test_a_trial_capture_is_no_capture() -> None:
             "Capturing CUDA graph shapes:   0%|          | 0/4 [00:00<?, ?it/s]"
             "Capturing CUDA graph shapes:  50%|#####     | 2/4 [00:01, 1.6it/s]",
             0.5,
+        ),
+        (
+            "Loading safetensors using InstantTensor loader:   9% Completed | "
+            "13.3G/155G [00:01<00:10, 14.3GB/s]",
+            0.09,
         ),
         ("Downloading shards:  50%|#####     | 2/4 [00:01]", None),
         ("Loading safetensors checkpoint shards:   0% Completed | 0/0", None),

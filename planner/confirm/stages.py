@@ -73,7 +73,7 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
             r"Encoder cache will be initialized|Skipping memory profiling"
             r"|Initial profiling/warmup run|Profiling CUDA graph memory"
             r"|Memory profiling takes|Estimated CUDA graph memory"
-            r"|torch\.compile t(?:akes|ook) [\d.]+ s in total|^Warming up done"
+            r"|torch\.compile .*t(?:akes|ook) [\d.]+ s in total|^Warming up done"
         ),
     ),
     (
@@ -109,7 +109,8 @@ _EAGER = re.compile(
     r"|Cudagraph is disabled under eager mode"
 )
 _BAR = re.compile(
-    r"(?P<name>[A-Z][^|%]*?):\s+(?P<percent>\d{1,3})%.*?(?P<done>\d+)/(?P<all>\d+)"
+    r"(?P<name>[A-Z][^|%]*?):\s+(?P<percent>\d{1,3})%[^/]*?"
+    r"(?P<done>[\d.]+\w?)/(?P<all>[\d.]+\w?)"
 )
 
 
@@ -140,8 +141,10 @@ def progress_of(line: str) -> float | None:
     ]
     if not found:
         return None
-    total = int(found[-1]["all"])
-    return min(int(found[-1]["done"]) / total, 1.0) if total else None
+    done, total = found[-1]["done"], found[-1]["all"]
+    if not (done.isdigit() and total.isdigit()):  # 13.3G of 155G
+        return min(int(found[-1]["percent"]) / 100, 1.0)
+    return min(int(done) / int(total), 1.0) if int(total) else None
 
 
 def _stage(text: str) -> StartStage | None:

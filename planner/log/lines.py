@@ -36,7 +36,7 @@ _OTHER_HEAD = re.compile(
 """A head that a user's own logging configuration writes."""
 
 _PROCESS = re.compile(
-    r"^\((?P<process>[\w.:-]+)(?: rank=\d+)?(?:,? ?pid=\d+)(?:, ip=[^)]*)?\)\s?"
+    r"^\((?:(?P<process>[\w.:-]+)(?: rank=\d+)?,? )?pid=\d+(?:, ip=[^)]*)?\)\s?"
     r"|^\((?P<worker>Worker\w*|EngineCore\w*|APIServer\w*)\)\s?"
 )
 _BEFORE = (
@@ -211,7 +211,7 @@ def _stripped(text: str) -> tuple[str, str]:
     while True:
         named = _PROCESS.match(text)
         if named is not None:
-            process = named["process"] or named["worker"]
+            process = named["process"] or named["worker"] or process
             text = text[named.end() :]
             continue
         found = (pattern.match(text) for pattern in _BEFORE)

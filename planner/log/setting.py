@@ -99,7 +99,8 @@ _SECONDS = {
         r"Model\s+loading\s+took\s+\S+\s+G\S+(?:\s+memory)?\s+and\s+([\d.]+)"
     ),
     "compiling": (
-        r"torch\.compile\s+t(?:akes|ook)\s+([\d.]+)\s+s\s+in\s+total"
+        r"torch\.compile\s+(?:and\s+initial\s+profiling/warmup\s+run\s+together\s+)?"
+        r"t(?:akes|ook)\s+([\d.]+)\s+s\s+in\s+total"
         r"|\(compilation:\s+([\d.]+)\s+s"
     ),
     "profiling": (
@@ -263,9 +264,11 @@ def _resolved(text: str) -> Iterator[tuple[str, Argument]]:
         return
     config = match["config"].split("compilation_config=")[0]
     for name, argument in _RESOLVED.items():
-        value = re.search(rf"\b{name}=('[^']*'|\"[^\"]*\"|[\w.+-]+)", config)
+        value = re.search(rf"\b{name}=\s*('[^']*'|\"[^\"]*\"|[\w.+-]+)", config)
         if value is not None:
             plain = value[1].removeprefix("torch.")
+            if plain.startswith("LoadFormat."):
+                plain = plain.removeprefix("LoadFormat.").lower()
             yield argument, _literal(plain, otherwise=plain)
 
 
