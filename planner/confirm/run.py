@@ -94,6 +94,7 @@ class Run:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         measurement = self._measurement(found, devices)
+        self._notes += self._unanswered(measurement)
         if self.options.is_stored and measurement.is_started:
             self._notes.append(self._store(measurement, devices))
         confirmation = confirmation_of(
@@ -174,7 +175,7 @@ class Run:
         try:
             answer = server.complete(prompt, FIRST_ANSWER, **more)
         except PlannerError as error:
-            self._notes.append(f"It did not answer a prompt: {error}")
+            self._told["refused"] = str(error)
             return
         choice = answer["choices"][0]
         tokens = choice.get("token_ids") or []
@@ -241,6 +242,14 @@ class Run:
             is_dummy=self.options.weights == "dummy",
             seconds=self._ready_seconds or time.monotonic() - self._begin,
         )
+
+    def _unanswered(self, measurement: Measurement) -> tuple[str, ...]:
+        """Say why a vLLM that was ready did not answer the prompt, if it did not."""
+        is_asked = first_prompt(self.plan) is not None and measurement.is_started
+        if not is_asked or "generated" in self._told or self._is_stopped.is_set():
+            return ()
+        why = measurement.log.later_error or self._told.get("refused")
+        return (f"It did not answer a prompt: {why or 'vLLM does not say why'}",)
 
     def _failed(self) -> bool | None:
         """False where vLLM ended by itself; None where it was ended."""

@@ -4,7 +4,7 @@ usage: supervisor.py LIMIT_SECONDS SCRATCH_FOLDER COMMAND [WORD...]
 
 The supervisor leads a process group of its own, with the command and all that it starts
 in it. It ends them all when the command ends, when the time is over, or when its
-standard input says so: `quit` leaves some seconds to end in order, `stop` half of one,
+standard input says so: `quit` leaves some seconds to end in order, `stop` next to none,
 and the end of input means that the asking process is gone. What leaves the group, as a
 session of its own, still comes back to the supervisor as its child on Linux, and is
 ended too; so are the shared memory that the processes made and the scratch folder.
@@ -23,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-STOP_GRACE_SECONDS = 0.4
+STOP_GRACE_SECONDS = 0.1
 QUIT_GRACE_SECONDS = 6.0
 TIME_IS_OVER = 124
 """Exit status when the time limit ended the command, as that of timeout(1)."""
