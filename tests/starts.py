@@ -90,9 +90,13 @@ def wait_until(is_true: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie that nobody has collected does not."""
+    """Whether a process runs; a zombie that nobody has collected does not.
+
+    A zombie with threads is one that is still giving back its memory.
+    """
+    place = Path(f"/proc/{pid}")
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        state = (place / "stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z" or len(list((place / "task").iterdir())) > 1
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -15,9 +15,9 @@ from typing import IO
 ALONE = Path(__file__).parent / "alone"
 """Folder of the programs that run in vLLM's Python."""
 
-STOP_SECONDS = 3.0
+STOP_SECONDS = 25.0
 """How long the supervisor may take to end everything before it is ended itself."""
-QUIT_SECONDS = 10.0
+QUIT_SECONDS = 32.0
 
 _CHUNK_BYTES = 1 << 16
 

@@ -30,6 +30,8 @@ TIME_IS_OVER = 124
 STOPPED = 143
 
 _STEP_SECONDS = 0.05
+_KILL_SECONDS = 20.0
+"""How long killed processes may take; a driver can hold them for seconds."""
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux: orphans below become children of this process."""
 _SHARED_MEMORY = "/dev/shm/"
@@ -77,20 +79,30 @@ def _watch(
 
 
 def _end_all(grace_seconds: float) -> None:
-    """Ask every process below to end, then make it."""
+    """Ask every process below to end, then make it, and wait until they are gone."""
     deadline = time.time() + grace_seconds
     _signal_all(signal.SIGTERM)
-    while _below() and time.time() < deadline:
-        _reap()
+    while not _is_over() and time.time() < deadline:
         time.sleep(_STEP_SECONDS)
-    # A process may have been forked while the others were killed: look again.
-    for _ in range(100):
+    deadline = time.time() + _KILL_SECONDS
+    while not _is_over() and time.time() < deadline:
+        # A process may have been forked while the others were killed: look again.
         _signal_all(signal.SIGKILL)
-        is_over = not _below()
-        _reap()
-        if is_over:
-            return
         time.sleep(_STEP_SECONDS)
+
+
+def _is_over() -> bool:
+    """Collect the dead, and return whether nothing is left below.
+
+    A process whose memory is still being freed counts: its first thread is a zombie
+    already, but nobody can collect it until the others are gone.
+    """
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return not _below()
+    return False
 
 
 def _signal_all(number: int) -> None:
@@ -146,13 +158,6 @@ def _group_without_proc(group: int) -> set[int]:
     ).stdout
     rows = [line.split() for line in told.splitlines()]
     return {int(pid) for pid, pgid in rows if int(pgid) == group} - {os.getpid()}
-
-
-def _reap() -> None:
-    """Collect the dead, adopted ones too, so that none stays as a zombie."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 def _shared_memory(since: float) -> set[str]:
