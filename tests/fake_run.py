@@ -78,5 +78,5 @@ class FakeRun:
 def install(leave_seconds: float = 1.0) -> None:
     """Let every panel of this kernel run the fake, and miss a page sooner."""
     running.new_run = FakeRun
-    run_panel._installed = lambda _python: "vLLM 0.33.0 (a stand-in)."
+    run_panel._installed = lambda _plan, _python: "vLLM 0.33.0 (a stand-in)."
     run_progress.Presence = partial(Presence, leave_seconds=leave_seconds)

@@ -1,10 +1,12 @@
 """The Run panel without a browser, on a start of vLLM that starts nothing."""
 
+import sys
 import threading
 import time
 
 import pytest
 
+import planner
 from planner.confirm.confirmation import Confirmation, Confirmed
 from planner.confirm.events import Event
 from planner.confirm.stages import StartStage
@@ -16,9 +18,13 @@ from planner.widgets.run_panel import RunPanel
 from planner.widgets.run_progress import KEPT_LINES, RunProgress, cleaned
 from tests import plans
 from tests.fake_run import STAGES, FakeRun
+from tests.starts import STAND_IN
 
 ENDLESS_MINUTES = 1
 PATIENCE_SECONDS = 10
+SMALL = {"dtype": "float32", "gpu_memory_utilization": 0.05, "max_model_len": 1024}
+NAMED = "vLLM 0.33.0 on H100"
+installed = run_panel._installed
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +33,7 @@ def _fake(monkeypatch) -> None:
     monkeypatch.setattr(running, "new_run", FakeRun)
     monkeypatch.setattr(running, "_loop", lambda: None)
     monkeypatch.setattr("planner.widgets.reader._poster", lambda: lambda call: call())
-    monkeypatch.setattr(run_panel, "_installed", lambda _python: "vLLM 0.33.0 on H100")
+    monkeypatch.setattr(run_panel, "_installed", lambda _plan, _python: NAMED)
     monkeypatch.setattr(FakeRun, "pause_seconds", 0.001)
     FakeRun.made.clear()
 
@@ -88,6 +94,51 @@ def test_before_a_run_there_is_no_chart_and_vllm_is_named(panel) -> None:
     assert panel.progress.state == "idle"
     assert "vLLM 0.33.0 on H100" in panel.installation.value
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in panel.what.value
+
+
+def test_vllm_is_looked_for_again_only_where_the_answer_may_change(
+    panel, monkeypatch
+) -> None:
+    """Another length asks nobody; another GPU, release, budget or Python does."""
+    asked = []
+    monkeypatch.setattr(run_panel, "_installed", lambda *given: asked.append(given))
+    panel.plan = planner.plan(plans.LLAMA_8B, gpu="H100", max_model_len=4096)
+    panel._reader.wait(PATIENCE_SECONDS)
+    before = len(asked)
+    panel.plan = plans.too_long()
+    panel._reader.wait(PATIENCE_SECONDS)
+    panel.options.python.value = "/opt/vllm/bin/python"
+    panel._reader.wait(PATIENCE_SECONDS)
+
+    assert before == 0
+    assert [python for _plan, python in asked] == [None, "/opt/vllm/bin/python"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "words"),
+    [
+        ("CPU", "0.33.0", "It would run on"),
+        ("H100", "0.33.0", "is the CPU build, but the plan is for H100"),
+        ("CPU", "0.32.0", "The plan is for vLLM 0.32.0, but"),
+    ],
+)
+def test_what_cannot_run_is_said_before_run_is_pressed(
+    monkeypatch, gpu, version, words
+) -> None:
+    """With the stand-in for vLLM 0.33.0's CPU build."""
+    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+    plan = planner.plan(plans.LLAMA_8B, gpu=gpu, vllm_version=version, **SMALL)
+    run_panel._found.cache_clear()
+    said = installed(plan, sys.executable)
+    run_panel._found.cache_clear()
+
+    assert said.startswith(f"vLLM 0.33.0 (CPU build) in {sys.executable}.")
+    assert words in said
+
+
+def test_where_there_is_no_vllm_how_to_install_it_is_said(tmp_path) -> None:
+    """Instead of an error."""
+    assert "Give the path of the python" in installed(None, str(tmp_path))
 
 
 def test_two_clicks_start_one_run(panel) -> None:

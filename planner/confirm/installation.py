@@ -64,9 +64,13 @@ def find(python: str | None = None) -> Installation:
 def describe(python: str | None = None) -> str:
     """Say in a sentence which vLLM would be started, or how to install one."""
     try:
-        found = find(python)
+        return sentence(find(python))
     except PlannerError as error:
         return str(error)
+
+
+def sentence(found: Installation) -> str:
+    """Say which vLLM was found."""
     build = "CPU build" if found.is_cpu_build else "GPU build"
     return f"vLLM {found.version} ({build}) in {found.python}."
 

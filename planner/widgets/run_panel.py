@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from planner.widgets.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from planner.confirm.events import Event
+    from planner.confirm.installation import Installation
     from planner.confirm.options import RunOptions
     from planner.result import Plan
 
@@ -60,6 +62,7 @@ class RunPanel(w.VBox):
         self._run: running.Running | None = None
         self._newest: running.Running | None = None
         self._reader = Reader()
+        self._described: tuple[str | None, object] | None = None
         self._guard = guarded(self.alert)
         buttons = w.HBox([self.run_button, self.stop_button])
         super().__init__(
@@ -83,9 +86,8 @@ class RunPanel(w.VBox):
         self.run_button.on_click(self._guard(self._start))
         self.stop_button.on_click(self._guard(self._stop_clicked))
         self.options.python.observe(self._guard(self._describe), names="value")
-        self.observe(self._name_plan, names="plan")
-        self._name_plan()
-        self._describe()
+        self.observe(self._take_plan, names="plan")
+        self._take_plan()
 
     @property
     def is_running(self) -> bool:
@@ -137,6 +139,7 @@ class RunPanel(w.VBox):
     def _ended(self, answer: object) -> None:
         self._run = None
         self._set_running(False)
+        self._describe()
         if isinstance(answer, Confirmation):
             words = said(answer)
             self.result.show(answer)
@@ -169,7 +172,11 @@ class RunPanel(w.VBox):
             self.stop()
         running.later(CHECK_SECONDS, lambda: self._watch(run, now))
 
-    def _name_plan(self, _change: object = None) -> None:
+    def _take_plan(self, _change: object = None) -> None:
+        self._name_plan()
+        self._describe()
+
+    def _name_plan(self) -> None:
         named = ""
         if self._is_alone and self.plan is not None:
             named = (
@@ -180,11 +187,16 @@ class RunPanel(w.VBox):
         self.what.value = f"<div class='pl-plan'>{named}{_INTRO}</div>"
 
     def _describe(self, _change: object = None) -> None:
-        """Say which vLLM would be used; looking may take a while, so apart."""
-        python = self.options.python_path
-        self.installation.value = "<p class='pl-reading'>Looking for vLLM …</p>"
+        """Say which vLLM and device would be used; looking takes a while, so apart."""
+        plan, python = self.plan, self.options.python_path
+        asked = (python, _needs(plan))
+        if asked == self._described or self.is_running:
+            return
+        if self._described is None or self._described[0] != python:
+            self.installation.value = "<p class='pl-reading'>Looking for vLLM …</p>"
+        self._described = asked
         self._reader.start(
-            lambda: _installed(python),
+            lambda: _installed(plan, python),
             self._guard(self._show_installed),
             self._guard(self._show_missing),
         )
@@ -228,11 +240,38 @@ class RunResult(w.VBox):
         self.children = tuple(parts.values())
 
 
-def _installed(python: str | None) -> str:
-    """Say which vLLM would be used, or how to install it."""
+def _needs(plan: Plan | None) -> object:
+    """Return what of a plan decides whether it can be run here."""
+    rank = None if plan is None else plan.limiting_rank
+    budget = None if rank is None else rank.requested_memory_bytes
+    return plan and (plan.gpu, plan.vllm_version, plan.gpus_total, budget)
+
+
+@lru_cache
+def _found(python: str | None) -> Installation:
+    """Ask a Python once: it takes a moment, and every step of a slider may ask."""
     from planner.confirm import installation  # noqa: PLC0415 - starts processes
 
-    return installation.describe(python)
+    return installation.find(python)
+
+
+def _installed(plan: Plan | None, python: str | None) -> str:
+    """Say which vLLM and device would be used, or why none can be."""
+    from planner.confirm import devices, installation  # noqa: PLC0415 - heavy
+
+    try:
+        found = _found(python)
+    except PlannerError as error:
+        return str(error)
+    words = installation.sentence(found)
+    if plan is None:
+        return words
+    try:
+        installation.check_release(found, plan.vllm_version)
+        device = devices.choose(plan, found).device_name
+    except PlannerError as error:
+        return f"{words} {error}"
+    return f"{words} It would run on {device}."
 
 
 def _style() -> w.HTML:
