@@ -12,6 +12,7 @@ from planner.confirm.confirmation import ComparisonRow, Confirmation, Confirmed
 from planner.confirm.given import with_memory
 from planner.confirm.measurement import EngineFigures, Measurement, WorkerFigures
 from planner.log import LogReading
+from planner.log.setting import Setting
 from planner.result import Plan
 from planner.units import GIB, MIB
 
@@ -203,6 +204,37 @@ def test_a_log_alone_is_compared_to_what_it_rounds_to(plan) -> None:
     assert row(confirmation, "weights").is_rounded
     assert row(confirmation, "weights").is_inside
     assert confirmation.given is None
+
+
+def test_a_log_of_0_27_and_later_tells_the_account_as_sums() -> None:
+    """15 weights of 16 consumed, 4 peak, 1 graphs and 51 KV cache: five lines."""
+    figures = {
+        "weights_gib": 15.0,
+        "consumed_gib": 16.0,
+        "activation_gib": 4.0,
+        "cudagraph_estimated_gib": 1.0,
+        "available_kv_gib": 51.0,
+    }
+    log = LogReading(figures=figures, setting=Setting(is_estimate_charged=True))
+
+    lines = Measurement(log=log, is_started=True).lines
+
+    assert {line.name: line.size_bytes / GIB for line in lines} == {
+        "weights": 15,
+        "persistent buffers + non-torch": 1,
+        "peak activation": 4,
+        "CUDA graphs": 1,
+        "KV cache": 51,
+    }
+
+
+def test_a_log_of_the_cpu_backend_tells_its_process_as_a_whole() -> None:
+    """It says nothing of the weights alone."""
+    log = LogReading(figures={"consumed_gib": 0.69, "available_kv_gib": 3.53})
+
+    lines = Measurement(log=log).lines
+
+    assert [line.name for line in lines] == ["all but the KV cache", "KV cache"]
 
 
 def test_a_row_without_a_range_cannot_be_wrong() -> None:

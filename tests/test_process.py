@@ -189,3 +189,24 @@ def test_stopping_twice_or_after_the_end_is_no_error(start) -> None:
 
     assert one.process.status == 0
     assert one.lines == ["done"]
+
+
+def test_a_reader_that_fails_does_not_hold_the_command_up(tmp_path) -> None:
+    """A full pipe would stop it for ever; what was raised is kept."""
+
+    def fail(line: str) -> None:
+        raise LookupError(line)
+
+    (tmp_path / "scratch").mkdir()
+    process = Process(
+        [sys.executable, "-c", "print('x' * 100, flush=True); print('y\\n' * 100_000)"],
+        environment=os.environ,
+        limit_seconds=60,
+        scratch=tmp_path / "scratch",
+        on_line=fail,
+    )
+
+    assert process.wait(30) == 0
+    process.stop()
+    assert isinstance(process.failure, LookupError)
+    assert process.failure.args == ("x" * 100,)

@@ -176,16 +176,19 @@ class Measurement:
         return self._logged_lines() if worker is None else _worker_lines(worker)
 
     def _logged_lines(self) -> tuple[MeasuredLine, ...]:
-        named = (
-            ("weights", ("weights",), "weights_gib"),
-            ("peak activation", ("peak activation",), "activation_gib"),
-            ("non-torch", ("non-torch",), "non_torch_gib"),
-            (_KV_CACHE, (_KV_CACHE,), "available_kv_gib"),
-        )
-        return tuple(
-            MeasuredLine(name=name, covers=covers, size_bytes=size)
-            for name, covers, key in named
-            if (size := self._logged(key)) is not None
+        """Return the account as the log tells it, rounded to 0.01 GiB."""
+        is_charged = self.log.setting.is_estimate_charged
+        return _worker_lines(
+            WorkerFigures(
+                rank=0,
+                weights_bytes=self._logged("weights_gib"),
+                consumed_bytes=self._logged("consumed_gib"),
+                peak_activation_bytes=self._logged("activation_gib"),
+                non_torch_bytes=self._logged("non_torch_gib"),
+                cudagraph_estimate_bytes=self._logged("cudagraph_estimated_gib"),
+                is_estimate_charged=bool(is_charged),
+                available_kv_cache_bytes=self._logged("available_kv_gib"),
+            )
         )
 
     def _logged(self, name: str) -> int | None:

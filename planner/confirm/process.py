@@ -49,6 +49,8 @@ class Process:
             start_new_session=True,
         )
         self._on_line = on_line
+        self.failure: Exception | None = None
+        """What `on_line` raised first; the lines after it are read all the same."""
         self._reader = threading.Thread(
             target=self._read, name="vLLM's log", daemon=True
         )
@@ -104,7 +106,14 @@ class Process:
         assert pipe is not None  # asked for above
         with pipe:
             for line in _lines(pipe):
-                self._on_line(line)
+                self._hand_over(line)
+
+    def _hand_over(self, line: str) -> None:
+        """Give a line away; a pipe that nobody reads would hold the command up."""
+        try:
+            self._on_line(line)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised later
+            self.failure = self.failure or error
 
 
 def _lines(pipe: IO[bytes]) -> Iterator[str]:

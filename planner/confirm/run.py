@@ -145,6 +145,8 @@ class Run:
                 process.quit()
             process.stop()
             self._note_end(process)
+        if process.failure is not None:
+            raise process.failure
 
     def _drive(self, server: Server, launch: Launch, process: Process) -> None:
         """Wait for a server, then ask it; a server that ends has told its log."""
