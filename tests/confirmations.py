@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import cache
 
-from planner.confirm.confirmation import (
+from planner.confirming.confirmation import (
     ComparisonRow,
     Confirmation,
     Confirmed,
     GivenMemory,
 )
-from planner.confirm.measurement import (
+from planner.confirming.measurement import (
     EngineFigures,
     LoadFigures,
     Measurement,

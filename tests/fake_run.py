@@ -1,4 +1,4 @@
-"""A start of vLLM that starts nothing: the interface of `planner.confirm.run.Run`."""
+"""A start of vLLM that starts nothing, with the interface of `confirming.run.Run`."""
 
 import os
 import time
@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import ClassVar
 
-from planner.confirm.events import Event
-from planner.confirm.stages import StartStage
+from planner.confirming.events import Event
+from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
 from planner.widgets import run_panel, run_progress, running
 from planner.widgets.presence import Presence

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import planner
-from planner.confirm.measurement import Measurement, WorkerFigures
+from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.result import Plan
 from planner.units import GIB, MIB
 

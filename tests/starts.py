@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import planner
-from planner.confirm.confirmation import Confirmation
-from planner.confirm.options import RunOptions
-from planner.confirm.run import Run
+from planner.confirming.confirmation import Confirmation
+from planner.confirming.options import RunOptions
+from planner.confirming.run import Run
 from planner.result import Plan
 from planner.units import GIB
 

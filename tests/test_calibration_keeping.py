@@ -6,7 +6,7 @@ import pytest
 
 from planner.calibrations.keeping import record_of, store
 from planner.calibrations.store import NotStored, everything
-from planner.confirm.measurement import EngineFigures, Measurement
+from planner.confirming.measurement import EngineFigures, Measurement
 from planner.units import GIB, MIB
 from tests import measured
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.confirm.collecting import engine_from, worker_from
-from planner.confirm.measurement import Measurement
+from planner.confirming.collecting import engine_from, worker_from
+from planner.confirming.measurement import Measurement
 from planner.units import GIB, MIB
 
 NEW = {

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 import planner
-from planner.confirm.comparison import confirmation_of
-from planner.confirm.confirmation import ComparisonRow, Confirmation, Confirmed
-from planner.confirm.given import with_memory
-from planner.confirm.measurement import EngineFigures, Measurement, WorkerFigures
+from planner.confirming.comparison import confirmation_of
+from planner.confirming.confirmation import ComparisonRow, Confirmation, Confirmed
+from planner.confirming.given import with_memory
+from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
 from planner.log import LogReading
 from planner.log.setting import Setting
 from planner.result import Plan

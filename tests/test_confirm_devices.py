@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import planner
-from planner.confirm.devices import choose
-from planner.confirm.installation import Installation, check_release
+from planner.confirming.devices import choose
+from planner.confirming.installation import Installation, check_release
 from planner.errors import PlannerError
 from planner.result import Plan
 from planner.sources.device import Survey, survey

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.confirm import many
-from planner.confirm.many import confirm_many
-from planner.confirm.run import Run
+import planner
+from planner.confirming import many
+from planner.confirming.run import Run
 from planner.errors import PlannerError
 from tests.starts import a_plan
 
@@ -33,7 +33,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_each_plan_is_started_once_and_becomes_a_row(tiny_folder, starts) -> None:
     """Shares of 0.3 and 0.4 of 16 GiB, less the 700 MiB of the stand-in."""
-    sweep = confirm_many(
+    sweep = planner.confirm_many(
         [a_plan(tiny_folder, share=share) for share in SHARES], is_stored=False
     )
 
@@ -52,17 +52,17 @@ def test_what_a_file_holds_already_is_not_started_again(
     """Also when the last line was torn off by a crash."""
     file = tmp_path / "results.jsonl"
     plans = [a_plan(tiny_folder, share=share) for share in SHARES]
-    confirm_many(plans[:1], file, is_stored=False)
+    planner.confirm_many(plans[:1], file, is_stored=False)
     with file.open("a") as handle:
         handle.write('{"asked": {"model"')
 
-    sweep = confirm_many(plans, file, is_stored=False, logs=tmp_path / "logs")
+    sweep = planner.confirm_many(plans, file, is_stored=False, logs=tmp_path / "logs")
 
     assert starts == list(SHARES)
     assert len(sweep) == 2
     assert len([1 for line in file.read_text().splitlines() if line.endswith("}")]) == 2
     assert "Starting to load" in (tmp_path / "logs" / "001.log").read_text()
-    again = confirm_many(plans, file, is_stored=False)
+    again = planner.confirm_many(plans, file, is_stored=False)
     assert starts == list(SHARES)
     assert [row.to_dict() for row in again] == [
         json.loads(json.dumps(row.to_dict())) for row in sweep
@@ -75,8 +75,8 @@ def test_a_plan_that_cannot_be_started_does_not_end_the_sweep(
     """Its row says why, and it is tried again next time."""
     file = tmp_path / "results.jsonl"
     plans = [a_plan(tiny_folder, share=share) for share in SHARES]
-    wrong = confirm_many(plans, file, is_stored=False, python="/bin/false")
-    right = confirm_many(plans, file, is_stored=False)
+    wrong = planner.confirm_many(plans, file, is_stored=False, python="/bin/false")
+    right = planner.confirm_many(plans, file, is_stored=False)
 
     assert [row.outcome for row in wrong] == ["not started"] * 2
     assert "/bin/false" in wrong[0].problem
@@ -87,8 +87,8 @@ def test_a_plan_that_cannot_be_started_does_not_end_the_sweep(
 def test_a_file_that_cannot_be_written_is_named(tiny_folder, tmp_path) -> None:
     """A folder stands in its place, or the disk is full."""
     with pytest.raises(PlannerError, match="cannot be written"):
-        confirm_many([a_plan(tiny_folder)], tmp_path, is_stored=False)
+        planner.confirm_many([a_plan(tiny_folder)], tmp_path, is_stored=False)
     place = Path("/dev/full")
     if place.exists():
         with pytest.raises(PlannerError, match="cannot be written"):
-            confirm_many([a_plan(tiny_folder)], place, is_stored=False)
+            planner.confirm_many([a_plan(tiny_folder)], place, is_stored=False)

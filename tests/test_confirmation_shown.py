@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.confirm.confirmation import ComparisonRow, Confirmed, GivenMemory
-from planner.confirm.measurement import LoadFigures
+from planner.confirming.confirmation import ComparisonRow, Confirmed, GivenMemory
+from planner.confirming.measurement import LoadFigures
 from planner.presentation import confirmation as shown
 from planner.presentation import confirmation_text as text
 from planner.units import GIB, MIB

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.confirm.from_log import measurement_of, plan_arguments
+from planner.confirming.from_log import measurement_of, plan_arguments
 from planner.log import read_log
 from planner.units import GIB
 from tests.test_log import MIDDLE, NEWER

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.confirm.alone.supervisor import TIME_IS_OVER
-from planner.confirm.process import Process
+from planner.confirming.alone.supervisor import TIME_IS_OVER
+from planner.confirming.process import Process
 from tests.starts import is_alive, wait_until
 
 # Starts a child of its own group and one that leaves it for a session of its own, as
@@ -145,7 +145,7 @@ def test_a_killed_kernel_leaves_nothing(tmp_path) -> None:
 KERNEL = """
 import os, sys, time
 from pathlib import Path
-from planner.confirm.process import Process
+from planner.confirming.process import Process
 from tests.starts import is_alive, wait_until
 def show(line):
     print(process.group, line, flush=True)

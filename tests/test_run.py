@@ -12,12 +12,12 @@ from dataclasses import replace
 import pytest
 
 import planner
-from planner.confirm import devices
-from planner.confirm.confirmation import Confirmation, Confirmed
-from planner.confirm.events import Event
-from planner.confirm.options import RunOptions
-from planner.confirm.run import Run
-from planner.confirm.stages import StartStage
+from planner.confirming import devices
+from planner.confirming.confirmation import Confirmation, Confirmed
+from planner.confirming.events import Event
+from planner.confirming.options import RunOptions
+from planner.confirming.run import Run
+from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
 from planner.sources.device import survey
 from planner.units import GIB, MIB

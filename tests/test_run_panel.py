@@ -7,9 +7,9 @@ import time
 import pytest
 
 import planner
-from planner.confirm.confirmation import Confirmation, Confirmed
-from planner.confirm.events import Event
-from planner.confirm.stages import StartStage
+from planner.confirming.confirmation import Confirmation, Confirmed
+from planner.confirming.events import Event
+from planner.confirming.stages import StartStage
 from planner.widgets import run_panel, running
 from planner.widgets.explorer import Explorer
 from planner.widgets.guard import UNEXPECTED

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.confirm.stages import StageTracker, StartStage, progress_of, stage_of
+from planner.confirming.stages import StageTracker, StartStage, progress_of, stage_of
 from tests.test_log_lines import PREFIXES
 
 LOGS = Path(__file__).parent / "data" / "logs"

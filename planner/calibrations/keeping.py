@@ -17,7 +17,7 @@ from planner.releases import number_of, resolve_version
 from planner.units import MIB, format_size
 
 if TYPE_CHECKING:
-    from planner.confirm.measurement import Measurement, WorkerFigures
+    from planner.confirming.measurement import Measurement, WorkerFigures
     from planner.result import Plan
 
 _MOVED_BYTES = 64 * MIB

@@ -21,7 +21,7 @@ from planner.presentation.palette import PLOTLY_HATCHES, swatch
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from planner.confirm.confirmation import Confirmation
+    from planner.confirming.confirmation import Confirmation
 
 _ROWS = [ESTIMATED, MEASURED]
 _TOP_PIXELS = 30

@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: dict[str, Any]) -> int:
     # Starting processes and speaking HTTP: not for `planner plan`.
-    from planner.confirm.api import confirm, stage_lines  # noqa: PLC0415
+    from planner.confirming.api import confirm, stage_lines  # noqa: PLC0415
 
     as_json, log = options.pop("json"), options.pop("log")
     own = {name: options.pop(name) for name in _OWN}
@@ -81,7 +81,7 @@ def _run(options: dict[str, Any]) -> int:
 
 def _plan_here(options: dict[str, Any], python: str | None) -> Plan:
     """Plan for the vLLM that is installed and the GPU that is attached."""
-    from planner.confirm import installation  # noqa: PLC0415 - starts a process
+    from planner.confirming import installation  # noqa: PLC0415 - starts a process
 
     if options["model"] is None:
         raise PlannerError("Say which model: planner confirm MODEL ...")
@@ -100,8 +100,8 @@ def _show(confirmation: Any, *, as_json: bool) -> None:  # noqa: ANN401 - a Conf
 
 
 def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from planner.confirm.comparison import confirmation_of  # noqa: PLC0415
-    from planner.confirm.from_log import measurement_of  # noqa: PLC0415
+    from planner.confirming.comparison import confirmation_of  # noqa: PLC0415
+    from planner.confirming.from_log import measurement_of  # noqa: PLC0415
 
     text = _read(name)
     measurement = measurement_of(text)
@@ -125,7 +125,7 @@ def _plan_of_log(reading: LogReading, options: dict[str, Any]) -> Plan | None:
     Raises:
         PlannerError: where the user named a model that cannot be planned.
     """
-    from planner.confirm.planned_log import plan_of_log  # noqa: PLC0415
+    from planner.confirming.planned_log import plan_of_log  # noqa: PLC0415
 
     is_named = options["model"] is not None
     try:

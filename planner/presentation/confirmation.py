@@ -19,7 +19,7 @@ from planner.presentation.confirmation_text import (
 from planner.presentation.page import style
 
 if TYPE_CHECKING:
-    from planner.confirm.confirmation import ComparisonRow, Confirmation
+    from planner.confirming.confirmation import ComparisonRow, Confirmation
 
 _HEAD = (
     ("Figure", ""),

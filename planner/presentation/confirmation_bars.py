@@ -11,7 +11,7 @@ from planner.presentation.palette import css_background, swatch
 from planner.result import Basis
 
 if TYPE_CHECKING:
-    from planner.confirm.confirmation import Confirmation
+    from planner.confirming.confirmation import Confirmation
 
 ESTIMATED = "estimated"
 MEASURED = "measured"

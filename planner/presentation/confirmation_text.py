@@ -9,8 +9,8 @@ from planner.presentation.text import subject
 from planner.units import GIB, format_gib, format_size
 
 if TYPE_CHECKING:
-    from planner.confirm.confirmation import ComparisonRow, Confirmation, GivenMemory
-    from planner.confirm.measurement import LoadFigures
+    from planner.confirming.confirmation import ComparisonRow, Confirmation, GivenMemory
+    from planner.confirming.measurement import LoadFigures
 
 NOTHING = "-"
 """Stands where a figure is not known."""

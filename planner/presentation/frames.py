@@ -10,7 +10,7 @@ from planner.units import GIB
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planner.confirm.confirmation import Confirmation
+    from planner.confirming.confirmation import Confirmation
     from planner.result import Plan
 
 COLUMNS = (

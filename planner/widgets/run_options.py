@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets as w
 import traitlets
 
-from planner.confirm.options import RunOptions
+from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
 from planner.widgets.fields import ChoiceField, Field, label
 from planner.widgets.form import FieldError

@@ -11,7 +11,7 @@ import ipywidgets as w
 import traitlets
 
 from planner.charts.confirmed_bars import figure_spec
-from planner.confirm.confirmation import Confirmation
+from planner.confirming.confirmation import Confirmation
 from planner.errors import PlannerError
 from planner.presentation import confirmation as shown
 from planner.presentation.confirmation_bars import legend_html
@@ -27,9 +27,9 @@ from planner.widgets.run_options import OptionsForm
 from planner.widgets.run_progress import RunProgress
 
 if TYPE_CHECKING:
-    from planner.confirm.events import Event
-    from planner.confirm.installation import Installation
-    from planner.confirm.options import RunOptions
+    from planner.confirming.events import Event
+    from planner.confirming.installation import Installation
+    from planner.confirming.options import RunOptions
     from planner.result import Plan
 
 CHECK_SECONDS = 2.0
@@ -250,14 +250,14 @@ def _needs(plan: Plan | None) -> object:
 @lru_cache
 def _found(python: str | None) -> Installation:
     """Ask a Python once: it takes a moment, and every step of a slider may ask."""
-    from planner.confirm import installation  # noqa: PLC0415 - starts processes
+    from planner.confirming import installation  # noqa: PLC0415 - starts processes
 
     return installation.find(python)
 
 
 def _installed(plan: Plan | None, python: str | None) -> str:
     """Say which vLLM and device would be used, or why none can be."""
-    from planner.confirm import devices, installation  # noqa: PLC0415 - heavy
+    from planner.confirming import devices, installation  # noqa: PLC0415 - heavy
 
     try:
         found = _found(python)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from planner.confirm.stages import StartStage
+from planner.confirming.stages import StartStage
 from planner.widgets.chart import STATIC
 from planner.widgets.presence import Presence
 
 if TYPE_CHECKING:
-    from planner.confirm.events import Event
+    from planner.confirming.events import Event
 
 KEPT_LINES = 2000
 STAGES = (

@@ -9,11 +9,11 @@ from dataclasses import replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from planner.confirm.events import Event, Listener
+from planner.confirming.events import Event, Listener
 
 if TYPE_CHECKING:
-    from planner.confirm.confirmation import Confirmation
-    from planner.confirm.options import RunOptions
+    from planner.confirming.confirmation import Confirmation
+    from planner.confirming.options import RunOptions
     from planner.result import Plan
 
 BATCH_SECONDS = 0.2
@@ -21,7 +21,7 @@ BATCH_SECONDS = 0.2
 
 
 class Engine(Protocol):
-    """One start of vLLM, as `planner.confirm.run.Run` makes it."""
+    """One start of vLLM, as `planner.confirming.run.Run` makes it."""
 
     def execute(self) -> Confirmation:
         """Start vLLM, measure, end it; takes as long as that takes."""
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 def new_run(plan: Plan, options: RunOptions, listener: Listener) -> Engine:
     """Prepare a start of vLLM; nothing runs yet."""
-    from planner.confirm.run import Run  # noqa: PLC0415 - heavy, and not always used
+    from planner.confirming.run import Run  # noqa: PLC0415 - heavy, and not always used
 
     return Run(plan, options, listener)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.confirm import installation
-from planner.confirm.installation import PYTHON_VARIABLE
+from planner.confirming import installation
+from planner.confirming.installation import PYTHON_VARIABLE
 from tests.starts import descendants
 
 TINY = Path(__file__).resolve().parent.parent / "tiny"

@@ -15,12 +15,11 @@ import pytest
 
 import planner
 from planner.cli import main
-from planner.confirm.api import confirm
-from planner.confirm.confirmation import Confirmation, Confirmed
-from planner.confirm.events import Event
-from planner.confirm.options import RunOptions
-from planner.confirm.run import Run
-from planner.confirm.stages import StartStage
+from planner.confirming.confirmation import Confirmation, Confirmed
+from planner.confirming.events import Event
+from planner.confirming.options import RunOptions
+from planner.confirming.run import Run
+from planner.confirming.stages import StartStage
 from planner.result import Plan
 from tests.starts import descendants, is_alive, shared_memory, wait_until
 from tests.vllm.conftest import TINY
@@ -65,12 +64,14 @@ def check_exact(confirmation: Confirmation) -> None:
 )
 def test_blocks_tokens_and_concurrency_are_vllms(release, model, arguments) -> None:
     """Given the memory that vLLM measured, for each kind of cache."""
-    check_exact(confirm(a_plan(release, model, **arguments), is_stored=False))
+    check_exact(planner.confirm(a_plan(release, model, **arguments), is_stored=False))
 
 
 def test_a_start_with_compilation_is_the_same(release) -> None:
     """The compiled model warms up with another peak; the arithmetic is the same."""
-    check_exact(confirm(a_plan(release, "dense", enforce_eager=None), is_stored=False))
+    check_exact(
+        planner.confirm(a_plan(release, "dense", enforce_eager=None), is_stored=False)
+    )
 
 
 def test_a_start_that_must_fail_gives_the_predicted_error(release) -> None:
@@ -84,7 +85,7 @@ def test_a_start_that_must_fail_gives_the_predicted_error(release) -> None:
     assert plan.error is not None
     assert plan.error.kind == "max_model_len"
 
-    confirmation = confirm(plan, is_stored=False)
+    confirmation = planner.confirm(plan, is_stored=False)
 
     assert confirmation.measurement.is_started is False
     assert confirmation.outcome is Confirmed.CONFIRMED
@@ -136,10 +137,9 @@ def test_stop_within_a_second_leaves_no_process(release, stage, entrypoint) -> N
 
 KERNEL = """
 import sys, planner
-from planner.confirm.api import confirm
 plan = planner.plan(sys.argv[1], gpu="CPU", vllm_version=sys.argv[2], dtype="float32",
                     gpu_memory_utilization=0.2, enforce_eager=True)
-confirm(plan, is_stored=False)
+planner.confirm(plan, is_stored=False)
 """
 
 
@@ -177,7 +177,7 @@ def test_a_load_beyond_the_predicted_concurrency_has_to_wait(release) -> None:
         num_gpu_blocks_override=20,
     )
 
-    load = confirm(plan, load_requests=6, is_stored=False).measurement.load
+    load = planner.confirm(plan, load_requests=6, is_stored=False).measurement.load
 
     assert plan.max_concurrency == 20 / 8
     assert load is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.confirm.measurement import EngineFigures, Measurement
+from planner.confirming.measurement import EngineFigures, Measurement
 from planner.engine import settings_from
 from planner.errors import PlannerError
 from planner.log import LogReading, read_log

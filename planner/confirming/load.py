@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from planner.confirm.collecting import load_from
-from planner.confirm.measurement import LoadFigures
-from planner.confirm.server import Server
+from planner.confirming.collecting import load_from
+from planner.confirming.measurement import LoadFigures
+from planner.confirming.server import Server
 from planner.errors import PlannerError
 from planner.result import Plan
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planner.confirm.installation import Installation
+from planner.confirming.installation import Installation
 from planner.errors import PlannerError
 from planner.gpu import GPU
 from planner.result import Plan

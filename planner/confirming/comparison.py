@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.confirm.confirmation import ComparisonRow, Confirmation, Confirmed
-from planner.confirm.given import given_memory, with_memory
-from planner.confirm.measurement import MeasuredLine, Measurement
-from planner.confirm.reasons import reasons
+from planner.confirming.confirmation import ComparisonRow, Confirmation, Confirmed
+from planner.confirming.given import given_memory, with_memory
+from planner.confirming.measurement import MeasuredLine, Measurement
+from planner.confirming.reasons import reasons
 from planner.result import Basis, Line, Outcome, Plan, RankMemory
 
 _CERTAINTY = [Basis.EXACT, Basis.FORMULA, Basis.MEASURED, Basis.ASSUMED]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.confirm.confirmation import ComparisonRow
-from planner.confirm.measurement import Measurement
+from planner.confirming.confirmation import ComparisonRow
+from planner.confirming.measurement import Measurement
 from planner.result import Outcome, Plan
 from planner.units import MIB, format_gib, format_size
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from planner import environment
-from planner.confirm import server
-from planner.confirm.devices import Devices
-from planner.confirm.installation import Installation
-from planner.confirm.options import RunOptions
-from planner.confirm.process import ALONE
+from planner.confirming import server
+from planner.confirming.devices import Devices
+from planner.confirming.installation import Installation
+from planner.confirming.options import RunOptions
+from planner.confirming.process import ALONE
 from planner.engine import flags, given_arguments
 from planner.errors import PlannerError
 from planner.model_files import ModelFiles

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from planner.engine import given_arguments
 
 if TYPE_CHECKING:
-    from planner.confirm.confirmation import ComparisonRow, Confirmation
-    from planner.confirm.measurement import Measurement
+    from planner.confirming.confirmation import ComparisonRow, Confirmation
+    from planner.confirming.measurement import Measurement
     from planner.result import Plan
 
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from planner.confirm.confirmation import Confirmation
-from planner.confirm.events import Event, Listener
-from planner.confirm.options import RunOptions
-from planner.confirm.run import Run
-from planner.confirm.stages import StartStage
+from planner.confirming.confirmation import Confirmation
+from planner.confirming.events import Event, Listener
+from planner.confirming.options import RunOptions
+from planner.confirming.run import Run
+from planner.confirming.stages import StartStage
 from planner.result import Plan
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.confirm.confirmation import GivenMemory
-from planner.confirm.measurement import Measurement
+from planner.confirming.confirmation import GivenMemory
+from planner.confirming.measurement import Measurement
 from planner.engine import given_arguments
 from planner.planning import plan as plan_again
 from planner.result import Plan

@@ -1,6 +1,6 @@
 """What vLLM measured in one start: its workers' figures, its engine's, its log.
 
-Values only; `planner.confirm.run` collects them, and a log alone fills some.
+Values only; `planner.confirming.run` collects them, and a log alone fills some.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from planner.confirm.as_dict import confirmation_dict
-from planner.confirm.measurement import Measurement
+from planner.confirming.as_dict import confirmation_dict
+from planner.confirming.measurement import Measurement
 from planner.result import Plan
 
 if TYPE_CHECKING:

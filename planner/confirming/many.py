@@ -9,17 +9,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.confirm.as_dict import confirmation_dict, question_dict
-from planner.confirm.events import Listener
-from planner.confirm.options import RunOptions
-from planner.confirm.run import Run
+from planner.confirming.as_dict import confirmation_dict, question_dict
+from planner.confirming.events import Listener
+from planner.confirming.options import RunOptions
+from planner.confirming.run import Run
 from planner.errors import PlannerError
 from planner.result import Plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from planner.confirm.confirmation import Confirmation
+    from planner.confirming.confirmation import Confirmation
 
 _COLUMNS = (
     *("available_kv_cache_bytes", "num_gpu_blocks"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.confirm.from_log import plan_arguments
+from planner.confirming.from_log import plan_arguments
 from planner.errors import PlannerError
 from planner.gpu import CPU, GPU
 from planner.log import LogReading

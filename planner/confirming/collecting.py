@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.confirm.measurement import EngineFigures, LoadFigures, WorkerFigures
+from planner.confirming.measurement import EngineFigures, LoadFigures, WorkerFigures
 from planner.result import KVCacheGroup
 
 FIGURES = "planner_figures"

@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from planner.calibrations.keeping import store
-from planner.confirm import installation
-from planner.confirm.alone.offline import MARK
-from planner.confirm.alone.supervisor import TIME_IS_OVER
-from planner.confirm.collecting import FIGURES, engine_from, load_from, worker_from
-from planner.confirm.comparison import confirmation_of
-from planner.confirm.confirmation import Confirmation
-from planner.confirm.devices import Devices, choose
-from planner.confirm.events import Event, Listener
-from planner.confirm.from_log import measurement_of
-from planner.confirm.launch import FIRST_ANSWER, Launch, first_prompt, prepare
-from planner.confirm.load import load_of, send_load
-from planner.confirm.measurement import LoadFigures, Measurement
-from planner.confirm.options import RunOptions
-from planner.confirm.process import Process
-from planner.confirm.server import Server
-from planner.confirm.stages import StageTracker, StartStage
+from planner.confirming import installation
+from planner.confirming.alone.offline import MARK
+from planner.confirming.alone.supervisor import TIME_IS_OVER
+from planner.confirming.collecting import FIGURES, engine_from, load_from, worker_from
+from planner.confirming.comparison import confirmation_of
+from planner.confirming.confirmation import Confirmation
+from planner.confirming.devices import Devices, choose
+from planner.confirming.events import Event, Listener
+from planner.confirming.from_log import measurement_of
+from planner.confirming.launch import FIRST_ANSWER, Launch, first_prompt, prepare
+from planner.confirming.load import load_of, send_load
+from planner.confirming.measurement import LoadFigures, Measurement
+from planner.confirming.options import RunOptions
+from planner.confirming.process import Process
+from planner.confirming.server import Server
+from planner.confirming.stages import StageTracker, StartStage
 from planner.errors import PlannerError
 from planner.result import Plan
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from planner.confirm.stages import StartStage
+from planner.confirming.stages import StartStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
