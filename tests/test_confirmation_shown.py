@@ -238,7 +238,7 @@ def test_what_is_not_known_is_left_out_of_the_facts() -> None:
     """No empty captions."""
     assert [name for name, _ in text.facts(confirmations.stopped())] == []
     assert [name for name, _ in text.facts(confirmations.confirmed())] == [
-        *("vLLM", "Device", "Weights", "Compile cache", "Time to start", "Date")
+        *("vLLM", "Device", "Weights", "Compile cache", "Ready after", "Date")
     ]
 
 

@@ -141,6 +141,20 @@ def test_where_there_is_no_vllm_how_to_install_it_is_said(tmp_path) -> None:
     assert "Give the path of the python" in installed(None, str(tmp_path))
 
 
+def test_what_the_command_does_not_say_is_said() -> None:
+    """Variables before it, the LLM class after it."""
+    plan = planner.plan(
+        plans.LLAMA_8B, entrypoint="llm", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    )
+    panel = RunPanel(plan)
+    run(panel)
+
+    assert panel.progress.title.endswith(
+        ": VLLM_USE_FLASHINFER_SAMPLER=0 vllm serve "
+        "meta-llama/Llama-3.1-8B-Instruct (by the LLM class)"
+    )
+
+
 def test_two_clicks_start_one_run(panel) -> None:
     """The second comes before the page has locked the button."""
     panel.options.minutes.value = ENDLESS_MINUTES

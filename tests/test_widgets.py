@@ -246,6 +246,17 @@ def test_arguments_without_a_control_are_kept() -> None:
     assert explorer.plan.settings.block_size == 32
 
 
+def test_how_vllm_is_started_is_kept() -> None:
+    """Entry point and variables, which a start from the page needs too."""
+    asked = {"entrypoint": "llm", "env": {"VLLM_USE_FLASHINFER_SAMPLER": "0"}}
+    plan = planner.plan(plans.LLAMA_8B, gpu="H100", **asked)
+    opened = plan.explore().plan
+
+    assert opened.entrypoint == "llm"
+    assert opened.env == plan.env
+    assert opened.env
+
+
 def test_a_gpu_of_ones_own_is_offered_first() -> None:
     """A GPU with replaced facts is not taken for the catalogue's."""
     own = planner.GPU(

@@ -201,7 +201,7 @@ def load_text(load: LoadFigures, predicted: float) -> str:
         f"{load.output_tokens:,} = {length:,} tokens at once; {load.num_finished:,} "
         f"finished in {load.seconds:,.1f} s. At most {load.peak_running:,} ran and "
         f"{load.peak_waiting:,} waited at the same time; the KV cache was "
-        f"{load.peak_kv_cache_usage:.0%} full at its fullest; "
+        f"{load.peak_kv_cache_usage:.1%} full at its fullest; "
         f"{load.preemptions:,} preemptions. {_against(load, predicted)}"
     )
 
@@ -227,7 +227,10 @@ def facts(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
         ("Device", " ".join(filter(None, (told.device_name, told.driver_version)))),
         ("Weights", "dummy" if told.is_dummy else "real" if told.device_name else ""),
         ("Compile cache", cache[told.is_compile_cache_cold]),
-        ("Time to start", f"{told.seconds:,.0f} s" if told.seconds else ""),
+        (
+            "Ready after" if told.is_started else "Ended after",
+            f"{told.seconds:,.0f} s" if told.seconds else "",
+        ),
         ("Date", told.date),
     )
     return tuple((name, text) for name, text in listed if text)

@@ -184,4 +184,6 @@ def _arguments(plan: Plan) -> dict[str, Any]:
         if field.name != "others"
     }
     given = {name: value for name, value in typed.items() if value is not None}
-    return given | dict(plan.settings.others) | {"vllm_version": plan.vllm_version}
+    start = {"vllm_version": plan.vllm_version, "entrypoint": plan.entrypoint}
+    env = {"env": dict(plan.env)} if plan.env else {}
+    return given | dict(plan.settings.others) | start | env

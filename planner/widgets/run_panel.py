@@ -128,7 +128,7 @@ class RunPanel(w.VBox):
         )
         self._run = self._newest = run
         self.result.clear()
-        self.progress.begin(f"{subject(plan)}: {plan.command()}")
+        self.progress.begin(f"{subject(plan)}: {_command(plan)}")
         self._set_running(True)
         self._watch(run, time.monotonic())
         run.start()
@@ -182,7 +182,7 @@ class RunPanel(w.VBox):
             named = (
                 f"<p class='pl-run-plan'>{escape(subject(self.plan))}</p>"
                 f"<pre class='pl-plain-command' tabindex='0' aria-label='Command'>"
-                f"<code>{escape(self.plan.command())}</code></pre>"
+                f"<code>{escape(_command(self.plan))}</code></pre>"
             )
         self.what.value = f"<div class='pl-plan'>{named}{_INTRO}</div>"
 
@@ -238,6 +238,13 @@ class RunResult(w.VBox):
             part.add_class("pl-plan")
             part.add_class(f"planner-run-{name}")
         self.children = tuple(parts.values())
+
+
+def _command(plan: Plan) -> str:
+    """Write what is started, with what the command line alone does not say."""
+    variables = "".join(f"{name}={value} " for name, value in plan.env)
+    by_class = " (by the LLM class)" if plan.entrypoint == "llm" else ""
+    return f"{variables}{plan.command()}{by_class}"
 
 
 def _needs(plan: Plan | None) -> object:

@@ -13,14 +13,14 @@ SLOW = 40_000
 
 def run_until_drawn(page, bars) -> None:
     """Run all cells, once more where JupyterLab, barely open, lost the first click."""
-    for attempt in range(2):
+    for patience in (12_000, SLOW):
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         try:
             # JupyterLab scrolls to the last cell and hides what is out of sight.
-            bars.wait_for(state="attached", timeout=SLOW)
+            bars.wait_for(state="attached", timeout=patience)
         except sync_api.TimeoutError:
-            if attempt:
+            if patience == SLOW:
                 raise
         else:
             return
