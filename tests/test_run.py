@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -247,3 +248,27 @@ def test_on_a_gpu_vllm_sees_the_chosen_one_and_tells_its_account(
     assert measured.device_name == "NVIDIA A4000"
     assert measured.driver_version == "580.95.05"
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_a_full_disk_costs_a_note_and_nothing_else(tiny_folder, monkeypatch) -> None:
+    """The figures are in the answer all the same."""
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    confirmation = confirm(a_plan(tiny_folder), is_stored=True)
+
+    assert confirmation.measurement.is_started
+    assert any("no space left on device" in note for note in confirmation.notes)
+
+
+def test_what_was_measured_serves_later_plans(tiny_folder) -> None:
+    """700 MiB of 8 GiB are measured; with 4 GiB the rest is exact."""
+    note = confirm(a_plan(tiny_folder), is_stored=True).notes[-1]
+    later = a_plan(tiny_folder, share=0.25)
+
+    assert note.startswith("Stored as record")
+    assert later.ranks[0].available_kv_cache_bytes == 4 * GIB - 700 * MIB
+    assert any("planner calibration forget" in note for note in later.notes)

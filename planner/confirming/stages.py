@@ -54,7 +54,7 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
     (
         StartStage.CAPTURING,
         re.compile(
-            r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:|init engine \(profile,"
+            r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:"
             r"|[Gg]raph capturing finished|CUDA graph pool memory:"
             r"|JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
         ),
