@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from planner.confirming.alone.offline import METRICS
 from planner.confirming.collecting import load_from
 from planner.confirming.measurement import LoadFigures
 from planner.confirming.server import Server
@@ -21,13 +22,6 @@ from planner.result import Plan
 _STEP_SECONDS = 0.1
 _LEAST_OUTPUT = 16
 _SPARE = 2
-_METRICS = {
-    "vllm:num_requests_running": "running",
-    "vllm:num_requests_waiting": "waiting",
-    "vllm:kv_cache_usage_perc": "usage",
-    "vllm:gpu_cache_usage_perc": "usage",
-    "vllm:num_preemptions": "preemptions",
-}
 
 
 def load_of(plan: Plan, num_requests: int) -> dict[str, int]:
@@ -61,7 +55,7 @@ def send_load(
 ) -> LoadFigures:
     """Send the requests to a server at once and watch its metrics until they end."""
     before = server.metrics().get("vllm:num_preemptions", 0.0)
-    peaks: dict[str, float] = dict.fromkeys(_METRICS.values(), 0.0)
+    peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
     draw = random.Random(0)
     # Different beginnings: blocks of a common one would be shared.
     prompts = [
@@ -104,7 +98,7 @@ def _watch(server: Server, peaks: dict[str, float], done: threading.Event) -> No
             told = server.metrics()
         except OSError:
             return
-        for metric, name in _METRICS.items():
+        for metric, name in METRICS.items():
             peaks[name] = max(peaks[name], told.get(metric, 0.0))
         if is_last:
             return

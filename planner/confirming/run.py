@@ -185,9 +185,9 @@ class Run:
 
     def _take(self, line: str) -> None:
         """Keep a line of the log, in the thread that reads it."""
-        _before, mark, event = line.partition(MARK)
-        if mark:
-            self._take_event(json.loads(event))
+        event = _event_in(line)
+        if event is not None:
+            self._take_event(event)
             return
         self._lines.append(line)
         self._tell(self._tracker.advance(line), (line,))
@@ -278,6 +278,16 @@ class Run:
                     seconds=time.monotonic() - self._begin,
                 )
             )
+
+
+def _event_in(line: str) -> dict[str, Any] | None:
+    """Return what a program beside vLLM tells in a line; None for a line of the log."""
+    _before, mark, text = line.partition(MARK)
+    try:
+        event = json.loads(text) if mark else None
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
 
 
 _GONE = (OSError, ValueError, http.client.HTTPException)

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 MARK = "@planner "
-_METRICS = {
+METRICS = {
     "vllm:num_requests_running": "running",
     "vllm:num_requests_waiting": "waiting",
     "vllm:kv_cache_usage_perc": "usage",
     "vllm:gpu_cache_usage_perc": "usage",
     "vllm:num_preemptions": "preemptions",
 }
+"""Metrics of vLLM that a load is watched by; of the usage, the older name too."""
 
 
 def main(task: dict[str, Any]) -> None:
@@ -93,11 +94,11 @@ def _load(
         )
         engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, asked)
     finished = 0
-    peaks: dict[str, float] = dict.fromkeys(_METRICS.values(), 0.0)
+    peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
     while engine.has_unfinished_requests():
         finished += sum(1 for output in engine.step() if output.finished)
         for metric in llm.get_metrics():
-            name = _METRICS.get(metric.name)
+            name = METRICS.get(metric.name)
             if name is not None:
                 peaks[name] = max(peaks[name], float(metric.value))
     return {**peaks, "finished": finished, "seconds": time.time() - begin}
