@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.confirming.collecting import engine_from, worker_from
 from planner.confirming.measurement import Measurement
+from planner.log import LogReading
 from planner.units import GIB, MIB
 
 NEW = {
@@ -68,6 +69,20 @@ def test_up_to_0_26_what_pytorch_does_not_know_of_is_told_apart() -> None:
 
     assert lines["non-torch"] == 512 * MIB
     assert sum(lines.values()) == 72 * GIB
+
+
+def test_before_0_12_the_log_tells_what_the_worker_does_not_keep() -> None:
+    """The worker has 15 weights and 51.5 left; its log 5 peak and 0.5 others."""
+    told = {
+        "requested_memory": 72 * GIB,
+        "weights": 15 * GIB,
+        "available_kv_cache": 51 * GIB + 512 * MIB,
+    }
+    log = LogReading(figures={"activation_gib": 5.0, "non_torch_gib": 0.5})
+
+    lines = Measurement(workers=(worker_from(told),), log=log).lines
+
+    assert sum(line.size_bytes for line in lines) == 72 * GIB
 
 
 def test_the_cpu_backend_measures_its_process_as_a_whole() -> None:

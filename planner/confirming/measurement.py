@@ -6,7 +6,7 @@ Values only; `planner.confirming.run` collects them, and a log alone fills some.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.log import LogReading
 from planner.result import KVCacheGroup
@@ -173,7 +173,19 @@ class Measurement:
     def lines(self) -> tuple[MeasuredLine, ...]:
         """The limiting worker's account, as far as it is known; the KV cache last."""
         worker = self.limiting_worker
-        return self._logged_lines() if worker is None else _worker_lines(worker)
+        if worker is None:
+            return self._logged_lines()
+        return _worker_lines(self._completed(worker))
+
+    def _completed(self, worker: WorkerFigures) -> WorkerFigures:
+        """Add what workers of releases before 0.12 tell in the log alone."""
+        if worker.consumed_bytes is not None or worker.non_torch_bytes is not None:
+            return worker
+        return replace(
+            worker,
+            peak_activation_bytes=self._logged("activation_gib"),
+            non_torch_bytes=self._logged("non_torch_gib"),
+        )
 
     def _logged_lines(self) -> tuple[MeasuredLine, ...]:
         """Return the account as the log tells it, rounded to 0.01 GiB."""
