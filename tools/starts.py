@@ -35,6 +35,8 @@ LEFT_OUT = (
 # Builds with changes of their own, such as another default of max_num_batched_tokens.
 OTHER_BUILDS = "kt-"
 THEIR_TOKENS = 32768
+MEASURED = pathlib.Path(__file__).resolve().parents[1] / "planner" / "data" / "measured"
+"""Starts of our own, by GPU and release; none yet."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +145,17 @@ class Start:
         return self.plan.ranks[0].line(name).size_bytes / GIB
 
 
-def read_starts(corpus: pathlib.Path, configs: pathlib.Path) -> list[Start]:
-    """Plan every start whose model, GPU and release are known and modelled."""
+def read_starts(
+    corpus: pathlib.Path, configs: pathlib.Path, own: pathlib.Path = MEASURED
+) -> list[Start]:
+    """Plan every start whose model, GPU and release are known and modelled.
+
+    `own` is a folder of starts that `tools/measure.py` made, in the same form.
+    """
     starts = []
-    for text in corpus.read_text(encoding="utf-8").splitlines():
+    files = [corpus, *sorted(own.glob("*.jsonl"))]
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    for text in lines:
         record = json.loads(text)
         start = _start(record, configs)
         if start is not None:
@@ -176,7 +185,11 @@ def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
         if gpu is None:
             return None
         plan = planner.plan(
-            config, gpu, vllm_version=record["vllm_version"], **arguments(record)
+            config,
+            gpu,
+            vllm_version=record["vllm_version"],
+            entrypoint=record.get("entrypoint", "serve"),
+            **arguments(record),
         )
     except PlannerError:
         return None
