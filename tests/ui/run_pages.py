@@ -4,6 +4,8 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.ui import lab
+
 SLOW = 40_000
 PATIENCE = 10_000
 BARS = ".planner-run-bars .barlayer .point path"
@@ -14,22 +16,8 @@ def open_in_lab(browser, address: str, notebook: Path, **options):
     """Open a notebook in JupyterLab and run its cells; returns the page."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
     page = context.new_page()
-    page.goto(f"{address}lab/tree/{notebook.name}?reset")
-    page.get_by_text("Kernel status: Idle").wait_for(state="attached", timeout=SLOW)
-    toggle = page.locator(".planner-run-toggle").first
-    for patience in (
-        8_000,
-        16_000,
-        SLOW,
-    ):  # JupyterLab, barely open, loses a click at times
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        try:
-            toggle.wait_for(state="attached", timeout=patience)
-        except Exception:  # noqa: BLE001 - once more
-            continue
-        break
-    toggle.wait_for(state="attached", timeout=PATIENCE)
+    lab.run_all(page, address, notebook)
+    page.locator(".planner-run-toggle").first.wait_for(state="attached", timeout=SLOW)
     return page
 
 

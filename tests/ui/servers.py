@@ -1,5 +1,6 @@
 """Starts Voila or JupyterLab on a free loopback port, and a browser to drive it."""
 
+import json
 import os
 import shutil
 import socket
@@ -78,14 +79,19 @@ def voila(app: Path, pool: int = 2) -> Iterator[str]:
 
 
 @contextmanager
-def jupyterlab(folder: Path) -> Iterator[str]:
-    """Serve JupyterLab on a folder, without the news and update questions."""
+def jupyterlab(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
+    """Serve JupyterLab on a folder, without the news and update questions.
+
+    Every cell stays in the page: JupyterLab takes out those that are out of sight.
+    """
     port = _free_port()
     settings = folder / "labconfig"
     settings.mkdir(exist_ok=True)
     (settings / "page_config.json").write_text(
         '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
     )
+    _choose(folder, "notebook-extension", "tracker", windowingMode="none")
+    _choose(folder, "apputils-extension", "themes", theme=theme)
     with _server(
         [
             "jupyterlab",
@@ -95,12 +101,20 @@ def jupyterlab(folder: Path) -> Iterator[str]:
             f"--ServerApp.port={port}",
             f"--ServerApp.root_dir={folder}",
             f"--LabApp.workspaces_dir={folder / 'workspaces'}",
+            f"--LabApp.user_settings_dir={folder / 'settings'}",
         ],
         folder,
         f"http://127.0.0.1:{port}/",
         0,
     ) as address:
         yield address
+
+
+def _choose(folder: Path, extension: str, plugin: str, **settings: str) -> None:
+    """Write a user's settings of JupyterLab."""
+    place = folder / "settings" / "@jupyterlab" / extension
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{plugin}.jupyterlab-settings").write_text(json.dumps(settings))
 
 
 @contextmanager

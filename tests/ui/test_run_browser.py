@@ -21,11 +21,7 @@ CELLS = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Where the notebooks lie, and what fake runs note down."""
-    path = tmp_path_factory.mktemp("run")
-    dark = path / "dark" / "@jupyterlab" / "apputils-extension"
-    dark.mkdir(parents=True)
-    (dark / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
-    return path
+    return tmp_path_factory.mktemp("run")
 
 
 @pytest.fixture(scope="module")
@@ -202,17 +198,15 @@ def test_a_page_that_is_closed_ends_its_run(page, marks) -> None:
 
 def test_the_panel_is_accessible_in_the_dark_theme(browser, folder, notebook) -> None:
     """Contrast, names, roles: axe-core finds nothing, before and after a run."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JUPYTERLAB_SETTINGS_DIR", str(folder / "dark"))
-        with servers.jupyterlab(folder) as address:
-            page = run_pages.open_in_lab(browser, address, notebook)
-            run_pages.open_panel(page)
-            theme = page.evaluate("document.body.dataset.jpThemeLight")
-            before = run_pages.violations(page, ".planner-explorer")
-            run_pages.press(page, "Run")
-            page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
-            after = run_pages.violations(page, ".planner-explorer")
-            page.context.close()
+    with servers.jupyterlab(folder, theme="JupyterLab Dark") as address:
+        page = run_pages.open_in_lab(browser, address, notebook)
+        run_pages.open_panel(page)
+        theme = page.evaluate("document.body.dataset.jpThemeLight")
+        before = run_pages.violations(page, ".planner-explorer")
+        run_pages.press(page, "Run")
+        page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+        after = run_pages.violations(page, ".planner-explorer")
+        page.context.close()
 
     assert theme == "false"
     assert before == []
