@@ -56,6 +56,10 @@ STAGES = [
         "init engine (profile, create kv cache, warmup model) took 38.86 s",
         None,
     ),
+    (
+        "Enforce eager set, disabling CUDAGraphs, and JIT kernel warmup.",
+        None,
+    ),
     ("INFO:     Application startup complete.", StartStage.READY),
     ("Resolved architecture: LlamaForCausalLM", StartStage.STARTING),
     ("Using LBHNC KV cache layout.", None),

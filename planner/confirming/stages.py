@@ -56,7 +56,7 @@ _STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
         re.compile(
             r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:"
             r"|[Gg]raph capturing finished|CUDA graph pool memory:"
-            r"|JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
+            r"|^JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
         ),
     ),
     (
