@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planner.charts.frame import bar_layout, size_axis
 from planner.charts.layout import Bar
-from planner.charts.scale import BAR_PIXELS, FONT, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.charts.scale import BAR_PIXELS, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
 from planner.presentation.verdict import missing_bytes
 from planner.units import format_gib
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from planner.result import Plan
 
 _TOP_PIXELS = 46
-_BOTTOM_PIXELS = 44
 _BESIDE_PIXELS = 6
 _LABEL_SHARE = 0.4
 """What a label takes of a narrow chart's width: 120 of 300 pixels."""
@@ -23,47 +23,14 @@ def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     """Describe everything but the segments."""
     overflows = any(missing_bytes(plan, bar.rank) for bar in drawn)
     gap = GAP_PIXELS + (LABEL_PIXELS if overflows else 0)
-    row = BAR_PIXELS + gap
+    rows = bar_layout(
+        [bar.label for bar in drawn], gap_pixels=gap, top_pixels=_TOP_PIXELS
+    )
     return {
-        "barmode": "stack",
-        "bargap": gap / row,
-        "height": _TOP_PIXELS + _BOTTOM_PIXELS + max(1, len(drawn)) * row,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 16, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
-        "uniformtext": {"mode": "hide", "minsize": 11},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
-        "xaxis": _size_axis(plan, drawn),
-        "yaxis": {
-            "autorange": "reversed",
-            "automargin": True,
-            "fixedrange": True,
-            "ticks": "",
-            "ticklabelstandoff": 6,
-            "categoryorder": "array",
-            "categoryarray": [bar.label for bar in drawn],
-        },
+        **rows,
+        "xaxis": size_axis(plan.gpu.kind, in_gib(_axis_bytes(plan, drawn))),
         "shapes": _edge_lines(plan, drawn),
         "annotations": [*_edge_labels(plan, drawn), *_missing_labels(plan, drawn)],
-    }
-
-
-def _size_axis(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
-    return {
-        "range": [0, in_gib(_axis_bytes(plan, drawn)) * 1.015],
-        "title": {
-            "text": f"GiB per {plan.gpu.kind}",
-            "standoff": 6,
-            "font": {"size": 12},
-        },
-        "gridcolor": "#80808033",
-        "zeroline": False,
-        "fixedrange": True,
-        "nticks": 9,
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.charts.scale import BAR_PIXELS, FONT, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.charts.frame import bar_layout, plotly_figure, size_axis
+from planner.charts.scale import GAP_PIXELS, INK, LABEL_PIXELS, in_gib
 from planner.charts.traces import wrapped
-from planner.errors import PlannerError
 from planner.presentation.confirmation_bars import (
     ESTIMATED,
     MEASURED,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _ROWS = [ESTIMATED, MEASURED]
 _TOP_PIXELS = 30
-_BOTTOM_PIXELS = 44
 _LEGEND_PIXELS = 70
 _BESIDE_PIXELS = 4
 _BETWEEN = 0.5
@@ -38,24 +37,7 @@ def figure(confirmation: Confirmation) -> go.Figure:
     Raises:
         PlannerError: when plotly is not installed.
     """
-    try:
-        import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
-    except ImportError as error:
-        raise PlannerError(
-            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
-        ) from error
-    described = figure_spec(confirmation)
-    described["layout"] |= {
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "traceorder": "normal",
-            "y": -0.3,
-            "yref": "paper",
-        },
-        "height": described["layout"]["height"] + _LEGEND_PIXELS,
-    }
-    return go.Figure(described)
+    return plotly_figure(figure_spec(confirmation), legend_pixels=_LEGEND_PIXELS)
 
 
 def figure_spec(confirmation: Confirmation) -> dict[str, Any]:
@@ -130,42 +112,13 @@ def _hover_text(bar: str, part: Segment | None) -> str:
 
 
 def _layout(confirmation: Confirmation) -> dict[str, Any]:
-    gap = GAP_PIXELS + LABEL_PIXELS
-    row = BAR_PIXELS + gap
+    rows = bar_layout(
+        _ROWS, gap_pixels=GAP_PIXELS + LABEL_PIXELS, top_pixels=_TOP_PIXELS
+    )
+    kind = confirmation.plan.gpu.kind
     return {
-        "barmode": "stack",
-        "bargap": gap / row,
-        "height": _TOP_PIXELS + _BOTTOM_PIXELS + len(_ROWS) * row,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 16, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
-        "uniformtext": {"mode": "hide", "minsize": 11},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
-        "xaxis": {
-            "range": [0, in_gib(full_bytes(confirmation)) * 1.015],
-            "title": {
-                "text": f"GiB per {confirmation.plan.gpu.kind}",
-                "standoff": 6,
-                "font": {"size": 12},
-            },
-            "gridcolor": "#80808033",
-            "zeroline": False,
-            "fixedrange": True,
-            "nticks": 9,
-        },
-        "yaxis": {
-            "autorange": "reversed",
-            "automargin": True,
-            "fixedrange": True,
-            "ticks": "",
-            "ticklabelstandoff": 6,
-            "categoryorder": "array",
-            "categoryarray": _ROWS,
-        },
+        **rows,
+        "xaxis": size_axis(kind, in_gib(full_bytes(confirmation))),
         "shapes": [*_budget_line(confirmation), *_range_band(confirmation)],
         "annotations": [
             *_budget_label(confirmation),

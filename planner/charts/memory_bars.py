@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.charts.axes import layout
+from planner.charts.frame import plotly_figure
 from planner.charts.layout import bars
 from planner.charts.traces import edge_traces, line_traces
-from planner.errors import PlannerError
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -23,24 +23,7 @@ def figure(plan: Plan) -> go.Figure:
     Raises:
         PlannerError: when plotly is not installed.
     """
-    try:
-        import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
-    except ImportError as error:
-        raise PlannerError(
-            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
-        ) from error
-    described = figure_spec(plan)
-    described["layout"] |= {
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "traceorder": "normal",
-            "y": -0.3,
-            "yref": "paper",
-        },
-        "height": described["layout"]["height"] + _LEGEND_PIXELS,
-    }
-    return go.Figure(described)
+    return plotly_figure(figure_spec(plan), legend_pixels=_LEGEND_PIXELS)
 
 
 def figure_spec(plan: Plan) -> dict[str, Any]:

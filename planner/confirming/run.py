@@ -190,7 +190,9 @@ class Run:
             self._take_event(event)
             return
         self._lines.append(line)
-        self._tell(self._tracker.advance(line), (line,))
+        if self._tracker.stage is not StartStage.STOPPING:
+            # What is written on the way out would push the answer out of sight.
+            self._tell(self._tracker.advance(line), (line,))
 
     def _take_event(self, event: dict[str, Any]) -> None:
         """Keep what the programs beside vLLM tell."""

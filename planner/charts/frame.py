@@ -1,0 +1,85 @@
+"""What every chart of memory bars has around its bars, and how plotly gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from planner.charts.scale import BAR_PIXELS, FONT, INK
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_BOTTOM_PIXELS = 44
+
+
+def plotly_figure(described: dict[str, Any], *, legend_pixels: int) -> go.Figure:
+    """Return a described chart as a plotly figure with a legend below it.
+
+    Raises:
+        PlannerError: when plotly is not installed.
+    """
+    try:
+        import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
+    except ImportError as error:
+        raise PlannerError(
+            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
+        ) from error
+    described["layout"] |= {
+        "showlegend": True,
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "y": -0.3,
+            "yref": "paper",
+        },
+        "height": described["layout"]["height"] + legend_pixels,
+    }
+    return go.Figure(described)
+
+
+def bar_layout(
+    labels: Sequence[str], *, gap_pixels: int, top_pixels: int
+) -> dict[str, Any]:
+    """Describe rows of stacked bars, named by `labels` from the top."""
+    row = BAR_PIXELS + gap_pixels
+    return {
+        "barmode": "stack",
+        "bargap": gap_pixels / row,
+        "height": top_pixels + _BOTTOM_PIXELS + max(1, len(labels)) * row,
+        "autosize": True,
+        "showlegend": False,
+        "template": None,
+        "paper_bgcolor": "#00000000",
+        "plot_bgcolor": "#00000000",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 8, "r": 16, "t": top_pixels, "b": _BOTTOM_PIXELS},
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "yaxis": {
+            "autorange": "reversed",
+            "automargin": True,
+            "fixedrange": True,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            "categoryorder": "array",
+            "categoryarray": list(labels),
+        },
+    }
+
+
+def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
+    """Describe the axis of sizes, from nothing to a little beyond the longest bar."""
+    return {
+        "range": [0, end_gib * 1.015],
+        "title": {
+            "text": f"GiB per {kind}",
+            "standoff": 6,
+            "font": {"size": 12},
+        },
+        "gridcolor": "#80808033",
+        "zeroline": False,
+        "fixedrange": True,
+        "nticks": 9,
+    }
