@@ -15,10 +15,10 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
 	JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test test-vllm check format coverage bench bench-app accuracy notebooks lock clean
+.PHONY: help app lab test test-vllm check format coverage bench bench-app bench-confirm accuracy notebooks lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' \
 		$(firstword $(MAKEFILE_LIST))
 
 app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
@@ -60,6 +60,11 @@ bench: $(VENV)/app.stamp ## import time and the time of one plan, against their 
 
 bench-app: $(VENV)/test.stamp ## the app in Chromium: first chart, slider to chart
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python benchmarks/app.py
+
+bench-confirm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## the app in Chromium while vLLM's CPU build starts
+	CHROMIUM=$$(sh tools/system.sh chromium) PLANNER_DATA_DIR=$$(mktemp -d) \
+		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
+		$(BIN)/python benchmarks/confirm.py
 
 accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report of errors
 	$(BIN)/python tools/calibrate.py

@@ -38,7 +38,7 @@ FIRST_CHART_LIMIT_MS = 1500
 _POOL_PAUSE_SECONDS = 3
 """Lets Voila start the kernel that replaces the one just used."""
 
-_FIRST_CHART = """() => new Promise(done => {
+FIRST_CHART = """() => new Promise(done => {
   const look = () => document.querySelector('.planner-chart .barlayer .point path')
     ? done(performance.now()) : setTimeout(look, 2);
   look();
@@ -50,7 +50,7 @@ _CONTROLS = """() => new Promise(done => {
   look();
 })"""
 
-_ARM = """() => {
+ARM = """() => {
   const bars = () => [...document.querySelectorAll('.planner-chart .point path')]
     .map(path => path.getAttribute('d')).join();
   const before = bars();
@@ -94,7 +94,7 @@ def _open(context: BrowserContext, address: str) -> Opening:
     page = context.new_page()
     page.goto(address, wait_until="commit")
     opening = Opening(
-        first_chart=float(page.evaluate(_FIRST_CHART)),
+        first_chart=float(page.evaluate(FIRST_CHART)),
         controls=float(page.evaluate(_CONTROLS)),
     )
     page.wait_for_timeout(500)
@@ -108,7 +108,7 @@ def steps(browser: Browser, address: str) -> list[float]:
     time.sleep(_POOL_PAUSE_SECONDS)
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(address)
-    page.evaluate(_FIRST_CHART)
+    page.evaluate(FIRST_CHART)
     page.wait_for_timeout(1500)
     handle = page.get_by_role("slider", name="gpu_memory_utilization")
     handle.focus()
@@ -118,7 +118,7 @@ def steps(browser: Browser, address: str) -> list[float]:
 
 
 def _step(page: Page, number: int) -> float:
-    page.evaluate(_ARM)
+    page.evaluate(ARM)
     page.keyboard.press("ArrowLeft" if number < STEPS // 2 else "ArrowRight")
     elapsed = float(page.evaluate("window.stepTime"))
     page.wait_for_timeout(100)
