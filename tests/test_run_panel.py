@@ -464,3 +464,17 @@ def test_a_listener_is_called_in_the_runs_thread_and_answers_there_without_a_loo
 
     assert names == ["planner-run"]
     assert isinstance(panel.confirmation, Confirmation)
+
+
+def test_a_stage_that_a_start_does_not_have_is_not_ticked() -> None:
+    """An eager start compiles nothing and captures no graphs."""
+    progress = RunProgress()
+    progress.begin("a start")
+    reached = (StartStage.CHECKING, StartStage.STARTING, StartStage.LOADING)
+
+    progress.tell(
+        Event(stage=StartStage.KV_CACHE, reached=(*reached, StartStage.KV_CACHE))
+    )
+
+    assert progress.skipped == ["compiling", "profiling"]
+    assert progress.position == 5

@@ -21,6 +21,8 @@ class Event:
     """Lines of the log since the last event."""
     seconds: float = 0.0
     """Since the run began."""
+    reached: tuple[StartStage, ...] = ()
+    """The stages that there were until now, this one included; empty: not told."""
 
 
 Listener: TypeAlias = Callable[[Event], None]

@@ -78,7 +78,13 @@ def prepare(  # noqa: PLR0913 - what a start depends on
             notes=notes,
         )
     port = server.free_port(options.port)
-    ours = {"served_model_name": server.MODEL, "host": server.HOST, "port": port}
+    ours = {
+        "served_model_name": server.MODEL,
+        "host": server.HOST,
+        "port": port,
+        # Its metrics are asked for many times a second; the log is for reading.
+        "disable_uvicorn_access_log": True,
+    }
     words = (
         *(found.python, str(ALONE / "serve.py"), "serve", model),
         *flags(arguments | ours),

@@ -115,7 +115,7 @@ class Run:
             return str(error)
         return (
             f"Stored as record {kept.record.id}: later plans of this start use "
-            f"it. `planner calibration forget {kept.record.id}` takes it away."
+            f"it. planner calibration forget {kept.record.id} takes it away."
         )
 
     def _run(self, launch: Launch, scratch: Path) -> None:
@@ -278,6 +278,7 @@ class Run:
                     fraction=self._tracker.fraction,
                     lines=lines,
                     seconds=time.monotonic() - self._begin,
+                    reached=tuple(self._tracker.reached),
                 )
             )
 

@@ -164,6 +164,8 @@ class StageTracker:
 
     def __init__(self) -> None:
         self.stage = StartStage.CHECKING
+        self.reached = [self.stage]
+        """Every stage that there was: an eager start captures no graphs."""
         self._progress = 0.0
         self._is_eager = False
 
@@ -195,6 +197,7 @@ class StageTracker:
         """Go on to a stage, never back, and return the stage."""
         if stage.position > self.stage.position:
             self.stage, self._progress = stage, 0.0
+            self.reached.append(stage)
         return self.stage
 
     def _is_trial(self, stage: StartStage) -> bool:

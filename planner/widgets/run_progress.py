@@ -56,6 +56,8 @@ class RunProgress(anywidget.AnyWidget):
     stages = traitlets.List(traitlets.Unicode()).tag(sync=True)
     position = traitlets.Int(0).tag(sync=True)
     """How many of `stages` lie behind."""
+    skipped = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    """Those behind that this start did not have."""
     fraction = traitlets.Float(0.0).tag(sync=True)
     seconds = traitlets.Float(0.0).tag(sync=True)
     """Since the run began, as of the last message; the page counts on by itself."""
@@ -84,6 +86,7 @@ class RunProgress(anywidget.AnyWidget):
             self.title = title
             self.stage = "beginning"
             self.position = 0
+            self.skipped = []
             self.fraction = 0.0
             self.seconds = 0.0
             self.state = RUNNING
@@ -104,6 +107,7 @@ class RunProgress(anywidget.AnyWidget):
                 self.stage = str(event.stage)
                 self.fraction = event.fraction
                 self.position = _position(event.stage)
+                self.skipped = _skipped(event)
 
     def stopping(self) -> None:
         """Show that the run is asked to end."""
@@ -146,6 +150,14 @@ def _position(stage: StartStage) -> int:
     """Return how many of the listed stages lie behind."""
     every = list(StartStage)
     return sum(every.index(listed) < every.index(stage) for listed in STAGES)
+
+
+def _skipped(event: Event) -> list[str]:
+    """Return the listed stages behind that the start did not have."""
+    if not event.reached:
+        return []
+    behind = STAGES[: _position(event.stage)]
+    return [str(stage) for stage in behind if stage not in event.reached]
 
 
 def cleaned(line: str) -> str:

@@ -104,7 +104,9 @@ function makeHead(model) {
     const at = model.get("position");
     [...stages.children].forEach((item, number) => {
       const isNow = number === at && isOn(model);
-      item.dataset.is = number < at ? "past" : isNow ? "now" : "to come";
+      const isSkipped = model.get("skipped").includes(item.textContent);
+      const past = isSkipped ? "skipped" : "past";
+      item.dataset.is = number < at ? past : isNow ? "now" : "to come";
       if (isNow) item.setAttribute("aria-current", "step");
       else item.removeAttribute("aria-current");
     });
@@ -161,7 +163,7 @@ export default {
     el.classList.add("planner-run-progress");
     el.append(head.box, log.box);
     const show = () => { el.dataset.state = model.get("state"); head.show(); };
-    for (const name of ["state", "title", "stage", "position", "fraction", "seconds"]) {
+    for (const name of ["state", "title", "stage", "position", "skipped", "fraction", "seconds"]) {
       on(`change:${name}`, show);
     }
     on("msg:custom", (content) => {

@@ -12,7 +12,11 @@ from typing import Any
 
 from vllm.engine import Engine
 
-_SWITCHES = ("--skip-tokenizer-init", "--enforce-eager")
+_SWITCHES = (
+    "--skip-tokenizer-init",
+    "--enforce-eager",
+    "--disable-uvicorn-access-log",
+)
 
 
 def main() -> None:
