@@ -6,6 +6,7 @@ the weights, measure a profile run, divide what is left into KV cache blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -138,10 +139,26 @@ def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchi
     return replace(own, quantization_limits=limits)
 
 
+_NAMED_FORMAT = re.compile(
+    r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+
+
 def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
     notes: tuple[str, ...] = ()
+    named = _NAMED_FORMAT.search(model.name)
+    is_plain = model.quantization is None and not model.quantization_limits.mismatch
+    if named is not None and is_plain:
+        notes = (
+            f"The name says {named[0]}, but the configuration names no quantization "
+            "that vLLM reads: planned as vLLM would load it, unquantised.",
+        )
     if not model.is_certain:
-        notes = (f"The config of {model.name} is a reconstruction: {model.source}.",)
+        notes = (
+            *notes,
+            f"The config of {model.name} is a reconstruction: {model.source}.",
+        )
     if model.reconciliation is not None:
         notes = (*notes, str(model.reconciliation))
     return notes

@@ -277,3 +277,13 @@ def test_graphs_are_told_whether_or_not_they_are_charged() -> None:
     assert older["cudagraph_bytes"] == newer["cudagraph_bytes"] > 0
     eager = plan(vllm_version="0.19.0", enforce_eager=True).to_dict()
     assert eager["cudagraph_bytes"] == 0
+
+
+def test_a_name_that_promises_a_format_the_config_lacks_is_noted() -> None:
+    """Its weights would be half of what vLLM makes of this configuration."""
+    plain = planner.plan("Qwen/Qwen3-Next-80B-A3B-Instruct-FP8", gpu="B300")
+    quantised = planner.plan("Qwen/Qwen3-8B-FP8", gpu="H100")
+
+    assert any("The name says FP8" in note for note in plain.notes)
+    assert quantised.resolved.quantization == "fp8"
+    assert not any("The name says" in note for note in quantised.notes)
