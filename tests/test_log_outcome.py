@@ -236,3 +236,13 @@ def test_engines_of_one_server_are_one_start() -> None:
     )
     begin, rest = UP.strip().split("\n", 1)
     assert 1 == read_log(f"{begin}\n{engines}{rest}").num_starts
+
+
+def test_a_full_gpu_is_a_failed_start_though_nothing_shows_whose() -> None:
+    """PyTorch's sentence alone, as people quote it."""
+    words = "CUDA out of memory. Tried to allocate 1.74 GiB. GPU 1 has 605.88 MiB free."
+
+    reading = read_log(f"it says\n{words}\n")
+
+    assert reading.to_dict() == {"started": False, "error": words}
+    assert not reading.is_vllm

@@ -25,6 +25,10 @@ _OF_VLLM = re.compile(
 _AFTER = 500
 """So many lines after the end of a start are read for figures: not days of requests."""
 _PROCESSES = re.compile(r"EngineCore|VllmWorker|A(?:PI|pi)Server|Worker(?:_|$)")
+_TORCH_NO_MEMORY = re.compile(
+    r"(?:[\w.]*OutOfMemoryError: )?(?:CUDA out of memory\. )?"
+    r"Tried to allocate [\d.]+ [KMG]iB\b[^\n]*"
+)
 _NO_MEMORY = re.compile(r"\bOOM\b|out of memory|-> ValueError", re.IGNORECASE)
 """How people say in a note that a start failed."""
 _OF_V0 = re.compile(r"# \w+ blocks:")
@@ -137,7 +141,7 @@ def _reading(lines: Sequence[LogLine]) -> LogReading:
     if not is_log:
         figures = noted_figures(said, figures)
     if not (figures or _is_vllm(said, start)):
-        return LogReading()
+        return _out_of_memory(said)
     started = outcome.is_started
     if started is None and not begins_with_start(start):
         started = _quoted(said, figures, is_note=not is_log)
@@ -151,6 +155,17 @@ def _reading(lines: Sequence[LogLine]) -> LogReading:
         setting=setting_of(said),
         seconds=seconds_between(start[: outcome.end]),
     )
+
+
+def _out_of_memory(said: str) -> LogReading:
+    """Return what PyTorch says of a full GPU, all that is often quoted of a start.
+
+    Nothing shows that it was vLLM's.
+    """
+    sentence = _TORCH_NO_MEMORY.search(said)
+    if sentence is None:
+        return LogReading()
+    return LogReading(started=False, error=sentence[0].strip())
 
 
 def _is_vllm(said: str, lines: Sequence[LogLine]) -> bool:
