@@ -13,6 +13,7 @@ from planner.memory.calibration import Fitted, processor_part
 from planner.memory.encoder import encoder_peak_bytes
 from planner.memory.forward import forward
 from planner.memory.profile_run import ProfileRun
+from planner.memory.sized import ranged_line
 from planner.memory.weights import StageWeights
 from planner.result import Basis, Line
 from planner.units import MIB, format_size
@@ -87,12 +88,12 @@ def _warm_up(run: ProfileRun) -> Line:
     """
     if run.enforce_eager or run.skips_warm_up:
         why = f"no warm-up ({_cause(run)})"
-        return _line("peak activation", (0, 0, 0), Basis.FORMULA, why)
+        return ranged_line("peak activation", (0, 0, 0), Basis.FORMULA, why)
     compiling = processor_part("compiling")
     step = max(forward(run).size_bytes, encoder_peak_bytes(run).size_bytes)
     if run.samples:
         step = max(step, run.num_requests * run.model.vocab_size * _FLOAT32)
-    return _line(
+    return ranged_line(
         "peak activation",
         (
             compiling.low_bytes,
@@ -114,7 +115,7 @@ def _process(stage: StageWeights) -> Line:
     process: Fitted = processor_part("process")
     left = min(stage.weights_bytes // _PACKING_SHARE, _PACKING_USUAL_BYTES)
     most = stage.weights_bytes // _PACKING_MOST_SHARE
-    return _line(
+    return ranged_line(
         "non-torch",
         (
             process.low_bytes,
@@ -125,16 +126,4 @@ def _process(stage: StageWeights) -> Line:
         f"the worker's process {format_size(process.size_bytes)}: Python, PyTorch and "
         f"vLLM themselves (from {process.starts} starts of vLLM 0.32.0) + what packing "
         f"the weights leaves behind {format_size(left)}",
-    )
-
-
-def _line(name: str, sizes: tuple[int, int, int], basis: Basis, why: str) -> Line:
-    low, middle, high = sizes
-    return Line(
-        name=name,
-        size_bytes=middle,
-        low_bytes=low,
-        high_bytes=high,
-        basis=basis,
-        why=why,
     )

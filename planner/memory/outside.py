@@ -14,6 +14,7 @@ from planner.memory.cudagraphs import actual_bytes
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.persistent import kept_before
 from planner.memory.profile_run import ProfileRun
+from planner.memory.sized import ranged_line
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER
 from planner.result import Basis, Line
 from planner.units import MIB, format_size
@@ -52,7 +53,9 @@ def _context(run: ProfileRun) -> Line:
     if is_spread and not run.release.counts_distributed_start:
         parts.append(non_torch("start of NCCL beside the budget"))
         why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
-    return _line(CUDA_CONTEXT, _sum(parts), Basis.MEASURED, f"{why} (published runs)")
+    return ranged_line(
+        CUDA_CONTEXT, _sum(parts), Basis.MEASURED, f"{why} (published runs)"
+    )
 
 
 def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
@@ -66,7 +69,7 @@ def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
 def _uncounted(run: ProfileRun) -> Line:
     size = 0 if run.release.subtracts_consumed else sum(kept_before(run).values())
     why = "input buffers and sampler state, made before the profile run"
-    return _line("buffers not counted", (size, size, size), Basis.FORMULA, why)
+    return ranged_line("buffers not counted", (size, size, size), Basis.FORMULA, why)
 
 
 def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
@@ -74,7 +77,7 @@ def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
     beside = max(0, actual - charged_bytes)
     why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
     range_bytes = (beside // 2, beside, 2 * beside)
-    return _line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
+    return ranged_line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
 
 
 def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
@@ -91,7 +94,7 @@ def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
         f"{len(groups)} groups x (2 x {run.max_num_seqs:,} max_num_seqs x blocks of "
         f"{run.max_model_len:,} tokens x 4 bytes + a slot per token)"
     )
-    return _line("block tables", (entries, entries, entries), Basis.FORMULA, why)
+    return ranged_line("block tables", (entries, entries, entries), Basis.FORMULA, why)
 
 
 def _attention(run: ProfileRun) -> Line:
@@ -106,16 +109,4 @@ def _attention(run: ProfileRun) -> Line:
     # Prefill of long prompts needs scratch that no profile run measures.
     high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
     why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"
-    return _line("attention workspaces", (size, size, high), Basis.ASSUMED, why)
-
-
-def _line(name: str, sizes: tuple[int, int, int], basis: Basis, why: str) -> Line:
-    low, middle, high = sizes
-    return Line(
-        name=name,
-        size_bytes=middle,
-        low_bytes=low,
-        high_bytes=high,
-        basis=basis,
-        why=why,
-    )
+    return ranged_line("attention workspaces", (size, size, high), Basis.ASSUMED, why)

@@ -64,18 +64,7 @@ class Form(w.VBox):
             PlannerError: when a field holds something that cannot be planned; the
                 field shows it too.
         """
-        values: dict[str, Any] = {}
-        wrong: list[str] = []
-        for name, field in self.fields.items():
-            try:
-                values[name] = field.read()
-            except PlannerError as error:
-                wrong.append(str(error))
-                field.show_error(str(error))
-            else:
-                field.show_error("")
-        if wrong:
-            raise FieldError(wrong[0])
+        values = read_all(self.fields)
         return {name: value for name, value in values.items() if value is not None}
 
     def set(self, values: Mapping[str, object]) -> None:
@@ -93,6 +82,27 @@ class Form(w.VBox):
 
 class FieldError(PlannerError):
     """A field cannot be read; the field itself shows the message."""
+
+
+def read_all(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Return what fields hold; each shows what is wrong with it.
+
+    Raises:
+        FieldError: with the first of them.
+    """
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name, field in fields.items():
+        try:
+            values[name] = field.read()
+        except PlannerError as error:
+            wrong.append(str(error))
+            field.show_error(str(error))
+        else:
+            field.show_error("")
+    if wrong:
+        raise FieldError(wrong[0])
+    return values
 
 
 def _group(title: str, fields: Sequence[Field]) -> w.VBox:

@@ -8,7 +8,7 @@ import traitlets
 from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
 from planner.widgets.fields import ChoiceField, Field, label
-from planner.widgets.form import FieldError
+from planner.widgets.form import read_all
 
 _WEIGHTS = (("dummy", "dummy"), ("real", "real"))
 DEFAULT_MINUTES = 30
@@ -106,17 +106,7 @@ class OptionsForm(w.Box):
         Raises:
             FieldError: when a field holds something that cannot be; it shows it too.
         """
-        wrong = []
-        for field in self.fields:
-            try:
-                field.read()
-            except PlannerError as error:
-                wrong.append(str(error))
-                field.show_error(str(error))
-            else:
-                field.show_error("")
-        if wrong:
-            raise FieldError(wrong[0])
+        read_all({field.name: field for field in self.fields})
         return RunOptions(
             weights=self.weights.value,
             python=self.python_path,
