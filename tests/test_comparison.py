@@ -228,6 +228,17 @@ def test_a_log_of_0_27_and_later_tells_the_account_as_sums() -> None:
     }
 
 
+def test_a_log_of_the_kv_cache_alone_says_that_it_cannot_name_the_line(plan) -> None:
+    """5 GiB less than planned, and not a word of why."""
+    left = plan.ranks[0].available_kv_cache_bytes / GIB - 5
+    log = LogReading(figures={"available_kv_gib": round(left, 2)}, started=True)
+
+    reasons = confirmation_of(plan, Measurement(log=log, is_started=True)).reasons
+
+    assert "KV cache alone" in reasons[0]
+    assert "VLLM_LOGGING_LEVEL=DEBUG" in reasons[0]
+
+
 def test_a_log_of_the_cpu_backend_tells_its_process_as_a_whole() -> None:
     """It says nothing of the weights alone."""
     log = LogReading(figures={"consumed_gib": 0.69, "available_kv_gib": 3.53})

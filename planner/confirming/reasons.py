@@ -52,6 +52,7 @@ def reasons(
                 *_setting_reasons(rows),
                 *_device_reasons(plan, measurement),
                 *_line_reasons(rows),
+                *_silent_reasons(rows),
                 *_cache_reasons(measurement, rows),
             )
         )
@@ -120,6 +121,17 @@ def _line_reasons(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         why = _BY_LINE.get(row.name.split(" + ")[0], "")
         size = format_size(abs(difference))
         yield f"{row.name}: {size} {more} than estimated{': ' * bool(why)}{why}"
+
+
+def _silent_reasons(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    """Say where a log tells too little to name the line that differs."""
+    told = [row for row in rows if row.unit == "bytes" and row.measured is not None]
+    if [row.name for row in told] == ["KV cache"] and told[0].is_inside is False:
+        yield (
+            "The log tells the KV cache alone, not the lines that leave it, nor "
+            "perhaps the arguments: give those that were typed. With "
+            "VLLM_LOGGING_LEVEL=DEBUG vLLM logs its whole account."
+        )
 
 
 def _cache_reasons(
