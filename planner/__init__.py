@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from planner import export, solve
     from planner.confirming.api import confirm
     from planner.confirming.confirmation import Confirmation
     from planner.confirming.many import Sweep, confirm_many
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         UnknownArchitecture,
     )
     from planner.gpu import GPU
+    from planner.inputs import Inputs
+    from planner.load import Load
     from planner.log import LogReading, read_log
     from planner.model import ModelArchitecture
     from planner.planning import plan
@@ -38,6 +41,8 @@ __version__ = "0.1.0"
 __all__ = [
     "GPU",
     "Confirmation",
+    "Inputs",
+    "Load",
     "LogReading",
     "ModelArchitecture",
     "ModelNotFound",
@@ -48,9 +53,13 @@ __all__ = [
     "UnknownArchitecture",
     "confirm",
     "confirm_many",
+    "export",
     "plan",
     "read_log",
+    "solve",
 ]
+
+_PACKAGES = ("export", "solve")
 
 _MODULE_OF = {
     "Confirmation": "planner.confirming.confirmation",
@@ -58,6 +67,8 @@ _MODULE_OF = {
     "confirm": "planner.confirming.api",
     "confirm_many": "planner.confirming.many",
     "GPU": "planner.gpu",
+    "Inputs": "planner.inputs",
+    "Load": "planner.load",
     "LogReading": "planner.log",
     "ModelArchitecture": "planner.model",
     "Plan": "planner.result",
@@ -70,6 +81,8 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import planner` stays cheap."""
     if name not in __all__:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
+    if name in _PACKAGES:
+        return import_module(f"planner.{name}")
     value: object = getattr(import_module(_MODULE_OF.get(name, "planner.errors")), name)
     globals()[name] = value
     return value

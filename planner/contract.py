@@ -27,6 +27,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "num_gpu_blocks": plan.num_gpu_blocks,
         "kv_cache_size_tokens": plan.kv_cache_size_tokens,
         "max_concurrency": plan.max_concurrency,
+        "max_concurrency_low": plan.max_concurrency_low,
         "max_model_len_that_fits": plan.max_model_len_that_fits,
         "gpus_total": plan.gpus_total,
         "notes": list(plan.notes),

@@ -200,6 +200,8 @@ def _plan_resolved(
     limiting = limiting_cache(caches)
     groups = whole if question.release.groups_all_ranks else limiting.groups
     figures = kv_cache.capacity(groups, limiting.num_blocks, request, question.release)
+    fewest = limiting_cache([stage.low for stage in stages]).num_blocks
+    lowest = kv_cache.capacity(groups, fewest, request, question.release)
     limit = _longest_allowed(question)
     longest = 0
     if verdict.depends_on_length:
@@ -227,6 +229,7 @@ def _plan_resolved(
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,
         max_concurrency=figures.max_concurrency,
+        max_concurrency_low=lowest.max_concurrency,
         max_model_len_that_fits=longest or None,
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         notes=(

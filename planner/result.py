@@ -170,6 +170,9 @@ class Plan:
     kv_cache_size_tokens: int
     """As vLLM logs it: max_concurrency x max_model_len, rounded down."""
     max_concurrency: float
+    """Requests of `max_model_len` that the KV cache holds at once, as vLLM logs it."""
+    max_concurrency_low: float
+    """The same at the low end of the estimate's range."""
     max_model_len_that_fits: int | None
     """The longest that starts even at the low end of the estimate's range."""
     needed_kv_cache_bytes: int
@@ -211,6 +214,7 @@ class Plan:
             num_gpu_blocks=0,
             kv_cache_size_tokens=0,
             max_concurrency=0.0,
+            max_concurrency_low=0.0,
             max_model_len_that_fits=None,
             needed_kv_cache_bytes=0,
             notes=notes,
@@ -248,6 +252,18 @@ class Plan:
             self.settings.data_parallel_size,
         )
         return prod(size or 1 for size in sizes)
+
+    def changed(self, **changes: Any) -> Plan:  # noqa: ANN401 - vLLM's own types
+        """Plan again with engine arguments, model, gpu, vllm_version, ... replaced.
+
+        None takes an engine argument back, so that vLLM's default counts.
+
+        Raises:
+            PlannerError: for input that cannot be planned.
+        """
+        from planner.inputs import Inputs  # noqa: PLC0415 - it plans
+
+        return Inputs.of(self).changed(**changes).plan()
 
     def command(self) -> str:
         """Return the `vllm serve` line that starts this plan."""

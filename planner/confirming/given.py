@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from planner.confirming.confirmation import GivenMemory
 from planner.confirming.measurement import Measurement
-from planner.engine import given_arguments
-from planner.planning import plan as plan_again
 from planner.result import Plan
 
 _LOGGED_DIGITS = 2
@@ -17,18 +15,7 @@ def with_memory(plan: Plan, available_bytes: int) -> Plan:
     Raises:
         PlannerError: where the model is not to be read any more.
     """
-    arguments = given_arguments(plan.settings)
-    arguments["kv_cache_memory_bytes"] = available_bytes
-    is_as_published = plan.settings.quantization is None
-    model = plan.model if is_as_published and plan.model is not None else plan.name
-    return plan_again(
-        model,
-        gpu=plan.gpu,
-        vllm_version=plan.vllm_version,
-        entrypoint=plan.entrypoint,
-        env=dict(plan.env),
-        **arguments,
-    )
+    return plan.changed(kv_cache_memory_bytes=available_bytes)
 
 
 def given_memory(plan: Plan, measurement: Measurement) -> GivenMemory | None:

@@ -1,0 +1,1 @@
+"""Plans side by side, sweeps over arguments, and GPUs against each other."""

@@ -1,0 +1,1 @@
+"""Take a plan away: commands, code, manifests, links, reports and files."""

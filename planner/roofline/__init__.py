@@ -1,0 +1,1 @@
+"""A bound on speed from bytes and operations, nothing more."""

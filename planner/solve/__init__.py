@@ -1,0 +1,1 @@
+"""The largest load or the smallest machine: exact answers by planning again."""
