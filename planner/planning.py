@@ -193,7 +193,7 @@ def _plan_resolved(
     asked = question.gpu
     if found.record is not None:
         question = replace(question, gpu=found.corrected(asked))
-    stages = plan_stages(question, resolved, kernels, whole, found)
+    stages = plan_stages(question, resolved, kernels, found)
     verdict = judge(question, resolved, stages, whole)
     request = verdict.request
     caches = [stage.cache for stage in stages]

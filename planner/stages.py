@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.calibrations.applying import applied, captured_applied, non_torch_applied
@@ -15,16 +13,15 @@ from planner.estimate import (
     requested_memory_bytes,
     used_lines,
 )
-from planner.memory import kv_groups
 from planner.memory.forward import cold_compile_bytes
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
-from planner.memory.kv_spec import KVCacheSpec
 from planner.memory.lora import graph_cases, lora_config, with_adapters
 from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import offload_bytes, without_offloaded
 from planner.memory.profile_run import ProfileRun
+from planner.memory.stage_caches import empty_cache, kernel_groups
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
@@ -48,10 +45,9 @@ def plan_stages(
     question: Question,
     resolved: ResolvedSettings,
     kernels: Kernels,
-    whole: Sequence[LayerGroup],
     found: Found,
 ) -> tuple[Stage, ...]:
-    """Return every pipeline stage; `whole` are the KV cache groups of all layers.
+    """Return every pipeline stage.
 
     `found` is what was measured before, on the user's own GPU.
     """
@@ -59,7 +55,11 @@ def plan_stages(
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     stages, begin = [], 0
     for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
-        cache = _cache(question, kernels, whole, range(begin, begin + size))
+        cache = empty_cache(
+            kernels.layers,
+            range(begin, begin + size),
+            has_hybrid_manager=_has_hybrid(question),
+        )
         run = _profile_run(question, resolved, pp_rank, sizes)
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
@@ -72,44 +72,11 @@ def plan_stages(
 
 def whole_groups(question: Question, kernels: Kernels) -> tuple[LayerGroup, ...]:
     """Return the KV cache groups of all layers."""
-    return _groups(question, kernels, kernels.specs)
+    return kernel_groups(kernels.layers, has_hybrid_manager=_has_hybrid(question))
 
 
-def _groups(
-    question: Question, kernels: Kernels, specs: Sequence[tuple[int, KVCacheSpec]]
-) -> tuple[LayerGroup, ...]:
-    return kv_groups.group(
-        specs,
-        has_hybrid_manager=hybrid_manager(
-            question.settings, question.model, question.env
-        ),
-        layout=kernels.layout,
-        release=question.release,
-    )
-
-
-def _cache(
-    question: Question,
-    kernels: Kernels,
-    whole: Sequence[LayerGroup],
-    layers: range,
-) -> StageCache:
-    """Return one stage's cache, without bytes yet."""
-    release = question.release
-    groups = tuple(g.on_stage(layers.start, layers.stop, release) for g in whole)
-    specs: list[tuple[int, KVCacheSpec]] = []
-    if not release.checks_groups:
-        specs = [entry for entry in kernels.specs if entry[0] in layers]
-    if not release.groups_all_ranks:
-        groups = _groups(question, kernels, specs)
-    return StageCache(
-        groups=groups,
-        available_bytes=0,
-        layout=kernels.layout,
-        release=release,
-        checked_specs=tuple(Counter(spec for _, spec in specs).items()),
-        checked_groups=() if release.checks_each_stage else tuple(whole),
-    )
+def _has_hybrid(question: Question) -> bool:
+    return hybrid_manager(question.settings, question.model, question.env)
 
 
 def _weights(

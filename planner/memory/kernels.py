@@ -5,7 +5,8 @@ Source: vLLM 0.33.0 `platforms/interface.py` update_block_size_for_backend.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from planner.caches import AttentionLayer, MLALayer
 from planner.errors import UnknownArchitecture
@@ -35,18 +36,49 @@ from planner.memory.mla_buffers import (
 )
 from planner.memory.skipped_layers import check_aligned, suiting_both
 from planner.model import ModelArchitecture
+from planner.releases import Release
+
+_REMEMBERED = 256
+"""Models times deployments; a sweep over lengths and batches asks for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerKernels:
+    """The kernels of a model's layers, whatever the batch.
+
+    Two of them are never equal: what was computed for one is remembered under it.
+    """
+
+    release: Release
+    caches: tuple[BackedCache, ...]
+    """Each cache with its kernel, in the model's order."""
+    sizes: BlockSizes
+    specs: tuple[tuple[int, KVCacheSpec], ...]
+    """Each KV cache spec with the index of its layer."""
+    layout: KVCacheLayout
+    distinct: tuple[BackedCache, ...]
+    """One of each kind of cache and kernel, in the order of their first layers."""
+    latent: tuple[BackedCache, ...]
+    """Those of latent attention, in the model's order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
     """What follows from the kernels that serve a model's layers."""
 
-    sizes: BlockSizes
-    specs: tuple[tuple[int, KVCacheSpec], ...]
-    """Each KV cache spec with the index of its layer."""
-    layout: KVCacheLayout
+    layers: LayerKernels
     buffers: tuple[tuple[Module, ...], ...]
     """What the kernels allocate on each stage while the model is built."""
+
+    @property
+    def sizes(self) -> BlockSizes:
+        """Sizes of blocks and pages that all layers agree on."""
+        return self.layers.sizes
+
+    @property
+    def specs(self) -> tuple[tuple[int, KVCacheSpec], ...]:
+        """Each KV cache spec with the index of its layer."""
+        return self.layers.specs
 
 
 def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
@@ -56,6 +88,20 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
         Refused: in vLLM's words, when a layer finds no kernel.
         UnknownArchitecture: for a kind of cache that is not modelled.
     """
+    layers = _layer_kernels(model, _without_batch(context, model))
+    return Kernels(layers=layers, buffers=_stage_buffers(model, layers, context))
+
+
+def _without_batch(context: CacheContext, model: ModelArchitecture) -> CacheContext:
+    """Leave out what only buffers depend on, and lengths where no state does."""
+    length = context.max_model_len if model.state_layers else 0
+    return replace(
+        context, max_num_batched_tokens=0, max_num_seqs=0, max_model_len=length
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _layer_kernels(model: ModelArchitecture, context: CacheContext) -> LayerKernels:
     caches = backed_caches(model, context)
     backends = distinct_backends(caches)
     block_size = first_block_size(caches, backends, context)
@@ -67,12 +113,23 @@ def resolve_kernels(model: ModelArchitecture, context: CacheContext) -> Kernels:
         check_aligned(block_size, sizes, backends, context)
     specs = layer_specs(caches, context, sizes)
     _check_known(specs, context)
-    return Kernels(
+    return LayerKernels(
+        release=release,
+        caches=caches,
         sizes=sizes,
         specs=specs,
         layout=_layout(caches, specs, context),
-        buffers=_stage_buffers(model, caches, context),
+        distinct=_distinct(caches),
+        latent=tuple(held for held in caches if isinstance(held.cache, MLALayer)),
     )
+
+
+def _distinct(caches: tuple[BackedCache, ...]) -> tuple[BackedCache, ...]:
+    """Keep the first of layers that share their cache and its kernel."""
+    first: dict[tuple[int, int], BackedCache] = {}
+    for held in caches:
+        first.setdefault((id(held.cache), id(held.backend)), held)
+    return tuple(first.values())
 
 
 def _check_known(
@@ -112,15 +169,15 @@ def _layout(
 
 
 def _stage_buffers(
-    model: ModelArchitecture, caches: tuple[BackedCache, ...], context: CacheContext
+    model: ModelArchitecture, kernels: LayerKernels, context: CacheContext
 ) -> tuple[tuple[Module, ...], ...]:
     """Return what the kernels allocate on each pipeline stage."""
     if context.gpu.is_cpu:
         return ((),) * context.layout.pipeline_parallel_size
-    shared = _buffers(caches, context)
+    shared = _buffers(kernels.distinct, context)
     stages, begin = [], 0
     for size in context.layout.stage_sizes(model.num_hidden_layers):
-        held = [c for c in caches if begin <= c.layer < begin + size]
+        held = [c for c in kernels.latent if begin <= c.layer < begin + size]
         stages.append(
             (
                 *shared,

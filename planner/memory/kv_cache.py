@@ -6,6 +6,7 @@ _check_enough_kv_cache_memory; `v1/core/kv_cache_utils.py` get_kv_cache_capacity
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,15 @@ class StageCache:
         """Bytes of one block on a rank; the groups share one pool of blocks."""
         return bytes_per_block(self.groups, self.layout)
 
+    @cached_property
+    def counted_groups(self) -> tuple[tuple[KVCacheSpec, int], ...]:
+        """Each spec of its groups with the number of groups that have it."""
+        return tuple(Counter(group.spec for group in self.groups).items())
+
+    def blocks(self, request: Request) -> int:
+        """Blocks that one request takes over all groups."""
+        return sum(n * spec.blocks(request) for spec, n in self.counted_groups)
+
     @property
     def num_blocks(self) -> int:
         """Whole blocks that fit; 1 without any layer that keeps a cache."""
@@ -57,8 +67,9 @@ class StageCache:
     def holding(self, available_bytes: int) -> StageCache:
         """Return the same layers with other bytes for them."""
         other = replace(self, available_bytes=available_bytes)
-        # What a block takes depends on the layers alone.
+        # These depend on the layers alone.
         vars(other)["bytes_per_block"] = self.bytes_per_block
+        vars(other)["counted_groups"] = self.counted_groups
         return other
 
     def needed_bytes(self, request: Request) -> int:
@@ -78,7 +89,7 @@ class StageCache:
             groups = self.checked_groups or self.groups
             blocks = blocks_per_request(groups[:1], request)
             return bytes_per_block(groups, self.layout) * blocks
-        return self.bytes_per_block * blocks_per_request(self.groups, request)
+        return self.bytes_per_block * self.blocks(request)
 
     def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that the usable bytes hold; 0 when none does."""
