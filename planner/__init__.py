@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner import export, solve
+    from planner.comparing.comparison import Comparison, compare
     from planner.confirming.api import confirm
     from planner.confirming.confirmation import Confirmation
     from planner.confirming.many import Sweep, confirm_many
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "Comparison",
     "Confirmation",
     "Inputs",
     "Load",
@@ -51,6 +53,7 @@ __all__ = [
     "PlannerError",
     "Sweep",
     "UnknownArchitecture",
+    "compare",
     "confirm",
     "confirm_many",
     "export",
@@ -62,6 +65,8 @@ __all__ = [
 _PACKAGES = ("export", "solve")
 
 _MODULE_OF = {
+    "Comparison": "planner.comparing.comparison",
+    "compare": "planner.comparing.comparison",
     "Confirmation": "planner.confirming.confirmation",
     "Sweep": "planner.confirming.many",
     "confirm": "planner.confirming.api",

@@ -14,6 +14,9 @@ from planner.units import GIB, format_gib
 if TYPE_CHECKING:
     from planner.result import Line, Plan
 
+NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
+"""How memory is drawn in which vLLM allocates nothing."""
+
 
 def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """One trace per memory line, in the order of the account."""
@@ -94,7 +97,7 @@ def _empty_gpu(plan: Plan) -> dict[str, Any]:
         "y": [f"{plan.gpu.kind} 0"],
         "x": [in_gib(plan.gpu.total_memory_bytes)],
         "hovertemplate": "Nothing is allocated<extra></extra>",
-        "marker": {"color": "#80808022", "line": {"color": "#80808088", "width": 1}},
+        "marker": NOTHING,
     }
 
 
@@ -102,23 +105,29 @@ def edge_traces(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """What lies beyond vLLM's budget: the GPU's rest, and memory that is missing."""
     if not drawn:
         return [_empty_gpu(plan)]
-    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in drawn]
+    return edges_of(tuple((plan, bar) for bar in drawn))
+
+
+def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
+    """Return the same for bars of several plans."""
+    bars = tuple(bar for _, bar in drawn)
+    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in bars]
     rest = [
         in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
-        for bar in drawn
+        for plan, bar in drawn
     ]
     outside = {
-        **_bar_trace("outside vLLM's budget", drawn),
+        **_bar_trace("outside vLLM's budget", bars),
         "base": requested,
         "x": rest,
         "hovertemplate": "Outside vLLM's budget %{x:.2f} GiB<br>CUDA context, other "
         "processes<extra></extra>",
-        "marker": {"color": "#80808022", "line": {"color": "#80808088", "width": 1}},
+        "marker": NOTHING,
     }
     missing = {
-        **_bar_trace("missing", drawn),
+        **_bar_trace("missing", bars),
         "base": requested,
-        "x": [in_gib(missing_bytes(plan, bar.rank)) or None for bar in drawn],
+        "x": [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn],
         "hovertemplate": "Missing %{x:.2f} GiB<extra></extra>",
         "marker": {
             "color": "#00000000",

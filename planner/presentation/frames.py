@@ -1,7 +1,8 @@
-"""A plan, and a confirmation, as pandas tables."""
+"""What there is to tabulate, as pandas tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
@@ -42,7 +43,7 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     Raises:
         PlannerError: when pandas is not installed.
     """
-    return _frame(_rows(plan), COLUMNS)
+    return make_frame(_rows(plan), COLUMNS)
 
 
 def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
@@ -65,10 +66,17 @@ def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
         )
         for row in confirmation.rows
     ]
-    return _frame(rows, COMPARISON_COLUMNS)
+    return make_frame(rows, COMPARISON_COLUMNS)
 
 
-def _frame(rows: list[tuple[object, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
+def make_frame(
+    rows: Sequence[Sequence[object]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a pandas frame.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
     try:
         import pandas as pd  # noqa: PLC0415 - optional
     except ImportError as error:
