@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner import export, solve
+    from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
     from planner.confirming.api import confirm
     from planner.confirming.confirmation import Confirmation
@@ -41,6 +42,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "Advice",
+    "AdviceItem",
     "Comparison",
     "Confirmation",
     "Inputs",
@@ -53,6 +56,7 @@ __all__ = [
     "PlannerError",
     "Sweep",
     "UnknownArchitecture",
+    "advise",
     "compare",
     "confirm",
     "confirm_many",
@@ -65,6 +69,9 @@ __all__ = [
 _PACKAGES = ("export", "solve")
 
 _MODULE_OF = {
+    "Advice": "planner.advice",
+    "AdviceItem": "planner.advice",
+    "advise": "planner.advice",
     "Comparison": "planner.comparing.comparison",
     "compare": "planner.comparing.comparison",
     "Confirmation": "planner.confirming.confirmation",

@@ -41,7 +41,7 @@ def _room(
     room = total - rank.requested_memory_bytes
     if rank.outside_bytes <= room or resolved.kv_cache_memory_bytes is not None:
         return ""
-    safe = floor(100 * (total - rank.outside_bytes) / total) / 100
+    safe = safe_utilization(total, rank.outside_bytes)
     needs = ", ".join(
         f"{line.name} {format_gib(line.size_bytes)}"
         for line in rank.outside
@@ -53,6 +53,15 @@ def _room(
         f"{format_gib(rank.outside_bytes)} are needed ({needs}). vLLM may run out of "
         f"memory after it has sized the KV cache. Use {safe:g} or less."
     )
+
+
+def safe_utilization(total_memory_bytes: int, outside_bytes: int) -> float:
+    """Return the largest share of two decimals that leaves room beside the budget.
+
+    >>> safe_utilization(80 * 2**30, 3 * 2**30)
+    0.96
+    """
+    return floor(100 * (total_memory_bytes - outside_bytes) / total_memory_bytes) / 100
 
 
 def _others(question: Question) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.cli import calibration, confirm, gpus, models, plan
+from planner.cli import advise, calibration, confirm, gpus, models, plan
 from planner.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
 from planner.engine import settings_from
 from planner.errors import PlannerError
@@ -20,6 +20,7 @@ __all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
 # In the order of the help; each adds its parser and names what runs it.
 _COMMANDS = {
     "plan": plan.add,
+    "advise": advise.add,
     "confirm": confirm.add,
     "models": models.add,
     "gpus": gpus.add,

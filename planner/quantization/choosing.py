@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from planner.errors import Refused, RefusedSince, UnknownArchitecture
@@ -82,8 +83,11 @@ def quantised(
     )
 
 
+@lru_cache(maxsize=64)
 def requantised(model: ModelArchitecture, asked: str) -> ModelArchitecture:
     """Return a model that was read already, with the engine argument applied to it.
+
+    The same model gives the same object, so that plans of it are equal.
 
     Raises:
         UnknownArchitecture: for a method that is not modelled.

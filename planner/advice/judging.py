@@ -1,0 +1,126 @@
+"""Whether a change helps, by planning it; and which of several of a kind to offer."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from planner.advice.candidate import Candidate
+from planner.advice.result import AdviceItem
+from planner.advice.situation import Situation
+from planner.engine import flags
+from planner.result import Plan
+from planner.units import MIB
+
+NO_FLAGS = ("model", "gpu", "vllm_version", "entrypoint", "env")
+"""What a plan is made from, but not by a flag."""
+_WORTH_NAMING = 100
+"""One part in so many of the KV cache is the least gain that is offered."""
+_LEAST_BYTES = 16 * MIB
+_NEARLY_ALL = 0.9
+
+
+def item_of(situation: Situation, candidate: Candidate) -> AdviceItem | None:
+    """Plan a candidate; None where it cannot be planned or does not help."""
+    plan = situation.again(**candidate.changes)
+    if plan is None:
+        return None
+    item = build(situation, candidate, plan)
+    return item if helps(situation, item) else None
+
+
+def build(situation: Situation, candidate: Candidate, plan: Plan) -> AdviceItem:
+    """Return what a candidate comes to, helpful or not."""
+    base = situation.plan
+    return AdviceItem(
+        kind=candidate.kind,
+        title=candidate.title,
+        changes=dict(candidate.changes),
+        flags=flags_of(candidate.changes),
+        removed_flags=removed_flags(candidate.changes),
+        cost=candidate.cost,
+        plan=plan,
+        gain_bytes=available_bytes(plan) - available_bytes(base),
+        gain_tokens=plan.kv_cache_size_tokens - base.kv_cache_size_tokens,
+        gain_requests=situation.requests(plan) - situation.requests(base),
+        starts=plan.fits,
+        serves=situation.serves(plan),
+        burden=candidate.burden,
+    )
+
+
+def available_bytes(plan: Plan) -> int:
+    """KV cache of the limiting rank; 0 where vLLM refuses before it has any."""
+    rank = plan.limiting_rank
+    return 0 if rank is None else rank.available_kv_cache_bytes
+
+
+def flags_of(changes: Mapping[str, object]) -> str:
+    """Return the flags that changes add to vLLM's command line, or set there.
+
+    >>> flags_of({"max_model_len": 4096, "gpu": "H200", "block_size": None})
+    '--max-model-len 4096'
+    """
+    given = {
+        name: value
+        for name, value in changes.items()
+        if name not in NO_FLAGS and value is not None
+    }
+    return shlex.join(flags(given))
+
+
+def removed_flags(changes: Mapping[str, object]) -> str:
+    """Return the flags that changes take off vLLM's command line.
+
+    >>> removed_flags({"num_gpu_blocks_override": None, "max_num_seqs": 4})
+    '--num-gpu-blocks-override'
+    """
+    names = [name for name, value in changes.items() if value is None]
+    return " ".join("--" + name.replace("_", "-") for name in names)
+
+
+def helps(situation: Situation, item: AdviceItem) -> bool:
+    """Whether a change starts what did not start, or gains without a loss."""
+    base = situation.plan
+    if item.serves and not situation.is_served:
+        return True
+    if item.starts != base.fits:
+        return item.starts
+    if not item.plan.ranks or item.gain_requests < 0:
+        return False
+    return item.gain_requests > 0 or _is_worth_naming(base, item)
+
+
+def _is_worth_naming(base: Plan, item: AdviceItem) -> bool:
+    """Whether the KV cache grows by more than a rounding."""
+    least_bytes = max(abs(available_bytes(base)) // _WORTH_NAMING, _LEAST_BYTES)
+    least_tokens = max(base.kv_cache_size_tokens // _WORTH_NAMING, 1)
+    gains_tokens = item.gain_tokens >= least_tokens and item.gain_bytes >= 0
+    gains_bytes = item.gain_bytes >= least_bytes and item.gain_tokens >= 0
+    return gains_bytes or gains_tokens
+
+
+def offered(situation: Situation, candidates: Iterable[Candidate]) -> AdviceItem | None:
+    """Return the least of some candidates that suffices, else the one to offer.
+
+    Candidates of one kind come from the least to the most that they ask for. To
+    suffice is to serve; where the plan serves already, any gain does.
+    """
+    found: list[AdviceItem] = []
+    for candidate in candidates:
+        item = item_of(situation, candidate)
+        if item is None:
+            continue
+        if item.serves:
+            return item
+        found.append(item)
+    return _most(found)
+
+
+def _most(found: list[AdviceItem]) -> AdviceItem | None:
+    """Return the first that gains nearly as much as the most; starting counts first."""
+    starting = [item for item in found if item.starts]
+    if starting:
+        return max(starting, key=lambda item: (item.gain_requests, item.gain_bytes))
+    most = max((item.gain_bytes for item in found), default=0)
+    return next((item for item in found if item.gain_bytes >= _NEARLY_ALL * most), None)

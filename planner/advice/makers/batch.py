@@ -1,0 +1,81 @@
+"""How much is worked on in one step: requests, tokens, and what graphs are kept for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.advice.candidate import Burden, Candidate
+from planner.advice.makers.ladders import halves, power_of_two_from
+from planner.advice.situation import Situation
+
+_LEAST_TOKENS = 256
+_HARDLY_MISSED = 64
+"""Requests at once that few single GPUs exceed."""
+
+
+def fewer_requests(situation: Situation) -> Iterator[Candidate]:
+    """Run fewer requests in one step: vLLM keeps a sampler's tables for each."""
+    resolved = situation.plan.resolved
+    if resolved is None:
+        return
+    held = situation.requests(situation.plan) // resolved.data_parallel_size
+    for count in halves(resolved.max_num_seqs, power_of_two_from(_wanted(situation))):
+        if count >= held:
+            yield Candidate(
+                kind="max_num_seqs",
+                title=f"Run at most {count:,} requests in one step",
+                changes={"max_num_seqs": count},
+                cost=f"Request number {count + 1:,} waits for one to end.",
+                burden=Burden.NOTHING if count >= _HARDLY_MISSED else Burden.SPEED,
+            )
+
+
+def _wanted(situation: Situation) -> int:
+    return 1 if situation.load is None else situation.load.requests
+
+
+def fewer_tokens(situation: Situation) -> Iterator[Candidate]:
+    """Work on fewer tokens in one step: the peak of activations grows with them."""
+    resolved = situation.plan.resolved
+    if resolved is None:
+        return
+    for count in halves(resolved.max_num_batched_tokens, _LEAST_TOKENS):
+        yield Candidate(
+            kind="max_num_batched_tokens",
+            title=f"Work on at most {count:,} tokens in one step",
+            changes={"max_num_batched_tokens": count},
+            cost="Long prompts are read in more and smaller steps, so first tokens "
+            "come later.",
+            burden=Burden.SPEED,
+        )
+
+
+def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
+    """Capture CUDA graphs for small batches only."""
+    resolved = situation.plan.resolved
+    if resolved is None or not resolved.cudagraph_capture_sizes:
+        return
+    now = resolved.max_cudagraph_capture_size
+    for size in halves(now):
+        yield Candidate(
+            kind="max_cudagraph_capture_size",
+            title=f"Capture CUDA graphs up to {size} tokens a step, not {now}",
+            changes={"max_cudagraph_capture_size": size},
+            cost=f"Steps of more than {size} tokens run without a graph, and slower.",
+            burden=Burden.SPEED,
+        )
+
+
+def eager(situation: Situation) -> Iterator[Candidate]:
+    """Capture no CUDA graphs at all."""
+    resolved = situation.plan.resolved
+    if resolved is None or resolved.enforce_eager or situation.plan.gpu.is_cpu:
+        return
+    yield Candidate(
+        kind="enforce_eager",
+        title="Run without CUDA graphs (enforce_eager)",
+        changes={"enforce_eager": True},
+        cost="Every step is launched operation by operation, which slows small "
+        "batches most; vLLM compiles nothing either, so it starts sooner.",
+        burden=Burden.ABILITY,
+    )

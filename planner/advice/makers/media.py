@@ -1,0 +1,99 @@
+"""Images, videos and sounds: none of them, or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from planner.advice.candidate import Burden, Candidate
+from planner.advice.situation import Situation
+from planner.memory.towers import limit_per_prompt
+
+_NAMES = {"image": "images", "video": "videos", "audio": "sounds"}
+
+
+def text_only(situation: Situation) -> Iterator[Candidate]:
+    """Leave every encoder out."""
+    found = _modalities(situation)
+    if not found:
+        return
+    words = " and ".join(_NAMES.get(name, name) for name in found)
+    options: tuple[Mapping[str, Any], ...] = (
+        {"language_model_only": True},
+        {"limit_mm_per_prompt": dict.fromkeys(found, 0)},
+    )
+    for changes in options:
+        yield Candidate(
+            kind=next(iter(changes)),
+            title=f"Serve text only: leave the encoder of {words} out",
+            changes=changes,
+            cost=f"Requests with {words} are refused.",
+            burden=Burden.ABILITY,
+        )
+
+
+def one_modality_less(situation: Situation) -> Iterator[Candidate]:
+    """Switch one of several modalities off."""
+    found = _modalities(situation)
+    if len(found) <= 1:
+        return
+    for name in sorted(found, key=lambda name: name == "image"):
+        words = _NAMES.get(name, name)
+        yield _limited(situation, name, 0, f"Serve no {words}", f"{words} are refused.")
+
+
+def fewer_items(situation: Situation) -> Iterator[Candidate]:
+    """Allow one item of each modality in a prompt."""
+    many = [
+        name
+        for name in _modalities(situation)
+        if limit_per_prompt(name, situation.plan.settings) > 1
+    ]
+    if not many:
+        return
+    words = " and ".join(_NAMES.get(name, name) for name in many)
+    given = dict(situation.plan.settings.limit_mm_per_prompt or {})
+    yield Candidate(
+        kind="limit_mm_per_prompt",
+        title=f"Allow one of each in a prompt: {words}",
+        changes={"limit_mm_per_prompt": given | dict.fromkeys(many, 1)},
+        cost="Prompts with more of them are refused.",
+        burden=Burden.ABILITY,
+    )
+
+
+def encoder_cut(situation: Situation) -> Iterator[Candidate]:
+    """Cut the encoder over the ranks, where each holds all of it."""
+    if situation.plan.settings.mm_encoder_tp_mode != "data":
+        return
+    yield Candidate(
+        kind="mm_encoder_tp_mode",
+        title="Cut the encoder over the GPUs, in place of a whole one on each",
+        changes={"mm_encoder_tp_mode": "weights"},
+        cost="The GPUs exchange the encoder's activations, which may take longer.",
+        burden=Burden.SPEED,
+    )
+
+
+def _limited(
+    situation: Situation, name: str, count: int, title: str, cost: str
+) -> Candidate:
+    given = dict(situation.plan.settings.limit_mm_per_prompt or {})
+    return Candidate(
+        kind="limit_mm_per_prompt",
+        title=title,
+        changes={"limit_mm_per_prompt": {**given, name: count}},
+        cost=f"Requests with {cost}",
+        burden=Burden.ABILITY,
+    )
+
+
+def _modalities(situation: Situation) -> tuple[str, ...]:
+    """Return what the model takes beside text, and may be sent."""
+    if situation.model is None:
+        return ()
+    names = [name for tower in situation.model.towers for name in tower.modalities]
+    settings = situation.plan.settings
+    return tuple(
+        name for name in dict.fromkeys(names) if limit_per_prompt(name, settings)
+    )

@@ -1,0 +1,121 @@
+"""More GPUs for one engine, or more engines.
+
+Which sizes are legal (heads, vocabulary, experts, blocks of quantised weights) is what
+planning them says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.advice.candidate import Burden, Candidate
+from planner.advice.situation import Situation
+from planner.result import Outcome
+
+_MOST_RANKS = 8
+"""GPUs that one machine usually joins."""
+
+
+def tensor_parallel(situation: Situation) -> Iterator[Candidate]:
+    """Cut every layer over more GPUs; over fewer where the size is refused."""
+    model, now = situation.model, situation.plan.settings.tensor_parallel_size or 1
+    if model is None or not _can_join(situation):
+        return
+    heads = model.num_attention_heads
+    sizes = [size for size in range(now + 1, _MOST_RANKS + 1) if heads % size == 0]
+    if situation.plan.outcome is Outcome.REFUSED:
+        sizes += [size for size in range(now - 1, 0, -1) if heads % size == 0]
+    for size in sizes:
+        yield Candidate(
+            kind="tensor_parallel_size",
+            title=f"Cut the model over {_gpus(size)}",
+            changes={"tensor_parallel_size": size},
+            cost=f"{_in_all(situation, size / now)}; they exchange activations after "
+            "every layer, so they should be joined by NVLink or at least sit in one "
+            "machine."
+            if size > now
+            else f"{_in_all(situation, size / now)}: a size that divides the model.",
+            burden=Burden.HARDWARE if size > now else Burden.NOTHING,
+        )
+
+
+def pipeline_parallel(situation: Situation) -> Iterator[Candidate]:
+    """Put the layers on more GPUs, one after the other."""
+    now = situation.plan.settings.pipeline_parallel_size or 1
+    if situation.model is None or not _can_join(situation):
+        return
+    for size in range(now + 1, _MOST_RANKS + 1):
+        yield Candidate(
+            kind="pipeline_parallel_size",
+            title=f"Spread the layers over {size} pipeline stages",
+            changes={"pipeline_parallel_size": size},
+            cost=f"{_in_all(situation, size / now)}; a request passes through them one "
+            "after the other, so a single answer comes no faster.",
+            burden=Burden.HARDWARE,
+        )
+
+
+def data_parallel(situation: Situation) -> Iterator[Candidate]:
+    """Run the engine several times: more requests, not more room for one."""
+    now = situation.plan.settings.data_parallel_size or 1
+    if situation.model is None or not _can_join(situation):
+        return
+    for factor in (2, 4, 8):
+        size = factor * now
+        yield Candidate(
+            kind="data_parallel_size",
+            title=f"Run {size} engines side by side",
+            changes={"data_parallel_size": size},
+            cost=f"{_in_all(situation, factor)}, each engine with weights of its own: "
+            "more requests at once, no longer ones.",
+            burden=Burden.HARDWARE,
+        )
+
+
+def expert_parallel(situation: Situation) -> Iterator[Candidate]:
+    """Give each rank whole experts in place of a slice of every expert."""
+    plan = situation.plan
+    ranks = plan.gpus_total // (plan.settings.pipeline_parallel_size or 1)
+    is_on = plan.settings.enable_expert_parallel
+    if plan.model is None or not plan.model.is_moe or is_on or ranks == 1:
+        return
+    yield Candidate(
+        kind="enable_expert_parallel",
+        title="Give each GPU whole experts (expert parallel)",
+        changes={"enable_expert_parallel": True},
+        cost="Tokens travel to the GPU that holds their experts; popular experts make "
+        "one GPU wait for another.",
+        burden=Burden.SPEED,
+    )
+
+
+def context_parallel(situation: Situation) -> Iterator[Candidate]:
+    """Divide each request's KV cache over ranks that would hold copies of it."""
+    settings = situation.plan.settings
+    ranks = settings.tensor_parallel_size or 1
+    now = settings.decode_context_parallel_size or 1
+    for size in (size for size in range(now + 1, ranks + 1) if ranks % size == 0):
+        yield Candidate(
+            kind="decode_context_parallel_size",
+            title=f"Divide each request's KV cache over {size} GPUs "
+            "(decode context parallel)",
+            changes={"decode_context_parallel_size": size},
+            cost="The GPUs exchange partial attention results at every layer, and "
+            "fewer attention kernels can do it.",
+            burden=Burden.SPEED,
+        )
+
+
+def _can_join(situation: Situation) -> bool:
+    """Whether several of them make one engine: no processor, no slice of a GPU."""
+    gpu = situation.plan.gpu
+    return not gpu.is_cpu and not gpu.mig_profile
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def _in_all(situation: Situation, factor: float) -> str:
+    now = situation.plan.gpus_total
+    return f"{_gpus(round(now * factor))} in place of {now}"

@@ -1,0 +1,93 @@
+"""Every single change that helps, ranked, each with the gain that planning gives."""
+
+import pytest
+
+import planner
+from planner.advice import Advice, AdviceItem
+from planner.advice.candidate import Burden
+
+
+def _item(advice: Advice, *names: str) -> AdviceItem:
+    """Return the change of just these arguments."""
+    return next(item for item in advice.items if set(item.changes) == set(names))
+
+
+def test_a_cut_over_two_gpus_gains_what_planning_it_gains():
+    """Qwen3-32B on one H100: 61 GiB of weights; over two GPUs half of them each."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100")
+    item = _item(planner.advise(plan), "tensor_parallel_size")
+
+    cut = plan.changed(tensor_parallel_size=2)
+    assert item.plan == cut
+    assert item.flags == "--tensor-parallel-size 2"
+    assert item.starts
+    now, then = plan.ranks[0], cut.ranks[0]
+    gained = then.available_kv_cache_bytes - now.available_kv_cache_bytes
+    assert item.gain_bytes == gained
+    assert item.gain_tokens == cut.kv_cache_size_tokens - plan.kv_cache_size_tokens
+    # Before it does not start, so it holds no request; then as many whole ones.
+    assert item.gain_requests == int(cut.max_concurrency_low)
+
+
+def test_the_longest_context_starts_and_one_token_more_does_not():
+    """max_model_len is offered to the token."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100")
+    item = _item(planner.advise(plan), "max_model_len")
+    longest = item.changes["max_model_len"]
+    assert plan.changed(max_model_len=longest).fits
+    assert not plan.changed(max_model_len=longest + 1).fits
+
+
+def test_what_asks_least_comes_first_among_what_starts():
+    """Settings before fewer bits, before shorter requests, before more GPUs."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    starting = [item for item in advice.items if item.starts]
+    assert [item.burden for item in starting] == sorted(i.burden for i in starting)
+    assert advice.items[: len(starting)] == tuple(starting)
+    assert {Burden.ACCURACY, Burden.HARDWARE} <= {item.burden for item in starting}
+
+
+def test_a_load_counts_requests_of_its_own_length():
+    """16 requests of 4,000 tokens: 250 blocks of 16 tokens each."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=8192)
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=16)
+    advice = planner.advise(plan, load)
+    assert advice.request_tokens == 4000
+    blocks = round(plan.max_concurrency_low * plan.blocks_per_request)
+    assert advice.requests == blocks // 250
+    assert all(
+        item.serves == (advice.requests + item.gain_requests >= 16)
+        for item in advice.items
+    )
+
+
+def test_advice_shows_itself_as_text_html_values_and_a_table():
+    """Each change, its flags and its cost stand in every form."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    item = advice.items[0]
+    bundle = advice._repr_mimebundle_()
+    assert item.flags in str(advice)
+    assert item.cost in bundle["text/plain"]
+    assert item.flags in bundle["text/html"]
+    assert advice.to_dict()["items"][0]["changes"] == item.changes
+    assert list(advice.to_frame()["title"])[: len(advice.items)] == [
+        item.title for item in advice.items
+    ]
+
+
+def test_a_plan_that_vllm_refuses_is_told_which_argument_to_leave_out():
+    """40 heads over 5 GPUs divide, a vocabulary of 151,936 does not."""
+    plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", tensor_parallel_size=5)
+    assert plan.outcome == "refused"
+    advice = planner.advise(plan)
+    assert advice.items[0].changes == {"tensor_parallel_size": None}
+    assert advice.items[0].removed_flags == "--tensor-parallel-size"
+    assert advice.request_tokens == 40960
+
+
+@pytest.mark.parametrize("gpu", ["H100", "RTX4090"])
+def test_best_is_the_first_that_starts(gpu):
+    """The one to try first."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu=gpu))
+    assert advice.best is advice.items[0]
+    assert advice.helps_to_start
