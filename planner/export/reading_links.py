@@ -1,0 +1,285 @@
+"""Read a link: what it may set is taken, all else is named and left out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_plus
+
+from planner import catalogue
+from planner.defaults import check_entrypoint
+from planner.engine_args import check_release
+from planner.environment import environment_from
+from planner.errors import PlannerError
+from planner.export.link_gpus import gpu_from_link
+from planner.export.link_models import DEFAULT_MODEL, model_from_link
+from planner.export.link_names import (
+    ENVIRONMENT,
+    FOREIGN,
+    KEPT_OUT,
+    MOST,
+    MOST_OF_ALL,
+)
+from planner.export.values import from_text
+from planner.gpu import GPU
+from planner.inputs import Inputs
+from planner.releases import NEWEST, resolve_version
+
+DEFAULT_GPU = "H100"
+LONGEST_LINK = 8000
+"""Characters; browsers and proxies refuse longer addresses anyway."""
+MOST_PARTS = 200
+LONGEST_VALUE = 4000
+_LONGEST_NAME = 64
+_MOST_SENTENCES = 20
+_LONGEST_SENTENCE = 300
+_START = ("model", "gpu", "vllm_version", "entrypoint")
+_RELEASE = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?\Z", re.ASCII)
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Unicode categories that a reader does not see as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLink:
+    """What a link opens."""
+
+    inputs: Inputs
+    """What to plan; the default plan where the link says nothing usable."""
+    ignored: tuple[str, ...] = ()
+    """One sentence for each part that was left out; plain text, escape it in HTML."""
+
+
+def read_link(text: str) -> ReadLink:
+    """Return what a link opens: whatever it holds, this raises nothing.
+
+    Takes a whole address, or its query with or without the question mark. A model is a
+    bundled one or owner/name on the Hub, never a folder of the machine that reads it.
+
+    >>> opened = read_link("?model=Qwen/Qwen3-8B&max_model_len=32768&colour=red")
+    >>> opened.inputs.model, opened.inputs.engine_args["max_model_len"]
+    ('Qwen/Qwen3-8B', 32768)
+    >>> opened.ignored
+    ("'colour' is not an engine argument of vLLM.",)
+    """
+    ignored: list[str] = []
+    pairs = _pairs(text, ignored)
+    inputs = _Reading(pairs=pairs, ignored=ignored).inputs()
+    return ReadLink(inputs=inputs, ignored=_bounded(ignored))
+
+
+def _pairs(text: str, ignored: list[str]) -> dict[str, str]:
+    """Return names and texts; each name once, each text readable."""
+    if len(text) > LONGEST_LINK:
+        ignored.append(
+            f"The link is {len(text):,} characters long, more than {LONGEST_LINK:,}: "
+            "the default plan is shown instead."
+        )
+        return {}
+    parts = [part for part in _query(text).split("&") if part]
+    if len(parts) > MOST_PARTS:
+        ignored.append(f"The link has {len(parts)} parts: only {MOST_PARTS} are read.")
+    pairs: dict[str, str] = {}
+    for part in parts[:MOST_PARTS]:
+        name, _, value = part.partition("=")
+        _take(pairs, unquote_plus(name), unquote_plus(value), ignored)
+    return pairs
+
+
+def _query(text: str) -> str:
+    """Return the part of an address behind its question mark."""
+    before, mark, query = text.strip().partition("#")[0].partition("?")
+    return query if mark else ("" if "://" in before else before)
+
+
+def _take(pairs: dict[str, str], name: str, value: str, ignored: list[str]) -> None:
+    if name in FOREIGN:
+        return
+    if len(name) > _LONGEST_NAME or _hides(name):
+        ignored.append(f"{_shown(name)}: no argument has such a name.")
+    elif name in pairs:
+        ignored.append(f"{name} is given twice: the first counts.")
+    elif len(value) > LONGEST_VALUE:
+        ignored.append(f"{name}: longer than {LONGEST_VALUE:,} characters.")
+    elif _hides(value):
+        ignored.append(
+            f"{name}={_shown(value)}: it holds characters that are not text."
+        )
+    else:
+        pairs[name] = value
+
+
+def _hides(text: str) -> bool:
+    return any(unicodedata.category(character) in _HIDDEN for character in text)
+
+
+def _shown(text: str) -> str:
+    """Return a text short and without characters that would not be seen."""
+    short = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
+    return ascii(short)
+
+
+def _bounded(sentences: list[str]) -> tuple[str, ...]:
+    """Return sentences of bounded length and number."""
+    left_out = len(sentences) - _MOST_SENTENCES
+    more = [f"And {left_out} more."] if left_out > 0 else []
+    return tuple(map(_shortened, (*sentences[:_MOST_SENTENCES], *more)))
+
+
+def _shortened(sentence: str) -> str:
+    """Keep both ends: a sentence names the argument first, what to do last."""
+    if len(sentence) <= _LONGEST_SENTENCE:
+        return sentence
+    half = _LONGEST_SENTENCE // 2
+    return f"{sentence[:half]}...{sentence[-half:]}"
+
+
+def _check_size(name: str, value: object) -> None:
+    """Refuse numbers with which planning would take long, or no end."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    most = MOST.get(name, MOST_OF_ALL)
+    for number in numbers:
+        if isinstance(number, int | float) and abs(number) > most:
+            raise PlannerError(f"{name}={number}: a link takes at most {most:,}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """Turns names and texts into inputs; notes what cannot be."""
+
+    pairs: dict[str, str]
+    ignored: list[str] = field(default_factory=list)
+
+    def inputs(self) -> Inputs:
+        """Return what is usable of the link."""
+        model = self._model()
+        start = Inputs(
+            model=model,
+            gpu=self._gpu(),
+            vllm_version=self._release(),
+            entrypoint=self._entrypoint(),
+        )
+        given = start.changed(env=self._environment())
+        arguments = dict(self._arguments(given))
+        return self._that_plans(given, arguments)
+
+    def _model(self) -> str:
+        text = self.pairs.get("model")
+        if text is None:
+            return DEFAULT_MODEL
+        try:
+            return model_from_link(text)
+        except PlannerError as error:
+            self.ignored.append(f"{error} {DEFAULT_MODEL} is shown instead.")
+            return DEFAULT_MODEL
+
+    def _gpu(self) -> str | GPU:
+        name = self.pairs.get("gpu", DEFAULT_GPU)
+        facts = {
+            key.removeprefix("gpu."): text
+            for key, text in self.pairs.items()
+            if key.startswith("gpu.")
+        }
+        try:
+            gpu = gpu_from_link(name, facts)
+        except PlannerError as error:
+            self.ignored.append(f"gpu: {error} {DEFAULT_GPU} is shown instead.")
+            return DEFAULT_GPU
+        return gpu if facts else gpu.name
+
+    def _release(self) -> str:
+        text = self.pairs.get("vllm_version", NEWEST)
+        try:
+            resolve_version(text)
+        except PlannerError as error:
+            self.ignored.append(f"{error} {NEWEST} is shown instead.")
+            return NEWEST
+        if not _RELEASE.match(text):
+            self.ignored.append(f"vllm_version={text!r} is not a release.")
+            return NEWEST
+        return text
+
+    def _entrypoint(self) -> str:
+        text = self.pairs.get("entrypoint", "serve")
+        try:
+            check_entrypoint(text)
+        except PlannerError as error:
+            self.ignored.append(str(error))
+            return "serve"
+        return text
+
+    def _environment(self) -> dict[str, str]:
+        """Return the variables that decide memory; no other is set by a link."""
+        taken: dict[str, str] = {}
+        for key, value in self.pairs.items():
+            name = key.removeprefix("env.")
+            if name == key:
+                continue
+            if name not in ENVIRONMENT:
+                self.ignored.append(
+                    f"The variable {_shown(name)}: a link sets only those that decide "
+                    "memory."
+                )
+                continue
+            try:
+                environment_from({name: value})
+            except PlannerError as error:
+                self.ignored.append(str(error))
+            else:
+                taken[name] = value
+        return taken
+
+    def _arguments(self, given: Inputs) -> Iterator[tuple[str, Any]]:
+        release, _ = resolve_version(given.vllm_version)
+        for name, text in self.pairs.items():
+            if name in _START or "." in name:
+                if "." in name and not name.startswith(("gpu.", "env.")):
+                    self.ignored.append(f"{name} is not known.")
+                continue
+            if name in KEPT_OUT:
+                self.ignored.append(f"{name} {KEPT_OUT[name]}: no link sets it.")
+                continue
+            try:
+                value = from_text(name, text)
+                _check_size(name, value)
+                check_release({name: value}, release)
+            except PlannerError as error:
+                self.ignored.append(str(error))
+            else:
+                yield name, value
+
+    def _that_plans(self, given: Inputs, arguments: dict[str, Any]) -> Inputs:
+        """Leave out, one by one, what cannot be planned.
+
+        A model that is not bundled is not read here: opening a link fetches nothing.
+        """
+        whole = given.changed(**arguments)
+        if not isinstance(given.model, str) or catalogue.find(given.model) is None:
+            return whole
+        if self._fails(whole) is None:
+            return whole
+        usable = self._start_that_plans(given)
+        for name, value in arguments.items():
+            tried = usable.changed(**{name: value})
+            error = self._fails(tried)
+            if error is None:
+                usable = tried
+            else:
+                self.ignored.append(f"{name} was left out: {error}")
+        return usable
+
+    def _start_that_plans(self, given: Inputs) -> Inputs:
+        error = self._fails(given)
+        if error is None:
+            return given
+        self.ignored.append(f"Model, GPU, release and variables: {error}")
+        return Inputs(model=DEFAULT_MODEL, gpu=DEFAULT_GPU)
+
+    def _fails(self, inputs: Inputs) -> str | None:
+        try:
+            inputs.plan()
+        except PlannerError as error:
+            return str(error)
+        return None
