@@ -15,7 +15,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
 	JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test test-vllm check format coverage bench bench-app bench-confirm accuracy notebooks lock clean
+.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' \
@@ -57,6 +57,9 @@ coverage: $(VENV)/test.stamp ## which lines no test reaches
 
 bench: $(VENV)/app.stamp ## import time and the time of one plan, against their limits
 	$(BIN)/python benchmarks/core.py
+
+bench-sweep: $(VENV)/app.stamp ## 10,000 plans of one model, against their limit
+	$(BIN)/python benchmarks/sweep.py
 
 bench-app: $(VENV)/test.stamp ## the app in Chromium: first chart, slider to chart
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python benchmarks/app.py

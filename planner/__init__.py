@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from planner import export, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
+    from planner.comparing.grid import Grid
+    from planner.comparing.sweep import sweep
     from planner.confirming.api import confirm
     from planner.confirming.confirmation import Confirmation
     from planner.confirming.many import Sweep, confirm_many
@@ -46,6 +48,7 @@ __all__ = [
     "AdviceItem",
     "Comparison",
     "Confirmation",
+    "Grid",
     "Inputs",
     "Load",
     "LogReading",
@@ -64,6 +67,7 @@ __all__ = [
     "plan",
     "read_log",
     "solve",
+    "sweep",
 ]
 
 _PACKAGES = ("export", "solve")
@@ -74,6 +78,8 @@ _MODULE_OF = {
     "advise": "planner.advice",
     "Comparison": "planner.comparing.comparison",
     "compare": "planner.comparing.comparison",
+    "Grid": "planner.comparing.grid",
+    "sweep": "planner.comparing.sweep",
     "Confirmation": "planner.confirming.confirmation",
     "Sweep": "planner.confirming.many",
     "confirm": "planner.confirming.api",

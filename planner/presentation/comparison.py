@@ -51,13 +51,13 @@ def frame(comparison: Comparison) -> pd.DataFrame:
         PlannerError: when pandas is not installed.
     """
     others = comparison.names[1:]
-    columns = ("figure", "unit", *comparison.names)
-    columns += tuple(f"{name} - {comparison.names[0]}" for name in others)
+    heads = ("figure", "unit", *comparison.names)
+    heads += tuple(f"{name} - {comparison.names[0]}" for name in others)
     cells = [
         (row.name, row.unit, *row.values, *row.differences[1:])
         for row in comparison.rows
     ]
-    return make_frame(cells, columns).set_index(["figure", "unit"])
+    return make_frame(cells, heads).set_index(["figure", "unit"])
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -71,7 +71,7 @@ def comparison_text(comparison: Comparison) -> str:
         [label(row), *(_cell(row, n) for n in range(len(row.values)))]
         for row in comparison.rows
     ]
-    lines = _table([names, *inputs, *figures])
+    lines = columns([names, *inputs, *figures])
     if not comparison.differences and len(comparison.plans) > 1:
         lines.insert(0, "All inputs are the same.")
     for found in comparison.command_diff():
@@ -89,7 +89,8 @@ def _cell(row: Row, number: int) -> str:
     return value_text(row, number) + (f" ({change})" if change else "")
 
 
-def _table(cells: list[list[str]]) -> list[str]:
+def columns(cells: list[list[str]]) -> list[str]:
+    """Write rows of cells below each other, the first to the left."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(
@@ -103,16 +104,17 @@ def _table(cells: list[list[str]]) -> list[str]:
 def value_text(row: Row, number: int) -> str:
     """Write one plan's value with its unit."""
     value = row.values[number]
-    return _ABSENT if value is None else _written(value, row.unit)
+    return _ABSENT if value is None else written(value, row.unit)
 
 
 def change_text(row: Row, number: int) -> str:
     """Write the difference to the first plan, signed; empty where there is none."""
     change = row.differences[number]
-    return _written(change, row.unit, sign="+") if change else ""
+    return written(change, row.unit, sign="+") if change else ""
 
 
-def _written(value: Any, unit: str, sign: str = "") -> str:  # noqa: ANN401 - by its unit
+def written(value: Any, unit: str, sign: str = "") -> str:  # noqa: ANN401 - by its unit
+    """Write a figure with its unit; `sign` "+" writes a difference."""
     if unit == "bytes":
         return format_gib(value, signed=bool(sign))
     if unit == "requests":
