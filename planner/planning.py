@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from os import PathLike
 from typing import Any
 
@@ -128,8 +129,12 @@ def _architecture(
     return as_run(found, settings.runner)
 
 
+@lru_cache(maxsize=64)
 def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchitecture:
-    """Read a model; where vLLM refuses the method, under the checkpoint's own."""
+    """Read a model; where vLLM refuses the method, under the checkpoint's own.
+
+    The same files give the same object, so that plans of them are equal.
+    """
     asked = read(files, method, trust_remote_code=trusted)
     mismatch = asked.quantization_limits.mismatch
     if mismatch is None:

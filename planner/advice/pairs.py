@@ -1,67 +1,110 @@
-"""Two changes together, planned together."""
+"""Two changes together, planned together.
+
+Where no single change of settings suffices, the second is sought on the plan of the
+first; where one suffices, two are offered that gain clearly more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from planner.advice.candidate import Burden, Candidate
-from planner.advice.judging import build
+from planner.advice.judging import build, offered
+from planner.advice.makers import MAKERS, NEVER_SECOND
 from planner.advice.result import AdviceItem
 from planner.advice.situation import Situation
 
-_TRIED = 6
+_FIRSTS = 3
+_TOGETHER = 4
 _CLEARLY_MORE = 1.25
 
+Found = Mapping[str, AdviceItem]
+"""What each maker offers."""
 
-def best_pair(situation: Situation, found: Sequence[AdviceItem]) -> AdviceItem | None:
-    """Return the best two changes of different kinds together, or None.
 
-    Offered where no single change serves, and where two gain clearly more than the
-    better of them: a quarter more requests, or bytes where requests stay.
-    """
-    if any(item.serves for item in found) or situation.is_served:
+def best_pair(situation: Situation, found: Found) -> AdviceItem | None:
+    """Return the best two changes of different kinds together, or None."""
+    if situation.is_served or any(
+        item.serves and item.burden < Burden.HARDWARE for item in found.values()
+    ):
         return _gaining_more(situation, found)
-    pairs = _planned(situation, _by_gain(found))
-    return min((pair for pair in pairs if pair.serves), key=_asks, default=None)
+    pair = _that_serves(situation, found, most=Burden.ABILITY)
+    if pair is None and not any(item.serves for item in found.values()):
+        pair = _that_serves(situation, found, most=Burden.HARDWARE)
+    return pair
+
+
+def _that_serves(
+    situation: Situation, found: Found, *, most: Burden
+) -> AdviceItem | None:
+    """Return the pair that serves and asks least, of those that ask up to `most`."""
+    firsts = sorted(
+        (name for name, item in found.items() if item.burden <= most),
+        key=lambda name: _gain(found[name]),
+        reverse=True,
+    )
+    for name in firsts[:_FIRSTS]:
+        pairs = _with_a_second(situation, name, found[name], most)
+        best = min(pairs, key=_asks, default=None)
+        if best is not None:
+            return best
+    return None
+
+
+def _with_a_second(
+    situation: Situation, name: str, first: AdviceItem, most: Burden
+) -> Iterator[AdviceItem]:
+    """Yield the pairs of a change and any second one that serve."""
+    after = situation.after(first.plan)
+    for other, make in MAKERS.items():
+        if other in (name, *NEVER_SECOND):
+            continue
+        candidates = (c for c in make(after) if c.burden <= most)
+        second = offered(after, candidates)
+        if second is None or not second.serves:
+            continue
+        pair = together(situation, _least(situation, name, first, second), second)
+        if pair is not None and pair.serves:
+            yield pair
+
+
+def _least(
+    situation: Situation, name: str, first: AdviceItem, second: AdviceItem
+) -> AdviceItem:
+    """Return the least of the first change that serves beside the second."""
+    before = situation.again(**second.changes)
+    if before is None:
+        return first
+    again = situation.after(before)
+    least = offered(again, MAKERS[name](again))
+    return least if least is not None and least.serves else first
 
 
 def _asks(pair: AdviceItem) -> tuple[int, int, int]:
     return int(pair.burden), -pair.gain_requests, -pair.gain_bytes
 
 
-def _by_gain(found: Iterable[AdviceItem]) -> list[AdviceItem]:
-    """Return the few changes that gain most."""
-    return sorted(
-        found,
-        key=lambda item: (item.starts, item.gain_requests, item.gain_bytes),
-        reverse=True,
-    )[:_TRIED]
-
-
-def _gaining_more(
-    situation: Situation, found: Sequence[AdviceItem]
-) -> AdviceItem | None:
-    cheap = [item for item in found if item.burden <= Burden.ACCURACY]
-    pairs = _planned(situation, _by_gain(cheap)[:4])
-    best = max(pairs, key=lambda p: (p.serves, *_gain(p)), default=None)
-    most = max((_gain(item) for item in cheap), default=(0, 0))
-    if best is None or not best.serves:
+def _gaining_more(situation: Situation, found: Found) -> AdviceItem | None:
+    """Return two changes of settings that gain clearly more than each alone."""
+    cheap = [item for item in found.values() if item.burden <= Burden.ACCURACY]
+    cheap.sort(key=lambda item: (item.serves, *_gain(item)), reverse=True)
+    made = (together(situation, *two) for two in combinations(cheap[:_TOGETHER], 2))
+    best = max(
+        (pair for pair in made if pair is not None and pair.serves),
+        key=_gain,
+        default=None,
+    )
+    if best is None:
         return None
-    requests, size = _gain(best)
-    if requests > most[0]:
-        return best if requests >= _CLEARLY_MORE * most[0] else None
-    return best if size >= _CLEARLY_MORE * most[1] else None
+    requests, size = max(_gain(item) for item in cheap)
+    if best.gain_requests > requests:
+        return best if best.gain_requests >= _CLEARLY_MORE * requests else None
+    return best if best.gain_bytes >= _CLEARLY_MORE * size else None
 
 
 def _gain(item: AdviceItem) -> tuple[int, int]:
     return item.gain_requests, item.gain_bytes
-
-
-def _planned(situation: Situation, items: Sequence[AdviceItem]) -> list[AdviceItem]:
-    """Plan every two of them that change different arguments."""
-    made = (together(situation, one, other) for one, other in combinations(items, 2))
-    return [pair for pair in made if pair is not None]
 
 
 def together(

@@ -36,6 +36,15 @@ class Situation:
         tokens = _length(plan, inputs) if load is None else load.request_tokens
         return cls(plan=plan, load=load, inputs=inputs, request_tokens=tokens)
 
+    def after(self, plan: Plan) -> Situation:
+        """Return the situation that a change leads to, with requests counted alike."""
+        return Situation(
+            plan=plan,
+            load=self.load,
+            inputs=Inputs.of(plan),
+            request_tokens=self.request_tokens,
+        )
+
     @property
     def model(self) -> ModelArchitecture | None:
         """The model; None where vLLM does not know its architecture."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from planner.errors import UnknownArchitecture
 from planner.layers import Module, Part
 from planner.model import ModelArchitecture
 
 
+@lru_cache(maxsize=64)
 def as_run(model: ModelArchitecture, runner: str | None) -> ModelArchitecture:
     """Return the model as a runner ("auto", "generate" or "pooling") has it.
 
-    Pooling drops the head of a model that generates.
+    Pooling drops the head of a model that generates. The same model gives the same
+    object, so that plans of it are equal.
 
     Raises:
         UnknownArchitecture: naming runner, where it is not certain what is kept.

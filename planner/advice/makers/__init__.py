@@ -62,3 +62,6 @@ MAKERS: Mapping[str, Maker] = {
     "larger GPU": hardware.larger_gpu,
     "taken back": asked.taken_back,
 }
+
+NEVER_SECOND = ("data parallel", "larger GPU", "taken back", "offloading")
+"""Makers that nobody needs as the second of two changes."""

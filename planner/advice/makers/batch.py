@@ -9,6 +9,8 @@ from planner.advice.makers.ladders import halves, power_of_two_from
 from planner.advice.situation import Situation
 
 _LEAST_TOKENS = 256
+_FEW_TOKENS = 2048
+"""Below this, prompts are read noticeably slower."""
 _HARDLY_MISSED = 64
 """Requests at once that few single GPUs exceed."""
 
@@ -39,7 +41,8 @@ def fewer_tokens(situation: Situation) -> Iterator[Candidate]:
     resolved = situation.plan.resolved
     if resolved is None:
         return
-    for count in halves(resolved.max_num_batched_tokens, _LEAST_TOKENS):
+    least = _FEW_TOKENS if situation.is_served else _LEAST_TOKENS
+    for count in halves(resolved.max_num_batched_tokens, least):
         yield Candidate(
             kind="max_num_batched_tokens",
             title=f"Work on at most {count:,} tokens in one step",
@@ -56,7 +59,8 @@ def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
     if resolved is None or not resolved.cudagraph_capture_sizes:
         return
     now = resolved.max_cudagraph_capture_size
-    for size in halves(now):
+    held = situation.requests(situation.plan)
+    for size in halves(now, power_of_two_from(held)):
         yield Candidate(
             kind="max_cudagraph_capture_size",
             title=f"Capture CUDA graphs up to {size} tokens a step, not {now}",

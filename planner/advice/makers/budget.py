@@ -8,22 +8,23 @@ from math import floor
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.situation import Situation
 from planner.cautions import safe_utilization
+from planner.result import Plan
 
 _MOST_TRIES = 4
 
 
 def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
-    """Let vLLM use as much as leaves room for what lies beside its budget."""
+    """Let vLLM use more, as long as there is room for what lies beside its budget."""
     plan = situation.plan
     if plan.resolved is None or not plan.ranks or plan.gpu.is_cpu:
         return
     now = plan.resolved.gpu_memory_utilization
-    safe = _safe(situation, now)
-    if safe is None:
-        return
-    first = safe if situation.is_served else now + 0.01
-    for hundredths in range(round(100 * first), round(100 * safe) + 1):
-        share = hundredths / 100
+    if situation.is_served:
+        safe = _safe(situation, now)
+        shares = iter([] if safe is None else [safe])
+    else:
+        shares = _shares(situation, now)
+    for share in shares:
         yield Candidate(
             kind="gpu_memory_utilization",
             title=f"Let vLLM use {share:g} of the GPU, not {now:g}",
@@ -34,58 +35,80 @@ def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
         )
 
 
+def _shares(situation: Situation, now: float) -> Iterator[float]:
+    """Yield larger shares, as long as what is expected beside the budget has room."""
+    for hundredths in range(floor(100 * now) + 1, 100):
+        share = hundredths / 100
+        changed = situation.again(gpu_memory_utilization=share)
+        if changed is None or not changed.ranks:
+            return
+        beside = max(rank.outside_bytes for rank in changed.ranks) + _taken(changed)
+        if share > safe_utilization(changed.gpu.total_memory_bytes, beside):
+            return
+        yield share
+
+
 def _safe(situation: Situation, now: float) -> float | None:
     """Return the largest share of two decimals that leaves room; None: no larger."""
     plan = situation.plan
     for _ in range(_MOST_TRIES):
-        share = _safe_for(situation, max(r.outside_bytes for r in plan.ranks))
+        share = safe_utilization(plan.gpu.total_memory_bytes, _beside(plan))
         if share <= now:
             return None
         changed = situation.again(gpu_memory_utilization=share)
         if changed is None or not changed.ranks:
             return None
-        beside = max(rank.outside_bytes for rank in changed.ranks)
-        if share <= _safe_for(situation, beside):
-            return share
         plan = changed
+        if share <= safe_utilization(plan.gpu.total_memory_bytes, _beside(plan)):
+            return share
     return None
 
 
-def _safe_for(situation: Situation, outside_bytes: int) -> float:
-    gpu = situation.plan.gpu
-    share = safe_utilization(gpu.total_memory_bytes, outside_bytes)
+def _beside(plan: Plan) -> int:
+    """Return what vLLM's budget must leave: the most that is expected beside it."""
+    most = max(sum(line.high_bytes for line in rank.outside) for rank in plan.ranks)
+    return _taken(plan) + most
+
+
+def _taken(plan: Plan) -> int:
+    """Return what other processes hold."""
+    gpu = plan.gpu
     if gpu.free_memory_bytes is None:
-        return share
-    taken = gpu.total_memory_bytes - gpu.free_memory_bytes
-    return safe_utilization(gpu.total_memory_bytes, outside_bytes + taken)
+        return 0
+    return gpu.total_memory_bytes - gpu.free_memory_bytes
 
 
 def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
-    """Ask for no more than is free: the largest share that starts."""
+    """Ask for no more than is free: first what also leaves room, then all of it."""
     plan = situation.plan
-    if plan.error is None or plan.error.kind != "free_memory" or plan.resolved is None:
+    if plan.error is None or plan.error.kind != "free_memory":
         return
-    gpu, now = plan.gpu, plan.resolved.gpu_memory_utilization
-    free = gpu.total_memory_bytes - max(r.outside_bytes for r in plan.ranks)
-    if gpu.free_memory_bytes is not None:
-        free = gpu.free_memory_bytes
-    for thousandths in range(floor(1000 * free / gpu.total_memory_bytes), 0, -1):
-        share = thousandths / 1000
-        if share >= now:
-            continue
-        changed = situation.again(gpu_memory_utilization=share)
+    total = plan.gpu.total_memory_bytes
+    roomy = floor(1000 * (total - _beside(plan)) / total)
+    if roomy > 0:
+        yield _less(roomy / 1000, "as much as is free and leaves room beside it")
+    for thousandths in range(floor(1000 * _free(plan) / total), roomy, -1):
+        changed = situation.again(gpu_memory_utilization=thousandths / 1000)
         error = None if changed is None else changed.error
-        if error is not None and error.kind == "free_memory":
-            continue
-        yield Candidate(
-            kind="gpu_memory_utilization",
-            title=f"Let vLLM use {share:g} of the GPU, as much as is free",
-            changes={"gpu_memory_utilization": share},
-            cost="A smaller KV cache than asked for; what other programs hold is not "
-            "vLLM's to use.",
-            burden=Burden.NOTHING,
-        )
-        return
+        if error is None or error.kind != "free_memory":
+            yield _less(thousandths / 1000, "all that is free when vLLM looks")
+            return
+
+
+def _free(plan: Plan) -> int:
+    free = plan.gpu.free_memory_bytes
+    return plan.gpu.total_memory_bytes if free is None else free
+
+
+def _less(share: float, why: str) -> Candidate:
+    return Candidate(
+        kind="gpu_memory_utilization",
+        title=f"Let vLLM use {share:g} of the GPU: {why}",
+        changes={"gpu_memory_utilization": share},
+        cost="A smaller KV cache than asked for; what other programs hold is not "
+        "vLLM's to use.",
+        burden=Burden.NOTHING,
+    )
 
 
 def blocks_as_measured(situation: Situation) -> Iterator[Candidate]:

@@ -11,14 +11,17 @@ from planner.units import format_gib
 
 
 def larger_gpu(situation: Situation) -> Iterator[Candidate]:
-    """Try larger GPUs, the smallest first; only the largest where it does not do."""
+    """Try larger GPUs, the smallest first, of generations whose largest suffices."""
     gpus = _larger(situation.plan.gpu)
-    if not gpus:
-        return
-    largest = situation.again(gpu=gpus[-1].name)
-    if largest is not None and not situation.serves(largest):
+    largest = {gpu.compute_capability: gpu for gpu in gpus}
+    enough = [
+        generation for generation, gpu in largest.items() if _serves(situation, gpu)
+    ]
+    if not enough:
         gpus = gpus[-1:]
     for gpu in gpus:
+        if enough and gpu.compute_capability not in enough:
+            continue
         yield Candidate(
             kind="gpu",
             title=f"Use {gpu.name} ({format_gib(gpu.total_memory_bytes)})",
@@ -26,6 +29,11 @@ def larger_gpu(situation: Situation) -> Iterator[Candidate]:
             cost=f"{gpu.name} in place of {situation.plan.gpu.name}.",
             burden=Burden.HARDWARE,
         )
+
+
+def _serves(situation: Situation, gpu: GPU) -> bool:
+    plan = situation.again(gpu=gpu.name)
+    return plan is not None and situation.serves(plan)
 
 
 def _larger(gpu: GPU) -> list[GPU]:
