@@ -96,7 +96,7 @@ def plan(
         notes=(*notes, *_source_notes(architecture)),
         given_env=given_env,
     )
-    return replace(_answer(question), entrypoint=entrypoint, env=given_env)
+    return _answer(question)
 
 
 def _check_refuses(refusal: Refused, release: Release) -> None:
@@ -187,6 +187,8 @@ def _answer(question: Question) -> Plan:
             vllm_version=question.release.version,
             error=VLLMError(kind="refused", message=str(refusal)),
             notes=question.notes,
+            entrypoint=question.entrypoint,
+            env=question.given_env,
         )
 
 
@@ -242,6 +244,8 @@ def _plan_resolved(
             *found.told(asked, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
         ),
+        entrypoint=question.entrypoint,
+        env=question.given_env,
     )
 
 

@@ -8,6 +8,8 @@ starts. Releases differ in whether the estimate is made, and whether it is charg
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from planner.memory.calibration import GraphFit, graphs
 from planner.memory.profile_run import ProfileRun
 from planner.parallel import HOPPER
@@ -20,11 +22,11 @@ _SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH = 1 * MIB, 20 * MIB, 22 * MIB
 
 
 def num_full_graphs(sizes: tuple[int, ...], max_num_seqs: int) -> int:
-    """Return how many whole-model graphs are captured for decoding.
+    """Return how many whole-model graphs are captured for decoding; `sizes` ascend.
 
     Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` (sizes up to max_num_seqs).
     """
-    return sum(1 for size in sizes if size <= max_num_seqs)
+    return bisect_right(sizes, max_num_seqs)
 
 
 def line(run: ProfileRun, *, is_charged: bool) -> Line:

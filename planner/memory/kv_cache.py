@@ -6,9 +6,11 @@ _check_enough_kv_cache_memory; `v1/core/kv_cache_utils.py` get_kv_cache_capacity
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 
 from planner.memory import kv_errors
@@ -66,10 +68,13 @@ class StageCache:
 
     def holding(self, available_bytes: int) -> StageCache:
         """Return the same layers with other bytes for them."""
-        other = replace(self, available_bytes=available_bytes)
-        # These depend on the layers alone.
-        vars(other)["bytes_per_block"] = self.bytes_per_block
-        vars(other)["counted_groups"] = self.counted_groups
+        # These depend on the layers alone, and go along.
+        remembered = {
+            "bytes_per_block": self.bytes_per_block,
+            "counted_groups": self.counted_groups,
+        }
+        other = copy(self)
+        vars(other).update(remembered, available_bytes=available_bytes)
         return other
 
     def needed_bytes(self, request: Request) -> int:
@@ -93,19 +98,14 @@ class StageCache:
 
     def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that the usable bytes hold; 0 when none does."""
-        if self.needed_bytes(replace(request, max_model_len=limit)) <= (
-            self.usable_bytes
-        ):
+        usable = self.usable_bytes
+
+        def needed(length: int) -> int:
+            return self.needed_bytes(request.of_length(length))
+
+        if needed(limit) <= usable:
             return limit
-        low, high = 0, limit - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            shorter = replace(request, max_model_len=middle)
-            if self.needed_bytes(shorter) <= self.usable_bytes:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return bisect_right(range(1, limit), usable, key=needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,16 @@ class Request:
         """Tokens of which one rank keeps K and V."""
         return -(-self.max_model_len // self.decode_context_parallel_size)
 
+    def of_length(self, max_model_len: int) -> Request:
+        """Return the same request of another length."""
+        # Written out, since a search over lengths asks for twenty.
+        return Request(
+            max_model_len=max_model_len,
+            max_in_flight_tokens=self.max_in_flight_tokens,
+            max_num_encoder_input_tokens=self.max_num_encoder_input_tokens,
+            decode_context_parallel_size=self.decode_context_parallel_size,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVCacheSpec(ABC):
