@@ -6,7 +6,6 @@ None means not given; `planner.defaults.resolve` fills in what vLLM would.
 from __future__ import annotations
 
 import difflib
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,6 +13,8 @@ from typing import Any
 
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError, UnknownArchitecture
+from planner.flags import flags as flags
+from planner.releases import NEWEST_RELEASE, Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,9 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
         else:
             raise _unknown_argument(name)
     _check(given)
+    if given.get("gpu_memory_utilization") is not None:
+        # vLLM's configuration class makes a number of it that it logs as 1.0.
+        given["gpu_memory_utilization"] = float(given["gpu_memory_utilization"])
     for name in ("cudagraph_capture_sizes", "kv_cache_dtype_skip_layers"):
         if isinstance(given.get(name), list):
             given[name] = tuple(given[name])
@@ -220,13 +224,23 @@ def _check_max_model_len(value: object) -> None:
         )
 
 
-def command(model: str, settings: EngineSettings) -> str:
-    """Return the `vllm serve` line that asks for these settings.
+def command(
+    model: str, settings: EngineSettings, release: Release = NEWEST_RELEASE
+) -> str:
+    """Return a release's `vllm serve` line that asks for these settings.
 
     >>> command("org/model", EngineSettings(tensor_parallel_size=2, enforce_eager=True))
     'vllm serve org/model --tensor-parallel-size 2 --enforce-eager'
     """
-    return shlex.join(["vllm", "serve", model, *flags(given_arguments(settings))])
+    return shlex.join(serve_words(model, given_arguments(settings), release))
+
+
+def serve_words(
+    model: str, arguments: Mapping[str, object], release: Release = NEWEST_RELEASE
+) -> list[str]:
+    """Return the words of `vllm serve`; a folder may be called like a flag."""
+    named = f"./{model}" if model.startswith("-") else model
+    return ["vllm", "serve", named, *flags(arguments, release)]
 
 
 def given_arguments(settings: EngineSettings) -> dict[str, Any]:
@@ -234,25 +248,3 @@ def given_arguments(settings: EngineSettings) -> dict[str, Any]:
     named = {name: getattr(settings, name) for name in _FIELDS}
     given = {**named, **dict(settings.others)}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def flags(arguments: Mapping[str, object]) -> list[str]:
-    """Return arguments as words of vLLM's command line.
-
-    >>> flags({"max_model_len": 4096, "enforce_eager": True})
-    ['--max-model-len', '4096', '--enforce-eager']
-    """
-    return [word for name, value in arguments.items() for word in _flag(name, value)]
-
-
-def _flag(name: str, value: object) -> list[str]:
-    option = "--" + name.replace("_", "-")
-    if value is True:
-        return [option]
-    if value is False:
-        return ["--no-" + name.replace("_", "-")]
-    if isinstance(value, list | tuple):
-        return [option, *map(str, value)]
-    if isinstance(value, Mapping):
-        return [option, json.dumps(value)]
-    return [option, str(value)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.contract import plan_dict
 from planner.engine import EngineSettings, command
+from planner.releases import Release, number_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -267,7 +268,12 @@ class Plan:
 
     def command(self) -> str:
         """Return the `vllm serve` line that starts this plan."""
-        return command(self.name, self.settings)
+        if self.entrypoint != "serve":
+            from planner.export.entrypoints import serve_line  # noqa: PLC0415
+
+            return serve_line(self)
+        release = Release(number_of(self.vllm_version))
+        return command(self.name, self.settings, release)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, in the shape of the public contract."""

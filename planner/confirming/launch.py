@@ -18,6 +18,7 @@ from planner.confirming.process import ALONE
 from planner.engine import flags, given_arguments
 from planner.errors import PlannerError
 from planner.model_files import ModelFiles
+from planner.releases import Release, number_of
 from planner.result import Plan
 from planner.sources.load import load
 
@@ -87,7 +88,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
     }
     words = (
         *(found.python, str(ALONE / "serve.py"), "serve", model),
-        *flags(arguments | ours),
+        *flags(arguments | ours, Release(number_of(plan.vllm_version))),
     )
     return Launch(
         command=words,
