@@ -151,7 +151,8 @@ def test_what_the_command_does_not_say_is_said() -> None:
 
     assert panel.progress.title.endswith(
         ": VLLM_USE_FLASHINFER_SAMPLER=0 vllm serve "
-        "meta-llama/Llama-3.1-8B-Instruct (by the LLM class)"
+        "meta-llama/Llama-3.1-8B-Instruct --max-num-batched-tokens 16384 "
+        "(by the LLM class)"
     )
 
 
