@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from planner.model import ModelArchitecture
     from planner.planning import plan
     from planner.result import Plan
+    from planner.roofline.bound import speed_bound
+    from planner.roofline.speed import SpeedBound
 
 __version__ = "0.1.0"
 
@@ -57,6 +59,7 @@ __all__ = [
     "ModelUnavailable",
     "Plan",
     "PlannerError",
+    "SpeedBound",
     "Sweep",
     "UnknownArchitecture",
     "advise",
@@ -67,6 +70,7 @@ __all__ = [
     "plan",
     "read_log",
     "solve",
+    "speed_bound",
     "sweep",
 ]
 
@@ -92,6 +96,8 @@ _MODULE_OF = {
     "Plan": "planner.result",
     "plan": "planner.planning",
     "read_log": "planner.log",
+    "SpeedBound": "planner.roofline.speed",
+    "speed_bound": "planner.roofline.bound",
 }
 
 

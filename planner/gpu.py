@@ -23,6 +23,8 @@ _MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE
 _NO_CAPABILITY = (0, 0)
 CPU = "CPU"
 """The name of a processor, where vLLM's CPU build runs."""
+FLOPS_DTYPES = ("bfloat16", "float16", "fp8", "fp4", "int8")
+"""In which the makers publish peaks of matrix products."""
 _CAPABILITY = re.compile(r"\([0-9]+, [0-9]+\)\Z")
 _MEMORY_TOLERANCE = 0.12
 _SAME_SIZE = 0.01
@@ -77,6 +79,9 @@ class GPU:
     num_sms: int | None = None
     """Streaming multiprocessors."""
     memory_bandwidth_bytes_per_second: int | None = None
+    dense_flops: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    """Peak operations per second of matrix products by dtype (bfloat16, float16, fp8,
+    fp4, int8), without sparsity; a mapping may be given. Empty: not known."""
     is_integrated: bool = False
     """Whether GPU and CPU share one memory (GB10, Thor)."""
     is_under_wsl: bool = False
@@ -99,6 +104,8 @@ class GPU:
     def __post_init__(self) -> None:
         if self.name == CPU and self.processor is None:
             object.__setattr__(self, "processor", Processor())
+        if isinstance(self.dense_flops, Mapping):
+            object.__setattr__(self, "dense_flops", tuple(self.dense_flops.items()))
         _check(self)
 
     @property
@@ -192,6 +199,7 @@ def gpu_dict(gpu: GPU) -> dict[str, Any]:
     facts["processor"] = None if gpu.processor is None else asdict(gpu.processor)
     return facts | {
         "compute_capability": list(gpu.compute_capability),
+        "dense_flops": dict(gpu.dense_flops),
         "aliases": list(gpu.aliases),
         "sources": dict(gpu.sources),
     }
@@ -319,6 +327,7 @@ def _check(gpu: GPU) -> None:
         value = getattr(gpu, name)
         if value is not None:
             _check_size(name, value, minimum=1)
+    _check_flops(gpu)
     _check_free(gpu)
     _check_capability(gpu)
 
@@ -330,6 +339,15 @@ def _check_size(name: str, value: object, *, minimum: int) -> None:
             f"{name}={value!r} must be a whole number of at least {minimum}; "
             "80 GiB are written 80 * 2**30."
         )
+
+
+def _check_flops(gpu: GPU) -> None:
+    for dtype, figure in gpu.dense_flops:
+        if dtype not in FLOPS_DTYPES:
+            raise PlannerError(
+                f"dense_flops has no dtype {dtype!r}: use {', '.join(FLOPS_DTYPES)}."
+            )
+        _check_size(f"dense_flops[{dtype!r}]", figure, minimum=1)
 
 
 def _check_free(gpu: GPU) -> None:

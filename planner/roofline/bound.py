@@ -1,0 +1,268 @@
+"""speed_bound(): from a plan and a load to what its GPUs cannot be faster than."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from planner.errors import PlannerError
+from planner.load import Load
+from planner.result import Basis, Plan
+from planner.roofline import why
+from planner.roofline.speed import BoundFigure, SpeedBound
+from planner.roofline.step import (
+    Peaks,
+    Seen,
+    Step,
+    compute_limits_from,
+    decode_step,
+    end_of,
+    mean_of,
+    missing_peaks,
+    prompt_steps,
+)
+from planner.roofline.work import Work, work_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What the figures are computed from."""
+
+    plan: Plan
+    load: Load
+    work: Work
+    peaks: Peaks
+    holds: int
+    requests: int
+    """At once."""
+    most_requests: int
+    """As max_num_seqs allows, in all replicas."""
+    most_batched_tokens: int
+
+    def decode(self, seen: Seen) -> Step:
+        """Return the step of all requests in one batch."""
+        return decode_step(self.work, self.peaks, self.requests, seen)
+
+    def latency(self, seen: Seen) -> float:
+        """Return how long a request waits for its next token at least.
+
+        Pipeline stages work on as many batches as there are stages: a token passes all
+        of them, and each must have served every request in the meantime.
+        """
+        stages = len(self.work.stages)
+        share = decode_step(self.work, self.peaks, self.requests / stages, seen)
+        return max(share.seconds, self.decode(seen).slowest_seconds)
+
+    def prompt(self) -> Step:
+        """Return all steps together that read one prompt."""
+        tokens = self.load.prompt_tokens
+        return prompt_steps(self.work, self.peaks, tokens, self.most_batched_tokens)
+
+    def prompt_seconds(self) -> float:
+        """Return how long one prompt takes; its steps may overlap between stages."""
+        steps = self.prompt()
+        is_one = self.load.prompt_tokens <= self.most_batched_tokens
+        return steps.seconds if is_one else steps.slowest_seconds
+
+    @property
+    def basis(self) -> Basis:
+        """How sure the bytes of a step are."""
+        is_routed = any(stage.experts for stage in self.work.stages)
+        return Basis.ASSUMED if is_routed else Basis.FORMULA
+
+
+def speed_bound(plan: Plan, load: Load) -> SpeedBound:
+    """Say what a plan's GPUs cannot be faster than: a bound, not a forecast.
+
+    A step must read the weights and each request's KV cache, and compute 2 operations
+    per active parameter and token: it takes at least the longer of bytes / bandwidth
+    and operations / peak. `docs/speed.md` says what that leaves out.
+
+    Args:
+        plan: what was planned.
+        load: prompt and answer of a request, and how many are there at once.
+
+    Raises:
+        PlannerError: for a plan or a length that vLLM refuses, or a GPU whose
+            bandwidth is not known.
+    """
+    case = _case(plan, load)
+    mean = mean_of(load)
+    missing = missing_peaks(case.work, case.peaks)
+    ridge = compute_limits_from(case.work, case.peaks, mean)
+    token = case.latency(mean)
+    prompt = case.prompt_seconds()
+    answer = max(load.output_tokens - 1, 0) * token
+    bound = SpeedBound(
+        plan=plan,
+        load=load,
+        requests=case.requests,
+        decode_at_least_seconds=token,
+        decode_at_full_length_at_least_seconds=case.latency(end_of(load)),
+        prefill_at_least_seconds=prompt,
+        request_at_least_seconds=prompt + answer,
+        per_request_at_most_tokens_per_second=1 / token,
+        total_at_most_tokens_per_second=case.requests / token,
+        memory_holds=case.holds,
+        compute_limits_from=ridge,
+        limited_first_by=_first(ridge, case.holds, is_known=not missing),
+        figures=(),
+        notes=_notes(case, missing),
+    )
+    return _with_figures(bound, case)
+
+
+def _case(plan: Plan, load: Load) -> _Case:
+    work, resolved = work_of(plan), plan.resolved
+    if resolved is None:  # work_of has refused it
+        raise PlannerError("A plan that vLLM refuses has no speed.")
+    holds = _holds(plan, load, work.replicas)
+    most = resolved.max_num_seqs * work.replicas
+    return _Case(
+        plan=plan,
+        load=load,
+        work=work,
+        peaks=Peaks.of(plan.gpu, resolved.dtype),
+        holds=holds,
+        requests=max(1, min(load.requests, holds, most)),
+        most_requests=most,
+        most_batched_tokens=resolved.max_num_batched_tokens,
+    )
+
+
+def _holds(plan: Plan, load: Load, replicas: int) -> int:
+    """Plan with the load's full length: how many requests the KV cache holds.
+
+    Raises:
+        PlannerError: when vLLM refuses that length.
+    """
+    planned = plan.changed(max_model_len=load.request_tokens)
+    if planned.error is not None and planned.error.kind == "refused":
+        raise PlannerError(
+            f"A request of {load.request_tokens:,} tokens cannot be served. vLLM says: "
+            f"{planned.error.message}"
+        )
+    return max(floor(planned.max_concurrency), 0) * replicas
+
+
+def _first(ridge: int | None, holds: int, *, is_known: bool) -> str:
+    """Say what ends first what more requests gain."""
+    if not is_known:
+        return "unknown"
+    return "memory" if ridge is None or holds < ridge else "compute"
+
+
+def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    asked, load = case.load.requests, case.load
+    if not case.plan.fits:
+        notes.append(f"The plan itself does not start: {case.plan.outcome}.")
+    if case.requests < asked:
+        notes.append(
+            f"Of {asked:,} requests {case.requests:,} are worked on at once: the KV "
+            f"cache holds {case.holds:,} of {load.request_tokens:,} tokens, and "
+            f"max_num_seqs allows {case.most_requests:,}. The others wait."
+        )
+    if missing:
+        notes.append(
+            f"{case.plan.gpu.name} has no dense_flops for {', '.join(missing)}: only "
+            "reading is bounded, not computing. Give the figure: planner.GPU.named("
+            f"{case.plan.gpu.name!r}, dense_flops={{{missing[0]!r}: 100 * 10**12}})."
+        )
+    if case.basis is Basis.ASSUMED:
+        notes.append(
+            "Routing to experts is taken to favour none. Where a batch favours some, "
+            "fewer distinct experts are read."
+        )
+    return tuple(notes)
+
+
+def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
+    """Add every figure with its arithmetic."""
+    mean, end = mean_of(case.load), end_of(case.load)
+    decode, last = case.decode(mean), case.decode(end)
+    times = case.basis
+    told = [
+        (
+            "active_parameters",
+            case.work.active_parameters,
+            "parameters",
+            Basis.FORMULA,
+            why.active(case.work),
+        ),
+        (
+            "weight_bytes_per_step",
+            why.weights(case.work, case.requests),
+            "bytes",
+            times,
+            why.weights_why(case.work, case.requests),
+        ),
+        (
+            "kv_bytes_per_request",
+            why.kv(case.work, mean),
+            "bytes",
+            Basis.FORMULA,
+            why.kv_why(case.work, case.load, mean),
+        ),
+        (
+            "decode_at_least_seconds",
+            bound.decode_at_least_seconds,
+            "seconds",
+            times,
+            why.step_why(decode, case.plan, case.requests),
+        ),
+        (
+            "decode_at_full_length_at_least_seconds",
+            bound.decode_at_full_length_at_least_seconds,
+            "seconds",
+            times,
+            why.step_why(last, case.plan, case.requests),
+        ),
+        (
+            "prefill_at_least_seconds",
+            bound.prefill_at_least_seconds,
+            "seconds",
+            times,
+            why.prefill_why(case.prompt(), case.plan, case.load),
+        ),
+        (
+            "request_at_least_seconds",
+            bound.request_at_least_seconds,
+            "seconds",
+            times,
+            why.request_why(bound),
+        ),
+        (
+            "per_request_at_most_tokens_per_second",
+            bound.per_request_at_most_tokens_per_second,
+            "tokens per second",
+            times,
+            why.rate_why(bound),
+        ),
+        (
+            "total_at_most_tokens_per_second",
+            bound.total_at_most_tokens_per_second,
+            "tokens per second",
+            times,
+            why.total_why(bound),
+        ),
+        (
+            "memory_holds",
+            bound.memory_holds,
+            "requests",
+            Basis.FORMULA,
+            why.holds_why(bound),
+        ),
+        (
+            "compute_limits_from",
+            bound.compute_limits_from,
+            "requests",
+            times,
+            why.ridge_why(case.work, case.peaks, bound, mean),
+        ),
+    ]
+    figures = tuple(
+        BoundFigure(name=name, value=value, unit=unit, basis=basis, why=text)
+        for name, value, unit, basis, text in told
+    )
+    return replace(bound, figures=figures)
