@@ -300,3 +300,14 @@ def test_the_served_plotly_sets_up_bars_only() -> None:
 def test_a_bundle_of_another_shape_is_served_as_it_is() -> None:
     """Slower, but right."""
     assert plotly_js.bars_only("var Plotly = {}") == "var Plotly = {}"
+
+
+def test_the_dust_that_a_page_adds_to_a_share_is_no_change(explorer, monkeypatch):
+    """A slider answers 0.92 with 0.9199999999999999 when it is drawn."""
+    calls = []
+    monkeypatch.setattr(planner, "plan", lambda **given: calls.append(given))
+    share = explorer.form.fields["gpu_memory_utilization"]
+    share.control.value = 0.9199999999999999
+
+    assert 0.92 == share.value
+    assert [] == calls

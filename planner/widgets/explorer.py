@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -11,13 +11,21 @@ import traitlets
 import planner
 from planner import catalogue
 from planner.charts.memory_bars import figure_spec
+from planner.errors import PlannerError
+from planner.export.links import link
+from planner.export.reading_links import read_link
+from planner.inputs import Inputs
 from planner.presentation import tables
 from planner.presentation.certainty import certainty_html
 from planner.presentation.page import style
 from planner.presentation.text import spoken
+from planner.widgets.address import Address
+from planner.widgets.advice_section import AdviceSection
 from planner.widgets.chart import PlotlyChart
 from planner.widgets.form import FieldError, Form
-from planner.widgets.guard import guarded
+from planner.widgets.further import FurtherArguments
+from planner.widgets.guard import alert_html, guarded
+from planner.widgets.pins import PinSection
 from planner.widgets.reader import Reader
 from planner.widgets.run_section import RunSection, is_allowed
 from planner.widgets.snapshot import snapshot_html
@@ -35,7 +43,7 @@ class Explorer(w.VBox):
     """Pick a model and a GPU, move the controls, read vLLM's figures.
 
     `plan` is the last good plan; it stays while an input is wrong.
-    Engine arguments without a control of their own are kept and passed on.
+    Engine arguments without a control of their own are listed, kept and passed on.
     """
 
     plan = traitlets.Any(allow_none=True)
@@ -47,29 +55,49 @@ class Explorer(w.VBox):
         **arguments: object,
     ) -> None:
         self.form = Form(model, gpu)
-        self.results = Results()
+        self.results = Results(self._apply, self._undo, self._open_plan)
+        self.further = FurtherArguments(self._keep_further)
+        self.address = Address(self._open_link)
         self._others: dict[str, Any] = {
             name: value
             for name, value in arguments.items()
             if name not in self.form.fields
         }
+        self._before: tuple[str, Inputs] | None = None
         self._read_models: dict[str, ModelArchitecture | None] = {}
         self._reader = Reader()
         self._guard = guarded(self.results.alert)
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
+        self.form.children = (*self.form.children, self.further)
         body = w.Box([self.form, self.results])
         body.add_class("planner-body")
-        super().__init__([body])
+        super().__init__([body, self.address])
         self.add_class("planner-explorer")
         self._is_showing = False
-        self.form.on_change(self._recompute)
+        self.form.on_change(self._changed)
         self._recompute()
 
     @classmethod
     def for_plan(cls, plan: Plan) -> Explorer:
         """Open the explorer on an existing plan."""
-        return cls(plan.name, plan.gpu, **_arguments(plan))
+        inputs = Inputs.of(plan)
+        start = {"vllm_version": inputs.vllm_version, "entrypoint": inputs.entrypoint}
+        env = {"env": dict(inputs.env)} if inputs.env else {}
+        return cls(plan.name, plan.gpu, **inputs.engine_args, **start, **env)
+
+    def take(self, inputs: Inputs) -> None:
+        """Set every control to these inputs, and plan once.
+
+        Raises:
+            PlannerError: for a GPU that is not known.
+        """
+        self._is_showing = True
+        try:
+            self._others = self.form.take(inputs)
+        finally:
+            self._is_showing = False
+        self._recompute()
 
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         """Add a still picture to the live view."""
@@ -78,10 +106,15 @@ class Explorer(w.VBox):
             return bundle
         return bundle | {"text/html": snapshot_html(self.plan)}
 
-    def _plan_and_show(self, _change: object = None) -> None:
-        """Gather every control, plan once, show the answer."""
+    def _changed(self, _change: object) -> None:
+        """Answer a change of a control: nothing is left to take back."""
         if self._is_showing:
             return
+        self._before = None
+        self._recompute()
+
+    def _plan_and_show(self) -> None:
+        """Gather every control, plan once, show the answer."""
         self._reader.cancel()
         self.form.model.show_reading("")
         try:
@@ -103,7 +136,45 @@ class Explorer(w.VBox):
             self.form.show_defaults(plan.resolved)
         finally:
             self._is_showing = False
-        self.results.show(plan)
+        self.further.show(self._others)
+        self.results.show(plan, applied=self._before[0] if self._before else "")
+        self.address.query = _query(plan)
+
+    def _apply(self, title: str, changes: Mapping[str, Any]) -> None:
+        """Change the plan on the screen as an advice says."""
+        self._guard(self._apply_change)(title, changes)
+
+    def _apply_change(self, title: str, changes: Mapping[str, Any]) -> None:
+        if self.plan is None:
+            return
+        before = Inputs.of(self.plan)
+        self._before = (title, before)
+        self.take(before.changed(**changes))
+
+    def _undo(self) -> None:
+        """Go back to where the last advice was applied."""
+        if self._before is not None:
+            _, before = self._before
+            self._before = None
+            self._guard(self.take)(before)
+
+    def _open_plan(self, plan: Plan) -> None:
+        self._before = None
+        self._guard(self.take)(Inputs.of(plan))
+
+    def _open_link(self, query: str) -> None:
+        """Open what the page's address asks for; say what was ignored of it."""
+        found = read_link(query)
+        self._before = None
+        self._guard(self.take)(found.inputs)
+        if found.ignored:
+            said = " ".join(found.ignored)
+            self.results.alert.value = alert_html(f"Not taken from the link: {said}")
+
+    def _keep_further(self, others: dict[str, Any]) -> None:
+        self._others = others
+        self._before = None
+        self._recompute()
 
     def _must_read(self, name: str) -> bool:
         return name not in self._read_models and catalogue.find(name) is None
@@ -126,10 +197,23 @@ class Explorer(w.VBox):
         raise error
 
 
+def _query(plan: Plan) -> str:
+    """Return the plan as a query; empty for a model in a folder, which has no link."""
+    try:
+        return link(plan)
+    except PlannerError:
+        return ""
+
+
 class Results(w.VBox):
     """Verdict, chart, command, table and notes of the last good plan."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        apply: Callable[[str, Mapping[str, Any]], None],
+        undo: Callable[[], None],
+        open_plan: Callable[[Plan], None],
+    ) -> None:
         self.alert = w.HTML()
         self.verdict = w.HTML()
         self.error = w.HTML()
@@ -153,15 +237,21 @@ class Results(w.VBox):
         for name, part in parts.items():
             part.add_class(f"planner-{name}")
             part.add_class("pl-plan")
+        self.advice = AdviceSection(apply, undo)
+        self.pins = PinSection(open_plan)
         self.run = RunSection() if is_allowed() else None
         shared_style = w.HTML(f"<style>{style()}</style>")
         shared_style.add_class("planner-style")
         run = [] if self.run is None else [self.run]
-        super().__init__([shared_style, *parts.values(), *run])
+        shown = list(parts.values())
+        place = shown.index(self.command)
+        shown[place:place] = [self.advice]
+        shown[place + 2 : place + 2] = [self.pins]
+        super().__init__([shared_style, *shown, *run])
         self.add_class("planner-results")
 
-    def show(self, plan: Plan) -> None:
-        """Replace what is shown by `plan`."""
+    def show(self, plan: Plan, *, applied: str = "") -> None:
+        """Replace what is shown by `plan`; `applied` names the advice behind it."""
         with self.chart.hold_sync():
             self.chart.figure = figure_spec(plan)
             self.chart.label = spoken(plan)
@@ -172,18 +262,7 @@ class Results(w.VBox):
         self.tables.value = tables.tables_html(plan)
         self.certainty.value = certainty_html(plan)
         self.notes.value = tables.notes_html(plan)
+        self.advice.show(plan, applied=applied)
+        self.pins.show(plan)
         if self.run is not None:
             self.run.plan = plan
-
-
-def _arguments(plan: Plan) -> dict[str, Any]:
-    """Return what the user of `plan` typed, without what was left to vLLM."""
-    typed = {
-        field.name: getattr(plan.settings, field.name)
-        for field in dataclasses.fields(plan.settings)
-        if field.name != "others"
-    }
-    given = {name: value for name, value in typed.items() if value is not None}
-    start = {"vllm_version": plan.vllm_version, "entrypoint": plan.entrypoint}
-    env = {"env": dict(plan.env)} if plan.env else {}
-    return given | dict(plan.settings.others) | start | env

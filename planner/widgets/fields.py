@@ -46,6 +46,10 @@ class Field(w.VBox):
         """
         return None if self.value == self.default else self.value
 
+    def put(self, value: object) -> None:
+        """Hold a value that `read` could return; None leaves it to vLLM."""
+        self.value = self.default if value is None else value
+
 
 def label(name: str, hint: str) -> str:
     """Write a field's visible label: vLLM's word and a plain-word hint."""
@@ -69,6 +73,13 @@ class ChoiceField(Field):
         )
         super().__init__(name, [self.control], self.control.value)
         traitlets.link((self.control, "value"), (self, "value"))
+
+    def put(self, value: object) -> None:
+        """Hold a value; one that the list lacks is added to it."""
+        known = [option for _, option in self.control.options]
+        if value is not None and value not in known:
+            self.control.options = (*self.control.options, (str(value), value))
+        super().put(value)
 
 
 class SwitchField(Field):
@@ -103,12 +114,16 @@ class ShareField(Field):
         )
         super().__init__(name, [self.control], value)
         self.add_class("planner-slider")
-        traitlets.link((self.control, "value"), (self, "value"))
+        self.control.observe(self._slid, names="value")
+        self.observe(self._set, names="value")
 
-    def read(self) -> object:
-        """Return the share without the slider's floating-point dust."""
-        share = round(float(self.value), 4)
-        return None if share == self.default else share
+    def _slid(self, change: dict[str, Any]) -> None:
+        """Take a new share without the floating-point dust that a page adds."""
+        self.value = _without_dust(change["new"])
+
+    def _set(self, change: dict[str, Any]) -> None:
+        if _without_dust(self.control.value) != change["new"]:
+            self.control.value = change["new"]
 
     def show_default(self, resolved: object) -> None:
         """Move an untouched slider to the share that the release takes by itself."""
@@ -117,6 +132,10 @@ class ShareField(Field):
         # The default goes first, so that the moved slider still counts as untouched.
         self.default = resolved
         self.value = resolved
+
+
+def _without_dust(share: float) -> float:
+    return round(float(share), 4)
 
 
 class CountField(Field):
@@ -183,6 +202,10 @@ class StepField(Field):
         """
         text = str(self.value).strip()
         return None if not text else self._parse(self.name, text)
+
+    def put(self, value: object) -> None:
+        """Hold a number or a word; None leaves it to vLLM."""
+        self.value = "" if value is None else str(value)
 
     def show_default(self, resolved: object) -> None:
         """Write vLLM's choice in grey, and put the slider there."""

@@ -10,6 +10,7 @@ import ipywidgets as w
 
 from planner.errors import PlannerError
 from planner.gpu import GPU
+from planner.inputs import Inputs
 from planner.widgets import choices
 from planner.widgets.fields import (
     ChoiceField,
@@ -71,8 +72,21 @@ class Form(w.VBox):
         """Put values into their fields; leave out those that have none."""
         for name, value in values.items():
             if name in self.fields and value is not None:
-                field = self.fields[name]
-                field.value = str(value) if isinstance(field, StepField) else value
+                self.fields[name].put(value)
+
+    def take(self, inputs: Inputs) -> dict[str, Any]:
+        """Hold these inputs and nothing else; returns those that have no field."""
+        card = self.fields["gpu"]
+        assert isinstance(card, ChoiceField)
+        options, chosen = choices.gpus(inputs.gpu)
+        if options != tuple(card.control.options):
+            card.control.options = options
+        start = {"entrypoint": inputs.entrypoint, "vllm_version": inputs.vllm_version}
+        name = getattr(inputs.model, "name", inputs.model)
+        values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
+        for name, field in self.fields.items():
+            field.put(values.pop(name, None))
+        return values | ({"env": dict(inputs.env)} if inputs.env else {})
 
     def show_defaults(self, resolved: object) -> None:
         """Show what vLLM chose for everything that was left to it."""

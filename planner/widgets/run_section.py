@@ -32,6 +32,7 @@ class RunSection(w.VBox):
             description="Run it on this machine",
             tooltip="Start vLLM with this plan and compare",
         )
+        self.toggle.add_class("planner-toggle")
         self.toggle.add_class("planner-run-toggle")
         self.panel: RunPanel | None = None
         super().__init__([self.toggle])

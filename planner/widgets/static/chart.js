@@ -59,8 +59,19 @@ function makeLive(root) {
 
 // A button that opens what stands below it says whether it is open.
 function sayOpen(root) {
-  const button = root.querySelector(".planner-run-toggle");
-  say(button, "aria-expanded", String(button?.classList.contains("mod-active")));
+  for (const button of root.querySelectorAll(".planner-toggle")) {
+    say(button, "aria-expanded", String(button.classList.contains("mod-active")));
+  }
+}
+
+// A link holds this page's own address where the page is the app.
+function fillLinks(root) {
+  if (!document.getElementById("planner-plotly")) return;
+  const page = window.location.origin + window.location.pathname;
+  for (const code of root.querySelectorAll("code[data-link]")) {
+    const text = page + code.dataset.link;
+    if (code.textContent !== text) code.textContent = text;
+  }
 }
 
 async function copy(event) {
@@ -80,7 +91,7 @@ async function copy(event) {
 }
 
 function attend(root) {
-  const refresh = () => { nameSliders(root); makeLive(root); sayOpen(root); };
+  const refresh = () => { nameSliders(root); makeLive(root); sayOpen(root); fillLinks(root); };
   const pressed = () => setTimeout(() => sayOpen(root));
   const observer = new MutationObserver(refresh);
   observer.observe(root, { subtree: true, childList: true, characterData: true });

@@ -1,6 +1,8 @@
 // Shows the first plan before the controls are alive: Voila needs a second to start them.
 (() => {
   document.getElementById("rendered_cells")?.setAttribute("role", "main");
+  // A link opens another plan than the one that was drawn beforehand.
+  if (window.location.search.length > 1) return;
   const cells = 'script[type="application/vnd.voila.cell-output+json"]';
   const draw = (node, figure) =>
     node.isConnected && window.Plotly.newPlot(node, figure.data, figure.layout,

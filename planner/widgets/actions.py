@@ -1,0 +1,58 @@
+"""A list of rows with buttons: advice to apply, pinned plans, further arguments.
+
+One widget for the whole list: thirty rows as ipywidgets would be a hundred models for
+every visitor's kernel.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from planner.widgets.chart import STATIC
+
+log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+"""key, title, and where they apply gain, code, detail, tone, actions."""
+
+
+class ActionList(anywidget.AnyWidget):
+    """Show rows; `pressed` is called with an action's name and its row's key."""
+
+    _esm = STATIC / "actions.js"
+    _css = STATIC / "actions.css"
+
+    heading = traitlets.Unicode().tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    """A sentence below the heading; a list without rows and note is not shown."""
+    rows: Any = traitlets.List().tag(sync=True)
+    remarks: Any = traitlets.List().tag(sync=True)
+    """Sentences below the rows."""
+    shown = traitlets.Int(5).tag(sync=True)
+    """Rows at first; a button opens the rest."""
+    is_busy = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self, heading: str, pressed: Callable[[str, str], None], **traits: object
+    ) -> None:
+        super().__init__(heading=heading, **traits)
+        self._pressed = pressed
+        self.on_msg(self._heard)
+
+    def _heard(self, _widget: object, content: object, _buffers: object) -> None:
+        """Hand on a press; a message of any other shape comes from no page of ours."""
+        match content:
+            case {"press": str(action), "row": str(key)}:
+                self._pressed(action, key)
+            case _:
+                log.warning("a page sent what is no press of a button")
+
+
+def action(name: str, label: str) -> dict[str, str]:
+    """Return a button of a row."""
+    return {"name": name, "label": label}

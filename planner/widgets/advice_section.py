@@ -1,0 +1,86 @@
+"""What would help, as a list with an Apply button each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from planner.widgets.actions import ActionList, Row, action
+from planner.widgets.later import Later
+
+if TYPE_CHECKING:
+    from planner.advice import Advice, AdviceItem
+    from planner.result import Plan
+
+PAUSE_SECONDS = 0.25
+"""Advice plans some fifty times: it waits until a slider rests."""
+_UNDO = "undo"
+
+
+class AdviceSection(ActionList):
+    """Advice for the plan on the screen; `apply` gets the changes of one."""
+
+    def __init__(
+        self, apply: Callable[[str, Mapping[str, Any]], None], undo: Callable[[], None]
+    ) -> None:
+        super().__init__("What would help", self._press, shown=3)
+        self.add_class("planner-advice")
+        self._apply = apply
+        self._undo = undo
+        self._items: dict[str, AdviceItem] = {}
+        self._later = Later(PAUSE_SECONDS)
+
+    def show(self, plan: Plan, *, applied: str = "") -> None:
+        """List the advice for a plan once the user pauses.
+
+        `applied` names the advice that led here, which can be taken back.
+        """
+        self.is_busy = True
+        self._later.run(lambda: self._show(plan, applied))
+
+    def _show(self, plan: Plan, applied: str) -> None:
+        from planner.advice import advise  # noqa: PLC0415 - after the first chart
+        from planner.presentation.advice_text import counted  # noqa: PLC0415
+
+        advice = advise(plan)
+        items = [*advice.items, *([advice.pair] if advice.pair else [])]
+        self._items = {str(index): item for index, item in enumerate(items)}
+        rows = [_row(str(index), item, advice) for index, item in enumerate(items)]
+        if applied:
+            rows.insert(0, _undo_row(applied))
+        with self.hold_sync():
+            self.note = counted(advice)
+            self.rows = rows
+            self.remarks = list(advice.warnings)
+            self.is_busy = False
+
+    def _press(self, _action: str, key: str) -> None:
+        if key == _UNDO:
+            self._undo()
+        elif key in self._items:
+            item = self._items[key]
+            self._apply(item.title, item.changes)
+
+
+def _row(key: str, item: AdviceItem, advice: Advice) -> Row:
+    from planner.presentation.advice_text import result  # noqa: PLC0415
+
+    together = "Two together: " if item is advice.pair else ""
+    return {
+        "key": key,
+        "title": together + item.title,
+        "gain": result(advice, item),
+        "code": item.flags,
+        "detail": item.cost,
+        "tone": "fits" if item.starts and not advice.plan.fits else "",
+        "actions": [action("apply", "Apply")],
+    }
+
+
+def _undo_row(applied: str) -> Row:
+    return {
+        "key": _UNDO,
+        "title": f"Applied: {applied}",
+        "detail": "Everything else is as it was.",
+        "actions": [action("undo", "Undo")],
+    }

@@ -1,0 +1,155 @@
+"""Advice, pins, links and files in the app, as a visitor uses them."""
+
+import pytest
+
+pytest.importorskip("axe_playwright_python")
+
+from tests.ui.run_pages import violations
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 8000
+FIRST = 20_000
+LINK = "?model=meta-llama/Llama-3.1-8B-Instruct&gpu=L4"
+
+
+def open_link(browser, app: str, query: str, **options):
+    """Open the app with a query and wait for the plan that it asks for."""
+    options = {"viewport": {"width": 1280, "height": 900}} | options
+    page = browser.new_context(**options).new_page()
+    page.asked = []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto(app + query)
+    page.locator(".planner-advice .pl-row").first.wait_for(timeout=FIRST)
+    return page
+
+
+@pytest.fixture
+def page(browser, app):
+    """An 8B model on an L4 with its whole length, where it does not fit."""
+    opened = open_link(browser, app, LINK)
+    opened.locator(".planner-verdict", has_text="Does not fit").wait_for(timeout=FIRST)
+    yield opened
+    opened.context.close()
+
+
+def command(page) -> str:
+    """The `vllm serve` line on the page."""
+    return page.locator(".planner-command code").inner_text()
+
+
+def verdict(page, words: str) -> None:
+    """Wait for a verdict."""
+    page.locator(".planner-verdict", has_text=words).wait_for(timeout=PATIENCE)
+
+
+def test_an_advice_is_applied_by_key_and_taken_back(page) -> None:
+    """The focus goes to Undo: a second press must not apply something else."""
+    before = command(page)
+    button = page.get_by_role("button", name="Apply: Allow requests").first
+    button.focus()
+    page.keyboard.press("Enter")
+    verdict(page, "Fits")
+    undo = page.get_by_role("button", name="Undo: Applied")
+    undo.wait_for(timeout=PATIENCE)
+    assert "--max-model-len" in command(page)
+    assert undo.evaluate("node => node === document.activeElement")
+    page.keyboard.press("Enter")
+    verdict(page, "Does not fit")
+
+    assert before == command(page)
+
+
+def test_the_list_opens_to_all_advice_and_closes_again(page) -> None:
+    """The button says how many there are, and whether they are shown."""
+    few = page.locator(".planner-advice .pl-row").count()
+    more = page.locator(".planner-advice .pl-more")
+    told = int(more.inner_text().split()[-1])
+    more.click()
+    every = page.locator(".planner-advice .pl-row").count()
+    state = page.locator(".planner-advice .pl-more").get_attribute("aria-expanded")
+    page.locator(".planner-advice .pl-more").click()
+
+    assert few < every == told
+    assert "true" == state
+    assert few == page.locator(".planner-advice .pl-row").count()
+
+
+def test_the_address_follows_the_controls_and_reloads_to_the_same_plan(page) -> None:
+    """What is on the screen can be sent to somebody."""
+    entry = page.get_by_label("max_model_len longest").first
+    entry.fill("4096")
+    entry.press("Enter")
+    verdict(page, "Fits")
+    page.wait_for_function("location.search.includes('max_model_len=4096')")
+    shown = command(page)
+    page.reload()
+    page.locator(".planner-command code", has_text="4096").wait_for(timeout=FIRST)
+
+    assert shown == command(page)
+    assert "L4" in page.locator(".planner-verdict").inner_text()
+
+
+def test_a_malicious_link_opens_the_default_plan_and_says_so(browser, app) -> None:
+    """Markup is shown as text; folders and code are left out."""
+    query = (
+        "?model=/etc/passwd&gpu=<img src=x onerror=window.hit=1>"
+        "&worker_extension_cls=os.system&tensor_parallel_size=DROP"
+    )
+    page = open_link(browser, app, query)
+    alert = page.locator(".planner-alert [role=alert]")
+    alert.wait_for(timeout=FIRST)
+    told = alert.inner_text()
+    hit = page.evaluate("window.hit === undefined")
+    shown = command(page)
+    page.context.close()
+
+    assert hit
+    assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" == shown
+    for name in ("model", "gpu", "worker_extension_cls", "tensor_parallel_size"):
+        assert name in told
+
+
+def test_a_pinned_plan_is_drawn_beside_the_next_one(page) -> None:
+    """Two bars, and the change of the command."""
+    page.get_by_role("button", name="Pin this plan").click()
+    bars = page.locator(".planner-compared-bars .barlayer .point path")
+    bars.first.wait_for(state="attached", timeout=PATIENCE)
+    page.get_by_role("button", name="Apply: Allow requests").first.click()
+    verdict(page, "Fits")
+    inserted = page.locator(".planner-pins ins").first
+    inserted.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Remove: A").click()
+    page.locator(".planner-compared-bars").wait_for(state="detached", timeout=PATIENCE)
+
+    assert page.locator(".planner-pins .pl-row").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
+    """axe-core finds nothing, wide and narrow; nothing is asked of another host."""
+    page = open_link(browser, app, LINK, color_scheme=scheme)
+    page.get_by_role("button", name="Pin this plan").click()
+    page.get_by_role("button", name="Apply: Allow requests").first.click()
+    verdict(page, "Fits")
+    page.locator(".planner-pins ins").first.wait_for(timeout=PATIENCE)
+    wide = violations(page, "html")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(500)
+    narrow = violations(page, "html")
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
+        ".filter(node => node.offsetParent && !node.closest('.planner-chart, "
+        ".pl-scroll, pre')).map(node => node.getBoundingClientRect().right))"
+    )
+    asked = [
+        address
+        for address in page.asked
+        if not address.startswith((app, "data:", f"blob:{app}"))
+    ]
+    page.context.close()
+
+    assert [] == wide
+    assert [] == narrow
+    assert right <= 390
+    assert [] == asked
