@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planner import export, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
+    from planner.comparing.gpus import GPUComparison, compare_gpus
     from planner.comparing.grid import Grid
     from planner.comparing.sweep import sweep
     from planner.confirming.api import confirm
@@ -50,6 +51,7 @@ __all__ = [
     "AdviceItem",
     "Comparison",
     "Confirmation",
+    "GPUComparison",
     "Grid",
     "Inputs",
     "Load",
@@ -64,6 +66,7 @@ __all__ = [
     "UnknownArchitecture",
     "advise",
     "compare",
+    "compare_gpus",
     "confirm",
     "confirm_many",
     "export",
@@ -82,6 +85,8 @@ _MODULE_OF = {
     "advise": "planner.advice",
     "Comparison": "planner.comparing.comparison",
     "compare": "planner.comparing.comparison",
+    "GPUComparison": "planner.comparing.gpus",
+    "compare_gpus": "planner.comparing.gpus",
     "Grid": "planner.comparing.grid",
     "sweep": "planner.comparing.sweep",
     "Confirmation": "planner.confirming.confirmation",

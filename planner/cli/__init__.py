@@ -10,7 +10,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.cli import advise, calibration, confirm, gpus, models, plan
+from planner.cli import (
+    advise,
+    calibration,
+    compare,
+    confirm,
+    gpus,
+    models,
+    plan,
+    speed,
+    sweep,
+)
 from planner.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
 from planner.engine import settings_from
 from planner.errors import PlannerError
@@ -21,6 +31,9 @@ __all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
 _COMMANDS = {
     "plan": plan.add,
     "advise": advise.add,
+    "compare": compare.add,
+    "sweep": sweep.add,
+    "speed": speed.add,
     "confirm": confirm.add,
     "models": models.add,
     "gpus": gpus.add,

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from planner.engine import EngineSettings
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.errors import PlannerError
 from planner.planning import plan
 from planner.releases import NEWEST
 from planner.result import Plan
@@ -72,6 +73,40 @@ def planned(options: dict[str, Any]) -> Plan:
         entrypoint=options.pop("entrypoint"),
         **options,
     )
+
+
+def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's type
+    """Read one value of an argument as its flag would; default takes it back.
+
+    >>> value_of("max_model_len", "8k"), value_of("enforce_eager", "true")
+    (8000, True)
+
+    Raises:
+        PlannerError: for text that no value of the argument is written as.
+    """
+    types = get_args(get_type_hints(EngineSettings).get(name, str | None))
+    if text == "default":
+        return None
+    if bool in types:
+        return _switch(name, text)
+    if float in types:
+        return _share(name, text)
+    if int in types:
+        return _number_or_text(text)
+    return text if str in types else _literal(text)
+
+
+def _switch(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise PlannerError(f"{name}={text}: write true or false.")
+    return text.lower() == "true"
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise PlannerError(f"{name}={text}: a number is needed.") from None
 
 
 def _flag(name: str) -> str:

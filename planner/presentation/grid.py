@@ -126,9 +126,9 @@ def hover_text(cell: Cell, grid: Grid, value: str) -> str:
     return "<br>".join(lines)
 
 
-def grid_text(grid: Grid) -> str:
+def grid_text(grid: Grid, value: str = FIRST) -> str:
     """Write the grid for a terminal."""
-    cells = _one_axis(grid) if len(grid.axes) == 1 else _two_axes(grid)
+    cells = _one_axis(grid) if len(grid.axes) == 1 else _two_axes(grid, value)
     title = f"{_subject(grid)}, {_over(grid)}"
     told = legend(grid)
     first = errors(grid)
@@ -160,17 +160,17 @@ def _one_axis(grid: Grid) -> list[list[str]]:
     return rows
 
 
-def _two_axes(grid: Grid) -> list[list[str]]:
+def _two_axes(grid: Grid, value: str) -> list[list[str]]:
     """Return the first axis across and the second down, as the heat map has them."""
     across, down = grid.axes
     shown = across.labels[:_MOST_COLUMNS]
-    rows = [[f"{FIRST}: {down.name} \\ {across.name}", *shown]]
+    rows = [[f"{value}: {down.name} \\ {across.name}", *shown]]
     for number, label in enumerate(down.labels):
         cells = [
             grid.cells[column * len(down.values) + number]
             for column in range(len(shown))
         ]
-        rows.append([label, *(cell_text(cell, FIRST) for cell in cells)])
+        rows.append([label, *(cell_text(cell, value) for cell in cells)])
     return rows
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CAUTION = (
-    "A bound, not a forecast: no start can be faster, most are slower. It leaves out "
-    "how well kernels do, talk between GPUs, scheduling, sampling and the processor."
+    "A bound, not a forecast: token by token no start is faster, and most are slower. "
+    "It leaves out how well kernels do, talk between GPUs, scheduling, sampling and "
+    "the processor."
 )
 
 

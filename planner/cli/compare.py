@@ -1,0 +1,133 @@
+"""`planner compare`: models, or GPUs for one model, side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from planner.cli.engine_flags import add_plan_arguments, planned
+from planner.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.errors import PlannerError
+from planner.load import Load
+
+if TYPE_CHECKING:
+    from planner.comparing.comparison import Comparison
+    from planner.comparing.gpus import GPUComparison
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "compare",
+        help="models, or GPUs for one model, side by side",
+        description="One model: on each GPU of --gpus, or of the catalogue. Several "
+        "models: side by side, with the same arguments.",
+        allow_abbrev=False,
+    )
+    add_plan_arguments(parser)
+    parser.add_argument("others", nargs="*", help="more models")
+    parser.add_argument("--gpus", metavar="A,B,...", help="GPUs to compare")
+    parser.add_argument(
+        "--price",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="GPU=PRICE",
+        help="of one GPU for an hour",
+    )
+    parser.add_argument("--currency", default="", help="a word behind prices")
+    add_load(parser, is_needed=False)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def add_load(parser: argparse.ArgumentParser, *, is_needed: bool) -> None:
+    """Add the flags that `load_of` reads."""
+    for flag, what in (
+        ("--prompt-tokens", "of a request"),
+        ("--output-tokens", "of its answer"),
+        ("--requests", "at once (default: 1)"),
+    ):
+        parser.add_argument(
+            flag,
+            type=int,
+            metavar="N",
+            required=is_needed and flag != "--requests",
+            help=what,
+        )
+
+
+def load_of(options: dict[str, Any]) -> Load | None:
+    """Take the load out of parsed options; None: none was given.
+
+    Raises:
+        PlannerError: for a load without the tokens of its prompts.
+    """
+    prompt, output, requests = (
+        options.pop(name) for name in ("prompt_tokens", "output_tokens", "requests")
+    )
+    if prompt is None:
+        if output is not None or requests is not None:
+            raise PlannerError("--prompt-tokens is needed beside the others of a load.")
+        return None
+    return Load(
+        prompt_tokens=prompt,
+        output_tokens=output or 0,
+        requests=1 if requests is None else requests,
+    )
+
+
+def _run(options: dict[str, Any]) -> int:
+    as_json, others = options.pop("json"), options.pop("others")
+    load = load_of(options)
+    own = {name: options.pop(name) for name in ("gpus", "price", "currency")}
+    found: Comparison | GPUComparison
+    if others:
+        if load is not None or own["gpus"] or own["price"]:
+            raise PlannerError(
+                "--gpus, --price and a load compare GPUs for one model: give one model."
+            )
+        found = _side_by_side([options.pop("model"), *others], options)
+        serves = all(plan.fits for plan in found.plans)
+    else:
+        found = _on_gpus(options, own, load)
+        serves = found.best is not None
+    text = json.dumps(found.to_dict(), indent=2) if as_json else str(found)
+    sys.stdout.write(text + "\n")
+    return FITS if serves else DOES_NOT_FIT
+
+
+def _side_by_side(names: list[str], options: dict[str, Any]) -> Comparison:
+    from planner.comparing.comparison import compare  # noqa: PLC0415
+
+    return compare(*(planned({"model": name, **options}) for name in names))
+
+
+def _on_gpus(
+    options: dict[str, Any], own: dict[str, Any], load: Load | None
+) -> GPUComparison:
+    from planner.comparing.gpus import compare_gpus  # noqa: PLC0415
+
+    gpus = own["gpus"].split(",") if own["gpus"] else None
+    prices = dict(map(_price, own["price"]))
+    return compare_gpus(
+        planned(options),
+        gpus=[name.strip() for name in gpus] if gpus else None,
+        price_per_hour=prices,
+        load=load,
+        currency=own["currency"],
+    )
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, equals, price = text.partition("=")
+    try:
+        number = float(price)
+    except ValueError:
+        number = float("nan")
+    if not equals or not isfinite(number):
+        raise PlannerError(f"--price {text!r}: write GPU=PRICE, such as H100=2.5.")
+    return name, number

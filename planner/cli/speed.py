@@ -1,0 +1,38 @@
+"""`planner speed`: what a plan's GPUs cannot be faster than."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from planner.cli.compare import add_load, load_of
+from planner.cli.engine_flags import add_plan_arguments, planned
+from planner.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.errors import PlannerError
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "speed",
+        help="a bound on tokens per second, no forecast",
+        allow_abbrev=False,
+    )
+    add_plan_arguments(parser)
+    add_load(parser, is_needed=True)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    from planner.roofline.bound import speed_bound  # noqa: PLC0415
+
+    as_json = options.pop("json")
+    load = load_of(options)
+    if load is None:
+        raise PlannerError("--prompt-tokens and --output-tokens are needed.")
+    bound = speed_bound(planned(options), load)
+    text = json.dumps(bound.to_dict(), indent=2) if as_json else str(bound)
+    sys.stdout.write(text + "\n")
+    return FITS if bound.plan.fits else DOES_NOT_FIT

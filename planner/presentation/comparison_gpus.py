@@ -1,0 +1,145 @@
+"""GPUs side by side as text, as a pandas frame and as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from planner.presentation.comparison import columns, written
+from planner.presentation.comparison_html import page, table_html
+from planner.presentation.frames import make_frame
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from planner.comparing.gpus import GPUChoice, GPUComparison
+
+_MOST_WORDS = 160
+"""Characters of an error in a table; to_dict() has all."""
+_CENT = 0.01
+
+
+def mimebundle(found: GPUComparison) -> dict[str, str]:
+    """Return the comparison as text and as HTML."""
+    return {"text/plain": gpus_text(found), "text/html": page(gpus_html(found))}
+
+
+def frame(found: GPUComparison) -> pd.DataFrame:
+    """Return one row per GPU.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    rows = found.rows()
+    names = list(rows[0])
+    return make_frame([[row[name] for name in names] for row in rows], names)
+
+
+def price_text(price: float | None, currency: str) -> str:
+    """Write a price with two decimals, or two digits where it is less than a hundredth.
+
+    >>> price_text(2.5, "EUR"), price_text(0.00123, ""), price_text(None, "EUR")
+    ('2.50 EUR', '0.0012', '')
+    """
+    if price is None:
+        return ""
+    number = f"{price:,.2f}" if price >= _CENT or not price else f"{price:.2g}"
+    return f"{number} {currency}".strip()
+
+
+def head(found: GPUComparison) -> list[str]:
+    """Name the columns."""
+    first = ["GPU", "", "GPUs", "KV cache of each", "KV cache, tokens", "Requests"]
+    prices = ["Price per hour", "per request", "per million tokens"]
+    return [*first, "at least", *(prices if found.has_prices else [])]
+
+
+def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
+    """Write one GPU's figures under the columns."""
+    plan = choice.plan
+    rank = None if plan is None else plan.limiting_rank
+    tokens = choice.kv_cache_size_tokens if rank else None
+    texts = [
+        choice.gpu.name,
+        "✔ serves" if choice.serves else "✘ does not",
+        f"{choice.gpus_total or ''}",
+        format_gib(rank.available_kv_cache_bytes) if rank else "none",
+        f"{tokens:,}" if tokens is not None else "none",
+        written(choice.requests, "requests") if rank else "none",
+        written(choice.requests_low, "requests") if rank else "none",
+    ]
+    if found.has_prices:
+        prices = (
+            choice.price_per_hour,
+            choice.price_per_request,
+            choice.price_per_million_tokens,
+        )
+        texts += [price_text(price, found.currency) for price in prices]
+    return texts
+
+
+def title(found: GPUComparison) -> str:
+    """Say what is compared, and what each GPU must do."""
+    load = found.load
+    if load is None:
+        must = "start"
+    else:
+        must = f"hold {load.requests:,} requests of {load.request_tokens:,} tokens"
+    return (
+        f"{found.plan.name}, vLLM {found.plan.vllm_version}: the fewest GPUs of each "
+        f"kind that {must}"
+    )
+
+
+def reasons(found: GPUComparison) -> list[str]:
+    """Say for each GPU that does not serve why, the beginning of it."""
+    return [
+        f"{choice.gpu.name}: {_shortened(choice.why_not)}"
+        for choice in found.choices
+        if not choice.serves
+    ]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 3]}..."
+
+
+def gpus_text(found: GPUComparison) -> str:
+    """Write the table for a terminal."""
+    rows = [head(found), *(cells(choice, found) for choice in found.choices)]
+    return "\n".join([title(found), "", *columns(rows), "", *reasons(found)]).rstrip()
+
+
+def gpus_html(found: GPUComparison) -> str:
+    """Show the table, and why some do not serve."""
+    rows = [
+        [first, *map(escape, rest)]
+        for first, *rest in (cells(choice, found) for choice in found.choices)
+    ]
+    names = ["GPU", "Verdict", *head(found)[2:]]
+    items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons(found))
+    why = (
+        f"<details class='pl-rank'><summary>Why some do not serve</summary>"
+        f"<ul class='pl-notes'>{items}</ul></details>"
+        if items
+        else ""
+    )
+    return table_html(title(found), names, rows) + why
+
+
+def spoken_gpus(found: GPUComparison) -> str:
+    """Read the chart aloud: the sentence behind its `aria-label`."""
+    serving = [choice for choice in found.choices if choice.serves]
+    told = "; ".join(
+        f"{choice.gpus_total} x {choice.gpu.name} "
+        f"{written(choice.requests, 'requests')}"
+        + (
+            f" for {price_text(choice.price_per_hour, found.currency)} per hour"
+            if choice.price_per_hour is not None
+            else ""
+        )
+        for choice in serving
+    )
+    count = f"{len(serving)} of {len(found.choices)} kinds of GPU serve"
+    return f"{title(found)}: {count}{': ' if told else ''}{told}."
