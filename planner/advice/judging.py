@@ -86,14 +86,14 @@ def helps(situation: Situation, item: AdviceItem) -> bool:
         return True
     if item.starts != base.fits:
         return item.starts
-    if not item.plan.ranks or item.gain_requests < 0 or _is_too_full(item.plan):
+    if not item.plan.ranks or item.gain_requests < 0 or _is_stuck(item.plan):
         return False
     return item.gain_requests > 0 or _is_worth_naming(base, item)
 
 
-def _is_too_full(plan: Plan) -> bool:
-    """Whether vLLM stops since less is free than its budget, whatever the rest."""
-    return plan.error is not None and plan.error.kind == "free_memory"
+def _is_stuck(plan: Plan) -> bool:
+    """Whether vLLM still refuses, or has less free than its budget, whatever else."""
+    return plan.error is not None and plan.error.kind in ("free_memory", "refused")
 
 
 def _is_worth_naming(base: Plan, item: AdviceItem) -> bool:

@@ -215,14 +215,11 @@ def _adapters(situation: Situation) -> str:
 
 
 def _release(situation: Situation) -> str:
-    """Say where another release would start, as information."""
+    """Say where the newest release would start, as information."""
     plan = situation.plan
     if plan.fits or plan.vllm_version == NEWEST:
         return ""
     newest = situation.again(vllm_version=NEWEST)
     if newest is None or not newest.fits:
         return ""
-    return (
-        f"vLLM {NEWEST} would start this: it reckons otherwise than "
-        f"{plan.vllm_version}."
-    )
+    return f"vLLM {NEWEST} would start this; {plan.vllm_version} does not."
