@@ -26,6 +26,7 @@ def cautions(
         _others(question),
         _shared(stages),
         _offloading(question),
+        _kv_offloading(question),
         _under_windows(question, resolved),
         _processor(question),
     ]
@@ -89,6 +90,21 @@ def _offloading(question: Question) -> str:
     return (
         f"vLLM {question.release.version} ignores cpu_offload_gb for this model: its "
         "second model runner moves nothing to host memory before 0.28.0."
+    )
+
+
+def _kv_offloading(question: Question) -> str:
+    """Say what blocks in host memory are good for.
+
+    Source: vLLM 0.33.0 `distributed/kv_transfer/kv_connector/v1/offloading/`.
+    """
+    size = question.settings.kv_offloading_size
+    if not size:
+        return ""
+    return (
+        f"kv_offloading_size takes {size:g} GiB of host memory and leaves the GPU as "
+        "it is: prompts that begin like earlier ones come from there, but no more "
+        "requests are worked on at once."
     )
 
 

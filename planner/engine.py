@@ -79,6 +79,8 @@ class EngineSettings:
     """Leaves the encoders out of the profile run."""
     cpu_offload_gb: float | None = None
     """GiB of each GPU's parameters that go to host memory."""
+    kv_offloading_size: float | None = None
+    """GiB of host memory for blocks that leave the GPU, of all ranks together."""
     enable_lora: bool | None = None
     """Keeps room for adapters beside the layers."""
     max_loras: int | None = None
@@ -189,9 +191,10 @@ def _check(given: Mapping[str, Any]) -> None:
             f"gpu_memory_utilization={utilization!r}: a number above 0 and at most 1 "
             "is needed, such as 0.92."
         )
-    offload = given.get("cpu_offload_gb")
-    if offload is not None and not _is_amount(offload):
-        raise PlannerError(f"cpu_offload_gb={offload!r}: a number from 0 is needed.")
+    for name in ("cpu_offload_gb", "kv_offloading_size"):
+        amount = given.get(name)
+        if amount is not None and not _is_amount(amount):
+            raise PlannerError(f"{name}={amount!r}: a number from 0 is needed.")
     _check_max_model_len(given.get("max_model_len"))
     _check_choices(given)
 

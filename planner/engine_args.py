@@ -101,7 +101,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "kda_prefill_backend": (),
     "kernel_config": ({},),
     "kv_offloading_backend": ("native", "lmcache"),
-    "kv_offloading_size": (0,),
     "kv_sharing_fast_prefill": (False,),
     "kv_transfer_config": (),
     "linear_backend": (),

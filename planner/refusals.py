@@ -8,6 +8,7 @@ verify_with_parallel_config.
 from __future__ import annotations
 
 from planner.caches import MLALayer
+from planner.engine import EngineSettings
 from planner.errors import Refused, RefusedArgument, UnknownArchitecture
 from planner.gpu import GPU
 from planner.model import ModelArchitecture
@@ -99,6 +100,28 @@ def check_device_dtype(dtype: str, gpu: GPU) -> None:
         "use float16 instead by explicitly setting the `dtype` flag in CLI, for "
         "example: --dtype=half."
     )
+
+
+def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) -> None:
+    """Leave out ways of offloading blocks that are not modelled.
+
+    With the native one, the GPU's blocks stay as they are.
+
+    Raises:
+        UnknownArchitecture: naming kv_offloading_size.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _post_init_kv_transfer_config,
+    `distributed/kv_transfer/kv_connector/v1/offloading_connector.py`.
+    """
+    size = settings.kv_offloading_size
+    if not size:
+        return
+    backend = dict(settings.others).get("kv_offloading_backend")
+    if backend not in (None, "native") or gpu.is_cpu or not release.since(0, 33):
+        raise UnknownArchitecture(
+            f"kv_offloading_size={size!r} is modelled for vLLM 0.33.0 on GPUs with "
+            'kv_offloading_backend="native" only. Leave kv_offloading_size out.'
+        )
 
 
 def check_batch(

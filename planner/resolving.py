@@ -43,6 +43,7 @@ from planner.refusals import (
     check_batch,
     check_device_dtype,
     check_kv_cache_dtype,
+    check_kv_offloading,
     check_latent_cache_dtype,
     check_mamba_block_size,
     check_parallel,
@@ -106,6 +107,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
+    check_kv_offloading(settings, gpu, release)
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu, release)
     check_latent_cache_dtype(kv_dtype, model)
@@ -210,6 +212,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
             settings.mamba_ssm_cache_dtype or "auto", model, question.gpu
         ),
         gdn_prefill_backend=settings.gdn_prefill_backend,
+        hands_blocks_over=bool(settings.kv_offloading_size),
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,
         max_num_seqs=batch.max_num_seqs,

@@ -46,6 +46,7 @@ TYPED: dict[str, tuple[Any, ...]] = {
     "limit_mm_per_prompt": ({"image": 2, "video": 0}, {}),
     "mm_encoder_tp_mode": ("data", "weights"),
     "cpu_offload_gb": (0, 1.5),
+    "kv_offloading_size": (0, 10.0),
     "max_loras": (2,),
     "max_lora_rank": (64,),
     "lora_dtype": ("bfloat16",),

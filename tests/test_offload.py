@@ -117,3 +117,23 @@ def test_an_amount_is_a_number_from_zero(value: object) -> None:
     """GiB, whole or not."""
     with pytest.raises(PlannerError, match="cpu_offload_gb="):
         settings_from({"cpu_offload_gb": value})
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "openai/gpt-oss-20b"])
+def test_blocks_in_host_memory_leave_the_gpu_as_it_is(name: str) -> None:
+    """As vLLM's own configuration and planning do: blocks, groups and bytes alike."""
+    plan = planner.plan(name, gpu="H100", max_model_len=8192)
+    offloading = plan.changed(kv_offloading_size=10.0)
+    assert offloading.ranks == plan.ranks
+    assert offloading.kv_groups == plan.kv_groups
+    assert offloading.max_concurrency == plan.max_concurrency
+    assert any("10 GiB of host memory" in note for note in offloading.notes)
+
+
+@pytest.mark.parametrize(
+    "other", [{"kv_offloading_backend": "lmcache"}, {"vllm_version": "0.32.0"}]
+)
+def test_other_ways_to_offload_blocks_are_not_guessed(other: dict[str, object]) -> None:
+    """LMCache's own process, and releases whose connectors were not read."""
+    with pytest.raises(UnknownArchitecture, match="kv_offloading_size"):
+        planner.plan("Qwen/Qwen3-8B", kv_offloading_size=10.0, **other)

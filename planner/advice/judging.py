@@ -124,8 +124,10 @@ def offered(situation: Situation, candidates: Iterable[Candidate]) -> AdviceItem
 
 def _most(found: list[AdviceItem]) -> AdviceItem | None:
     """Return the first that gains nearly as much as the most; starting counts first."""
-    starting = [item for item in found if item.starts]
-    if starting:
-        return max(starting, key=lambda item: (item.gain_requests, item.gain_bytes))
-    most = max((item.gain_bytes for item in found), default=0)
-    return next((item for item in found if item.gain_bytes >= _NEARLY_ALL * most), None)
+    starting = [item for item in found if item.starts] or found
+    requests = max((item.gain_requests for item in starting), default=0)
+    held = [item for item in starting if item.gain_requests >= _NEARLY_ALL * requests]
+    if requests:
+        return held[0]
+    most = max((item.gain_bytes for item in held), default=0)
+    return next((item for item in held if item.gain_bytes >= _NEARLY_ALL * most), None)

@@ -74,14 +74,22 @@ class Advice:
     """What people learn the hard way, with this plan's figures."""
 
     @property
+    def is_served(self) -> bool:
+        """Whether nothing needs to change: the plan starts, and serves the load."""
+        if self.load is None:
+            return self.plan.fits
+        return self.requests >= self.load.requests
+
+    @property
     def best(self) -> AdviceItem | None:
-        """Return what to try first; None where nothing helps."""
-        first = self.items[0] if self.items else None
-        if first is not None and first.serves:
-            return first
-        if self.pair is not None and self.pair.serves:
-            return self.pair
-        return first or self.pair
+        """Return what to try first; None where nothing helps.
+
+        Where something must change, two settings come before other hardware.
+        """
+        first, pair = self.items[0] if self.items else None, self.pair
+        if first is None or pair is None or self.is_served or not pair.serves:
+            return first or pair
+        return first if first.serves and first.burden <= pair.burden else pair
 
     @property
     def helps_to_start(self) -> bool:

@@ -31,11 +31,14 @@ _ONLY_DIVIDE = frozenset(
 _RESOLVED = tuple(
     field.name for field in fields(ResolvedSettings) if field.name not in _ONLY_DIVIDE
 )
+_NOT_ON_THE_GPU = (
+    *("others", "trust_remote_code", "max_cpu_loras", "kv_offloading_size"),
+)
 _TYPED = tuple(
     field.name
     for field in fields(EngineSettings)
     if field.name not in {field.name for field in fields(ResolvedSettings)}
-    and field.name not in ("others", "trust_remote_code", "max_cpu_loras")
+    and field.name not in _NOT_ON_THE_GPU
 )
 """Of the typed settings: those that are not resolved, and reach the GPU."""
 _VARIABLES = tuple(

@@ -51,6 +51,8 @@ class CacheContext:
     """Whether the checkpoint scales K and V by head."""
     has_kv_cache_scales: bool = False
     """Whether the checkpoint's method loads scales of the KV cache."""
+    hands_blocks_over: bool = False
+    """Whether blocks go to host memory as well, which wants heads before tokens."""
     layer_index: int = 0
     """Of the layer in question."""
     latent: MLALayer | None = None

@@ -165,7 +165,8 @@ def _layout(
         for backend in dict.fromkeys(objects.values())
         if backend is not None
     )
-    return resolve_layout(layouts, [spec for _, spec in specs])
+    wanted = KVCacheLayout.LBHNC if context.hands_blocks_over else None
+    return resolve_layout(layouts, [spec for _, spec in specs], wanted)
 
 
 def _stage_buffers(

@@ -67,9 +67,11 @@ def supported_layouts(
 
 
 def resolve_layout(
-    candidates: Sequence[KVCacheLayout], specs: Sequence[KVCacheSpec]
+    candidates: Sequence[KVCacheLayout],
+    specs: Sequence[KVCacheSpec],
+    wanted: KVCacheLayout | None = None,
 ) -> KVCacheLayout:
-    """Return the one layout of the model.
+    """Return the one layout of the model, the wanted one where it is possible.
 
     Raises:
         Refused: when no candidate can hold the model's pages.
@@ -84,8 +86,8 @@ def resolve_layout(
                 "Specs with mixed HNC shapes need a block-compact layout, but none is "
                 f"in every supported set: {names}."
             )
-        return compact[0]
-    return candidates[0]
+        candidates = compact
+    return wanted if wanted in candidates and wanted else candidates[0]
 
 
 def _shape(spec: KVCacheSpec) -> tuple[object, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.presentation.text import subject, verdict_text
-from planner.units import format_gib
+from planner.units import MIB, format_gib
 
 if TYPE_CHECKING:
     from planner.advice.result import Advice, AdviceItem
 
 _INDENT = "      "
+_LEAST_SHOWN_BYTES = 5 * MIB
+"""Less would be written as 0.00 GiB."""
 
 
 def advice_text(advice: Advice) -> str:
@@ -74,7 +76,9 @@ def gains(item: AdviceItem) -> list[str]:
     if item.gain_requests:
         unit = "request" if item.gain_requests == 1 else "requests"
         words.append(f"{item.gain_requests:+,} {unit} at once")
-    words.append(f"{format_gib(item.gain_bytes, signed=True)} of KV cache per GPU")
+    if abs(item.gain_bytes) >= _LEAST_SHOWN_BYTES:
+        size = format_gib(item.gain_bytes, signed=True)
+        words.append(f"{size} of KV cache per {item.plan.gpu.kind}")
     if item.gain_tokens:
         words.append(f"{item.gain_tokens:+,} tokens")
     return words

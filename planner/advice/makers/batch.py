@@ -49,7 +49,7 @@ def fewer_tokens(situation: Situation) -> Iterator[Candidate]:
             changes={"max_num_batched_tokens": count},
             cost="Long prompts are read in more and smaller steps, so first tokens "
             "come later.",
-            burden=Burden.SPEED,
+            burden=Burden.SPEED if count >= _FEW_TOKENS else Burden.ABILITY,
         )
 
 
@@ -60,7 +60,7 @@ def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
         return
     now = resolved.max_cudagraph_capture_size
     held = situation.requests(situation.plan)
-    for size in halves(now, power_of_two_from(held)):
+    for size in halves(now, power_of_two_from(max(held, _wanted(situation)))):
         yield Candidate(
             kind="max_cudagraph_capture_size",
             title=f"Capture CUDA graphs up to {size} tokens a step, not {now}",
