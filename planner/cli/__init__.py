@@ -18,6 +18,7 @@ from planner.cli import (
     gpus,
     models,
     plan,
+    solve,
     speed,
     sweep,
 )
@@ -30,6 +31,7 @@ __all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
 # In the order of the help; each adds its parser and names what runs it.
 _COMMANDS = {
     "plan": plan.add,
+    "solve": solve.add,
     "advise": advise.add,
     "compare": compare.add,
     "sweep": sweep.add,

@@ -1,0 +1,175 @@
+"""Layouts over GPUs that vLLM takes: tensor parallel inside a node, pipeline across.
+
+Nothing here knows heads, vocabularies, experts or blocks of a quantised weight: a
+layout is legal when its plan is not refused, in which vLLM's own rules speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.errors import UnknownArchitecture
+from planner.gpu import GPU
+from planner.inputs import Inputs
+from planner.result import Plan
+from planner.solve.asking import Start, asked, whole
+
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The machines that may be used."""
+
+    gpus_per_node: int = 8
+    nodes: int = 1
+
+    @classmethod
+    def of(cls, gpus_per_node: object, nodes: object) -> Room:
+        """Return the machines.
+
+        Raises:
+            PlannerError: for counts that cannot be.
+        """
+        return cls(
+            gpus_per_node=whole("gpus_per_node", gpus_per_node),
+            nodes=whole("nodes", nodes),
+        )
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs."""
+        return self.gpus_per_node * self.nodes
+
+    def within(self, gpu: GPU) -> Room:
+        """Return the same as far as such GPUs work together.
+
+        A processor counts as one, as does a MIG slice, which cannot exchange data with
+        others; a GPU that shares the processor's memory is alone in its machine.
+        """
+        if gpu.is_cpu or gpu.mig_profile:
+            return Room(gpus_per_node=1, nodes=1)
+        if gpu.is_integrated:
+            return Room(gpus_per_node=1, nodes=self.nodes)
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a model is spread over GPUs.
+
+    >>> Layout(tensor_parallel_size=4, pipeline_parallel_size=2).gpus
+    8
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all: tensor x pipeline x data parallel."""
+        return (
+            self.tensor_parallel_size
+            * self.pipeline_parallel_size
+            * self.data_parallel_size
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return vLLM's engine arguments; None takes one back that is not needed."""
+        sizes = {name: getattr(self, name) for name in _SIZES}
+        needed = {name: size if size > 1 else None for name, size in sizes.items()}
+        return needed | {"enable_expert_parallel": self.enable_expert_parallel or None}
+
+
+def layouts(
+    model: Start,
+    gpu: str | GPU | None = None,
+    *,
+    gpus_per_node: int = 8,
+    nodes: int = 1,
+    **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
+) -> tuple[Layout, ...]:
+    """Return the layouts of one copy of a model that vLLM does not refuse.
+
+    A layout may still be too small for the model. Experts are spread whole (expert
+    parallel) where vLLM refuses to cut them.
+
+    Args:
+        model: as `planner.plan` takes it, or a plan whose arguments count.
+        gpu: as `planner.plan` takes it; None: the plan's, else H100.
+        gpus_per_node: GPUs of a machine; tensor parallel stays inside it.
+        nodes: machines; stages of a pipeline may lie on several.
+        arguments: engine arguments, vllm_version, entrypoint and env.
+
+    Raises:
+        PlannerError: for input that cannot be planned.
+    """
+    inputs, _ = asked(model, gpu, None, arguments)
+    start = inputs.plan()
+    room = Room.of(gpus_per_node, nodes).within(start.gpu)
+    found = []
+    for count in range(1, room.gpus + 1):
+        for layout in spread(count, room):
+            if layout.data_parallel_size == 1:
+                found += _legal(inputs, layout, start)
+    return tuple(found)
+
+
+def _legal(inputs: Inputs, layout: Layout, start: Plan) -> list[Layout]:
+    for variant in variants(layout, inputs, start):
+        try:
+            plan = inputs.changed(**variant.arguments()).plan()
+        except UnknownArchitecture:
+            continue
+        if not is_refused(plan):
+            return [variant]
+    return []
+
+
+def spread(count: int, room: Room) -> Iterator[Layout]:
+    """Yield every way to use so many GPUs, the usual ones first.
+
+    Fewest stages of a pipeline first, then fewest copies: what is left is tensor
+    parallel. A stage never leaves its node.
+    """
+    for pipeline in _divisors(count):
+        for copies in _divisors(count // pipeline):
+            tensor = count // pipeline // copies
+            if tensor > room.gpus_per_node:
+                continue
+            if pipeline * copies <= room.nodes * (room.gpus_per_node // tensor):
+                yield Layout(
+                    tensor_parallel_size=tensor,
+                    pipeline_parallel_size=pipeline,
+                    data_parallel_size=copies,
+                )
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def variants(layout: Layout, inputs: Inputs, start: Plan) -> tuple[Layout, ...]:
+    """Return a layout, and for several ranks of experts the same in expert parallel."""
+    is_moe = start.model is not None and start.model.is_moe
+    is_cut = layout.tensor_parallel_size * layout.data_parallel_size > 1
+    if not (is_moe and is_cut):
+        return (layout,)
+    both = (layout, replace(layout, enable_expert_parallel=True))
+    given = inputs.engine_args.get("enable_expert_parallel")
+    return both if given is None else both[bool(given) :][:1]
+
+
+def keeps_given(layout: Layout, inputs: Inputs) -> bool:
+    """Whether a layout has the sizes that the user gave."""
+    given = inputs.engine_args
+    return all(given.get(name) in (None, getattr(layout, name)) for name in _SIZES)
+
+
+def is_refused(plan: Plan) -> bool:
+    """Whether vLLM refuses the plan's settings."""
+    return plan.error is not None and plan.error.kind == "refused"

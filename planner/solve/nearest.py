@@ -1,0 +1,152 @@
+"""What is possible instead of what is not, found by planning again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.errors import UnknownArchitecture
+from planner.gpu import GPU, catalogue
+from planner.inputs import Inputs
+from planner.load import Load
+from planner.result import Plan
+from planner.solve.found import longest, most_at_once, with_length
+from planner.solve.layouts import Layout, Room
+from planner.solve.machines import Machine, fewest
+from planner.solve.serving import serving
+from planner.solve.words import either, load_text
+
+_NODES = 4
+"""Machines that are looked at where one is not enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """The nearest loads that can be served, and the sentence that says so."""
+
+    loads: tuple[Load, ...]
+    sentence: str
+
+
+def nearest(
+    inputs: Inputs,
+    load: Load | None,
+    *,
+    follows: bool = True,
+    is_last: bool = False,
+) -> Nearest:
+    """Return what the same GPUs serve instead; else which GPUs serve the load.
+
+    Args:
+        inputs: the start that serves most of what was allowed.
+        load: what it does not serve; None: one request of max_model_len tokens.
+        follows: whether the number of requests was asked for.
+        is_last: whether there are no other GPUs to look at.
+    """
+    wanted = serving(inputs.plan()).load if load is None else load
+    loads = _loads(inputs, wanted, follows=follows)
+    if loads:
+        text = either([load_text(other) for other in loads])
+        on = f" on {machine_words(inputs.plan())}" if is_last else ""
+        return Nearest(loads=loads, sentence=f"Nearest that is served{on}: {text}.")
+    if is_last:
+        return Nearest(loads=(), sentence="Not even a request of one token is served.")
+    return Nearest(loads=(), sentence=elsewhere(inputs, load))
+
+
+def nearest_of_any_length(
+    inputs: Inputs, load: Load, *, follows: bool = True
+) -> Nearest:
+    """Return what is served where not even the shortest requests are so many.
+
+    The most requests with the longest length they may have, and the longest request.
+    """
+    most = most_at_once(inputs.changed(max_model_len=None), load)
+    counts = [most.value, 1] if most.is_found else []
+    loads = []
+    for requests in dict.fromkeys(counts):
+        found = longest(inputs, requests)
+        loads.append(with_length(load.output_tokens, found.value, requests))
+    if not loads:
+        return nearest(inputs, load, follows=follows)
+    text = either([load_text(other) for other in loads])
+    return Nearest(loads=tuple(loads), sentence=f"Nearest that is served: {text}.")
+
+
+def _loads(inputs: Inputs, load: Load, *, follows: bool) -> tuple[Load, ...]:
+    """Return fewer requests of the same length, and as many that are shorter."""
+    found = []
+    fewer = most_at_once(inputs, load)
+    if fewer.is_found and fewer.value < load.requests:
+        found.append(replace(load, requests=fewer.value))
+    shorter = longest(inputs, load.requests, follows=follows)
+    if shorter.is_found and shorter.value < load.request_tokens:
+        tokens, requests = shorter.value, load.requests
+        found.append(with_length(load.output_tokens, tokens, requests))
+    if not found and load.requests > 1:
+        alone = longest(inputs, 1)
+        if alone.is_found:
+            tokens = min(alone.value, load.request_tokens)
+            found.append(with_length(load.output_tokens, tokens, 1))
+    return tuple(found)
+
+
+def elsewhere(inputs: Inputs, load: Load | None) -> str:
+    """Say which GPUs serve a load: more of the same, else the fewest of others."""
+    free = inputs.changed(
+        **Layout().arguments(),
+        gpu_memory_utilization=None,
+        kv_cache_memory_bytes=None,
+        num_gpu_blocks_override=None,
+    )
+    gpu = inputs.plan().gpu
+    machine = _of_kind(free, load, replace(gpu, free_memory_bytes=None), Room())
+    for nodes in (1, _NODES):
+        if machine is None:
+            machine = smallest_machine(free, load, Room(nodes=nodes))
+    if machine is None:
+        return f"No GPU of the catalogue serves it, up to {_NODES} machines of 8."
+    return f"Nearest that serves it: {machine_text(machine)}."
+
+
+def _of_kind(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine | None:
+    try:
+        machine = fewest(inputs, load, gpu, room)
+    except UnknownArchitecture:
+        return None
+    return machine if machine.gpus else None
+
+
+def smallest_machine(inputs: Inputs, load: Load | None, room: Room) -> Machine | None:
+    """Return the least memory of whole GPUs of the catalogue that serves a load."""
+    found = [
+        machine
+        for gpu in catalogue()
+        if not gpu.mig_profile
+        for machine in [_of_kind(inputs, load, gpu, room)]
+        if machine is not None
+    ]
+    return min(found, key=lambda one: one.total_memory_bytes, default=None)
+
+
+def machine_text(machine: Machine) -> str:
+    """Write how many GPUs serve, and how the model lies on them."""
+    if machine.serving is None:
+        return f"no number of {machine.gpu.name}"
+    return machine_words(machine.serving.plan)
+
+
+def machine_words(plan: Plan) -> str:
+    """Write a plan's GPUs and how the model lies on them."""
+    given = plan.settings
+    sizes = {
+        "tensor": given.tensor_parallel_size,
+        "pipeline": given.pipeline_parallel_size,
+        "data": given.data_parallel_size,
+    }
+    parts = [f"{kind} parallel {size}" for kind, size in sizes.items() if size]
+    if given.enable_expert_parallel:
+        parts.append("expert parallel")
+    if given.gpu_memory_utilization is not None:
+        parts.append(f"gpu_memory_utilization={given.gpu_memory_utilization:g}")
+    layout = f" ({', '.join(parts)})" if parts else ""
+    return f"{plan.gpus_total} x {plan.gpu.name}{layout}"

@@ -1,0 +1,143 @@
+"""Whether a plan serves a load: the one notion that all solvers share.
+
+It does when vLLM starts (judged at the low end of the estimate's range), takes requests
+of that length and that many of them, and the KV cache holds all of them at once, each
+at its full length with blocks of its own. What prefix caching lets them share comes on
+top. Under data parallel each copy serves its share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.inputs import Inputs
+from planner.load import Load
+from planner.result import Plan
+
+NULL_BLOCKS = 1
+"""Blocks that no request gets.
+
+Source: vLLM 0.33.0 `v1/core/block_pool.py` BlockPool.null_block; the same in 0.9.2.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A plan beside the load that it should serve."""
+
+    plan: Plan
+    load: Load
+    """Over all copies."""
+    blocks_per_request: int
+    """Of the load's own length; 0 where nothing is kept between steps."""
+
+    @property
+    def share(self) -> int:
+        """Requests at once on the copy that has the most of them."""
+        return share_of(self.load.requests, self.plan)
+
+    @property
+    def num_blocks(self) -> int:
+        """KV cache blocks of a copy at the low end of the estimate's range."""
+        return low_blocks(self.plan)
+
+    @property
+    def held(self) -> int | None:
+        """Requests that a copy's KV cache holds at once; None: it sets no limit."""
+        if not self.blocks_per_request:
+            return None if self.plan.ranks else 0
+        return max(self.num_blocks - NULL_BLOCKS, 0) // self.blocks_per_request
+
+    @property
+    def admits(self) -> bool:
+        """Whether vLLM takes requests of that length, and that many at once."""
+        resolved = self.plan.resolved
+        if resolved is None:
+            return False
+        is_long_enough = resolved.max_model_len >= self.load.request_tokens
+        return is_long_enough and resolved.max_num_seqs >= self.share
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the plan serves the load."""
+        held = self.held
+        return self.plan.fits and self.admits and (held is None or held >= self.share)
+
+    @property
+    def requests_held(self) -> int | None:
+        """Requests of that length that all copies hold at once; None: no limit."""
+        held = self.held
+        return None if held is None else held * copies(self.plan)
+
+
+def copies(plan: Plan) -> int:
+    """Return the copies of the model, each with a KV cache of its own."""
+    return plan.settings.data_parallel_size or 1
+
+
+def share_of(requests: int, plan: Plan) -> int:
+    """Return the requests of the copy that has the most."""
+    return -(-requests // copies(plan))
+
+
+def low_blocks(plan: Plan) -> int:
+    """Return the KV cache blocks at the low end of the estimate's range."""
+    return round(plan.max_concurrency_low * plan.blocks_per_request)
+
+
+def serving(plan: Plan, load: Load | None = None) -> Serving:
+    """Hold a plan beside a load; None: one request of its max_model_len."""
+    resolved = plan.resolved
+    if load is None:
+        length = 1 if resolved is None else resolved.max_model_len
+        load = Load(prompt_tokens=length, output_tokens=0)
+    blocks = plan.blocks_per_request
+    if blocks and resolved and resolved.max_model_len > load.request_tokens:
+        # The plan tells it of its longest request; this one is shorter.
+        blocks = plan.changed(
+            max_model_len=load.request_tokens,
+            max_num_seqs=resolved.max_num_seqs,
+            max_num_batched_tokens=resolved.max_num_batched_tokens,
+        ).blocks_per_request
+    return Serving(plan=plan, load=load, blocks_per_request=blocks)
+
+
+def serve(inputs: Inputs, load: Load | None, *, follows: bool = True) -> Serving:
+    """Plan a start for a load.
+
+    What the user left open follows the load: `max_model_len` is the length of its
+    requests (also for auto), and with `follows` `max_num_seqs` the number of them.
+
+    Args:
+        inputs: the start; an argument that was given stays.
+        load: None: the start as it is, with one request of its `max_model_len`.
+        follows: whether the number of requests was asked for, and is no mere one;
+            else `max_num_seqs` stays vLLM's own, or as many as there are states for.
+    """
+    if load is None:
+        return serving(inputs.plan())
+    given = inputs.engine_args
+    changes: dict[str, Any] = {}
+    if given.get("max_model_len") in (None, "auto", -1):
+        changes["max_model_len"] = load.request_tokens
+    if follows and given.get("max_num_seqs") is None:
+        copies_asked = given.get("data_parallel_size") or 1
+        changes["max_num_seqs"] = -(-load.requests // copies_asked)
+    start = inputs.changed(**changes)
+    plan = start.plan()
+    if not follows and given.get("max_num_seqs") is None and _lacks_states(plan):
+        plan = start.changed(max_num_seqs=low_blocks(plan)).plan()
+    return serving(plan, load)
+
+
+def _lacks_states(plan: Plan) -> bool:
+    """Whether vLLM works on fewer requests than its own default for lack of states.
+
+    Source: vLLM 0.33.0 `config/compilation.py` resolve_cudagraph_mode_and_sizes.
+    """
+    if plan.error is None or plan.error.kind not in ("num_seqs", "too_close"):
+        return False
+    has_states = any(group.kind == "MambaSpec" for group in plan.kv_groups)
+    seqs = 0 if plan.resolved is None else plan.resolved.max_num_seqs
+    return has_states and 0 < low_blocks(plan) < seqs

@@ -1,0 +1,146 @@
+"""The arithmetic of an answer, from the figures of its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.load import Load
+from planner.result import Plan, RankMemory
+from planner.solve.serving import NULL_BLOCKS, Serving, copies
+from planner.units import format_gib, format_size
+
+_OF_LENGTH = ("max_model_len", "too_close", "no_kv")
+
+
+def holds(serving: Serving) -> str:
+    """Say with which figures a plan serves its load."""
+    if not serving.blocks_per_request:
+        return "vLLM starts, and keeps nothing between steps that could fill up"
+    return f"{_taken(serving)} blocks, of {_blocks(serving)}"
+
+
+def fails(serving: Serving) -> str:
+    """Say what keeps a plan from serving its load."""
+    plan, error = serving.plan, serving.plan.error
+    if error is None and not serving.admits:
+        return _not_admitted(serving)
+    if error is not None and error.kind == "no_kv" and not serving.num_blocks:
+        return _nothing_left(plan)
+    is_short = serving.held is not None and serving.held < serving.share
+    if is_short and (error is None or error.kind in _OF_LENGTH):
+        return f"{_taken(serving)} blocks, and there are {_blocks(serving)}"
+    if error is None:
+        return "it is served"
+    if error.kind == "weights":
+        told = error.message.rstrip(".)")
+        return f"vLLM says: {told}{')' if '(' in told else ''}"
+    return f"vLLM says: {first_sentence(error.message)}"
+
+
+def _not_admitted(serving: Serving) -> str:
+    resolved = serving.plan.resolved
+    length = 0 if resolved is None else resolved.max_model_len
+    seqs = 0 if resolved is None else resolved.max_num_seqs
+    if length < serving.load.request_tokens:
+        return (
+            f"max_model_len={length:,} is shorter than a request of "
+            f"{serving.load.request_tokens:,} tokens"
+        )
+    return (
+        f"max_num_seqs={seqs:,} lets vLLM work on {counted(seqs, 'requests')} at once, "
+        f"not on {serving.share:,}{_each(serving)}"
+    )
+
+
+def first_sentence(message: str) -> str:
+    """Return a message up to the end of its first sentence."""
+    first, _, _ = message.partition(". ")
+    return first.rstrip(".")
+
+
+def counted(number: int, unit: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "requests"), counted(4096, "tokens")
+    ('1 request', '4,096 tokens')
+    """
+    return f"{number:,} {unit[:-1] if number == 1 and unit.endswith('s') else unit}"
+
+
+def load_text(load: Load) -> str:
+    """Write a load.
+
+    >>> load_text(Load(prompt_tokens=3000, output_tokens=1096, requests=16))
+    '16 requests of 4,096 tokens'
+    """
+    return (
+        f"{counted(load.requests, 'requests')} of "
+        f"{counted(load.request_tokens, 'tokens')}"
+    )
+
+
+def either(parts: Sequence[str]) -> str:
+    """Join what is possible: "a, b or c"."""
+    *others, last = parts
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _blocks(serving: Serving) -> str:
+    """Write the blocks of a KV cache, and what makes them so many."""
+    plan = serving.plan
+    rank = low_rank(plan)
+    number = f"{serving.num_blocks:,}"
+    if rank is None or plan.settings.num_gpu_blocks_override is not None:
+        return number
+    left = rank.available_kv_cache_low_bytes
+    end = ""
+    if left != rank.available_kv_cache_high_bytes:
+        end = " at the low end of the estimate"
+    return (
+        f"{number} ({format_gib(left)}{end} / {format_size(rank.bytes_per_block)} a "
+        "block)"
+    )
+
+
+def _taken(serving: Serving) -> str:
+    share, each = serving.share, serving.blocks_per_request
+    return (
+        f"{counted(share, 'requests')} of {serving.load.request_tokens:,} tokens"
+        f"{_each(serving)} {'takes' if share == 1 else 'take'} {share:,} x {each:,} + "
+        f"{NULL_BLOCKS} that vLLM keeps empty = {share * each + NULL_BLOCKS:,}"
+    )
+
+
+def _each(serving: Serving) -> str:
+    number = copies(serving.plan)
+    return f" on each of {number} copies" if number > 1 else ""
+
+
+def _nothing_left(plan: Plan) -> str:
+    rank = low_rank(plan)
+    left = 0 if rank is None else rank.available_kv_cache_low_bytes
+    return (
+        f"{format_gib(left)} would be left for the KV cache at the low end of the "
+        "estimate"
+    )
+
+
+def low_rank(plan: Plan) -> RankMemory | None:
+    """Return the rank with the fewest blocks at the low end of the range."""
+    holders = [rank for rank in plan.ranks if rank.bytes_per_block]
+    return min(
+        holders,
+        key=lambda rank: rank.available_kv_cache_low_bytes // rank.bytes_per_block,
+        default=None,
+    )
+
+
+def where(plan: Plan) -> str:
+    """Name the model, the GPUs and the release of a plan."""
+    number = f"{plan.gpus_total} x " if plan.gpus_total > 1 else ""
+    return f"{plan.name} on {number}{plan.gpu.name} (vLLM {plan.vllm_version})"
+
+
+def wanted_text(load: Load | None) -> str:
+    """Write a load that was asked for, or what vLLM needs to start at all."""
+    return "one request of max_model_len tokens" if load is None else load_text(load)
