@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from planner.inputs import Inputs
 from planner.load import Load
 from planner.solve.budgets import Shares, at_share, smallest_share
+from planner.solve.budgets import largest_share as largest_free
 from planner.solve.searching import largest
 from planner.solve.sharing import Instance, in_order, nth
 
@@ -39,6 +40,11 @@ class EqualShares:
         if steps is None:
             return 0
         return largest(lambda k: self.nth(steps, k).is_served, 1, _MOST, 2)
+
+    def alone(self) -> Instance:
+        """Return one instance with the largest share that is free."""
+        at = at_share(self.inputs, self.load, self.shares)
+        return self.nth(largest_free(at, self.shares), 1)
 
     def largest_share(self, number: int) -> int:
         """Return the steps of the largest share with which so many start."""

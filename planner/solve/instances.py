@@ -106,7 +106,7 @@ def _equal(equal: EqualShares, wanted: int | None) -> Solution:
 
 def _none_at_all(equal: EqualShares) -> Solution:
     """Say why not even one instance serves its load."""
-    short = equal.nth(equal.shares.most, 1)
+    short = equal.alone()
     other = nearest(equal.inputs, equal.load)
     return Solution(
         question=_QUESTION,

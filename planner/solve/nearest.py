@@ -10,10 +10,10 @@ from planner.inputs import Inputs
 from planner.load import Load
 from planner.result import Plan
 from planner.solve.found import longest, most_at_once, with_length
-from planner.solve.layouts import Layout, Room
+from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.machines import Machine, fewest
-from planner.solve.serving import serving
-from planner.solve.words import either, load_text
+from planner.solve.serving import serve, serving
+from planner.solve.words import either, first_sentence, load_text
 
 _NODES = 4
 """Machines that are looked at where one is not enough."""
@@ -91,21 +91,37 @@ def _loads(inputs: Inputs, load: Load, *, follows: bool) -> tuple[Load, ...]:
 
 
 def elsewhere(inputs: Inputs, load: Load | None) -> str:
-    """Say which GPUs serve a load: more of the same, else the fewest of others."""
+    """Say which GPUs serve a load.
+
+    More of the same in one machine, else one other GPU of the catalogue with the least
+    memory, else the largest of the catalogue, in one machine or several.
+    """
     free = inputs.changed(
         **Layout().arguments(),
         gpu_memory_utilization=None,
         kv_cache_memory_bytes=None,
         num_gpu_blocks_override=None,
     )
-    gpu = inputs.plan().gpu
-    machine = _of_kind(free, load, replace(gpu, free_memory_bytes=None), Room())
-    for nodes in (1, _NODES):
-        if machine is None:
-            machine = smallest_machine(free, load, Room(nodes=nodes))
-    if machine is None:
-        return f"No GPU of the catalogue serves it, up to {_NODES} machines of 8."
-    return f"Nearest that serves it: {machine_text(machine)}."
+    gpu = replace(inputs.plan().gpu, free_memory_bytes=None)
+    whole = [one for one in catalogue() if not one.mig_profile]
+    by_size = sorted(whole, key=lambda one: one.total_memory_bytes)
+    largest = serve(free.changed(gpu=by_size[-1]), load).plan
+    if is_refused(largest) and largest.error is not None:
+        words = first_sentence(largest.error.message)
+        return f"No GPU changes that vLLM refuses it: {words}."
+    for kind, room in (
+        (gpu, Room()),
+        *((one, Room(gpus_per_node=1)) for one in by_size),
+        (by_size[-1], Room()),
+        (by_size[-1], Room(nodes=_NODES)),
+    ):
+        machine = _of_kind(free, load, kind, room)
+        if machine is not None:
+            return f"Nearest that serves it: {machine_text(machine)}."
+    return (
+        f"{_NODES} machines of 8 x {by_size[-1].name}, the largest GPU of the "
+        "catalogue, do not serve it either."
+    )
 
 
 def _of_kind(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine | None:
@@ -114,18 +130,6 @@ def _of_kind(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine
     except UnknownArchitecture:
         return None
     return machine if machine.gpus else None
-
-
-def smallest_machine(inputs: Inputs, load: Load | None, room: Room) -> Machine | None:
-    """Return the least memory of whole GPUs of the catalogue that serves a load."""
-    found = [
-        machine
-        for gpu in catalogue()
-        if not gpu.mig_profile
-        for machine in [_of_kind(inputs, load, gpu, room)]
-        if machine is not None
-    ]
-    return min(found, key=lambda one: one.total_memory_bytes, default=None)
 
 
 def machine_text(machine: Machine) -> str:

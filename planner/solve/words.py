@@ -105,7 +105,8 @@ def _blocks(serving: Serving) -> str:
 def _taken(serving: Serving) -> str:
     share, each = serving.share, serving.blocks_per_request
     return (
-        f"{counted(share, 'requests')} of {serving.load.request_tokens:,} tokens"
+        f"{counted(share, 'requests')} of "
+        f"{counted(serving.load.request_tokens, 'tokens')}"
         f"{_each(serving)} {'takes' if share == 1 else 'take'} {share:,} x {each:,} + "
         f"{NULL_BLOCKS} that vLLM keeps empty = {share * each + NULL_BLOCKS:,}"
     )
