@@ -154,3 +154,21 @@ def test_a_workspace_counts_once_a_rank_and_for_no_part() -> None:
         (kept.name, kept.size_bytes) for kept in beside.workspaces
     ]
     assert "and DeepGEMM's workspace 32.0 MiB" in explain(beside, "bfloat16")
+
+
+def test_a_size_that_no_layer_has_is_not_divided() -> None:
+    """Every layer has experts: that 6,144 / 5 is none matters to no layer."""
+    config = {
+        **QWEN3_MOE,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 5,
+        "vocab_size": 3200,
+    }
+    layout = ParallelLayout(tensor_parallel_size=5, enable_expert_parallel=True)
+
+    (stage,) = stage_weights(architecture(config), layout, "bfloat16")
+
+    # 128 experts / 5 = 26 on the fullest rank x 3 x 2,048 x 768 values x 2 bytes, and
+    # a map of all 128.
+    experts = 48 * (26 * 3 * 2048 * 768 * 2 + 128 * 4)
+    assert experts == {p.name: p.size_bytes for p in stage.parts}["experts"]

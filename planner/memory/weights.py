@@ -86,7 +86,11 @@ def stage_weights(
         Refused: in vLLM's words, when the ranks do not divide a layer.
     """
     layout = replace(layout, dtype=dtype)
-    kinds = [_tally(kind.modules, layout, dtype) for kind in model.layer_kinds]
+    # vLLM builds no layer of a kind that the model does not have after all.
+    kinds = [
+        _tally(kind.modules if index in model.layers else (), layout, dtype)
+        for index, kind in enumerate(model.layer_kinds)
+    ]
     first = _tally(model.first_stage, layout, dtype)
     encoders = _encoders(towers, dtype)
     last = _tally(model.last_stage, layout, dtype)
