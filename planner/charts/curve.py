@@ -153,6 +153,7 @@ def _line(
         "y": [_drawn(cell, curve.value) for cell in points],
         "customdata": [hover_text(cell, curve.grid, curve.value) for cell in points],
         "hovertemplate": "%{customdata}<extra></extra>",
+        "cliponaxis": False,
         "line": {
             "color": colour,
             "width": 2,

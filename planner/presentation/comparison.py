@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.presentation.frames import make_frame
 from planner.presentation.verdict import SYMBOLS, missing_bytes, state_of
-from planner.units import format_gib
+from planner.units import MIB, format_gib, format_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,8 @@ LABELS = {
 }
 """What a reader sees instead of a field's name."""
 _ABSENT = "none"
+_SMALL_BYTES = 10 * MIB
+"""A smaller difference would be +0.00 GiB or hardly more."""
 
 
 def mimebundle(comparison: Comparison) -> dict[str, str]:
@@ -116,6 +118,8 @@ def change_text(row: Row, number: int) -> str:
 def written(value: Any, unit: str, sign: str = "") -> str:  # noqa: ANN401 - by its unit
     """Write a figure with its unit; `sign` "+" writes a difference."""
     if unit == "bytes":
+        if sign and abs(value) < _SMALL_BYTES:
+            return f"{'-' if value < 0 else '+'}{format_size(abs(value))}"
         return format_gib(value, signed=bool(sign))
     if unit == "requests":
         return f"{value:{sign},.2f}x"
