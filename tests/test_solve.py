@@ -44,9 +44,10 @@ def test_the_longest_context_is_what_the_blocks_hold_less_the_empty_one():
     assert 1601 == found.next_plan.settings.max_model_len
     assert (
         "At max_model_len=1,600: 1 request of 1,600 tokens takes 1 x 100 + 1 that vLLM "
-        "keeps empty = 101 blocks, of 101 (0.00 GiB / 4.0 KiB a block). At 1,601: "
-        "1 request of 1,601 tokens takes 1 x 101 + 1 that vLLM keeps empty = 102 "
-        "blocks, and there are 101 (0.00 GiB / 4.0 KiB a block)." == found.why
+        "keeps empty = 101 blocks, of 101 (413,696 bytes = 0.00 GiB / 4,096 a block). "
+        "At 1,601: 1 request of 1,601 tokens takes 1 x 101 + 1 that vLLM keeps empty = "
+        "102 blocks, and there are 101 (413,696 bytes = 0.00 GiB / 4,096 a block)."
+        == found.why
     )
 
 

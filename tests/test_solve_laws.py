@@ -245,7 +245,8 @@ def shapes(number, *, per_node, nodes):
 
 def any_serves(inputs, load, tensor, pipeline, copies):
     """Whether a layout serves a load, planned without the solver."""
-    if inputs.plan().gpu.is_integrated and tensor > 1:
+    # A GPU that shares the processor's memory is alone in its machine, of which are 2.
+    if inputs.plan().gpu.is_integrated and tensor * pipeline * copies > 2:
         return False
     changes = {
         "tensor_parallel_size": tensor,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.load import Load
 from planner.result import Plan, RankMemory
 from planner.solve.serving import NULL_BLOCKS, Serving, copies
-from planner.units import format_gib, format_size
+from planner.units import format_gib
 
 _OF_LENGTH = ("max_model_len", "too_close", "no_kv")
 
@@ -28,7 +28,9 @@ def fails(serving: Serving) -> str:
         return _nothing_left(plan)
     is_short = serving.held is not None and serving.held < serving.share
     if is_short and (error is None or error.kind in _OF_LENGTH):
-        return f"{_taken(serving)} blocks, and there are {_blocks(serving)}"
+        close = error is not None and error.kind == "too_close"
+        ending = ": too close to call" if close else ""
+        return f"{_taken(serving)} blocks, and there are {_blocks(serving)}{ending}"
     if error is None:
         return "it is served"
     if error.kind == "weights":
@@ -97,8 +99,8 @@ def _blocks(serving: Serving) -> str:
     if left != rank.available_kv_cache_high_bytes:
         end = " at the low end of the estimate"
     return (
-        f"{number} ({format_gib(left)}{end} / {format_size(rank.bytes_per_block)} a "
-        "block)"
+        f"{number} ({left:,} bytes = {format_gib(left)}{end} / "
+        f"{rank.bytes_per_block:,} a block)"
     )
 
 
