@@ -73,6 +73,8 @@ class EngineSettings:
     """Leaves out the encoders of images, videos and sounds."""
     limit_mm_per_prompt: Mapping[str, Any] | None = None
     """Items per prompt by modality; 0 leaves its encoder out."""
+    mm_processor_kwargs: Mapping[str, Any] | None = None
+    """max_pixels and min_pixels of images and videos."""
     mm_encoder_tp_mode: str | None = None
     """weights (cut over the ranks) or data (whole on each)."""
     skip_mm_profiling: bool | None = None
@@ -191,12 +193,22 @@ def _check(given: Mapping[str, Any]) -> None:
             f"gpu_memory_utilization={utilization!r}: a number above 0 and at most 1 "
             "is needed, such as 0.92."
         )
+    _check_kinds(given)
+    _check_max_model_len(given.get("max_model_len"))
+    _check_choices(given)
+
+
+def _check_kinds(given: Mapping[str, Any]) -> None:
     for name in ("cpu_offload_gb", "kv_offloading_size"):
         amount = given.get(name)
         if amount is not None and not _is_amount(amount):
             raise PlannerError(f"{name}={amount!r}: a number from 0 is needed.")
-    _check_max_model_len(given.get("max_model_len"))
-    _check_choices(given)
+    asked = given.get("mm_processor_kwargs")
+    if not isinstance(asked, Mapping | None):
+        raise PlannerError(
+            f"mm_processor_kwargs={asked!r}: names and values are needed, such as "
+            "{'max_pixels': 1003520}."
+        )
 
 
 def _check_choices(given: Mapping[str, Any]) -> None:

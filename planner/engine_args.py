@@ -122,7 +122,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "mm_processor_cache_gb": (4, 0),
     "mm_processor_cache_type": ("lru", "shm"),
     "mm_processor_device": (),
-    "mm_processor_kwargs": ({},),
     "mm_shm_cache_max_object_size_mb": (128,),
     "model_class_overrides": (),
     "model_impl": ("auto",),

@@ -35,6 +35,23 @@ class Frames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """How mm_processor_kwargs decides an item's size: as many tokens as pixels allow.
+
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLProcessingInfo.
+    """
+
+    token_pixels: int
+    """Pixels that become one token."""
+    parts: int = 1
+    """Among which max_pixels is divided: 2 for the frames of a pair."""
+    least_pixels: int
+    """Smaller images are enlarged to it, unless min_pixels is given."""
+    most_pixels: int
+    """max_pixels where it is not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MediaItem:
     """The largest image, video or sound with which vLLM tries a tower out.
 
@@ -62,6 +79,8 @@ class MediaItem:
     """Pieces of it that are encoded one after the other; None: all items at once."""
     per_prompt: int | None = None
     """Most of them in a prompt, where the class has a limit of its own."""
+    resizing: Resizing | None = None
+    """How max_pixels changes it; None: that is not known."""
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] | None = None
     """First release for which this no longer holds; None: it still does."""

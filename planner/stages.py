@@ -20,6 +20,7 @@ from planner.memory.kv_groups import LayerGroup
 from planner.memory.lora import graph_cases, lora_config, with_adapters
 from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import offload_bytes, without_offloaded
+from planner.memory.pixels import asked_pixels
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
@@ -156,6 +157,7 @@ def _profile_run(
         mm_limits=tuple(
             (m, limit_per_prompt(m, question.settings)) for m in modalities
         ),
+        max_pixels=asked_pixels(question.settings),
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
         model=question.model,
         gpu=question.gpu,

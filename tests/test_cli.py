@@ -106,3 +106,25 @@ def test_the_attached_gpus_are_listed_or_said_to_be_missing(capsys):
     out = capsys.readouterr().out
     assert out.strip()
     assert (cli.FITS if " free" in out else cli.DOES_NOT_FIT) == status
+
+
+def test_arguments_that_hold_names_and_values_are_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As `vllm serve` takes them: limits by modality, settings of the processor."""
+    words = ["plan", "Qwen/Qwen2.5-VL-7B-Instruct", "--gpu", "H100", "--json"]
+    status = cli.main([*words, "--limit-mm-per-prompt", '{"image": 1, "video": 0}'])
+    assert cli.FITS == status
+    assert '--limit-mm-per-prompt \'{\\"image\\": 1' in capsys.readouterr().out
+    assert cli.FITS == cli.main(
+        [*words, "--mm-processor-kwargs", '{"max_pixels": 1003520}']
+    )
+
+
+def test_a_list_of_layers_holds_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Indices, or sliding_window."""
+    words = ["plan", "openai/gpt-oss-20b", "--gpu", "H100", "--kv-cache-dtype", "fp8"]
+    assert cli.FITS == cli.main(
+        [*words, "--kv-cache-dtype-skip-layers", "sliding_window"]
+    )
+    assert "sliding_window" in capsys.readouterr().out

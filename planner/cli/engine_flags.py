@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from planner.engine import EngineSettings
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
@@ -125,8 +125,11 @@ def _add_engine_flag(
         group.add_argument(_flag(name), type=_number_or_text, metavar="N", **common)
     elif str in types:
         group.add_argument(_flag(name), metavar="NAME", **common)
+    elif get_origin(types[0]) is tuple:
+        element = get_args(types[0])[0]
+        group.add_argument(_flag(name), type=element, nargs="+", metavar="N", **common)
     else:
-        group.add_argument(_flag(name), type=int, nargs="+", metavar="N", **common)
+        group.add_argument(_flag(name), type=_literal, metavar="JSON", **common)
 
 
 def _number_or_text(text: str) -> int | str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.memory.encoder_widths import widths
+from planner.memory.pixels import resized
 from planner.memory.profile_run import ProfileRun, once
 from planner.model import MediaItem
 
@@ -191,7 +192,7 @@ def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
     known = [item for tower, _layout in run.towers for item in tower.items]
     if known:
         return tuple(
-            item
+            resized(item, run.max_pixels)
             for item in known
             if item.modality in switched_on and _is_current(run, item)
         )

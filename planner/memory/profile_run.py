@@ -76,6 +76,8 @@ class ProfileRun:
     """The towers that are built, with the ranks over which each is cut."""
     mm_limits: tuple[tuple[str, int], ...] = ()
     """Items of each of their modalities that a prompt may hold."""
+    max_pixels: int | None = None
+    """Of mm_processor_kwargs; None where it is not given."""
     skip_mm_profiling: bool = False
 
     memo: dict[str, Any] = field(

@@ -48,6 +48,7 @@ MAKERS: Mapping[str, Maker] = {
     "text only": media.text_only,
     "one modality less": media.one_modality_less,
     "fewer images": media.fewer_items,
+    "smaller images": media.smaller_images,
     "encoder cut": media.encoder_cut,
     "adapter rank": adapters.smaller_rank,
     "fewer adapters": adapters.fewer_adapters,

@@ -62,6 +62,31 @@ def fewer_items(situation: Situation) -> Iterator[Candidate]:
     )
 
 
+def smaller_images(situation: Situation) -> Iterator[Candidate]:
+    """Shrink larger images, and frames of videos, before they are encoded."""
+    if not _modalities(situation) or situation.model is None:
+        return
+    given = dict(situation.plan.settings.mm_processor_kwargs or {})
+    sizes = [
+        item.resizing
+        for tower in situation.model.towers
+        for item in tower.items
+        if item.resizing is not None and item.modality == "image"
+    ]
+    for resizing in sizes[:1]:
+        now = given.get("max_pixels", resizing.most_pixels)
+        for part in (2, 4, 8, 16):
+            tokens = now // part // resizing.token_pixels
+            pixels = tokens * resizing.token_pixels
+            yield Candidate(
+                kind="mm_processor_kwargs",
+                title=f"Shrink images to {pixels:,} pixels: {tokens:,} tokens each",
+                changes={"mm_processor_kwargs": {**given, "max_pixels": pixels}},
+                cost="Details of larger images, and of frames of videos, are lost.",
+                burden=Burden.ABILITY,
+            )
+
+
 def encoder_cut(situation: Situation) -> Iterator[Candidate]:
     """Cut the encoder over the ranks, where each holds all of it."""
     if situation.plan.settings.mm_encoder_tp_mode != "data":

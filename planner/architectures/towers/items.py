@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from planner.architectures.facts import Facts
 from planner.architectures.towers.knowing import RGB, Items, if_known
-from planner.model import MediaItem
+from planner.model import MediaItem, Resizing
 
 
 @if_known
@@ -21,7 +21,13 @@ def qwen2_vl_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLProcessingInfo; 0.10.2 the same,
     _MAX_FRAMES_PER_VIDEO = 16, and 0.9.2, which leaves room for an image.
     """
-    image = _merged_patches(facts, "image", 12_845_056)
+    pixels = 12_845_056
+    image = replace(
+        _merged_patches(facts, "image", pixels),
+        resizing=Resizing(
+            token_pixels=_unit(facts) ** 2, least_pixels=3136, most_pixels=pixels
+        ),
+    )
     video = replace(image, modality="video", most_parts=8)
     return (
         image,
@@ -42,8 +48,14 @@ def qwen3_vl_items(facts: Facts) -> Items:
     the same, get_max_video_tokens.
     """
     pixels, of_video = 16_777_216, 25_165_824
-    image = _merged_patches(facts, "image", pixels)
-    video = _merged_patches(facts, "video", of_video // 2)
+    resizing = Resizing(
+        token_pixels=_unit(facts) ** 2, least_pixels=65_536, most_pixels=pixels
+    )
+    image = replace(_merged_patches(facts, "image", pixels), resizing=resizing)
+    video = replace(
+        _merged_patches(facts, "video", of_video // 2),
+        resizing=replace(resizing, parts=2),
+    )
     return (
         image,
         replace(video, since=(0, 15)),
@@ -59,7 +71,7 @@ def qwen3_omni_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`
     Qwen3OmniMoeThinkerProcessingInfo.
     """
-    return qwen2_vl_items(facts)
+    return tuple(replace(item, resizing=None) for item in qwen2_vl_items(facts))
 
 
 @if_known

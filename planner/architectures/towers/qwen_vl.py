@@ -69,9 +69,8 @@ def qwen2_5_vl_tower(
         facts.integer("out_hidden_size"),
         bias=False,
     )
-    return _tower(
-        modules, items.qwen2_vl_items(facts), supports_data_parallel=not is_omni
-    )
+    largest = items.qwen3_omni_items if is_omni else items.qwen2_vl_items
+    return _tower(modules, largest(facts), supports_data_parallel=not is_omni)
 
 
 def qwen3_vl_tower(
