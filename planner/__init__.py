@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from planner import export, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
-    from planner.comparing.gpus import GPUComparison, compare_gpus
+    from planner.comparing.gpu_choices import GPUComparison
+    from planner.comparing.gpus import compare_gpus
     from planner.comparing.grid import Grid
     from planner.comparing.sweep import sweep
     from planner.confirming.api import confirm
@@ -85,7 +86,7 @@ _MODULE_OF = {
     "advise": "planner.advice",
     "Comparison": "planner.comparing.comparison",
     "compare": "planner.comparing.comparison",
-    "GPUComparison": "planner.comparing.gpus",
+    "GPUComparison": "planner.comparing.gpu_choices",
     "compare_gpus": "planner.comparing.gpus",
     "Grid": "planner.comparing.grid",
     "sweep": "planner.comparing.sweep",

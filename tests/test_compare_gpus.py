@@ -109,6 +109,24 @@ def test_a_load_sets_the_length_and_how_many_must_be_held() -> None:
     assert other.requests_low >= 64
 
 
+def test_with_a_load_the_bound_on_speed_says_what_tokens_cost_at_least() -> None:
+    """An hour's price over the tokens of an hour at the bound."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L4")
+    load = Load(prompt_tokens=3000, output_tokens=1000, requests=8)
+    found = planner.compare_gpus(plan, ["H100"], {"H100": 2}, load, currency="EUR")
+    (one,) = found.choices
+    bound = planner.speed_bound(one.plan, load)
+    tokens = bound.total_at_most_tokens_per_second * 3600
+
+    assert bound.total_at_most_tokens_per_second == one.at_most_tokens_per_second
+    assert one.at_least_price_per_million_answer_tokens == pytest.approx(
+        2 / tokens * 1e6
+    )
+    assert "Tokens per second, at most" in str(found)
+    without = planner.compare_gpus(plan, ["H100"]).choices[0]
+    assert without.at_most_tokens_per_second is None
+
+
 def test_the_whole_catalogue_is_compared_but_for_slices() -> None:
     """A GPU that the model refuses is in the list too."""
     found = planner.compare_gpus(planner.plan("Qwen/Qwen3-0.6B", max_model_len=4096))

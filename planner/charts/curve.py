@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from planner.comparing.cells import Cell
-    from planner.comparing.grid import Curve
+    from planner.comparing.lines import Curve
 
 COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),

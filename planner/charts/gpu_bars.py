@@ -13,7 +13,7 @@ from planner.presentation.palette import MISSING, swatch
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from planner.comparing.gpus import GPUChoice, GPUComparison
+    from planner.comparing.gpu_choices import GPUChoice, GPUComparison
 
 MOST_DRAWN = 30
 _ROW_PIXELS = 34

@@ -15,7 +15,7 @@ from planner.load import Load
 
 if TYPE_CHECKING:
     from planner.comparing.comparison import Comparison
-    from planner.comparing.gpus import GPUComparison
+    from planner.comparing.gpu_choices import GPUComparison
 
 
 def add(commands: Commands) -> None:

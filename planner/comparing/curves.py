@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.comparing.grid import Curve, Grid
+from planner.comparing.grid import Grid
+from planner.comparing.lines import Curve
 from planner.comparing.sweep import sweep
 from planner.errors import PlannerError
 

@@ -13,7 +13,7 @@ from planner.units import format_gib
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planner.comparing.gpus import GPUChoice, GPUComparison
+    from planner.comparing.gpu_choices import GPUChoice, GPUComparison
 
 _MOST_WORDS = 160
 """Characters of an error in a table; to_dict() has all."""
@@ -51,8 +51,19 @@ def price_text(price: float | None, currency: str) -> str:
 def head(found: GPUComparison) -> list[str]:
     """Name the columns."""
     first = ["GPU", "", "GPUs", "KV cache of each", "KV cache, tokens", "Requests"]
-    prices = ["Price per hour", "per request", "per million tokens"]
-    return [*first, "at least", *(prices if found.has_prices else [])]
+    names = [*first, "at least"]
+    if found.has_prices:
+        names += ["Price per hour", "per request", "per million tokens held"]
+    if has_speeds(found):
+        names += ["Tokens per second, at most"]
+    if has_speeds(found) and found.has_prices:
+        names += ["per million answer tokens, at least"]
+    return names
+
+
+def has_speeds(found: GPUComparison) -> bool:
+    """Whether any GPU has a bound on its speed."""
+    return any(choice.at_most_tokens_per_second for choice in found.choices)
 
 
 def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
@@ -76,6 +87,18 @@ def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
             choice.price_per_million_tokens,
         )
         texts += [price_text(price, found.currency) for price in prices]
+    return [*texts, *_speed_cells(choice, found)]
+
+
+def _speed_cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
+    """Write the bound on speed, and what a million tokens cannot cost less than."""
+    if not has_speeds(found):
+        return []
+    speed = choice.at_most_tokens_per_second
+    texts = ["" if speed is None else f"{speed:,.0f}"]
+    if found.has_prices:
+        price = choice.at_least_price_per_million_answer_tokens
+        texts.append(price_text(price, found.currency))
     return texts
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from planner.comparing.cells import Cell
-    from planner.comparing.grid import Curve, Grid
+    from planner.comparing.grid import Grid
+    from planner.comparing.lines import Curve
 
 FIRST = "max_concurrency"
 """What a grid shows unless something else is asked for."""
