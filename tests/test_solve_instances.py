@@ -42,7 +42,10 @@ def test_one_more_instance_does_not_start():
 
     assert "free_memory" == found.next_plan.error.kind
     assert least.value == found.next_plan.settings.gpu_memory_utilization
-    assert f"Instance {found.value + 1} at {least.value:g} finds" in found.why
+    assert (
+        f"With {least.value:g} each, the least that serves, instance "
+        f"{found.value + 1} finds" in found.why
+    )
 
 
 def test_the_share_is_the_largest_with_which_so_many_start():

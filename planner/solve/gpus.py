@@ -66,7 +66,8 @@ def fewest_gpus(
         why = f"{why} {other.sentence}".rstrip()
     return Solution(
         question=_QUESTION,
-        asked=f"fewest GPUs of {inputs.plan().name} for {wanted_text(wanted)}",
+        asked=f"fewest GPUs for {inputs.plan().name} with {wanted_text(wanted)} at "
+        f"once (vLLM {inputs.plan().vllm_version})",
         value=first.value,
         unit="GPUs",
         plan=first.plan,

@@ -73,7 +73,10 @@ def _equal(equal: EqualShares, wanted: int | None) -> Solution:
     if equal.least is None or not most:
         return _none_at_all(equal)
     one_more = equal.nth(equal.least, most + 1)
-    beyond = f"Instance {most + 1} at {_share(one_more)} {_fails(one_more)}."
+    beyond = (
+        f"With {_share(one_more)} each, the least that serves, instance {most + 1} "
+        f"{_fails(one_more)}."
+    )
     asked_text = _asked(one_more.serving.plan, equal.load, wanted)
     if wanted is not None and wanted > most:
         return Solution(
@@ -90,7 +93,7 @@ def _equal(equal: EqualShares, wanted: int | None) -> Solution:
     started = equal.started(steps, number)
     if number < most:
         one_more = equal.nth(steps + 1, number)
-        beyond = f"Instance {number} at {_share(one_more)} {_fails(one_more)}."
+        beyond = f"With {_share(one_more)} each, instance {number} {_fails(one_more)}."
     return Solution(
         question=_QUESTION,
         asked=asked_text,
