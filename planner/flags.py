@@ -26,7 +26,7 @@ _WITHOUT_FLAG = ("enable_mm_processor_stats",)
 _SECRET = "hf_token"
 """Read from HF_TOKEN by vLLM too; a line lies in logs and files."""
 
-_SEVERAL_WORDS = (
+SEVERAL_WORDS = (
     *("allowed_media_domains", "collect_detailed_traces", "cudagraph_capture_sizes"),
     *("ignore_patterns", "kv_cache_dtype_skip_layers", "logits_processors"),
     *("lora_target_modules", "numa_bind_cpus", "numa_bind_nodes"),
@@ -55,15 +55,13 @@ def flags(
     `utils/argparse_utils.py` FlexibleArgumentParser; of older releases likewise.
     """
     words: list[str] = []
-    for name, value in _for_release(arguments, release).items():
+    for name, value in for_release(arguments, release).items():
         words += _flag(name, value)
     return words
 
 
-def _for_release(
-    arguments: Mapping[str, object], release: Release
-) -> dict[str, object]:
-    """Return arguments under the names that a release has for them."""
+def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, object]:
+    """Return arguments under the names that a release has for them; None left out."""
     given = {name: value for name, value in arguments.items() if value is not None}
     sizes = given.get("cudagraph_capture_sizes")
     if sizes is not None and (not sizes or not release.since(*_SIZES_OWN_FLAGS)):
@@ -106,7 +104,7 @@ def _switch(name: str, flag: str, *, is_on: bool) -> list[str]:
 def _list(name: str, flag: str, values: Iterable[object]) -> list[str]:
     if name in _JOINED:
         return [flag, ",".join(map(str, values))]
-    if name not in _SEVERAL_WORDS:
+    if name not in SEVERAL_WORDS:
         return [flag, json.dumps(list(values))]
     words = list(map(str, values))
     if not words:

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from planner.engine import EngineSettings
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError
+from planner.flags import SEVERAL_WORDS
 from planner.planning import plan
 from planner.releases import NEWEST
 from planner.result import Plan
@@ -19,31 +20,36 @@ _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 
 
 def add_plan_arguments(
-    parser: argparse.ArgumentParser, *, is_here: bool = False
+    parser: argparse.ArgumentParser, *, is_here: bool = False, is_in_file: bool = False
 ) -> None:
     """Add what `planned` reads: model, GPU, release and engine arguments.
 
-    With `is_here` the command may find out itself what is left out.
+    With `is_here` the command may find out itself what is left out, with `is_in_file`
+    a plan file may say it: both leave None there.
     """
+    may_be_missing = is_here or is_in_file
     parser.add_argument(
         "model",
-        nargs="?" if is_here else None,
+        nargs="?" if may_be_missing else None,
         help="Hub id, catalogue id, folder or config.json",
     )
-    gpu = None if is_here else "H100"
-    release = None if is_here else NEWEST
     parser.add_argument(
         "--gpu",
-        default=gpu,
+        default=None if may_be_missing else "H100",
         help="catalogue name, attached for this machine's own, or CPU (default: "
-        f"{gpu or 'attached, else CPU'})",
+        f"{'attached, else CPU' if is_here else 'H100'})",
     )
     parser.add_argument(
         "--vllm-version",
-        default=release,
-        help=f"default: {release or 'the installed one'}",
+        default=None if may_be_missing else NEWEST,
+        help=f"default: {'the installed one' if is_here else NEWEST}",
     )
-    parser.add_argument("--entrypoint", default="serve", choices=("serve", "llm"))
+    parser.add_argument(
+        "--entrypoint",
+        default=None if is_in_file else "serve",
+        choices=("serve", "llm"),
+        help="default: serve",
+    )
     engine = parser.add_argument_group("vLLM's engine arguments")
     for name, hint in get_type_hints(EngineSettings).items():
         if name != "others":
@@ -53,8 +59,8 @@ def add_plan_arguments(
             _flag(name),
             dest=name,
             default=argparse.SUPPRESS,
-            nargs="?",
-            const=True,
+            nargs="+" if name in SEVERAL_WORDS else "?",
+            const=None if name in SEVERAL_WORDS else True,
             type=_literal,
             help=argparse.SUPPRESS,
         )

@@ -1,6 +1,27 @@
 """Take a plan away: commands, code, manifests, links, reports and files."""
 
+from planner.export.compose_file import compose
+from planner.export.data_texts import csv, json
+from planner.export.kubernetes_manifest import kubernetes
 from planner.export.links import link
+from planner.export.plan_file import PlanFile, read_yaml, yaml
+from planner.export.python_code import python
 from planner.export.reading_links import ReadLink, read_link
+from planner.export.report_html import html
+from planner.export.report_markdown import markdown
 
-__all__ = ["ReadLink", "link", "read_link"]
+__all__ = [
+    "PlanFile",
+    "ReadLink",
+    "compose",
+    "csv",
+    "html",
+    "json",
+    "kubernetes",
+    "link",
+    "markdown",
+    "python",
+    "read_link",
+    "read_yaml",
+    "yaml",
+]

@@ -149,6 +149,11 @@ def _kinds(name: str) -> tuple[Any, ...]:
     return _hints().get(name, ())
 
 
+def is_text(name: str) -> bool:
+    """Whether an argument is a text and nothing else."""
+    return _kinds(name) == (str,)
+
+
 def _is_plain(values: Any) -> bool:  # noqa: ANN401 - a list or tuple
     return all(_PLAIN_ITEM.match(str(item)) for item in values)
 

@@ -1,0 +1,109 @@
+"""`planner export`: a plan as a command, code, a manifest, a report or data."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.cli.plan_files import add_file_argument, planned_with_file
+from planner.cli.status import FITS, Commands
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.result import Plan
+
+FORMATS = (
+    *("command", "python", "compose", "kubernetes", "link"),
+    *("markdown", "html", "json", "csv", "yaml"),
+)
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "export",
+        help="a plan as command, code, manifest, report or data",
+        allow_abbrev=False,
+    )
+    add_file_argument(parser)
+    parser.add_argument(
+        "--format", required=True, choices=FORMATS, help="what to write"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write; standard output otherwise"
+    )
+    parser.add_argument(
+        "--base-url",
+        default="",
+        metavar="URL",
+        help="address of the page that a link opens",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    kind, output = options.pop("format"), options.pop("output")
+    base = options.pop("base_url")
+    text = written(planned_with_file(options), kind, base)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(output), text)
+    return FITS
+
+
+def written(plan: Plan, kind: str, base: str = "") -> str:
+    """Return a plan in one of `FORMATS`, ending with a line break."""
+    from planner import export  # noqa: PLC0415 - most commands export nothing
+
+    writers: Mapping[str, Callable[[], str]] = {
+        "command": plan.command,
+        "link": lambda: export.link(plan, base),
+        "markdown": lambda: export.markdown(plan, base=base),
+        "html": lambda: export.html(plan, base=base),
+    }
+    write = writers.get(kind) or (lambda: str(getattr(export, kind)(plan)))
+    text = write()
+    return text if text.endswith("\n") else text + "\n"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all: what was there stays until then.
+
+    Raises:
+        PlannerError: where it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # a pipe, a terminal
+            return
+        _replace(path, text)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise PlannerError(f"--output {path}: {reason}.") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    target = path.resolve()
+    number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(_mode(target))
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _mode(target: Path) -> int:
+    """Return the mode of the file that is replaced, else that of a new file."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,91 @@
+"""A plan as data: JSON of everything, CSV of the memory lines."""
+
+from __future__ import annotations
+
+import csv as csv_format
+import json as json_format
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from planner.engine import given_arguments
+from planner.export.machines import environment
+from planner.gpu import gpu_dict
+
+if TYPE_CHECKING:
+    from planner.result import Line, Plan
+
+_COLUMNS = (
+    *("model", "gpu", "vllm_version", "pp_rank", "place", "line"),
+    *("bytes", "low_bytes", "high_bytes", "basis", "why"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the start of a formula."""
+
+
+def json(plan: Plan) -> str:
+    """Return the plan as JSON: `Plan.to_dict()`, and under "inputs" what was given.
+
+    >>> import planner
+    >>> plan = planner.plan("Qwen/Qwen3-8B", max_model_len=4096)
+    >>> whole = json_format.loads(json(plan))
+    >>> whole["fits"], whole["inputs"]["engine_args"]
+    (True, {'max_model_len': 4096})
+    """
+    whole = plan.to_dict() | {"inputs": inputs_dict(plan)}
+    return json_format.dumps(whole, indent=2, default=_plain) + "\n"
+
+
+def inputs_dict(plan: Plan) -> dict[str, Any]:
+    """Return what the plan was made from, without tokens."""
+    given = given_arguments(plan.settings)
+    return {
+        "model": plan.name,
+        "gpu": gpu_dict(plan.gpu),
+        "vllm_version": plan.vllm_version,
+        "entrypoint": plan.entrypoint,
+        "env": environment(plan),
+        "engine_args": {
+            name: value for name, value in given.items() if name != "hf_token"
+        },
+    }
+
+
+def csv(plan: Plan) -> str:
+    """Return the memory lines as CSV, one row each, sizes in whole bytes.
+
+    A cell that a spreadsheet would run as a formula begins with an apostrophe.
+    """
+    table = StringIO()
+    writer = csv_format.writer(table, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for rank in plan.ranks:
+        for place, lines in (("budget", rank.lines), ("beside it", rank.outside)):
+            for line in lines:
+                writer.writerow(_row(plan, rank.pp_rank, place, line))
+    return table.getvalue()
+
+
+def _row(plan: Plan, pp_rank: int, place: str, line: Line) -> list[object]:
+    return [
+        *map(_harmless, (plan.name, plan.gpu.name, plan.vllm_version)),
+        pp_rank,
+        place,
+        _harmless(line.name),
+        line.size_bytes,
+        line.low_bytes,
+        line.high_bytes,
+        str(line.basis),
+        _harmless(line.why),
+    ]
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _plain(value: object) -> object:
+    """Return what JSON does not know: tables and sets of other kinds, else as text."""
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    items = getattr(value, "items", None)
+    return dict(items()) if items else str(value)

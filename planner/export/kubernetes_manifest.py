@@ -1,0 +1,236 @@
+"""A plan as Kubernetes manifests: a Deployment and its Service, or a group of pods.
+
+One machine: a Deployment. Several: a LeaderWorkerSet, whose pods vLLM joins by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from planner.engine import serve_words
+from planner.errors import PlannerError
+from planner.export import machines
+from planner.export.entrypoints import release_of, serve_arguments
+from planner.export.machines import Nodes
+from planner.export.yaml_text import yaml_text
+
+if TYPE_CHECKING:
+    from planner.result import Plan
+
+_SECRET = "vllm-secrets"
+_JOINS_NODES = (0, 11, 1)
+"""The first release that joins machines without Ray: nnodes, node_rank."""
+_LEFT_TO_THE_GROUP = ("nnodes", "node_rank", "master_addr", "master_port")
+_PROBE_SECONDS = 10
+
+
+def kubernetes(plan: Plan) -> str:
+    """Return manifests for `kubectl apply` that serve this plan.
+
+    Raises:
+        PlannerError: for a model in a folder of this machine, and for layouts of
+            several machines that the release cannot join.
+
+    Source: Kubernetes apps/v1 and v1; LeaderWorkerSet v1 (leaderworkerset.sigs.k8s.io);
+    vLLM 0.33.0 `entrypoints/cli/serve.py` (--headless, --nnodes).
+    """
+    if machines.local_folder(plan) is not None:
+        raise PlannerError(
+            f"The model {plan.name!r} lies in a folder of this machine, which a "
+            "cluster does not see. Put it on a volume or the Hub, and plan with "
+            "that name."
+        )
+    found = machines.nodes(plan)
+    documents = _single(plan, found) if found.count == 1 else _group(plan, found)
+    texts = [yaml_text(document) for document in documents]
+    return _comments(plan, found) + "\n---\n".join(texts) + "\n"
+
+
+def _comments(plan: Plan, found: Nodes) -> str:
+    lines = [
+        machines.headline(plan),
+        f"A model that asks for a token: kubectl create secret generic {_SECRET} "
+        "--from-literal=HF_TOKEN=...",
+    ]
+    if found.count > 1:
+        lines.append(
+            f"{found.count} machines with {found.gpus} GPUs each; needs "
+            "LeaderWorkerSet in the cluster (leaderworkerset.sigs.k8s.io)."
+        )
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
+    name = machines.short_name(plan)
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": f"{machines.cache_gib(plan)}Gi"}},
+        },
+    }
+    pod = _pod(plan, found, _words(plan))
+    pod["volumes"][0]["persistentVolumeClaim"] = {"claimName": name}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            # A new pod finds no free GPU while the old one holds it.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    return [claim, deployment, _service(name, labels)]
+
+
+def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": dict(labels)},
+        "spec": {
+            "selector": dict(labels),
+            "ports": [{"name": "http", "port": machines.PORT, "targetPort": "http"}],
+        },
+    }
+
+
+def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
+    """Return a leader that serves and workers that lend their GPUs."""
+    _check_joins(plan)
+    name = machines.short_name(plan)
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    leader = {**labels, "role": "leader"}
+    joining = [
+        *("--nnodes", str(found.count), "--node-rank", "$(LWS_WORKER_INDEX)"),
+        *("--master-addr", "$(LWS_LEADER_ADDRESS)"),
+    ]
+    words = _words(plan)
+    first = _pod(plan, found, words)
+    others = _pod(plan, found, words)
+    first["containers"][0]["args"] += joining
+    worker = others["containers"][0]
+    worker["args"] += [*joining, "--headless"]
+    # A worker answers nobody: the leader's probes tell whether the group serves.
+    for key in ("ports", "startupProbe", "readinessProbe", "livenessProbe"):
+        del worker[key]
+    for pod in (first, others):
+        pod["volumes"][0]["emptyDir"] = {}
+    group = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "leaderWorkerTemplate": {
+                "size": found.count,
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                "leaderTemplate": {"metadata": {"labels": leader}, "spec": first},
+                "workerTemplate": {"metadata": {"labels": labels}, "spec": others},
+            },
+        },
+    }
+    return [group, _service(name, leader)]
+
+
+def _check_joins(plan: Plan) -> None:
+    if not release_of(plan).since(*_JOINS_NODES):
+        raise PlannerError(
+            f"vLLM {plan.vllm_version} joins several machines through Ray alone, which "
+            "this manifest does not set up. Plan vllm_version='0.11.1' or later."
+        )
+    engines = plan.settings.data_parallel_size or 1
+    if engines > 1:
+        raise PlannerError(
+            f"data_parallel_size={engines} over several machines needs addresses of "
+            "each engine, which this manifest does not hold. Plan one engine, and "
+            "raise `replicas` of its manifest instead."
+        )
+
+
+def _words(plan: Plan) -> list[str]:
+    """Return the model and its flags; what the group decides is left to it."""
+    given = {
+        name: value
+        for name, value in serve_arguments(plan).items()
+        if name not in _LEFT_TO_THE_GROUP
+    }
+    words = serve_words(plan.name, given, release_of(plan))[2:]
+    # Kubernetes puts variables in where $(...) stands.
+    return [word.replace("$", "$$") for word in words]
+
+
+def _pod(plan: Plan, found: Nodes, words: list[str]) -> dict[str, Any]:
+    shared = f"{machines.shared_gib(found.gpus)}Gi"
+    container = {
+        "name": "vllm",
+        "image": machines.image(plan),
+        "command": ["vllm", "serve"],
+        "args": list(words),
+        "env": _environment(plan),
+        "ports": [{"name": "http", "containerPort": machines.PORT}],
+        "resources": _resources(plan, found.gpus),
+        "volumeMounts": [
+            {"name": "huggingface", "mountPath": machines.CACHE},
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+        ],
+        **_probes(plan),
+    }
+    return {
+        # A Service called vllm would set VLLM_PORT, which vLLM reads as its own.
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": [
+            {"name": "huggingface"},
+            {
+                "name": "shared-memory",
+                "emptyDir": {"medium": "Memory", "sizeLimit": shared},
+            },
+        ],
+    }
+
+
+def _environment(plan: Plan) -> list[dict[str, Any]]:
+    secrets = [
+        {
+            "name": name,
+            "valueFrom": {
+                "secretKeyRef": {"name": _SECRET, "key": name, "optional": True}
+            },
+        }
+        for name in machines.secrets(plan)
+    ]
+    plain = [
+        {"name": name, "value": value.replace("$", "$$")}
+        for name, value in machines.environment(plan).items()
+    ]
+    return [*secrets, *plain]
+
+
+def _resources(plan: Plan, gpus: int) -> dict[str, Any]:
+    if plan.gpu.is_cpu:
+        needed_gib = -(-plan.gpu.total_memory_bytes // 2**30)
+        return {"requests": {"memory": f"{needed_gib}Gi"}}
+    profile = plan.gpu.mig_profile
+    resource = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
+    amount = {resource: str(gpus)}
+    return {"limits": amount, "requests": amount}
+
+
+def _probes(plan: Plan) -> dict[str, Any]:
+    """Ask /health: patient while the model loads, then every ten seconds."""
+    asked = {"httpGet": {"path": "/health", "port": "http"}}
+    every = {"periodSeconds": _PROBE_SECONDS, "timeoutSeconds": 5}
+    tries = machines.start_minutes(plan) * 60 // _PROBE_SECONDS
+    return {
+        "startupProbe": {**asked, **every, "failureThreshold": tries},
+        "readinessProbe": {**asked, **every, "failureThreshold": 3},
+        "livenessProbe": {**asked, **every, "failureThreshold": 6},
+    }

@@ -1,0 +1,175 @@
+"""A plan as a report in Markdown, for issues, pull requests and wikis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from planner.export.report_parts import (
+    GROUPS,
+    Way,
+    blocks_sentence,
+    given,
+    groups,
+    link_or_reason,
+    ways,
+)
+from planner.presentation.certainty import (
+    overall_sentence,
+    own_sentence,
+    range_sentence,
+    record_sentence,
+    sizes_by_basis,
+)
+from planner.presentation.text import (
+    budget,
+    range_text,
+    rank_title,
+    said,
+    subject,
+    verdict_text,
+)
+from planner.presentation.verdict import key_figures
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from planner.result import Line, Plan, RankMemory
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
+_BAR_CHARACTERS = 40
+_LINES = ("Memory line", "Size", "Range", "Basis", "Arithmetic")
+
+
+def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
+    """Return a report in Markdown: verdict, memory, figures, how to start, inputs.
+
+    The same plan gives the same text.
+
+    Args:
+        plan: what to report.
+        base: address of the page that the link opens.
+        date: written under the title; none unless given.
+    """
+    parts = [
+        f"# {text(subject(plan))}",
+        text(f"vLLM {plan.vllm_version}" + (f", {date}" if date else "")),
+        f"**{text(verdict_text(plan))}**",
+        *_error(plan),
+        *_memory(plan),
+        *_cache(plan),
+        *_notes(plan),
+        *_certainty(plan),
+        "## Start it",
+        *(block for way in ways(plan) for block in _way(way)),
+        "## Given",
+        table(("Name", "Value"), given(plan).items()),
+        _link(plan, base),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _error(plan: Plan) -> list[str]:
+    if plan.error is None:
+        return []
+    lines = said(plan.error).splitlines()
+    return ["\n".join(f"> {text(line)}" for line in lines)]
+
+
+def _memory(plan: Plan) -> list[str]:
+    parts = ["## Memory"] if plan.ranks else []
+    for rank in plan.ranks:
+        parts += [
+            text(f"{rank_title(plan, rank)}: {budget(plan, rank)}"),
+            fenced(_bars(rank), ""),
+            table(_LINES, map(_row, rank.lines)),
+        ]
+    limiting = plan.limiting_rank
+    if limiting is not None and limiting.outside:
+        room = plan.gpu.total_memory_bytes - limiting.requested_memory_bytes
+        parts += [
+            f"Beside the budget: {format_gib(limiting.outside_bytes)} needed of "
+            f"{format_gib(room)}.",
+            table(_LINES, map(_row, limiting.outside)),
+        ]
+    figures = [(f.name, f.text, f.detail) for f in key_figures(plan)]
+    return [*parts, *([table(("Figure", "Value", ""), figures)] if figures else [])]
+
+
+def _bars(rank: RankMemory) -> str:
+    """Draw a bar for each line, the budget being the longest."""
+    whole = max(rank.requested_memory_bytes, 1)
+    rows = []
+    for line in rank.lines:
+        length = round(_BAR_CHARACTERS * max(line.size_bytes, 0) / whole)
+        bar = f"{'█' * length:<{_BAR_CHARACTERS}}"
+        rows.append(f"{line.name:<18} {bar} {format_gib(line.size_bytes):>11}")
+    return "\n".join(rows) + "\n"
+
+
+def _row(line: Line) -> Sequence[str]:
+    return (
+        line.name,
+        format_gib(line.size_bytes),
+        range_text(line),
+        str(line.basis),
+        line.why,
+    )
+
+
+def _cache(plan: Plan) -> list[str]:
+    if not plan.kv_groups:
+        return []
+    return ["## KV cache", table(GROUPS, groups(plan)), blocks_sentence(plan)]
+
+
+def _notes(plan: Plan) -> list[str]:
+    if not plan.notes:
+        return []
+    return ["## Notes", "\n".join(f"- {text(note)}" for note in plan.notes)]
+
+
+def _certainty(plan: Plan) -> list[str]:
+    if plan.limiting_rank is None:
+        return []
+    bases = "\n".join(
+        f"- {basis}: {format_gib(size)}" for basis, size in sizes_by_basis(plan).items()
+    )
+    sentences = (
+        range_sentence(plan),
+        own_sentence(plan) or record_sentence(plan),
+        overall_sentence(),
+    )
+    return ["## How sure is this?", bases, *map(text, sentences)]
+
+
+def _way(way: Way) -> list[str]:
+    body = fenced(way.text, way.language) if way.text else text(way.reason)
+    return [f"### {way.title}", body]
+
+
+def _link(plan: Plan, base: str) -> str:
+    found, reason = link_or_reason(plan, base)
+    return f"The same plan: `{found}`" if found else text(reason)
+
+
+def text(written: str) -> str:
+    r"""Return a text that Markdown shows as it is.
+
+    >>> print(text("a|b <script>"))
+    a\|b \<script\>
+    """
+    return _MARKUP.sub(r"\\\1", " ".join(written.split()))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; cells are shown as they are."""
+    lines = [head, ["---"] * len(head), *([text(c) for c in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def fenced(code: str, language: str) -> str:
+    """Return a block of code that no backtick inside can end."""
+    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{code}{fence}"

@@ -1,0 +1,85 @@
+"""Write plain values as YAML: what every YAML reader reads back as the same values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?:[:@,+][A-Za-z0-9_./-]+)*\Z", re.ASCII)
+_READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+"""Words that YAML 1.1 takes for switches or nothing."""
+
+
+def yaml_text(value: object) -> str:
+    """Return tables, lists, texts, numbers and switches as YAML.
+
+    >>> print(yaml_text({"image": "a:v1", "ports": ["8000:8000"], "tty": None}))
+    image: a:v1
+    ports:
+      - "8000:8000"
+    tty: null
+    """
+    return "\n".join(_lines(value))
+
+
+def _lines(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _entry(f"{_scalar(str(key))}:", inner)
+    elif isinstance(value, list | tuple) and value:
+        for item in value:
+            first, *rest = _lines(item)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in rest)
+    else:
+        yield _scalar(value)
+
+
+def _entry(head: str, value: object) -> Iterator[str]:
+    if isinstance(value, Mapping | list | tuple) and value:
+        yield head
+        yield from (f"  {line}" for line in _lines(value))
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:  # noqa: ANN401 - any plain value
+    if isinstance(value, str):
+        return value if _is_plain(value) else quoted(value)
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, list | tuple):
+        return "[]"
+    if isinstance(value, float):
+        return _number(value)
+    return json.dumps(value)
+
+
+def _is_plain(text: str) -> bool:
+    return _PLAIN.match(text) is not None and text.lower() not in _READ_AS_OTHERS
+
+
+def _number(value: float) -> str:
+    """Return a number with a point: YAML 1.1 reads 1e-05 as a text."""
+    text = repr(value)
+    mantissa, power, exponent = text.partition("e")
+    if not power:
+        return text
+    point = mantissa if "." in mantissa else f"{mantissa}.0"
+    sign = "" if exponent.startswith("-") else "+"
+    return f"{point}e{sign}{exponent.removeprefix('+')}"
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, whatever it holds."""
+    written = json.dumps(text, ensure_ascii=False)
+    return "".join(
+        character if character.isprintable() else _escaped(ord(character))
+        for character in written
+    )
+
+
+def _escaped(number: int) -> str:
+    return f"\\U{number:08x}"
