@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_format
 import json as json_format
+import re
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ _COLUMNS = (
     *("model", "gpu", "vllm_version", "pp_rank", "place", "line"),
     *("bytes", "low_bytes", "high_bytes", "basis", "why"),
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the start of a formula."""
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for the start of a formula, behind spaces as well."""
 
 
 def json(plan: Plan) -> str:
@@ -80,7 +81,8 @@ def _row(plan: Plan, pp_rank: int, place: str, line: Line) -> list[object]:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    line = re.sub(r"[\r\n\t]", " ", text)
+    return f"'{line}" if line.lstrip().startswith(_FORMULA) else line
 
 
 def _plain(value: object) -> object:

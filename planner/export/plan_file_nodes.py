@@ -87,8 +87,7 @@ def _from_yaml(text: str) -> Node:
             "without it."
         ) from None
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-            raise PlannerError("A plan file uses no anchors: write the value out.")
+        _check_shape(yaml, text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
@@ -101,13 +100,24 @@ def _from_yaml(text: str) -> Node:
         raise PlannerError(f"The plan file is no YAML: {error}.") from None
     if root is None:
         raise PlannerError("The plan file is empty.")
-    return _of_node(root, value, _DEEPEST, root.start_mark.line + 1)
+    return _of_node(root, value, root.start_mark.line + 1)
 
 
-def _of_node(node: Any, value: Any, depth: int, line: int) -> Node:  # noqa: ANN401 - PyYAML's
+def _check_shape(yaml: Any, text: str) -> None:  # noqa: ANN401 - the library
+    """Refuse what takes long to read, as soon as it is met."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise PlannerError("A plan file uses no anchors: write the value out.")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1
+            raise PlannerError(f"Line {line}: nested too deeply.")
+
+
+def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML's
     """Put lines to values; of lists, the line of the list is enough."""
-    if depth == 0:
-        raise PlannerError(f"Line {line}: nested too deeply.")
     if node.id == "mapping":
         items: dict[str, Node] = {}
         for key, inner in node.value:
@@ -117,7 +127,7 @@ def _of_node(node: Any, value: Any, depth: int, line: int) -> Node:  # noqa: ANN
                 raise PlannerError(
                     f"Line {at}: {name!r} is no name, or is given twice in one table."
                 )
-            items[name] = _of_node(inner, value[name], depth - 1, at)
+            items[name] = _of_node(inner, value[name], at)
         return Node(value=value, items=items, line=line)
     if node.id == "scalar":
         return Node(value=value, text=node.value, line=line)

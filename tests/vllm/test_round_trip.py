@@ -53,7 +53,7 @@ def parsed(made, words):
             sizes = value.cudagraph_capture_sizes
             if sizes is not None:
                 given["cudagraph_capture_sizes"] = list(sizes)
-        elif name in known | {"model_tag"} and value != fresh[name]:
+        elif name in known | {"model_tag"} and value != fresh.get(name):
             given[name] = plain(getattr(engine, name, value))
     return given
 

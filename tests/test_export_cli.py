@@ -1,0 +1,147 @@
+"""`planner export` and `planner plan -f`: what they write, and where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+import planner
+from planner import PlannerError, cli
+from planner.cli.export import FORMATS, write_whole
+
+MODEL = "Qwen/Qwen3-8B"
+FILE = """\
+model: Qwen/Qwen3-8B
+gpu: L40S
+engine_args:
+  max_model_len: 8192
+  kv_cache_dtype: fp8
+"""
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    """Return the path of a plan file."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def out(capsys, *words):
+    """Return what a command that succeeds prints."""
+    assert cli.FITS == cli.main([*map(str, words)])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_format_is_what_the_function_returns(kind, capsys):
+    """Standard output holds the text and nothing else."""
+    plan = planner.plan(MODEL, max_model_len=4096)
+    printed = out(capsys, "export", MODEL, "--max-model-len", 4096, "--format", kind)
+    expected = (
+        plan.command() if kind == "command" else getattr(planner.export, kind)(plan)
+    )
+
+    assert expected.rstrip("\n") == printed.rstrip("\n")
+    assert printed.endswith("\n")
+
+
+def test_a_plan_file_is_planned(plan_file, capsys):
+    """As if its lines had been typed."""
+    whole = json.loads(out(capsys, "plan", "-f", plan_file, "--json"))
+
+    assert (MODEL, "L40S") == (whole["model"], whole["gpu"]["name"])
+    assert 8192 == whole["resolved"]["max_model_len"]
+
+
+def test_flags_count_instead_of_the_file(plan_file, capsys):
+    """GPU, model and arguments; the rest of the file stays."""
+    words = ("--gpu", "H100", "--max-model-len", 4096, "--json")
+    whole = json.loads(out(capsys, "plan", "Qwen/Qwen3-4B", "-f", plan_file, *words))
+
+    assert ("Qwen/Qwen3-4B", "H100") == (whole["model"], whole["gpu"]["name"])
+    assert 4096 == whole["resolved"]["max_model_len"]
+    assert "fp8" == whole["resolved"]["kv_cache_dtype"]
+
+
+def test_a_plan_can_be_kept_and_planned_again(tmp_path, capsys):
+    """What `--format yaml` writes, `-f` reads."""
+    path = tmp_path / "kept.yaml"
+    arguments = (
+        "--limit-mm-per-prompt",
+        '{"image": 2}',
+        "--served-model-name",
+        "a",
+        "b",
+    )
+    out(capsys, "export", MODEL, *arguments, "--format", "yaml", "--output", path)
+    command = out(capsys, "export", "-f", path, "--format", "command").strip()
+
+    assert {"image": 2} == yaml.safe_load(path.read_text())["engine_args"][
+        "limit_mm_per_prompt"
+    ]
+    assert command.endswith("--served-model-name a b")
+
+
+def test_a_link_opens_the_page_that_was_named(capsys):
+    """--base-url goes before the query."""
+    words = ("--format", "link", "--base-url", "http://127.0.0.1:8866/")
+
+    assert out(capsys, "export", MODEL, *words).startswith(
+        "http://127.0.0.1:8866/?model=Qwen/Qwen3-8B&"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan"], "Name a model"),
+        (["plan", "-f", "no/such.yaml"], "No such file"),
+        (["export", MODEL, "--format", "compose", "-tp"], "'-tp' was not expected"),
+        (
+            ["export", MODEL, "--format", "json", "--output", "no/such/folder/x"],
+            "No such file or directory",
+        ),
+        (
+            ["export", MODEL, "--tensor-parallel-size", "16", "--format", "compose"],
+            "one machine",
+        ),
+    ],
+)
+def test_bad_input_ends_with_two(words, message, capsys):
+    """The sentence stands on standard error; nothing is written."""
+    assert cli.BAD_INPUT == cli.main(words)
+    told = capsys.readouterr()
+    assert message in told.err
+    assert "" == told.out
+
+
+def test_a_mistake_in_a_file_names_file_and_line(tmp_path, capsys):
+    """So that an editor finds it."""
+    path = tmp_path / "plan.yaml"
+    path.write_text("model: m\nengine_args:\n  max_modle_len: 1\n")
+
+    assert cli.BAD_INPUT == cli.main(["plan", "-f", str(path)])
+    assert f"{path}: Line 3:" in capsys.readouterr().err
+
+
+def test_a_file_is_replaced_whole_or_stays(tmp_path, monkeypatch):
+    """A full disk leaves what was there, and nothing beside it."""
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    path.chmod(0o640)
+
+    def fail(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", fail)
+        with pytest.raises(PlannerError, match="No space left on device"):
+            write_whole(path, "new")
+    assert "old" == path.read_text()
+
+    write_whole(path, "new")
+    assert ("new", 0o640) == (path.read_text(), path.stat().st_mode & 0o777)
+    assert [path] == list(tmp_path.iterdir())
