@@ -108,7 +108,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     body = "".join(_row(*row) for row in rows)
     return _scrolling(
         "Table",
-        f"<table class='pl-lines'><thead><tr>{cells}</tr></thead><tbody>{body}</tbody>"
+        f"<table class='pl-table'><thead><tr>{cells}</tr></thead><tbody>{body}</tbody>"
         "</table>",
     )
 

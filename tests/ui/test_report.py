@@ -29,7 +29,7 @@ MAKERS = {
 def test_the_report_opens_from_disk_and_passes_axe(
     browser, tmp_path, name, width, scheme
 ):
-    """Contrast, names, landmarks, headings; no request but the file, nothing cut off."""
+    """Contrast, names, landmarks, headings; no request but the file."""
     path = tmp_path / "report.html"
     path.write_text(html(MAKERS[name]()), encoding="utf-8")
     context = browser.new_context(
