@@ -174,6 +174,13 @@ def test_every_argument_is_tried_with_some_value():
     assert known - {"others"} - never == tried
 
 
+def test_every_argument_is_one_of_vllm_s():
+    """No name of ours that the newest release does not know."""
+    known = {*EngineSettings.__dataclass_fields__, *WITHOUT_EFFECT, *SWITCHED_OFF}
+
+    assert set() == known - {"others"} - set(recorded("0.33.0")["engine_arguments"])
+
+
 ARGUMENTS = st.fixed_dictionaries(
     {},
     optional={

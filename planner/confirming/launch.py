@@ -150,6 +150,9 @@ def _variables(
     number = tuple(map(int, plan.vllm_version.split(".")))
     level = "DEBUG" if number < _DEBUG_BEFORE else "INFO"
     given = {"VLLM_LOGGING_LEVEL": level, **given}
+    token = given_arguments(plan.settings).get("hf_token")
+    if isinstance(token, str):  # no word of a line that others can read
+        given["HF_TOKEN"] = token
     variables = {
         **given,
         **devices.environment,

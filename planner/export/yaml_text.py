@@ -7,7 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?:[:@,+][A-Za-z0-9_./-]+)*\Z", re.ASCII)
+_PLAIN = re.compile(
+    r"(?:(?:--)?[A-Za-z/][A-Za-z0-9_./-]*(?:[:@,+][A-Za-z0-9_./-]+)*"
+    r"|[1-9][0-9]*(?:s|m|gb|Gi))\Z",
+    re.ASCII,
+)
+"""Words, flags, paths, images, and numbers with a unit: no reader doubts them."""
 _READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML 1.1 takes for switches or nothing."""
 
