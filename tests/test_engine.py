@@ -108,6 +108,7 @@ def test_a_command_says_what_was_typed(engine_args: dict[str, object]) -> None:
     settings = settings_from(engine_args)
     words = shlex.split(command("org/model", settings))
     options = vars(build_parser().parse_args(["plan", *words[2:]]))
-    for name in ("run", "model", "gpu", "vllm_version", "entrypoint", "json"):
+    start = ("run", "file", "model", "gpu", "vllm_version", "entrypoint", "json")
+    for name in start:
         options.pop(name)
     assert settings == settings_from(options)
