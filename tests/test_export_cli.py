@@ -56,6 +56,24 @@ def test_a_plan_file_is_planned(plan_file, capsys):
     assert 8192 == whole["resolved"]["max_model_len"]
 
 
+@pytest.mark.parametrize(
+    ("requests", "status"), [(16, cli.FITS), (500, cli.DOES_NOT_FIT)]
+)
+def test_a_file_s_load_decides_as_well(plan_file, requests, status, capsys):
+    """An L40S holds 16 requests of 4,000 tokens in fp8, not 500."""
+    load = f"load: {{prompt_tokens: 3000, output_tokens: 1000, requests: {requests}}}\n"
+    plan_file.write_text(FILE + load, encoding="utf-8")
+
+    assert status == cli.main(["plan", "-f", str(plan_file)])
+    last = capsys.readouterr().out.splitlines()[-1]
+    is_served = status == cli.FITS
+    verdict = "served" if is_served else "not served"
+    assert last.startswith(f"Load: {requests} at once of 4,000 tokens: {verdict};")
+
+    assert status == cli.main(["plan", "-f", str(plan_file), "--json"])
+    assert is_served is json.loads(capsys.readouterr().out)["load"]["is_served"]
+
+
 def test_flags_count_instead_of_the_file(plan_file, capsys):
     """GPU, model and arguments; the rest of the file stays."""
     words = ("--gpu", "H100", "--max-model-len", 4096, "--json")

@@ -165,6 +165,32 @@ def test_each_argument_comes_back_from_each_release_s_own_parser(release):
     assert tried > 150
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "Qwen/Qwen3-Next-80B-A3B-Instruct",
+        "deepseek-ai/DeepSeek-V3",
+        "openai/gpt-oss-20b",
+    ],
+)
+def test_other_kinds_of_models_come_back_too(model):
+    """Pictures, recurrent layers, latent attention, experts."""
+    tried, wrong = 0, []
+    for name in TYPED:
+        for value in TYPED[name]:
+            try:
+                plan = planner.plan(model, gpu="H200", **{name: value})
+            except PlannerError:
+                continue
+            tried += 1
+            if figures(plan) != figures(parsed_again(plan)):
+                wrong.append(plan.command())
+
+    assert [] == wrong
+    assert tried > 40
+
+
 def test_every_argument_is_tried_with_some_value():
     """Those alone are left out that the planner takes with no value at all."""
     tried = {name for name, _ in cases("0.33.0")}

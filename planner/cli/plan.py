@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planner.cli.plan_files import add_file_argument, planned_with_file
+from planner.cli.plan_files import add_file_argument, file_with_flags
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
+
+if TYPE_CHECKING:
+    from planner.solve import Serving
 
 
 def add(commands: Commands) -> None:
@@ -23,7 +26,43 @@ def add(commands: Commands) -> None:
 
 def _run(options: dict[str, Any]) -> int:
     as_json = options.pop("json")
-    result = planned_with_file(options)
-    text = json.dumps(result.to_dict(), indent=2) if as_json else str(result)
-    sys.stdout.write(text + "\n")
-    return FITS if result.fits else DOES_NOT_FIT
+    asked = file_with_flags(options)
+    result = asked.inputs.plan()
+    if asked.load is None:
+        text = json.dumps(result.to_dict(), indent=2) if as_json else str(result)
+        sys.stdout.write(text + "\n")
+        return FITS if result.fits else DOES_NOT_FIT
+    from planner.solve import serving  # noqa: PLC0415 - few files name a load
+
+    served = serving(result, asked.load)
+    if as_json:
+        whole = result.to_dict() | {"load": _load_dict(served)}
+        sys.stdout.write(json.dumps(whole, indent=2) + "\n")
+    else:
+        sys.stdout.write(f"{result}\n{_load_line(served)}\n")
+    return FITS if served.is_served else DOES_NOT_FIT
+
+
+def _load_dict(served: Serving) -> dict[str, Any]:
+    load = served.load
+    return {
+        "prompt_tokens": load.prompt_tokens,
+        "output_tokens": load.output_tokens,
+        "requests": load.requests,
+        "is_served": served.is_served,
+        "requests_held": served.requests_held,
+    }
+
+
+def _load_line(served: Serving) -> str:
+    """Say whether the file's load is served, and by which figures."""
+    from planner.solve.words import fails, holds  # noqa: PLC0415 - as above
+
+    load = served.load
+    verdict, why = (
+        ("served", holds(served)) if served.is_served else ("not served", fails(served))
+    )
+    return (
+        f"Load: {load.requests:,} at once of {load.request_tokens:,} tokens: "
+        f"{verdict}; {why}."
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.cli.engine_flags import add_plan_arguments
 from planner.errors import PlannerError
+from planner.export.plan_file import PlanFile, read_yaml
 from planner.inputs import Inputs
 from planner.result import Plan
 
@@ -32,10 +33,10 @@ def planned_with_file(options: dict[str, Any]) -> Plan:
     Raises:
         PlannerError: for input that cannot be planned.
     """
-    return inputs_with_file(options).plan()
+    return file_with_flags(options).inputs.plan()
 
 
-def inputs_with_file(options: dict[str, Any]) -> Inputs:
+def file_with_flags(options: dict[str, Any]) -> PlanFile:
     """Return what a plan file and the flags beside it ask for.
 
     Raises:
@@ -47,23 +48,22 @@ def inputs_with_file(options: dict[str, Any]) -> Inputs:
     if name is not None:
         found = _read(Path(name))
     elif "model" in start:
-        found = Inputs(model=start["model"])
+        found = PlanFile(inputs=Inputs(model=start["model"]))
     else:
         raise PlannerError(
             "Name a model, such as Qwen/Qwen3-8B, or a plan file with -f plan.yaml."
         )
-    return replace(found, **start).changed(**options)
+    inputs = replace(found.inputs, **start).changed(**options)
+    return replace(found, inputs=inputs)
 
 
-def _read(path: Path) -> Inputs:
-    from planner.export.plan_file import read_yaml  # noqa: PLC0415 - few have a file
-
+def _read(path: Path) -> PlanFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise PlannerError(f"The plan file {path} cannot be read: {reason}.") from None
     try:
-        return read_yaml(text).inputs
+        return read_yaml(text)
     except PlannerError as error:
         raise type(error)(f"{path}: {error}") from None
