@@ -6,12 +6,12 @@ first; where one suffices, two are offered that gain clearly more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.judging import build, offered
-from planner.advice.makers import MAKERS, NEVER_SECOND
+from planner.advice.makers import LADDERS, MAKERS, NEVER_SECOND
 from planner.advice.result import AdviceItem
 from planner.advice.situation import Situation
 
@@ -60,13 +60,21 @@ def _with_a_second(
     for other, make in MAKERS.items():
         if other in (name, *NEVER_SECOND):
             continue
-        candidates = (c for c in make(after) if c.burden <= most)
+        candidates = [c for c in make(after) if c.burden <= most]
+        if other in LADDERS and not _serves(after, candidates[-1:]):
+            continue
         second = offered(after, candidates)
         if second is None or not second.serves:
             continue
         pair = together(situation, _least(situation, name, first, second), second)
         if pair is not None and pair.serves:
             yield pair
+
+
+def _serves(situation: Situation, candidates: Sequence[Candidate]) -> bool:
+    """Whether one of some candidates serves, where it helps or not."""
+    plans = (situation.again(**candidate.changes) for candidate in candidates)
+    return any(plan is not None and situation.serves(plan) for plan in plans)
 
 
 def _least(

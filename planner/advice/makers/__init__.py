@@ -64,5 +64,11 @@ MAKERS: Mapping[str, Maker] = {
     "taken back": asked.taken_back,
 }
 
+LADDERS = (
+    *("fewer requests", "fewer tokens", "fewer graphs", "smaller images"),
+    *("adapter rank", "fewer adapters"),
+)
+"""Makers of which the last candidate frees most."""
+
 NEVER_SECOND = ("data parallel", "larger GPU", "taken back", "offloading")
 """Makers that nobody needs as the second of two changes."""

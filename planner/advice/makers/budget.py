@@ -8,6 +8,7 @@ from math import floor
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.situation import Situation
 from planner.cautions import safe_utilization
+from planner.memory.outside import CUDA_CONTEXT
 from planner.result import Plan
 
 _MOST_TRIES = 4
@@ -96,8 +97,16 @@ def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
 
 
 def _free(plan: Plan) -> int:
-    free = plan.gpu.free_memory_bytes
-    return plan.gpu.total_memory_bytes if free is None else free
+    """Return what vLLM finds free: without its own context where nothing is given."""
+    if plan.gpu.free_memory_bytes is not None:
+        return plan.gpu.free_memory_bytes
+    contexts = [
+        line.size_bytes
+        for rank in plan.ranks
+        for line in rank.outside
+        if line.name == CUDA_CONTEXT
+    ]
+    return plan.gpu.total_memory_bytes - max(contexts, default=0)
 
 
 def _less(share: float, why: str) -> Candidate:
