@@ -374,3 +374,46 @@ def test_one_notion_of_serving_can_be_asked_for():
     assert not solve.serving(plan, replace(load, requests=13)).is_served
     assert not solve.serving(plan, replace(load, prompt_tokens=1601)).is_served
     assert 1 == solve.serving(plan).requests_held
+
+
+def test_too_many_requests_of_any_length_name_the_most_and_the_longest():
+    """No length serves 2,000 at once: logits and tables of so many leave no cache."""
+    found = solve.longest_context("Qwen/Qwen3-8B", "L4", requests=2000)
+
+    most, alone = found.nearest
+    assert found.value is None
+    assert "No length serves 2,000 requests" in found.why
+    assert 1 < most.requests < 2000
+    assert 1 == alone.requests < most.requests
+    assert alone.request_tokens > most.request_tokens
+    for load in found.nearest:
+        assert solve.smallest_utilization("Qwen/Qwen3-8B", "L4", load=load).is_found
+
+
+def test_what_vllm_refuses_everywhere_names_no_gpu():
+    """An L4 cannot hold the model, and no GPU makes it take 200,000 tokens."""
+    found = solve.most_requests(
+        "meta-llama/Llama-3.1-70B-Instruct", "L4", prompt_tokens=200_000
+    )
+
+    assert found.value is None
+    assert "No GPU changes that vLLM refuses it: User-specified max_model_len" in (
+        found.why
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        (400, "Nearest that serves it: 20 x GB300 (tensor parallel 4, pipeline "),
+        (2000, "the largest GPU of the catalogue, do not serve it either."),
+    ],
+)
+def test_a_model_for_several_machines_says_how_many_gpus(times, told):
+    """32 layers x 3 x 4,096 x 14,336 x 400 values x 2 bytes = 4.2 TiB, and 5 x that."""
+    model = architecture(LLAMA_8B, intermediate_size=14_336 * times)
+
+    found = solve.longest_context(model, "H100")
+
+    assert found.value is None
+    assert told in found.why

@@ -64,6 +64,14 @@ def test_an_impossible_answer_has_a_sign_and_words_and_no_command():
     assert "vllm serve" not in str(found)
 
 
+def test_a_line_stands_for_an_answer():
+    """In a list or a debugger; whole plans would fill pages."""
+    found = context()
+
+    assert repr(found).startswith(f"Solution(context: {found.value} tokens, asked=")
+    assert len(repr(found)) < 200
+
+
 def test_values_are_written_with_their_units():
     """One is no plural, shares and bytes come as they are typed."""
     load = planner.Load(prompt_tokens=1000, output_tokens=0)

@@ -9,7 +9,7 @@ from planner.load import Load
 from planner.result import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Solution:
     """What serves a load, to the last one that does.
 
@@ -67,6 +67,13 @@ class Solution:
             "plans": [plan.to_dict() for plan in self.plans],
             "options": [_option(option) for option in self.options],
         }
+
+    def __repr__(self) -> str:
+        """Return the answer in a line; the whole plans would fill pages."""
+        return (
+            f"Solution({self.question}: {self.value!r} {self.unit}, "
+            f"asked={self.asked!r})"
+        )
 
     def __str__(self) -> str:
         """Return the answer as text for a terminal."""
