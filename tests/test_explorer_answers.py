@@ -5,6 +5,7 @@ import pytest
 import planner
 from planner.widgets.actions import ActionList
 from planner.widgets.explorer import Explorer
+from planner.widgets.export_section import FORMATS
 from planner.widgets.later import Later
 from tests import plans
 
@@ -203,6 +204,32 @@ def _folder(tmp_path) -> str:
         '"max_position_embeddings": 2048, "torch_dtype": "bfloat16"}'
     )
     return str(tmp_path)
+
+
+# Take-away
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_is_written_for_the_plan(explorer, name) -> None:
+    """With a button that copies it, or a file to download."""
+    section = explorer.results.export
+    section.toggle.value = True
+    section.choice.value = name
+
+    assert "" == section.alert.value
+    assert "data-copy" in section.text.value or "download=" in section.text.value
+
+
+def test_what_is_taken_away_follows_the_controls(explorer) -> None:
+    """As long as the section is open."""
+    section = explorer.results.export
+    section.toggle.value = True
+    section.choice.value = "yaml"
+    explorer.form.fields["max_model_len"].value = "4096"
+    assert "4096" in section.text.value
+    section.toggle.value = False
+
+    assert (section.toggle,) == section.children
 
 
 # Later

@@ -22,6 +22,7 @@ from planner.presentation.text import spoken
 from planner.widgets.address import Address
 from planner.widgets.advice_section import AdviceSection
 from planner.widgets.chart import PlotlyChart
+from planner.widgets.export_section import ExportSection
 from planner.widgets.form import FieldError, Form
 from planner.widgets.further import FurtherArguments
 from planner.widgets.guard import alert_html, guarded
@@ -239,6 +240,7 @@ class Results(w.VBox):
             part.add_class("pl-plan")
         self.advice = AdviceSection(apply, undo)
         self.pins = PinSection(open_plan)
+        self.export = ExportSection()
         self.run = RunSection() if is_allowed() else None
         shared_style = w.HTML(f"<style>{style()}</style>")
         shared_style.add_class("planner-style")
@@ -246,7 +248,7 @@ class Results(w.VBox):
         shown = list(parts.values())
         place = shown.index(self.command)
         shown[place:place] = [self.advice]
-        shown[place + 2 : place + 2] = [self.pins]
+        shown[place + 2 : place + 2] = [self.pins, self.export]
         super().__init__([shared_style, *shown, *run])
         self.add_class("planner-results")
 
@@ -264,5 +266,6 @@ class Results(w.VBox):
         self.notes.value = tables.notes_html(plan)
         self.advice.show(plan, applied=applied)
         self.pins.show(plan)
+        self.export.show(plan)
         if self.run is not None:
             self.run.plan = plan

@@ -125,6 +125,28 @@ def test_a_pinned_plan_is_drawn_beside_the_next_one(page) -> None:
     assert page.locator(".planner-pins .pl-row").count() == 0
 
 
+def test_a_file_is_downloaded_as_it_is_shown(page) -> None:
+    """The plan file, byte for byte."""
+    page.get_by_role("button", name="Take it away").click()
+    page.get_by_label("format").select_option(label="Plan file, for planner plan -f")
+    shown = page.locator(".planner-export code", has_text="model:")
+    shown.wait_for(timeout=PATIENCE)
+    with page.expect_download() as download:
+        page.locator(".pl-download").click()
+
+    assert "plan.yaml" == download.value.suggested_filename
+    assert shown.inner_text().strip() == download.value.path().read_text().strip()
+
+
+def test_the_link_to_take_away_is_the_page_s_own_address(page, app) -> None:
+    """Complete, so that it can be pasted anywhere."""
+    page.get_by_role("button", name="Take it away").click()
+    text = page.locator(".planner-export code[data-link]")
+    text.wait_for(timeout=PATIENCE)
+
+    assert text.inner_text().startswith(f"{app}?model=meta-llama/")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     """axe-core finds nothing, wide and narrow; nothing is asked of another host."""
@@ -133,6 +155,8 @@ def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     page.get_by_role("button", name="Apply: Allow requests").first.click()
     verdict(page, "Fits")
     page.locator(".planner-pins ins").first.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Take it away").click()
+    page.locator(".planner-export code").wait_for(timeout=PATIENCE)
     wide = violations(page, "html")
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(500)
