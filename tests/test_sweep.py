@@ -15,7 +15,13 @@ from planner.charts import heat_map
 from planner.comparing import context_against_concurrency, gpus_against_concurrency
 from planner.comparing.cells import VALUES, cell_of, not_planned
 from planner.comparing.sweep import MOST_CELLS
-from planner.presentation.grid import cell_text, spoken, spoken_curve
+from planner.presentation.grid import (
+    cell_text,
+    grid_text,
+    spoken,
+    spoken_curve,
+    unit_of,
+)
 from planner.units import GIB
 from tests import plans
 from tests.test_charts import READABLE, contrast
@@ -188,6 +194,21 @@ def test_the_text_marks_what_does_not_start_and_says_why() -> None:
     assert "⊘ 0.34x" in text
     assert "! too close to call, ✘ does not fit, ⊘ refused" in text
     assert 1 == text.count("To serve at least one request")
+
+
+def test_figures_are_written_in_the_units_that_they_have() -> None:
+    """What shows a grid and what makes it agree."""
+    assert {name: unit_of(name) for name in VALUES} == {
+        name: value.unit for name, value in VALUES.items()
+    }
+
+
+def test_a_table_over_one_argument_has_the_figure_that_was_asked_for() -> None:
+    """Beside the usual ones; nothing is shown twice."""
+    grid = planner.sweep(MODEL, over={"max_num_seqs": [8, 16]})
+
+    assert "weights_bytes" in grid_text(grid, "weights_bytes")
+    assert 1 == grid_text(grid, "max_concurrency").count("max_concurrency ")
 
 
 def test_the_heat_map_writes_every_figure_into_its_box() -> None:

@@ -39,11 +39,11 @@ _MOST_ERRORS = 8
 _SAME_BEGINNING = 24
 """Characters by which two errors of a kind are the same: figures come later."""
 _FIGURES = (
-    ("verdict", ""),
-    ("available_kv_cache_bytes", "bytes"),
-    ("kv_cache_size_tokens", "tokens"),
-    ("max_concurrency", "requests"),
-    ("max_model_len_that_fits", "tokens"),
+    "available_kv_cache_bytes",
+    "kv_cache_size_tokens",
+    "max_concurrency",
+    "max_concurrency_low",
+    "max_model_len_that_fits",
 )
 
 
@@ -84,8 +84,7 @@ def legend(grid: Grid) -> str:
 
 def cell_text(cell: Cell, value: str) -> str:
     """Write a figure of a cell, and what is wrong where something is."""
-    figure = cell.figure(value)
-    text = "" if figure is None else written(figure, unit_of(value))
+    text = "" if cell.figure(value) is None else figure_text(cell, value)
     return f"{mark(cell)} {text}".strip() or "none"
 
 
@@ -129,7 +128,7 @@ def hover_text(cell: Cell, grid: Grid, value: str) -> str:
 
 def grid_text(grid: Grid, value: str = FIRST) -> str:
     """Write the grid for a terminal."""
-    cells = _one_axis(grid) if len(grid.axes) == 1 else _two_axes(grid, value)
+    cells = _one_axis(grid, value) if len(grid.axes) == 1 else _two_axes(grid, value)
     title = f"{_subject(grid)}, {_over(grid)}"
     told = legend(grid)
     first = errors(grid)
@@ -148,17 +147,25 @@ def _over(grid: Grid) -> str:
     return " and ".join(axis.name for axis in grid.axes)
 
 
-def _one_axis(grid: Grid) -> list[list[str]]:
+def figures_shown(value: str) -> tuple[str, ...]:
+    """Return the figures that a table over one argument has: the usual, and `value`."""
+    return _FIGURES if value in _FIGURES else (*_FIGURES, value)
+
+
+def _one_axis(grid: Grid, value: str) -> list[list[str]]:
     """Return a row per value, with the figures that matter most beside it."""
     (axis,) = grid.axes
-    rows = [[axis.name, *(name for name, _ in _FIGURES)]]
+    names = figures_shown(value)
+    rows = [[axis.name, "verdict", *names]]
     for label, cell in zip(axis.labels, grid.cells, strict=True):
-        figures = [
-            "none" if (found := getattr(cell, name)) is None else written(found, unit)
-            for name, unit in _FIGURES
-        ]
-        rows.append([label, *figures])
+        rows.append([label, cell.verdict, *(figure_text(cell, n) for n in names)])
     return rows
+
+
+def figure_text(cell: Cell, name: str) -> str:
+    """Write one figure of a cell."""
+    figure = cell.figure(name)
+    return "none" if figure is None else written(figure, unit_of(name))
 
 
 def _two_axes(grid: Grid, value: str) -> list[list[str]]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from planner.presentation.comparison import written
+from planner.presentation.comparison import LABELS
 from planner.presentation.comparison_html import page, table_html
 from planner.presentation.grid import (
     FIRST,
     cell_text,
     errors,
+    figure_text,
+    figures_shown,
     legend,
     mark,
     spoken,
-    unit_of,
 )
 
 if TYPE_CHECKING:
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
     from planner.comparing.grid import Grid
 
 _MOST_SHOWN = 2_000
-_FIGURES = (
-    ("Available KV cache", "available_kv_cache_bytes"),
-    ("KV cache size, tokens", "kv_cache_size_tokens"),
-    ("Maximum concurrency", "max_concurrency"),
-    ("at least", "max_concurrency_low"),
-    ("Longest max_model_len", "max_model_len_that_fits"),
-)
 
 
 def whole_html(grid: Grid) -> str:
@@ -43,30 +37,26 @@ def grid_html(grid: Grid, value: str = FIRST) -> str:
             f"<p>{escape(spoken(grid, value))}</p><p>{len(grid.cells):,} plans are too "
             "many for a table: to_frame() has them all.</p>"
         )
-    table = _one_axis(grid) if len(grid.axes) == 1 else _two_axes(grid, value)
+    table = _one_axis(grid, value) if len(grid.axes) == 1 else _two_axes(grid, value)
     told = legend(grid)
     signs = f"<p class='pl-bar-name'>{escape(told)}</p>" if told else ""
     items = "".join(f"<li>{escape(error)}</li>" for error in errors(grid))
     return f"{table}{signs}" + (f"<ul class='pl-notes'>{items}</ul>" if items else "")
 
 
-def _one_axis(grid: Grid) -> str:
+def _one_axis(grid: Grid, value: str) -> str:
     (axis,) = grid.axes
+    names = figures_shown(value)
     rows = [
         [
             label,
             escape(f"{mark(cell)} {cell.verdict}".strip()),
-            *(_figure(cell, name) for _, name in _FIGURES),
+            *(escape(figure_text(cell, name)) for name in names),
         ]
         for label, cell in zip(axis.labels, grid.cells, strict=True)
     ]
-    head = [axis.name, "Verdict", *(label for label, _ in _FIGURES)]
+    head = [axis.name, "Verdict", *(LABELS.get(name, name) for name in names)]
     return table_html(f"Plans over {axis.name}", head, rows)
-
-
-def _figure(cell: Cell, name: str) -> str:
-    figure = cell.figure(name)
-    return "none" if figure is None else escape(written(figure, unit_of(name)))
 
 
 def _two_axes(grid: Grid, value: str) -> str:
