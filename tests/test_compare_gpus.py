@@ -259,11 +259,42 @@ def test_models_are_compared_on_the_command_line(capsys) -> None:
     assert "Qwen3-4B" in text.splitlines()[0]
 
 
+def test_plan_files_are_compared_on_the_command_line(capsys, tmp_path) -> None:
+    """Kept in a repository, and read by their ending; flags hold for all."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=8192)
+    files = [tmp_path / "a.yaml", tmp_path / "b.yml"]
+    files[0].write_text(planner.export.yaml(plan))
+    files[1].write_text(planner.export.yaml(plan.changed(kv_cache_dtype="fp8")))
+    words = ("compare", *map(str, files), "--json")
+    status, text = run(capsys, *words)
+    _, changed = run(capsys, *words, "--max-num-seqs", "8")
+
+    assert FITS == status
+    assert {"kv_cache_dtype": [None, "fp8"]} == json.loads(text)["differences"]
+    assert all("--max-num-seqs 8" in line for line in json.loads(changed)["commands"])
+
+
+def test_a_plan_file_brings_its_load(capsys, tmp_path) -> None:
+    """To GPUs, and to the bound on speed."""
+    load = Load(prompt_tokens=3000, output_tokens=1000, requests=8)
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=4000)
+    file = tmp_path / "plan.yaml"
+    file.write_text(planner.export.yaml(plan, load))
+    _, gpus = run(capsys, "compare", str(file), "--gpus", "L4,H100", "--json")
+    _, speed = run(capsys, "speed", str(file), "--json")
+
+    assert 8 == json.loads(gpus)["load"]["requests"]
+    assert 3000 == json.loads(speed)["load"]["prompt_tokens"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["compare", "m", "--price", "2.5"], "write GPU=PRICE"),
         (["compare", "a", "b", "--gpus", "L4"], "give one model"),
+        (["compare"], "Name a model"),
+        (["compare", "missing.yaml"], "cannot be read"),
+        (["speed", "Qwen/Qwen3-8B"], "that names a load"),
         (["compare", "Qwen/Qwen3-8B", "--requests", "2"], "--prompt-tokens"),
         (["sweep", "Qwen/Qwen3-8B", "--over", "max_model_len"], "NAME=A,B"),
         (["sweep", "Qwen/Qwen3-8B", "--over", "enforce_eager=1"], "true or false"),

@@ -1,4 +1,4 @@
-"""`planner compare`: models, or GPUs for one model, side by side."""
+"""`planner compare`: models, plan files, or GPUs for one model, side by side."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import json
 import sys
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.cli.engine_flags import add_plan_arguments, planned
+from planner.cli.engine_flags import add_plan_arguments
+from planner.cli.plan_files import file_with_flags
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
 from planner.errors import PlannerError
 from planner.load import Load
@@ -16,19 +18,23 @@ from planner.load import Load
 if TYPE_CHECKING:
     from planner.comparing.comparison import Comparison
     from planner.comparing.gpu_choices import GPUComparison
+    from planner.export.plan_file import PlanFile
+
+
+_PLAN_FILES = (".yaml", ".yml", ".json")
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "compare",
-        help="models, or GPUs for one model, side by side",
-        description="One model: on each GPU of --gpus, or of the catalogue. Several "
-        "models: side by side, with the same arguments.",
+        help="models, plan files, or GPUs for one model, side by side",
+        description="One model or plan file: on each GPU of --gpus, or of the "
+        "catalogue. Several: side by side; flags hold for all.",
         allow_abbrev=False,
     )
-    add_plan_arguments(parser)
-    parser.add_argument("others", nargs="*", help="more models")
+    add_plan_arguments(parser, is_in_file=True)
+    parser.add_argument("others", nargs="*", help="more models or plan files")
     parser.add_argument("--gpus", metavar="A,B,...", help="GPUs to compare")
     parser.add_argument(
         "--price",
@@ -39,25 +45,19 @@ def add(commands: Commands) -> None:
         help="of one GPU for an hour",
     )
     parser.add_argument("--currency", default="", help="a word behind prices")
-    add_load(parser, is_needed=False)
+    add_load(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
 
-def add_load(parser: argparse.ArgumentParser, *, is_needed: bool) -> None:
+def add_load(parser: argparse.ArgumentParser) -> None:
     """Add the flags that `load_of` reads."""
     for flag, what in (
         ("--prompt-tokens", "of a request"),
         ("--output-tokens", "of its answer"),
         ("--requests", "at once (default: 1)"),
     ):
-        parser.add_argument(
-            flag,
-            type=int,
-            metavar="N",
-            required=is_needed and flag != "--requests",
-            help=what,
-        )
+        parser.add_argument(flag, type=int, metavar="N", help=what)
 
 
 def load_of(options: dict[str, Any]) -> Load | None:
@@ -103,7 +103,22 @@ def _run(options: dict[str, Any]) -> int:
 def _side_by_side(names: list[str], options: dict[str, Any]) -> Comparison:
     from planner.comparing.comparison import compare  # noqa: PLC0415
 
-    return compare(*(planned({"model": name, **options}) for name in names))
+    return compare(*(asked(name, options).inputs.plan() for name in names))
+
+
+def asked(name: str | None, options: dict[str, Any]) -> PlanFile:
+    """Return what a model, or a plan file by its ending, and flags ask for.
+
+    Raises:
+        PlannerError: for a file that cannot be read, or no name at all.
+    """
+    is_file = (
+        name is not None
+        and name.endswith(_PLAN_FILES)
+        and Path(name).name != "config.json"
+    )
+    model, file = (None, name) if is_file else (name, None)
+    return file_with_flags({**options, "model": model, "file": file})
 
 
 def _on_gpus(
@@ -113,11 +128,12 @@ def _on_gpus(
 
     gpus = own["gpus"].split(",") if own["gpus"] else None
     prices = dict(map(_price, own["price"]))
+    found = asked(options.pop("model"), options)
     return compare_gpus(
-        planned(options),
+        found.inputs.plan(),
         gpus=[name.strip() for name in gpus] if gpus else None,
         price_per_hour=prices,
-        load=load,
+        load=load or found.load,
         currency=own["currency"],
     )
 

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-from planner.cli.compare import add_load, load_of
-from planner.cli.engine_flags import add_plan_arguments, planned
+from planner.cli.compare import add_load, asked, load_of
+from planner.cli.engine_flags import add_plan_arguments
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
 from planner.errors import PlannerError
 
@@ -19,8 +19,8 @@ def add(commands: Commands) -> None:
         help="a bound on tokens per second, no forecast",
         allow_abbrev=False,
     )
-    add_plan_arguments(parser)
-    add_load(parser, is_needed=True)
+    add_plan_arguments(parser, is_in_file=True)
+    add_load(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
@@ -29,10 +29,15 @@ def _run(options: dict[str, Any]) -> int:
     from planner.roofline.bound import speed_bound  # noqa: PLC0415
 
     as_json = options.pop("json")
-    load = load_of(options)
+    given = load_of(options)
+    found = asked(options.pop("model"), options)
+    load = given or found.load
     if load is None:
-        raise PlannerError("--prompt-tokens and --output-tokens are needed.")
-    bound = speed_bound(planned(options), load)
+        raise PlannerError(
+            "--prompt-tokens and --output-tokens are needed, or a plan file that "
+            "names a load."
+        )
+    bound = speed_bound(found.inputs.plan(), load)
     text = json.dumps(bound.to_dict(), indent=2) if as_json else str(bound)
     sys.stdout.write(text + "\n")
     return FITS if bound.plan.fits else DOES_NOT_FIT
