@@ -8,12 +8,14 @@ import shlex
 import kubernetes_validate
 import pytest
 import yaml
+from hypothesis import given
 
 import planner
 from planner import GPU, PlannerError
 from planner.export import kubernetes
 from tests import plans
 from tests.recorded_parser import engine_arguments
+from tests.test_export_command import ARGUMENTS
 
 MODEL = "Qwen/Qwen3-8B"
 LARGE = "meta-llama/Llama-3.1-70B-Instruct"
@@ -177,3 +179,22 @@ def test_every_kind_of_plan_has_manifests(make):
     name = read(make())["Deployment"]["metadata"]["name"]
 
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name)
+
+
+@given(ARGUMENTS)
+def test_any_manifest_runs_the_plan_s_own_command(arguments):
+    """Word by word, whatever YAML and Kubernetes make of quotes and dollars."""
+    try:
+        plan = planner.plan(MODEL, **arguments)
+    except PlannerError:
+        return
+    if plan.gpus_total > 8:  # several machines
+        return
+    (found,) = [
+        document["spec"]["template"]["spec"]["containers"][0]
+        for document in yaml.safe_load_all(kubernetes(plan))
+        if document["kind"] == "Deployment"
+    ]
+    words = [word.replace("$$", "$") for word in found["args"]]
+
+    assert shlex.split(plan.command()) == [*found["command"], *words]
