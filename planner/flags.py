@@ -37,6 +37,9 @@ SEVERAL_WORDS = (
 _JOINED = ("device_ids",)
 """Lists that are written with commas."""
 
+_SERVER_ONLY = ("aggregate_engine_logging", "enable_log_requests")
+"""Arguments of the server's engine, which the class refuses or does not use."""
+
 _SIZES_OWN_FLAGS = (0, 11, 1)
 """Since then CUDA graph sizes have flags of their own names."""
 
@@ -58,6 +61,33 @@ def flags(
     for name, value in for_release(arguments, release).items():
         words += _flag(name, value)
     return words
+
+
+def python_values(
+    arguments: Mapping[str, object], release: Release = NEWEST_RELEASE
+) -> dict[str, Any]:
+    """Return arguments as a release's `LLM` class takes them: values, not texts.
+
+    What a server alone has is left out.
+
+    >>> python_values({"max_model_len": "auto", "kv_cache_memory_bytes": "1GiB"})
+    {'max_model_len': -1, 'kv_cache_memory_bytes': 1073741824}
+
+    Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs.
+    """
+    return {
+        name: _python_value(name, value)
+        for name, value in for_release(arguments, release).items()
+        if name not in _SERVER_ONLY
+    }
+
+
+def _python_value(name: str, value: object) -> object:
+    if name == "max_model_len" and value == "auto":
+        return -1
+    if name == "kv_cache_memory_bytes" and isinstance(value, str):
+        return parse_size(value)
+    return [value] if name == "cuda_graph_sizes" else value
 
 
 def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, object]:

@@ -15,8 +15,9 @@ from planner.confirming.devices import Devices
 from planner.confirming.installation import Installation
 from planner.confirming.options import RunOptions
 from planner.confirming.process import ALONE
-from planner.engine import flags, given_arguments
+from planner.engine import given_arguments
 from planner.errors import PlannerError
+from planner.flags import flags, python_values
 from planner.model_files import ModelFiles
 from planner.releases import Release, number_of
 from planner.result import Plan
@@ -123,11 +124,8 @@ def _arguments(
 
 def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as the LLM class takes them: values, not texts."""
-    given = dict(arguments) | {"disable_log_stats": False}
-    if given.get("max_model_len") == "auto":
-        given["max_model_len"] = -1
-    if plan.resolved is not None and "kv_cache_memory_bytes" in given:
-        given["kv_cache_memory_bytes"] = plan.resolved.kv_cache_memory_bytes
+    given = python_values(arguments, Release(number_of(plan.vllm_version)))
+    given["disable_log_stats"] = False
     if (given.get("data_parallel_size") or 1) > 1:
         raise PlannerError(
             "The LLM class starts one engine only; confirm data_parallel_size="

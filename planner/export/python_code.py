@@ -10,14 +10,11 @@ from planner.engine import given_arguments
 from planner.errors import PlannerError
 from planner.export.entrypoints import kept_defaults, release_of
 from planner.export.machines import environment, headline
-from planner.flags import for_release
-from planner.units import parse_size
+from planner.flags import python_values
 
 if TYPE_CHECKING:
     from planner.result import Plan
 
-_SERVER_ONLY = ("enable_log_requests", "aggregate_engine_logging")
-"""Arguments of the server's engine, which the class refuses or does not use."""
 _SECRET = "hf_token"
 
 
@@ -58,26 +55,9 @@ def python_arguments(plan: Plan) -> dict[str, Any]:
             f"The LLM class starts one engine only, not data_parallel_size={engines}: "
             "use `vllm serve`, or start the class once for each."
         )
-    left_out = [
-        *_SERVER_ONLY,
-        *([_SECRET] if isinstance(given.get(_SECRET), str) else []),
-    ]
-    kept = {name: value for name, value in given.items() if name not in left_out}
-    return {
-        name: _value(name, value)
-        for name, value in for_release(kept, release_of(plan)).items()
-    }
-
-
-def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - vLLM's own types
-    """Return a value as the class takes it: numbers for vLLM's texts."""
-    if name == "max_model_len" and value == "auto":
-        return -1
-    if name == "kv_cache_memory_bytes" and isinstance(value, str):
-        return parse_size(value)
-    if name == "cuda_graph_sizes":
-        return [value]
-    return value
+    if isinstance(given.get(_SECRET), str):
+        del given[_SECRET]
+    return python_values(given, release_of(plan))
 
 
 def _environment(plan: Plan) -> list[str]:
