@@ -96,3 +96,17 @@ def test_two_settings_come_before_another_gpu():
     assert advice.items[0].needs_hardware
     assert advice.best is advice.pair
     assert advice.best.starts
+
+
+def test_notes_of_the_plan_stand_beside_the_warnings():
+    """Another process on the GPU is the plan's note; the budget is the advice's."""
+    total = planner.GPU.named("H100").total_memory_bytes
+    busy = planner.GPU.named(
+        "H100", total_memory_bytes=total, free_memory_bytes=total - 2 * 2**30
+    )
+    advice = planner.advise(planner.plan("Qwen/Qwen3-0.6B", gpu=busy))
+    shown = advice._repr_mimebundle_()
+    assert "Note: 2.00 GiB of this GPU are in use already." in shown["text/plain"]
+    assert "Mind: vLLM takes its whole budget" in shown["text/plain"]
+    assert "2.00 GiB of this GPU are in use already." in shown["text/html"]
+    assert advice.to_dict()["notes"] == list(advice.plan.notes)

@@ -246,3 +246,48 @@ def test_memory_that_is_shared_is_advised_on_as_well(gpu):
     kinds = {name for item in planner.advise(plan).items for name in item.changes}
     assert not kinds & {"gpu", "enforce_eager"} or not plan.gpu.is_cpu
     assert settings_from({}) == plan.settings
+
+
+def test_all_that_is_free_is_asked_for_where_less_does_not_start():
+    """30.12 of 31.84 GiB are free: 0.918 leaves room for the context, 0.945 none."""
+    gpu = planner.GPU.named(
+        "RTX5090",
+        total_memory_bytes=int(31.84 * GIB),
+        free_memory_bytes=int(30.12 * GIB),
+    )
+    plan = planner.plan("Qwen/Qwen3-8B", gpu=gpu, gpu_memory_utilization=0.95)
+    longest = plan.changed(gpu_memory_utilization=0.918).max_model_len_that_fits
+    assert longest == 40960  # the model's own limit, with room to spare
+    assert _proposed("less of the GPU", plan) == [
+        {"gpu_memory_utilization": 0.918},
+        {"gpu_memory_utilization": 0.945},
+    ]
+    assert planner.advise(plan).best.changes == {"gpu_memory_utilization": 0.918}
+
+
+def test_a_full_gpu_leaves_nothing_to_offer_of_its_own():
+    """5 of 79 GiB are free: no share of them holds 16 GiB of weights."""
+    total = planner.GPU.named("H100").total_memory_bytes
+    full = planner.GPU.named(
+        "H100", total_memory_bytes=total, free_memory_bytes=5 * GIB
+    )
+    advice = planner.advise(planner.plan("Qwen/Qwen3-8B", gpu=full))
+    shares = [i for i in advice.items if "gpu_memory_utilization" in i.changes]
+    assert not any(item.starts for item in shares)
+
+
+def test_context_parallel_divides_what_ranks_repeat():
+    """One latent head on 4 ranks: over 2 or all 4 of them."""
+    plan = _plan("deepseek-ai/DeepSeek-V2-Lite", tensor_parallel_size=4)
+    assert _proposed("context parallel", plan) == [
+        {"decode_context_parallel_size": size} for size in (2, 4)
+    ]
+    split = plan.changed(decode_context_parallel_size=4)
+    assert not any("Latent" in text for text in planner.advise(split).warnings)
+
+
+def test_another_block_size_is_tried_where_layers_share_blocks():
+    """Or where one was asked for; a plain model keeps vLLM's choice."""
+    assert _proposed("block size", _plan()) == []
+    asked = _proposed("block size", _plan(block_size=64))
+    assert asked == [{"block_size": size} for size in (16, 32, 128)]

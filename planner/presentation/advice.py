@@ -43,6 +43,7 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
         },
         "items": [_item_dict(item) for item in advice.items],
         "pair": None if advice.pair is None else _item_dict(advice.pair),
+        "notes": list(advice.plan.notes),
         "warnings": list(advice.warnings),
     }
 

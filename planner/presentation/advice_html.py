@@ -56,6 +56,7 @@ def _flags(item: AdviceItem) -> str:
 
 
 def warnings_html(advice: Advice) -> str:
-    """Show what to mind; empty when there is nothing."""
-    items = "".join(f"<li>{escape(warning)}</li>" for warning in advice.warnings)
+    """Show the plan's notes and what to mind; empty when there is nothing."""
+    texts = (*advice.plan.notes, *advice.warnings)
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
     return f"<ul class='pl-notes'>{items}</ul>" if items else ""

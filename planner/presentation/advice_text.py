@@ -24,8 +24,9 @@ def advice_text(advice: Advice) -> str:
         parts += ["", *_item_lines(advice, item, f"{number:>3}.")]
     if advice.pair is not None:
         parts += ["", "Two together:", *_item_lines(advice, advice.pair, "   ")]
-    if advice.warnings:
-        parts += ["", *(f"Mind: {warning}" for warning in advice.warnings)]
+    if advice.warnings or plan.notes:
+        parts += ["", *(f"Note: {note}" for note in plan.notes)]
+        parts += [f"Mind: {warning}" for warning in advice.warnings]
     return "\n".join(parts)
 
 

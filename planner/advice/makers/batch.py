@@ -25,7 +25,7 @@ def fewer_requests(situation: Situation) -> Iterator[Candidate]:
         if count >= held:
             yield Candidate(
                 kind="max_num_seqs",
-                title=f"Run at most {count:,} requests in one step",
+                title=f"Run at most {count:,} request{'s' * (count > 1)} in one step",
                 changes={"max_num_seqs": count},
                 cost=f"Request number {count + 1:,} waits for one to end.",
                 burden=Burden.NOTHING if count >= _HARDLY_MISSED else Burden.SPEED,
@@ -63,9 +63,10 @@ def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
     for size in halves(now, power_of_two_from(max(held, _wanted(situation)))):
         yield Candidate(
             kind="max_cudagraph_capture_size",
-            title=f"Capture CUDA graphs up to {size} tokens a step, not {now}",
+            title=f"Capture CUDA graphs up to {size} token{'s' * (size > 1)} a step, "
+            f"not {now}",
             changes={"max_cudagraph_capture_size": size},
-            cost=f"Steps of more than {size} tokens run without a graph, and slower.",
+            cost="Larger steps run without a graph, and slower.",
             burden=Burden.SPEED,
         )
 

@@ -12,6 +12,8 @@ from planner.memory.outside import CUDA_CONTEXT
 from planner.result import Plan
 
 _MOST_TRIES = 4
+_MOST = 0.99
+"""Never all of a GPU."""
 
 
 def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
@@ -54,6 +56,7 @@ def _safe(situation: Situation, now: float) -> float | None:
     plan = situation.plan
     for _ in range(_MOST_TRIES):
         share = safe_utilization(plan.gpu.total_memory_bytes, _beside(plan))
+        share = min(share, _MOST)
         if share <= now:
             return None
         changed = situation.again(gpu_memory_utilization=share)
