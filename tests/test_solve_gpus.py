@@ -5,6 +5,7 @@ import pytest
 import planner
 from planner import GPU, Load, PlannerError, solve
 from planner.solve.layouts import Layout, Room, spread
+from planner.sources import device
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture
 
@@ -142,6 +143,24 @@ def test_a_gpu_of_ones_own_can_be_chosen():
 
     assert "Own" == found.plan.gpu.name
     assert [option.is_found for option in found.options] == [True, False]
+
+
+def test_the_attached_gpu_is_one_like_others(monkeypatch):
+    """Its free memory counts: 30 GiB of an H100 hold fewer requests than all of it."""
+
+    class Attached:
+        """A survey of a machine with one GPU, of which others hold the rest."""
+
+        def planning_gpu(self):
+            """Return it."""
+            return GPU.named("H100", free_memory_bytes=30 * GIB)
+
+    monkeypatch.setattr(device, "survey", Attached)
+
+    found = solve.smallest_utilization("Qwen/Qwen3-8B", "attached", load=LOAD)
+    assert found.value is None
+    assert found.nearest[0].requests < LOAD.requests
+    assert 2 == solve.fewest_gpus("Qwen/Qwen3-8B", "attached", load=LOAD).value
 
 
 def test_given_sizes_stay():

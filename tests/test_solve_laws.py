@@ -227,6 +227,34 @@ def test_a_larger_gpu_never_serves_less(model, gpu, load, more):
     assert (less.value or 0) <= (plenty.value or 0)
 
 
+@EXAMPLES
+@given(model=models, gpu=gpus, version=releases, load=loads)
+def test_the_two_edges_of_a_load_meet(model, gpu, version, load):
+    """As many requests as are served of a length may be that long, or longer."""
+    inputs = start(model, gpu, version, {})
+    most = possible(solve.most_requests, inputs, load=load)
+    assume(most.is_found)
+
+    found = solve.longest_context(inputs, requests=most.value)
+
+    assert found.value >= load.request_tokens
+
+
+@EXAMPLES
+@given(model=models, gpu=gpus, load=loads)
+def test_a_share_and_a_kv_cache_serve_the_same_loads(model, gpu, load):
+    """What some share serves, a fixed KV cache of fewer bytes than it leaves does."""
+    inputs = start(model, gpu, "0.33.0", {})
+
+    share = possible(solve.smallest_utilization, inputs, load=load)
+    cache = solve.smallest_kv_cache_memory(inputs, load=load)
+
+    assert share.is_found == cache.is_found
+    if share.is_found and share.plan.blocks_per_request:
+        left = min(rank.available_kv_cache_low_bytes for rank in share.plan.ranks)
+        assert cache.value <= left
+
+
 def length_of(plan):
     """One request of max_model_len tokens."""
     length = 1 if plan.resolved is None else plan.resolved.max_model_len
