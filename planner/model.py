@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from planner.states import StateLayer
 
 if TYPE_CHECKING:
     from planner.memory.checkpoint import Reconciliation
+    from planner.model_files import ModelFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +218,8 @@ class ModelArchitecture:
     is_certain: bool = True
     reconciliation: Reconciliation | None = None
     """The computed weights beside the checkpoint's headers, where these are known."""
+    files: ModelFiles | None = field(default=None, repr=False)
+    """What it was read from; None for a model that was put together by hand."""
 
     @cached_property
     def num_hidden_layers(self) -> int:

@@ -115,15 +115,20 @@ def _check_refuses(refusal: Refused, release: Release) -> None:
 def _architecture(
     model: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
 ) -> ModelArchitecture:
-    method = settings.quantization
+    method, trusted = settings.quantization, bool(settings.trust_remote_code)
+    asks_for_pooling = False
     if not isinstance(model, ModelArchitecture):
-        trusted = bool(settings.trust_remote_code)
         files = load(model)
         found = _read(files, method, trusted=trusted)
         asks_for_pooling = files.asks_for_pooling
+    elif method is None:
+        found = model
+    elif model.files is not None:
+        # What a checkpoint makes of the argument, only its own files tell.
+        found = _read(model.files, method, trusted=True)
+        asks_for_pooling = model.is_pooling
     else:
-        found = model if method is None else requantised(model, method)
-        asks_for_pooling = False
+        found = requantised(model, method)
     if settings.runner in (None, "auto") and asks_for_pooling:
         return as_run(found, "pooling")
     return as_run(found, settings.runner)
@@ -138,10 +143,10 @@ def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchi
     asked = read(files, method, trust_remote_code=trusted)
     mismatch = asked.quantization_limits.mismatch
     if mismatch is None:
-        return asked
+        return replace(asked, files=files)
     own = read(files, None, trust_remote_code=trusted)
     limits = replace(own.quantization_limits, mismatch=mismatch)
-    return replace(own, quantization_limits=limits)
+    return replace(own, quantization_limits=limits, files=files)
 
 
 _NAMED_FORMAT = re.compile(

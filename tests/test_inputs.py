@@ -1,5 +1,7 @@
 """Planning again: what a plan was given, with something changed."""
 
+import json
+
 import pytest
 
 import planner
@@ -77,3 +79,28 @@ def test_the_low_end_of_concurrency_is_what_the_low_end_of_memory_holds():
 
     assert low_blocks / planned.blocks_per_request == planned.max_concurrency_low
     assert planned.max_concurrency_low <= planned.max_concurrency
+
+
+def test_an_asked_quantization_is_judged_by_the_checkpoint_s_own_files(tmp_path):
+    """Settings that name no method refuse every method, however the plan came about."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 128,
+        "vocab_size": 256,
+        "max_position_embeddings": 2048,
+        "torch_dtype": "bfloat16",
+        "quantization_config": {"quant_method": ""},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    first = planner.plan(str(tmp_path))
+
+    asked = planner.plan(str(tmp_path), quantization="fp8")
+
+    assert first.fits
+    assert "(None) does not match" in asked.error.message
+    assert asked.error == first.changed(quantization="fp8").error
