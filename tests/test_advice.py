@@ -52,7 +52,8 @@ def test_a_load_counts_requests_of_its_own_length():
     advice = planner.advise(plan, load)
     assert advice.request_tokens == 4000
     blocks = round(plan.max_concurrency_low * plan.blocks_per_request)
-    assert advice.requests == blocks // 250
+    # One block stays empty, as vLLM has it.
+    assert advice.requests == (blocks - 1) // 250
     assert all(
         item.serves == (advice.requests + item.gain_requests >= 16)
         for item in advice.items

@@ -13,6 +13,7 @@ from planner.inputs import Inputs
 from planner.load import Load
 from planner.model import ModelArchitecture
 from planner.result import Plan
+from planner.solve.serving import NULL_BLOCKS, low_blocks
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -96,8 +97,7 @@ class Situation:
         needed = self._blocks_per_request(plan)
         if not needed:
             return 0
-        blocks = round(plan.max_concurrency_low * plan.blocks_per_request)
-        return max(blocks, 0) // needed
+        return max(low_blocks(plan) - NULL_BLOCKS, 0) // needed
 
     def _blocks_per_request(self, plan: Plan) -> int:
         """Blocks of one request of `request_tokens`, as this plan keeps them."""
@@ -113,7 +113,11 @@ class Situation:
             settings.max_model_len,
         )
         if key not in self.blocks:
-            shorter = Inputs.of(plan).changed(max_model_len=self.request_tokens).plan()
+            shorter = plan.changed(
+                max_model_len=self.request_tokens,
+                max_num_seqs=settings.max_num_seqs,
+                max_num_batched_tokens=settings.max_num_batched_tokens,
+            )
             self.blocks[key] = shorter.blocks_per_request or plan.blocks_per_request
         return self.blocks[key]
 
