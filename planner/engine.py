@@ -122,6 +122,9 @@ _WHOLE_NUMBERS = (
     "max_cpu_loras",
 )
 _MAY_BE_ZERO = ("max_cudagraph_capture_size",)
+_MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
+"""Where each one more is worked out: beyond any machine, a plan would take minutes."""
+_MOST_AMOUNT = 1e9
 
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _CHOICES = {
@@ -187,6 +190,11 @@ def _check(given: Mapping[str, Any]) -> None:
             raise PlannerError(
                 f"{name}={value!r}: a whole number from {least} is needed."
             )
+        if value > _MOST.get(name, value):
+            raise PlannerError(
+                f"{name}={value!r}: at most {_MOST[name]:,} is planned; no machine has "
+                "more."
+            )
     utilization = given.get("gpu_memory_utilization")
     if utilization is not None and not _is_share(utilization):
         raise PlannerError(
@@ -202,7 +210,10 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
     for name in ("cpu_offload_gb", "kv_offloading_size"):
         amount = given.get(name)
         if amount is not None and not _is_amount(amount):
-            raise PlannerError(f"{name}={amount!r}: a number from 0 is needed.")
+            raise PlannerError(
+                f"{name}={amount!r}: a number of GiB from 0 to {_MOST_AMOUNT:,.0f} is "
+                "needed."
+            )
     asked = given.get("mm_processor_kwargs")
     if not isinstance(asked, Mapping | None):
         raise PlannerError(
@@ -227,7 +238,11 @@ def _is_share(value: object) -> bool:
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= _MOST_AMOUNT
+    )
 
 
 def _check_max_model_len(value: object) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import planner
 from planner import cli
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -128,3 +129,16 @@ def test_a_list_of_layers_holds_names(capsys: pytest.CaptureFixture[str]) -> Non
         [*words, "--kv-cache-dtype-skip-layers", "sliding_window"]
     )
     assert "sliding_window" in capsys.readouterr().out
+
+
+def test_a_plan_that_does_not_fit_says_what_to_try(capsys) -> None:
+    """The first changes of `planner advise`, with their flags; none where it fits."""
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    status = cli.main(["plan", model, "--gpu", "L4"])
+    told = capsys.readouterr().out
+    best = planner.advise(planner.plan(model, gpu="L4")).items[0]
+    cli.main(["plan", model, "--gpu", "H100"])
+
+    assert cli.DOES_NOT_FIT == status
+    assert f"Try: {best.title} ({best.flags})" in told
+    assert "Try:" not in capsys.readouterr().out

@@ -112,3 +112,17 @@ def test_a_command_says_what_was_typed(engine_args: dict[str, object]) -> None:
     for name in start:
         options.pop(name)
     assert settings == settings_from(options)
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"pipeline_parallel_size": 10**8},
+        {"max_cudagraph_capture_size": 10**9},
+        {"cpu_offload_gb": 1e300},
+    ],
+)
+def test_a_size_beyond_any_machine_is_refused_at_once(absurd) -> None:
+    """Each stage and each graph is worked out: these would take hours."""
+    with pytest.raises(PlannerError, match=next(iter(absurd))):
+        settings_from(absurd)

@@ -10,7 +10,10 @@ from planner.cli.plan_files import add_file_argument, file_with_flags
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
 
 if TYPE_CHECKING:
+    from planner.result import Plan
     from planner.solve import Serving
+
+_TRIES = 3
 
 
 def add(commands: Commands) -> None:
@@ -29,7 +32,7 @@ def _run(options: dict[str, Any]) -> int:
     asked = file_with_flags(options)
     result = asked.inputs.plan()
     if asked.load is None:
-        text = json.dumps(result.to_dict(), indent=2) if as_json else str(result)
+        text = json.dumps(result.to_dict(), indent=2) if as_json else _told(result)
         sys.stdout.write(text + "\n")
         return FITS if result.fits else DOES_NOT_FIT
     from planner.solve import serving  # noqa: PLC0415 - few files name a load
@@ -41,6 +44,23 @@ def _run(options: dict[str, Any]) -> int:
     else:
         sys.stdout.write(f"{result}\n{_load_line(served)}\n")
     return FITS if served.is_served else DOES_NOT_FIT
+
+
+def _told(plan: Plan) -> str:
+    """Write a plan, and what to try where it does not start."""
+    if plan.fits:
+        return str(plan)
+    from planner.advice import advise  # noqa: PLC0415 - most plans fit
+    from planner.presentation.advice_text import result  # noqa: PLC0415 - as above
+
+    advice = advise(plan)
+    tries = [
+        f"Try: {item.title}{f' ({item.flags})' if item.flags else ''}: "
+        f"{result(advice, item)}"
+        for item in advice.items[:_TRIES]
+    ]
+    more = ["`planner advise` with the same arguments lists every change that helps."]
+    return "\n".join([str(plan), "", *tries, *(more if tries else [])])
 
 
 def _load_dict(served: Serving) -> dict[str, Any]:

@@ -58,7 +58,5 @@ CARRIED = (
 FOREIGN = ("token", "voila-template", "voila-theme")
 """What the servers of pages add to an address for themselves."""
 
-MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
-"""The largest number of an argument that is counted one by one."""
-MOST_OF_ALL = 2**50
-"""The largest number of any other: a thousand terabytes."""
+MOST = 2**50
+"""The largest number of any argument: a thousand terabytes."""

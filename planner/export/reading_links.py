@@ -21,7 +21,6 @@ from planner.export.link_names import (
     FOREIGN,
     KEPT_OUT,
     MOST,
-    MOST_OF_ALL,
 )
 from planner.export.values import from_text
 from planner.gpu import GPU
@@ -139,10 +138,9 @@ def _shortened(sentence: str) -> str:
 def _check_size(name: str, value: object) -> None:
     """Refuse numbers with which planning would take long, or no end."""
     numbers = value if isinstance(value, tuple) else (value,)
-    most = MOST.get(name, MOST_OF_ALL)
     for number in numbers:
-        if isinstance(number, int | float) and abs(number) > most:
-            raise PlannerError(f"{name}={number}: a link takes at most {most:,}.")
+        if isinstance(number, int | float) and abs(number) > MOST:
+            raise PlannerError(f"{name}={number}: a link takes at most {MOST:,}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
