@@ -257,10 +257,19 @@ def test_which_limits_first_is_said_in_words() -> None:
 
 
 def test_what_the_cache_holds_is_planned_not_guessed() -> None:
-    """The load's full length as max_model_len."""
+    """2,500 tokens are 157 blocks of 16, one block stays empty; at the low end."""
     planned = plans.fitting().changed(max_model_len=2500)
+    blocks = round(planned.max_concurrency_low * 157)
+    found = bound(plans.fitting())
+    (figure,) = (one for one in found.figures if one.name == "memory_holds")
 
-    assert int(planned.max_concurrency) == bound(plans.fitting()).memory_holds
+    assert 157 == planned.blocks_per_request
+    assert (blocks - 1) // 157 == found.memory_holds
+    assert (
+        f"({blocks:,} blocks at the low end of the estimate - 1 that vLLM keeps empty) "
+        "/ 157 of a request, rounded down"
+    ) == figure.why
+    assert found.memory_holds == bound(planned).memory_holds
 
 
 def test_requests_that_must_wait_are_not_counted() -> None:

@@ -13,7 +13,7 @@ from planner.inputs import Inputs
 from planner.load import Load
 from planner.model import ModelArchitecture
 from planner.result import Plan
-from planner.solve.serving import NULL_BLOCKS, low_blocks
+from planner.serving import Counted, serving
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -28,7 +28,7 @@ class Situation:
     request_tokens: int
     """Length of the requests that are counted."""
     planned: dict[_Key, Plan | None] = field(default_factory=dict, repr=False)
-    blocks: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False)
+    counted: Counted = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, plan: Plan, load: Load | None) -> Situation:
@@ -70,56 +70,15 @@ class Situation:
             return None
 
     def serves(self, plan: Plan) -> bool:
-        """Whether a plan starts and holds the requests of the load."""
+        """Whether a plan starts and serves the load."""
         if self.load is None:
             return plan.fits
-        return self.requests(plan) >= self.load.requests
+        return serving(plan, self.load, self.counted).is_served
 
     def requests(self, plan: Plan) -> int:
-        """Whole requests at once, in all engines, at the low end of the range.
-
-        0 where vLLM does not start, or refuses requests of this length. No more than
-        max_num_seqs run at once, whatever the KV cache holds.
-        """
-        settings = plan.resolved
-        if not plan.fits or settings is None:
-            return 0
-        if self.request_tokens > settings.max_model_len:
-            return 0
-        held = self._held(plan)
-        return min(held, settings.max_num_seqs) * settings.data_parallel_size
-
-    def _held(self, plan: Plan) -> int:
-        """Whole requests that the KV cache of one engine holds."""
-        if not plan.kv_groups:
-            assert plan.resolved is not None
-            return plan.resolved.max_num_seqs
-        needed = self._blocks_per_request(plan)
-        if not needed:
-            return 0
-        return max(low_blocks(plan) - NULL_BLOCKS, 0) // needed
-
-    def _blocks_per_request(self, plan: Plan) -> int:
-        """Blocks of one request of `request_tokens`, as this plan keeps them."""
-        settings = plan.resolved
-        assert settings is not None
-        if settings.max_model_len == self.request_tokens:
-            return plan.blocks_per_request
-        key = (
-            plan.kv_groups,
-            settings.max_num_batched_tokens,
-            settings.max_concurrent_batches,
-            settings.decode_context_parallel_size,
-            settings.max_model_len,
-        )
-        if key not in self.blocks:
-            shorter = plan.changed(
-                max_model_len=self.request_tokens,
-                max_num_seqs=settings.max_num_seqs,
-                max_num_batched_tokens=settings.max_num_batched_tokens,
-            )
-            self.blocks[key] = shorter.blocks_per_request or plan.blocks_per_request
-        return self.blocks[key]
+        """Whole requests of `request_tokens` that a plan serves at once."""
+        load = self.load or Load(prompt_tokens=self.request_tokens, output_tokens=0)
+        return serving(plan, load, self.counted).requests_served
 
 
 def _length(plan: Plan, inputs: Inputs) -> int:

@@ -26,6 +26,9 @@ class GPUChoice:
     """Whether it starts, and holds the load where one was given."""
     has_grown: bool
     """Whether tensor parallel had to grow beyond what was asked."""
+    requests_held: int | None = None
+    """Whole requests of the load's length that all replicas hold at once, even at the
+    low end of the estimate's range; None: no load, or the KV cache sets no limit."""
     why_not: str = ""
     """vLLM's words, or ours, where it does not serve."""
     price_per_gpu_hour: float | None = None
@@ -190,6 +193,7 @@ def _row(choice: GPUChoice) -> dict[str, Any]:
         "kv_cache_size_tokens": choice.kv_cache_size_tokens,
         "requests": choice.requests,
         "requests_low": choice.requests_low,
+        "requests_held": choice.requests_held,
         "max_model_len_that_fits": plan.max_model_len_that_fits if plan else None,
         "price_per_gpu_hour": choice.price_per_gpu_hour,
         "price_per_hour": choice.price_per_hour,

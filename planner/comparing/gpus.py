@@ -13,6 +13,7 @@ from planner.inputs import Inputs
 from planner.load import Load
 from planner.result import Plan
 from planner.roofline.bound import speed_bound
+from planner.serving import Serving, serve
 from planner.sources.device import gpu_named
 
 MOST_RANKS = 8
@@ -36,8 +37,9 @@ def compare_gpus(
         plan: the model and its arguments; its own GPU does not matter.
         gpus: names or `GPU`s; by default the whole catalogue but MIG slices.
         price_per_hour: of one GPU, by name, in any currency.
-        load: what each must hold at once; it sets `max_model_len` to its length. By
-            default one request of the plan's.
+        load: what each must serve; it sets `max_model_len` to its length, and
+            `max_num_seqs` to its requests unless that is given. By default each must
+            start.
         currency: a word to write behind prices.
 
     Raises:
@@ -92,12 +94,13 @@ def _choose(
     first: GPUChoice | None = None
     asked = inputs.engine_args.get("tensor_parallel_size") or 1
     for ranks in _sizes(asked, gpu):
-        found = _planned(inputs, gpu, ranks)
+        found = _planned(inputs, gpu, ranks, load)
         choice = GPUChoice(
             gpu=gpu,
-            plan=found if isinstance(found, Plan) else None,
-            serves=isinstance(found, Plan) and _serves(found, load),
+            plan=found.plan if isinstance(found, Serving) else None,
+            serves=_serves(found, load),
             has_grown=ranks > asked,
+            requests_held=None if load is None else _held(found),
             why_not=_why_not(found, load),
             price_per_gpu_hour=price,
         )
@@ -126,35 +129,45 @@ def _sizes(asked: int, gpu: GPU) -> Iterator[int]:
         yield from range(asked + 1, MOST_RANKS + 1)
 
 
-def _planned(inputs: Inputs, gpu: GPU, ranks: int) -> Plan | PlannerError:
+def _planned(
+    inputs: Inputs, gpu: GPU, ranks: int, load: Load | None
+) -> Serving | PlannerError:
     given = inputs.engine_args.get("tensor_parallel_size")
     size = given if ranks == (given or 1) else ranks
     try:
-        return inputs.changed(gpu=gpu, tensor_parallel_size=size).plan()
+        return serve(inputs.changed(gpu=gpu, tensor_parallel_size=size), load)
     except PlannerError as error:
         return error
 
 
-def _serves(plan: Plan, load: Load | None) -> bool:
-    """Whether it starts and holds the load, even at the low end of the range."""
-    if not plan.fits or load is None:
-        return plan.fits
-    replicas = plan.settings.data_parallel_size or 1
-    return plan.max_concurrency_low * replicas >= load.requests
+def _serves(found: Serving | PlannerError, load: Load | None) -> bool:
+    """Whether it starts and serves the load, even at the low end of the range."""
+    if isinstance(found, PlannerError):
+        return False
+    return found.plan.fits if load is None else found.is_served
 
 
-def _why_not(found: Plan | PlannerError, load: Load | None) -> str:
+def _held(found: Serving | PlannerError) -> int | None:
+    return 0 if isinstance(found, PlannerError) else found.requests_held
+
+
+def _why_not(found: Serving | PlannerError, load: Load | None) -> str:
     if isinstance(found, PlannerError):
         return str(found)
-    if found.error is not None:
-        return found.error.message
-    if load is not None and not _serves(found, load):
-        holds = found.max_concurrency_low * (found.settings.data_parallel_size or 1)
+    plan = found.plan
+    if plan.error is not None:
+        return plan.error.message
+    if load is None or found.is_served:
+        return ""
+    if not found.admits and plan.resolved is not None:
         return (
-            f"It starts, but surely holds only {holds:,.1f} of {load.requests:,} "
-            f"requests of {load.request_tokens:,} tokens."
+            f"It starts, but max_num_seqs={plan.resolved.max_num_seqs} works on fewer "
+            f"than {load.requests:,} requests at once."
         )
-    return ""
+    return (
+        f"It starts, but surely holds only {found.requests_held:,} of "
+        f"{load.requests:,} requests of {load.request_tokens:,} tokens."
+    )
 
 
 def _order(choice: GPUChoice) -> tuple[bool, float, int, int, str]:

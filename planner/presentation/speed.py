@@ -52,7 +52,7 @@ def value_text(figure: BoundFigure) -> str:
     """Write a figure with its unit."""
     value, unit = figure.value, figure.unit
     if value is None:
-        return "none"
+        return "no limit" if figure.name == "memory_holds" else "none"
     if unit == "bytes":
         return format_size(int(value))
     if unit == "parameters":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import floor
 
 from planner.errors import PlannerError
 from planner.load import Load
@@ -22,6 +21,7 @@ from planner.roofline.step import (
     prompt_steps,
 )
 from planner.roofline.work import Work, work_of
+from planner.serving import Serving, serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class _Case:
     load: Load
     work: Work
     peaks: Peaks
-    holds: int
+    served: Serving
+    """The plan beside the load; with its length as max_model_len where it is longer."""
     requests: int
     """At once."""
     most_requests: int
@@ -63,6 +64,11 @@ class _Case:
         steps = self.prompt()
         is_one = self.load.prompt_tokens <= self.most_batched_tokens
         return steps.seconds if is_one else steps.slowest_seconds
+
+    @property
+    def holds(self) -> int | None:
+        """Requests of the load's length that the KV cache holds; None: no limit."""
+        return self.served.requests_held
 
     @property
     def basis(self) -> Basis:
@@ -116,39 +122,45 @@ def _case(plan: Plan, load: Load) -> _Case:
     work, resolved = work_of(plan), plan.resolved
     if resolved is None:  # work_of has refused it
         raise PlannerError("A plan that vLLM refuses has no speed.")
-    holds = _holds(plan, load, work.replicas)
+    served = _served(plan, load)
+    held = served.requests_held
     most = resolved.max_num_seqs * work.replicas
     return _Case(
         plan=plan,
         load=load,
         work=work,
         peaks=Peaks.of(plan.gpu, resolved.dtype),
-        holds=holds,
-        requests=max(1, min(load.requests, holds, most)),
+        served=served,
+        requests=max(1, min(load.requests, most if held is None else held, most)),
         most_requests=most,
         most_batched_tokens=resolved.max_num_batched_tokens,
     )
 
 
-def _holds(plan: Plan, load: Load, replicas: int) -> int:
-    """Plan with the load's full length: how many requests the KV cache holds.
+def _served(plan: Plan, load: Load) -> Serving:
+    """Hold the plan beside the load; one for shorter requests is planned for these.
 
     Raises:
         PlannerError: when vLLM refuses that length.
     """
+    resolved = plan.resolved
+    if resolved is not None and resolved.max_model_len >= load.request_tokens:
+        return serving(plan, load)
     planned = plan.changed(max_model_len=load.request_tokens)
     if planned.error is not None and planned.error.kind == "refused":
         raise PlannerError(
             f"A request of {load.request_tokens:,} tokens cannot be served. vLLM says: "
             f"{planned.error.message}"
         )
-    return max(floor(planned.max_concurrency), 0) * replicas
+    return serving(planned, load)
 
 
-def _first(ridge: int | None, holds: int, *, is_known: bool) -> str:
+def _first(ridge: int | None, holds: int | None, *, is_known: bool) -> str:
     """Say what ends first what more requests gain."""
     if not is_known:
         return "unknown"
+    if holds is None:
+        return "unknown" if ridge is None else "compute"
     return "memory" if ridge is None or holds < ridge else "compute"
 
 
@@ -158,9 +170,14 @@ def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
     if not case.plan.fits:
         notes.append(f"The plan itself does not start: {case.plan.outcome}.")
     if case.requests < asked:
+        holds = (
+            ""
+            if case.holds is None
+            else f"the KV cache holds {case.holds:,} of {load.request_tokens:,} "
+            "tokens, and "
+        )
         notes.append(
-            f"Of {asked:,} requests {case.requests:,} are worked on at once: the KV "
-            f"cache holds {case.holds:,} of {load.request_tokens:,} tokens, and "
+            f"Of {asked:,} requests {case.requests:,} are worked on at once: {holds}"
             f"max_num_seqs allows {case.most_requests:,}. The others wait."
         )
     if missing:
@@ -251,7 +268,7 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.memory_holds,
             "requests",
             Basis.FORMULA,
-            why.holds_why(bound),
+            why.holds_why(case.served),
         ),
         (
             "compute_limits_from",

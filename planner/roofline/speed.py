@@ -52,8 +52,9 @@ class SpeedBound:
     """Of answers."""
     total_at_most_tokens_per_second: float
     """Of answers, all requests together."""
-    memory_holds: int
-    """Requests of the load's full length that the KV cache holds at once."""
+    memory_holds: int | None
+    """Requests of the load's full length that the KV cache holds at once, even at the
+    low end of the estimate's range; None: it sets no limit."""
     compute_limits_from: int | None
     """Requests at once from which computing takes longer than reading; None: never, or
     not known."""
@@ -67,7 +68,9 @@ class SpeedBound:
     def limit(self) -> str:
         """Say beyond which concurrency what limits."""
         holds, ridge = self.memory_holds, self.compute_limits_from
-        full = f"The KV cache is full at {holds:,} requests of this length"
+        full = "Without a KV cache no number of requests fills it"
+        if holds is not None:
+            full = f"The KV cache is full at {holds:,} requests of this length"
         if self.limited_first_by == "unknown":
             return f"{full}; from how many on computing limits is not known."
         if ridge is None:
@@ -80,9 +83,10 @@ class SpeedBound:
                 f"{full}: beyond that memory, not compute, limits. Computing would "
                 f"take longer than reading from {ridge:,} requests on."
             )
+        before = "" if holds is None else ", before memory does"
         return (
             f"From {ridge:,} requests at once computing takes longer than reading: "
-            f"beyond that compute limits, before memory does. {full}."
+            f"beyond that compute limits{before}. {full}."
         )
 
     def to_dict(self) -> dict[str, Any]:

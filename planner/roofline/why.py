@@ -7,6 +7,7 @@ from planner.result import Plan
 from planner.roofline.speed import SpeedBound
 from planner.roofline.step import Peaks, Seen, Step, decode_step, kv_bytes
 from planner.roofline.work import Work
+from planner.serving import NULL_BLOCKS, Serving, copies
 from planner.units import format_gib, format_size
 
 _TERA = 10**12
@@ -128,12 +129,19 @@ def total_why(bound: SpeedBound) -> str:
     )
 
 
-def holds_why(bound: SpeedBound) -> str:
+def holds_why(served: Serving) -> str:
     """Say where the number of requests that fit comes from."""
-    return (
-        f"planned with max_model_len={bound.load.request_tokens}: maximum concurrency, "
-        "rounded down"
+    if served.held is None:
+        return "nothing of a request is kept between steps"
+    each = served.blocks_per_request
+    if not each:
+        return "there is no KV cache"
+    text = (
+        f"({served.num_blocks:,} blocks at the low end of the estimate - {NULL_BLOCKS} "
+        f"that vLLM keeps empty) / {each:,} of a request, rounded down"
     )
+    replicas = copies(served.plan)
+    return text if replicas == 1 else f"{text}, x {replicas} replicas"
 
 
 def ridge_why(work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen) -> str:

@@ -10,8 +10,8 @@ from functools import cache
 from planner.errors import PlannerError
 from planner.inputs import Inputs
 from planner.load import Load
+from planner.serving import NULL_BLOCKS, Serving, serve
 from planner.solve.searching import largest, smallest
-from planner.solve.serving import NULL_BLOCKS, Serving, serve
 
 STEP = 0.01
 _FINEST = 1e-6

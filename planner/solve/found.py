@@ -10,8 +10,8 @@ from planner.inputs import Inputs
 from planner.lengths import derived_max_model_len
 from planner.load import Load
 from planner.releases import resolve_version
+from planner.serving import NULL_BLOCKS, Serving, serve
 from planner.solve.searching import largest
-from planner.solve.serving import NULL_BLOCKS, Serving, serve
 
 MOST_TOKENS = 1 << 30
 """Where the search ends for models without a limit of their own."""

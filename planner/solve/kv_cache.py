@@ -7,6 +7,7 @@ from typing import Any
 from planner.gpu import GPU
 from planner.inputs import Inputs
 from planner.load import Load
+from planner.serving import Serving
 from planner.solve.asking import Start, asked
 from planner.solve.budgets import (
     STEP,
@@ -17,7 +18,6 @@ from planner.solve.budgets import (
     smallest_bytes,
 )
 from planner.solve.nearest import nearest
-from planner.solve.serving import Serving
 from planner.solve.solution import Solution
 from planner.solve.words import fails, holds, low_rank, wanted_text, where
 from planner.units import format_gib

@@ -9,6 +9,7 @@ from planner.gpu import GPU
 from planner.inputs import Inputs
 from planner.load import Load
 from planner.result import Plan
+from planner.serving import Serving, serve
 from planner.solve.budgets import STEP, Shares, at_share, largest_share
 from planner.solve.layouts import (
     Layout,
@@ -18,7 +19,6 @@ from planner.solve.layouts import (
     spread,
     variants,
 )
-from planner.solve.serving import Serving, serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from planner.gpu import GPU, catalogue
 from planner.inputs import Inputs
 from planner.load import Load
 from planner.result import Plan
+from planner.serving import serve, serving
 from planner.solve.found import longest, most_at_once, with_length
 from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.machines import Machine, fewest
-from planner.solve.serving import serve, serving
 from planner.solve.words import either, first_sentence, load_text
 
 _NODES = 4

@@ -18,7 +18,7 @@ from planner.inputs import Inputs
 from planner.load import Load
 from planner.memory.outside import CUDA_CONTEXT
 from planner.result import Plan, RankMemory
-from planner.solve.serving import Serving, serve
+from planner.serving import Serving, serve
 
 _NOT_HELD = "not planned"
 

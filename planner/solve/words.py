@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.load import Load
 from planner.result import Plan, RankMemory
-from planner.solve.serving import NULL_BLOCKS, Serving, copies
+from planner.serving import NULL_BLOCKS, Serving, copies
 from planner.units import format_gib
 
 _OF_LENGTH = ("max_model_len", "too_close", "no_kv")

@@ -1,4 +1,4 @@
-"""Whether a plan serves a load: the one notion that all solvers share.
+"""Whether a plan serves a load: the one notion that all questions share.
 
 It does when vLLM starts (judged at the low end of the estimate's range), takes requests
 of that length and that many of them, and the KV cache holds all of them at once, each
@@ -9,7 +9,7 @@ top. Under data parallel each copy serves its share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from planner.inputs import Inputs
 from planner.load import Load
@@ -20,6 +20,9 @@ NULL_BLOCKS = 1
 
 Source: vLLM 0.33.0 `v1/core/block_pool.py` BlockPool.null_block; the same in 0.9.2.
 """
+
+Counted: TypeAlias = "dict[tuple[object, ...], int]"
+"""Blocks of a request by all that they depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,21 @@ class Serving:
         held = self.held
         return None if held is None else held * copies(self.plan)
 
+    @property
+    def requests_served(self) -> int:
+        """The most requests of that length that all copies serve at once.
+
+        0 where vLLM does not start, or takes none of that length. No more than
+        max_num_seqs run at once, whatever the KV cache holds.
+        """
+        plan, resolved, held = self.plan, self.plan.resolved, self.held
+        if resolved is None or not plan.fits:
+            return 0
+        if self.load.request_tokens > resolved.max_model_len:
+            return 0
+        most = resolved.max_num_seqs
+        return copies(plan) * (most if held is None else min(held, most))
+
 
 def copies(plan: Plan) -> int:
     """Return the copies of the model, each with a KV cache of its own."""
@@ -86,21 +104,49 @@ def low_blocks(plan: Plan) -> int:
     return round(plan.max_concurrency_low * plan.blocks_per_request)
 
 
-def serving(plan: Plan, load: Load | None = None) -> Serving:
-    """Hold a plan beside a load; None: one request of its max_model_len."""
-    resolved = plan.resolved
+def serving(
+    plan: Plan, load: Load | None = None, counted: Counted | None = None
+) -> Serving:
+    """Hold a plan beside a load.
+
+    Args:
+        plan: as it is; nothing follows the load.
+        load: None: one request of the plan's max_model_len.
+        counted: what was counted for loads of this length before, to be added to.
+    """
     if load is None:
-        length = 1 if resolved is None else resolved.max_model_len
+        length = 1 if plan.resolved is None else plan.resolved.max_model_len
         load = Load(prompt_tokens=length, output_tokens=0)
-    blocks = plan.blocks_per_request
-    if blocks and resolved and resolved.max_model_len > load.request_tokens:
-        # The plan tells it of its longest request; this one is shorter.
-        blocks = plan.changed(
+    blocks = _blocks_of_a_request(plan, load, {} if counted is None else counted)
+    return Serving(plan=plan, load=load, blocks_per_request=blocks)
+
+
+def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
+    """Count the blocks of one request of the load, as this plan keeps them."""
+    resolved, of_longest = plan.resolved, plan.blocks_per_request
+    if (
+        not of_longest
+        or resolved is None
+        or resolved.max_model_len <= load.request_tokens
+    ):
+        return of_longest
+    # The plan tells it of its longest request; this one is shorter.
+    key = (
+        load.request_tokens,
+        plan.kv_groups,
+        resolved.max_num_batched_tokens,
+        resolved.max_concurrent_batches,
+        resolved.decode_context_parallel_size,
+        resolved.max_model_len,
+    )
+    if key not in counted:
+        shorter = plan.changed(
             max_model_len=load.request_tokens,
             max_num_seqs=resolved.max_num_seqs,
             max_num_batched_tokens=resolved.max_num_batched_tokens,
-        ).blocks_per_request
-    return Serving(plan=plan, load=load, blocks_per_request=blocks)
+        )
+        counted[key] = shorter.blocks_per_request or of_longest
+    return counted[key]
 
 
 def serve(inputs: Inputs, load: Load | None, *, follows: bool = True) -> Serving:
