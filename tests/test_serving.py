@@ -26,7 +26,7 @@ KV_CACHES = [
     # Blocks of 32 tokens: 4,000 / 32 = 125; the log says 8.00x.
     pytest.param(MLA, 1000, 1, (1000 - 1) // 125, id="MLA"),
     # Attention 4,000 / 576, up = 7; each of three groups of states 3 with prefix
-    # caching: two, and one more while batches overlap.
+    # caching: 2 + 1 checkpoint of a prompt.
     pytest.param(HYBRID, 160, 1, (160 - 1) // (7 + 3 * 3), id="states"),
 ]
 

@@ -356,6 +356,50 @@ def test_a_load_is_given_once():
         solve.smallest_utilization(TINY, load=load, prompt_tokens=10)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        solve.most_requests,
+        solve.smallest_utilization,
+        solve.smallest_kv_cache_memory,
+        solve.fewest_gpus,
+        solve.instances_on_one_gpu,
+    ],
+)
+def test_a_load_may_stand_behind_the_model(asked):
+    """Where a GPU stands otherwise; as `planner.advise(plan, load)` takes it."""
+    load = Load(prompt_tokens=10, output_tokens=5, requests=2)
+    plan = planner.plan("facebook/opt-125m", gpu="L4")
+
+    assert asked(plan, load) == asked(plan, load=load)
+    with pytest.raises(PlannerError, match="given twice"):
+        asked(plan, load, load=load)
+
+
+def test_a_load_behind_several_models_is_each_ones():
+    """The GPU is the first plan's."""
+    plans = [planner.plan("facebook/opt-125m", gpu="L4")] * 2
+    load = Load(prompt_tokens=10, output_tokens=5, requests=2)
+
+    found = solve.instances_on_one_gpu(plans, load)
+
+    assert found == solve.instances_on_one_gpu(plans, "L4", load=load)
+    assert load == found.load
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        (solve.longest_context, "requests="),
+        (solve.layouts, "planner.solve.fewest_gpus"),
+    ],
+)
+def test_a_load_without_a_question_for_it_says_what_to_write(asked, instead):
+    """The length is the answer of one, and the other counts no requests."""
+    with pytest.raises(PlannerError, match=instead):
+        asked(TINY, Load(prompt_tokens=10, output_tokens=5))
+
+
 def test_a_model_is_a_name_a_path_or_a_plan():
     """Anything else is named."""
     with pytest.raises(PlannerError, match="model=3"):

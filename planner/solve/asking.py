@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from planner.errors import PlannerError
 from planner.gpu import GPU
@@ -16,12 +16,14 @@ from planner.result import Plan
 Start: TypeAlias = "str | os.PathLike[str] | ModelArchitecture | Plan | Inputs"
 """A model as `planner.plan` takes it, or a plan whose arguments count."""
 
+_Where = TypeVar("_Where")
+
 _OF_A_LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 def asked(
     start: Start,
-    gpu: str | GPU | None,
+    gpu: str | GPU | Load | None,
     load: Load | None,
     arguments: Mapping[str, Any],
 ) -> tuple[Inputs, Load | None]:
@@ -30,6 +32,7 @@ def asked(
     Raises:
         PlannerError: for a load or an argument that cannot be.
     """
+    gpu, load = told_apart(gpu, load)
     rest = {name: value for name, value in arguments.items() if name not in _OF_A_LOAD}
     wanted = _load(load, arguments)
     if isinstance(start, Plan):
@@ -43,6 +46,33 @@ def asked(
     if gpu is not None:
         rest["gpu"] = gpu
     return Inputs.of(inputs.changed(**rest).plan()), wanted
+
+
+def told_apart(
+    second: _Where | Load, load: Load | None
+) -> tuple[_Where | None, Load | None]:
+    """Take a load that was given in place of a GPU for the load.
+
+    Raises:
+        PlannerError: where there is one already.
+    """
+    if not isinstance(second, Load):
+        return second, load
+    if load is not None:
+        raise PlannerError(
+            "The load is given twice: once behind the model, once as load=."
+        )
+    return None, second
+
+
+def no_load(second: object, instead: str) -> None:
+    """Refuse a load in place of a GPU where none is asked for.
+
+    Raises:
+        PlannerError: saying what to write.
+    """
+    if isinstance(second, Load):
+        raise PlannerError(f"{second!r} has no place here: {instead}")
 
 
 def _name(model: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.errors import PlannerError
 from planner.gpu import GPU
-from planner.solve.asking import Start, asked, whole
+from planner.solve.asking import Start, asked, no_load, whole
 from planner.solve.found import Found, longest
 from planner.solve.nearest import nearest_of_any_length
 from planner.solve.solution import Solution
@@ -43,6 +43,11 @@ def longest_context(
         PlannerError: for input that cannot be planned; a load that nothing serves is
             an answer.
     """
+    no_load(
+        gpu,
+        "the length is what is asked for. Give requests=, and output_tokens= if you "
+        "like.",
+    )
     if arguments.get("prompt_tokens") is not None:
         raise PlannerError(
             "prompt_tokens= is what the longest context is about: leave it out, or ask "

@@ -9,7 +9,7 @@ from planner.errors import PlannerError, UnknownArchitecture
 from planner.gpu import GPU, catalogue
 from planner.inputs import Inputs
 from planner.load import Load
-from planner.solve.asking import Start, asked
+from planner.solve.asking import Start, asked, told_apart
 from planner.solve.layouts import Layout, Room
 from planner.solve.machines import Machine, fewest, room_for
 from planner.solve.nearest import Nearest, machine_text, nearest
@@ -22,7 +22,7 @@ _QUESTION = "gpus"
 
 def fewest_gpus(
     model: Start,
-    gpus: str | GPU | Sequence[str | GPU] | None = None,
+    gpus: str | GPU | Load | Sequence[str | GPU] | None = None,
     *,
     load: Load | None = None,
     gpus_per_node: int = 8,
@@ -38,7 +38,8 @@ def fewest_gpus(
 
     Args:
         model: as `planner.plan` takes it, or a plan whose arguments count.
-        gpus: names or GPUs to choose from; None: the whole catalogue.
+        gpus: names or GPUs to choose from; None: the whole catalogue. A Load counts as
+            load=.
         load: also as prompt_tokens=, output_tokens= and requests=; None: one request
             of max_model_len tokens, which is what vLLM needs to start.
         gpus_per_node: GPUs of a machine.
@@ -52,7 +53,8 @@ def fewest_gpus(
     """
     if "gpu" in arguments:
         raise PlannerError("gpu=: give the GPUs to choose from as gpus=, one or more.")
-    kinds = _kinds(gpus)
+    named, load = told_apart(gpus, load)
+    kinds = _kinds(named)
     room = Room.of(gpus_per_node, nodes)
     inputs, wanted = asked(model, kinds[0], load, arguments)
     found = _machines(inputs, wanted, kinds, room)

@@ -10,7 +10,7 @@ from planner.gpu import GPU
 from planner.inputs import Inputs
 from planner.load import Load
 from planner.result import Plan
-from planner.solve.asking import Start, asked, whole
+from planner.solve.asking import Start, asked, told_apart, whole
 from planner.solve.budgets import STEP, Shares, at_share, smallest_share
 from planner.solve.equal_shares import EqualShares
 from planner.solve.nearest import nearest
@@ -24,7 +24,7 @@ _QUESTION = "instances"
 
 def instances_on_one_gpu(
     model: Start | Sequence[Start],
-    gpu: str | GPU | None = None,
+    gpu: str | GPU | Load | None = None,
     *,
     instances: int | None = None,
     load: Load | None = None,
@@ -43,7 +43,8 @@ def instances_on_one_gpu(
 
     Args:
         model: as `planner.plan` takes it, or a plan whose arguments count; or a list.
-        gpu: as `planner.plan` takes it; None: the (first) plan's, else H100.
+        gpu: as `planner.plan` takes it; None: the (first) plan's, else H100. A Load
+            counts as load=.
         instances: how many of one model are wanted; None: as many as there can be.
         load: that each must serve, also as prompt_tokens=, output_tokens= and
             requests=; None: one request of max_model_len tokens.
@@ -61,7 +62,8 @@ def instances_on_one_gpu(
                 f"instances={instances!r}: a list says how many there are; leave it "
                 "out, or give one model."
             )
-        return _listed(model, gpu, load, shares, arguments)
+        where, each = told_apart(gpu, load)
+        return _listed(model, where, each, shares, arguments)
     inputs, wanted = asked(model, gpu, load, arguments)
     number = None if instances is None else whole("instances", instances)
     return _equal(EqualShares.of(inputs, wanted, shares), number)

@@ -27,7 +27,7 @@ _QUESTION = "kv-cache-memory"
 
 def smallest_kv_cache_memory(
     model: Start,
-    gpu: str | GPU | None = None,
+    gpu: str | GPU | Load | None = None,
     *,
     load: Load | None = None,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
@@ -40,7 +40,8 @@ def smallest_kv_cache_memory(
     Args:
         model: as `planner.plan` takes it, or a plan whose arguments count; its
             `kv_cache_memory_bytes` does not.
-        gpu: as `planner.plan` takes it; None: the plan's, else H100.
+        gpu: as `planner.plan` takes it; None: the plan's, else H100. A Load counts
+            as load=.
         load: also as prompt_tokens=, output_tokens= and requests=; None: one request
             of max_model_len tokens, which is what vLLM needs to start.
         arguments: engine arguments, vllm_version, entrypoint and env.

@@ -14,7 +14,7 @@ from planner.errors import UnknownArchitecture
 from planner.gpu import GPU
 from planner.inputs import Inputs
 from planner.result import Plan
-from planner.solve.asking import Start, asked, whole
+from planner.solve.asking import Start, asked, no_load, whole
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
@@ -108,6 +108,11 @@ def layouts(
     Raises:
         PlannerError: for input that cannot be planned.
     """
+    no_load(
+        gpu,
+        "vLLM takes a layout whatever the load. planner.solve.fewest_gpus asks which "
+        "serves one.",
+    )
     inputs, _ = asked(model, gpu, None, arguments)
     start = inputs.plan()
     room = Room.of(gpus_per_node, nodes).within(start.gpu)

@@ -18,7 +18,7 @@ _QUESTION = "requests"
 
 def most_requests(
     model: Start,
-    gpu: str | GPU | None = None,
+    gpu: str | GPU | Load | None = None,
     *,
     load: Load | None = None,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
@@ -30,7 +30,8 @@ def most_requests(
 
     Args:
         model: as `planner.plan` takes it, or a plan whose arguments count.
-        gpu: as `planner.plan` takes it; None: the plan's, else H100.
+        gpu: as `planner.plan` takes it; None: the plan's, else H100. A Load counts
+            as load=.
         load: how long a request is, also as prompt_tokens= and output_tokens=; its
             number of requests does not count.
         arguments: engine arguments, vllm_version, entrypoint and env.

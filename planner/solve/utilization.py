@@ -25,7 +25,7 @@ _QUESTION = "utilization"
 
 def smallest_utilization(
     model: Start,
-    gpu: str | GPU | None = None,
+    gpu: str | GPU | Load | None = None,
     *,
     load: Load | None = None,
     step: float = STEP,
@@ -38,7 +38,8 @@ def smallest_utilization(
     Args:
         model: as `planner.plan` takes it, or a plan whose arguments count; its
             `gpu_memory_utilization` does not.
-        gpu: as `planner.plan` takes it; None: the plan's, else H100.
+        gpu: as `planner.plan` takes it; None: the plan's, else H100. A Load counts
+            as load=.
         load: also as prompt_tokens=, output_tokens= and requests=; None: one request
             of max_model_len tokens, which is what vLLM needs to start.
         step: of the shares that are tried.
