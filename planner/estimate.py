@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, isqrt
 
 from planner.memory import (
@@ -19,6 +20,8 @@ from planner.memory.weights import StageWeights, explain
 from planner.result import Basis, Line, RankMemory
 from planner.units import MIB, format_gib, format_size
 
+_REMEMBERED = 256
+"""Profile runs; a sweep over lengths and sequences asks for a hundred."""
 # Published starts with the same arguments on the same GPU differ by this much.
 _REPEATED_BYTES = 160 * MIB
 # Starts on one and the same machine differ by less.
@@ -56,12 +59,20 @@ def used_lines(
     """Return every line but the KV cache."""
     if run.gpu.is_cpu:
         return cpu_account.lines(run, stage)
+    weights = weights_line(stage, run.dtype, run.model.quantization)
+    # Plans of one batch that differ in their longest request alone share the rest.
+    shared = run if run.heeds_length else run.without_length
+    return (weights, *_profiled_lines(shared, is_charged=is_cudagraph_charged))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _profiled_lines(run: ProfileRun, *, is_charged: bool) -> tuple[Line, ...]:
+    """Return the lines that a profile run decides, and its graphs."""
     return (
-        weights_line(stage, run.dtype, run.model.quantization),
         persistent.line(run),
         activations.line(run),
         non_torch.line(run),
-        cudagraphs.line(run, is_charged=is_cudagraph_charged),
+        cudagraphs.line(run, is_charged=is_charged),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.experts import FusedMoE
-from planner.memory.profile_run import ProfileRun, once
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.memory.sized import Sized, larger
 from planner.tensors import ExpertsKernel, ServedExperts
 from planner.units import format_size
@@ -79,7 +79,7 @@ class _Block:
         return self.served.kernel is ExpertsKernel.TRTLLM or (is_triton and is_alone)
 
 
-@once
+@once_for_all_lengths
 def expert_workspace(run: ProfileRun) -> Sized:
     """Return the workspace that all layers of routed experts share.
 
@@ -96,7 +96,7 @@ def expert_workspace_bytes(run: ProfileRun) -> int:
     return expert_workspace(run).size_bytes
 
 
-@once
+@once_for_all_lengths
 def expert_transient(run: ProfileRun) -> Sized:
     """Return what a layer of routed experts needs for a moment beside the workspace.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.experts import FusedMoE
 from planner.layers import ColumnParallelLinear, Part, RowParallelLinear
-from planner.memory.profile_run import ProfileRun, once
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.model import LayerKind
 from planner.parallel import divide
 from planner.units import MIB, format_size
@@ -28,7 +28,7 @@ class Forward:
     why: str
 
 
-@once
+@once_for_all_lengths
 def forward(run: ProfileRun) -> Forward:
     """Return the heaviest moment of a rank's forward pass, routed experts left out.
 
@@ -65,7 +65,7 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     return held + width, f"{text} + {shape}"
 
 
-@once
+@once_for_all_lengths
 def held_bytes(run: ProfileRun) -> int:
     """Return what the callers of experts hold: residuals and attention's output."""
     hidden = run.model.hidden_size

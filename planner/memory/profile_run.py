@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 from planner.dtypes import element_bytes
@@ -15,6 +15,9 @@ from planner.releases import Release
 from planner.units import MIB
 
 _Figure = TypeVar("_Figure")
+
+_REMEMBERED = 256
+"""Batches of a sweep over lengths and sequences, and then some."""
 
 
 def once(
@@ -29,6 +32,22 @@ def once(
             run.memo[key] = function(run)
         figure: _Figure = run.memo[key]
         return figure
+
+    return remembered
+
+
+def once_for_all_lengths(
+    function: Callable[[ProfileRun], _Figure],
+) -> Callable[[ProfileRun], _Figure]:
+    """Compute a figure once for the runs that differ in their longest request alone.
+
+    The function is given a run of no length, so that it cannot depend on it.
+    """
+    computed = lru_cache(maxsize=_REMEMBERED)(function)
+
+    @wraps(function)
+    def remembered(run: ProfileRun) -> _Figure:
+        return computed(run.without_length)
 
     return remembered
 
@@ -130,6 +149,22 @@ class ProfileRun:
     def forward_spread_percent(self) -> int:
         """By how much the forward pass may be off."""
         return 10
+
+    @property
+    def without_length(self) -> ProfileRun:
+        """The same run without its longest request."""
+        if "without_length" not in self.memo:
+            self.memo["without_length"] = replace(self, max_model_len=0)
+        run: ProfileRun = self.memo["without_length"]
+        return run
+
+    @property
+    def heeds_length(self) -> bool:
+        """Whether a line of the budget depends on the longest request.
+
+        Latent attention sizes its context by it, and encoders their items.
+        """
+        return bool(self.towers) or self.model.has_latent_attention or self.gpu.is_cpu
 
     @property
     def samples(self) -> bool:

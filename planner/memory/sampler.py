@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.memory.profile_run import ProfileRun, once
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.units import MIB, format_size
 
 _FP32, _INT64 = 4, 8
@@ -36,7 +36,7 @@ class Sampling:
     why: str
 
 
-@once
+@once_for_all_lengths
 def sampling(run: ProfileRun) -> Sampling:
     """Return the memory of a rank's sampling; nothing where it does not sample.
 
