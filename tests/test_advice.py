@@ -79,9 +79,29 @@ def test_a_plan_that_vllm_refuses_is_told_which_argument_to_leave_out():
     plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", tensor_parallel_size=5)
     assert plan.outcome == "refused"
     advice = planner.advise(plan)
-    assert advice.items[0].changes == {"tensor_parallel_size": None}
-    assert advice.items[0].removed_flags == "--tensor-parallel-size"
+    left_out = next(item for item in advice.items if item.removed_flags)
+    assert left_out.changes == {"tensor_parallel_size": None}
+    assert left_out.removed_flags == "--tensor-parallel-size"
     assert advice.request_tokens == 40960
+
+
+def test_a_size_that_is_refused_is_answered_with_the_next_legal_one_below_it():
+    """Over 5 GPUs refused, over 4 of them not; 8 would need three more."""
+    plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", tensor_parallel_size=5)
+    sizes = [
+        item.changes["tensor_parallel_size"]
+        for item in planner.advise(plan).items
+        if "tensor_parallel_size" in item.changes
+    ]
+    assert sizes == [4, None, 8]
+    assert planner.advise(plan).best.cost.startswith("4 GPUs in place of 5")
+
+
+def test_stages_that_are_refused_are_answered_with_fewer():
+    """Whisper has no pipeline parallel at all: one stage."""
+    plan = planner.plan("openai/whisper-large-v3", gpu="H100", pipeline_parallel_size=2)
+    assert plan.outcome == "refused"
+    assert planner.advise(plan).best.changes == {"pipeline_parallel_size": 1}
 
 
 def test_best_is_the_first_where_the_plan_starts_already():

@@ -59,6 +59,8 @@ MAKERS: Mapping[str, Maker] = {
     "expert parallel": parallel.expert_parallel,
     "tensor parallel": parallel.tensor_parallel,
     "pipeline parallel": parallel.pipeline_parallel,
+    "fewer ranks": parallel.fewer_ranks,
+    "fewer stages": parallel.fewer_stages,
     "data parallel": parallel.data_parallel,
     "larger GPU": hardware.larger_gpu,
     "taken back": asked.taken_back,

@@ -17,25 +17,38 @@ _MOST_RANKS = 8
 
 
 def tensor_parallel(situation: Situation) -> Iterator[Candidate]:
-    """Cut every layer over more GPUs; over fewer where the size is refused."""
+    """Cut every layer over more GPUs."""
     model, now = situation.model, situation.plan.settings.tensor_parallel_size or 1
     if model is None or not _can_join(situation):
         return
     heads = model.num_attention_heads
-    sizes = [size for size in range(now + 1, _MOST_RANKS + 1) if heads % size == 0]
-    if situation.plan.outcome is Outcome.REFUSED:
-        sizes += [size for size in range(now - 1, 0, -1) if heads % size == 0]
-    for size in sizes:
+    for size in range(now + 1, _MOST_RANKS + 1):
+        if heads % size:
+            continue
         yield Candidate(
             kind="tensor_parallel_size",
             title=f"Cut the model over {_gpus(size)}",
             changes={"tensor_parallel_size": size},
             cost=f"{_in_all(situation, size / now)}; they exchange activations after "
             "every layer, so they should be joined by NVLink or at least sit in one "
-            "machine."
-            if size > now
-            else f"{_in_all(situation, size / now)}: a size that divides the model.",
-            burden=Burden.HARDWARE if size > now else Burden.NOTHING,
+            "machine.",
+            burden=Burden.HARDWARE,
+        )
+
+
+def fewer_ranks(situation: Situation) -> Iterator[Candidate]:
+    """Cut over fewer GPUs than asked for, where vLLM refuses that size."""
+    now = situation.plan.settings.tensor_parallel_size or 1
+    if situation.plan.outcome is not Outcome.REFUSED:
+        return
+    for size in range(now - 1, 0, -1):
+        yield Candidate(
+            kind="tensor_parallel_size",
+            title=f"Cut the model over {_gpus(size)}",
+            changes={"tensor_parallel_size": size},
+            cost=f"{_in_all(situation, size / now)}: vLLM refuses this model over "
+            f"{now}.",
+            burden=Burden.NOTHING,
         )
 
 
@@ -52,6 +65,23 @@ def pipeline_parallel(situation: Situation) -> Iterator[Candidate]:
             cost=f"{_in_all(situation, size / now)}; a request passes through them one "
             "after the other, so a single answer comes no faster.",
             burden=Burden.HARDWARE,
+        )
+
+
+def fewer_stages(situation: Situation) -> Iterator[Candidate]:
+    """Take fewer pipeline stages than asked for, where vLLM refuses as many."""
+    now = situation.plan.settings.pipeline_parallel_size or 1
+    if situation.plan.outcome is not Outcome.REFUSED:
+        return
+    for size in range(now - 1, 0, -1):
+        yield Candidate(
+            kind="pipeline_parallel_size",
+            title=f"Spread the layers over {size} pipeline stages"
+            if size > 1
+            else "Keep all layers in one pipeline stage",
+            changes={"pipeline_parallel_size": size},
+            cost=f"{_in_all(situation, size / now)}: vLLM refuses {now} stages here.",
+            burden=Burden.NOTHING,
         )
 
 
