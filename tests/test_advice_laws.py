@@ -145,10 +145,13 @@ _CHOICES = {
 
 
 def _is_larger(gpu, plan):
-    """Whether it is whole, larger and no older: H100 after A100, not after B200."""
+    """Whether it is whole, larger and no older: H100 after A100, not after B200.
+
+    Eight times as large at most: a B300 is no answer to an A10G.
+    """
     return (
         gpu.compute_capability >= plan.gpu.compute_capability
-        and gpu.total_memory_bytes > plan.gpu.total_memory_bytes
+        and 1.02 <= gpu.total_memory_bytes / plan.gpu.total_memory_bytes <= 8
         and gpu.is_integrated == plan.gpu.is_integrated
         and not gpu.mig_profile
     )

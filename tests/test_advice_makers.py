@@ -111,10 +111,72 @@ def test_what_is_offloaded_is_the_least_that_starts():
     assert not plan.changed(cpu_offload_gb=round(amount - 0.1, 1)).fits
 
 
-def test_the_largest_gpu_of_no_generation_suffices():
-    """DeepSeek-V3 on one GPU: 625 GiB of weights; the largest is named all the same."""
-    items = planner.advise(_plan("deepseek-ai/DeepSeek-V3")).items
-    assert not any(item.starts for item in items if "gpu" in item.changes)
+def test_a_gpu_on_which_nothing_starts_is_offered_only_beside_more_of_them():
+    """DeepSeek-V3: 625 GiB of weights are for no single GPU, but for 8 x 140 GiB."""
+    advice = planner.advise(_plan("deepseek-ai/DeepSeek-V3"))
+    assert not any("gpu" in item.changes for item in advice.items)
+    assert advice.pair.changes == {"tensor_parallel_size": 8, "gpu": "H200"}
+    assert advice.best is advice.pair
+
+
+@pytest.mark.parametrize(
+    ("model", "now", "offered"),
+    [
+        ("Qwen/Qwen3-14B", "A10G", ["A40"]),
+        ("Qwen/Qwen3-14B", "L4", ["L40S"]),  # the A40 is older, 8.6 and not 8.9
+        ("Qwen/Qwen3-14B", "RTX3090", ["RTX6000Ada"]),
+        ("Qwen/Qwen3-32B", "RTX4090", ["RTXPRO6000-WS"]),
+        # 131 GiB of weights: no card for a desk, and none of 8 x 24 GiB at most.
+        ("meta-llama/Llama-3.1-70B-Instruct", "A10G", []),
+        # No data centre's GPU is newer than 12.0 and larger than this one.
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "RTXPRO6000", ["B300"]),
+    ],
+)
+def test_the_smallest_gpu_of_the_same_class_comes_first(model, now, offered):
+    """A card for a desk after another; no older one unless nothing else starts."""
+    items = planner.advise(_plan(model, gpu=now)).items
+    assert [i.changes["gpu"] for i in items if "gpu" in i.changes] == offered
+
+
+def test_several_larger_gpus_are_offered_where_one_would_be_out_of_proportion():
+    """131 GiB of weights on an A10G: four H100 rather than one B300."""
+    advice = planner.advise(_plan("meta-llama/Llama-3.1-70B-Instruct", gpu="A10G"))
+    assert set(advice.pair.changes) == {"tensor_parallel_size", "gpu"}
+    assert advice.pair.starts
+
+
+def _shared_h100(free_gib):
+    total = planner.GPU.named("H100").total_memory_bytes
+    return planner.GPU.named(
+        "H100", total_memory_bytes=total, free_memory_bytes=free_gib * GIB
+    )
+
+
+def test_too_little_is_free_and_the_weights_do_not_fit_either():
+    """60 GiB free of each, 66 of weights: less of the GPU, and 8 bits of weights."""
+    plan = _plan(
+        "meta-llama/Llama-3.1-70B-Instruct",
+        gpu=_shared_h100(60),
+        tensor_parallel_size=2,
+    )
+    assert plan.error.kind == "free_memory"
+    assert plan.changed(gpu_memory_utilization=0.72).error.kind == "weights"
+    pair = planner.advise(plan).pair
+    assert pair.starts
+    assert set(pair.changes) == {"gpu_memory_utilization", "model"}
+    larger = _item(planner.advise(plan), "gpu")
+    assert larger.cost == "H200 in place of H100, taken to be empty."
+
+
+def test_too_little_is_free_and_only_more_gpus_hold_the_weights():
+    """8-bit weights of 68 GiB, of which 40 are free: over two of these, no H200."""
+    plan = _plan(
+        "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
+        gpu=_shared_h100(40),
+    )
+    pair = planner.advise(plan).pair
+    assert pair.starts
+    assert set(pair.changes) == {"gpu_memory_utilization", "tensor_parallel_size"}
 
 
 def test_adapters_of_a_lower_rank_and_fewer_of_them():

@@ -11,7 +11,13 @@ from itertools import combinations
 
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.judging import build, offered
-from planner.advice.makers import LADDERS, MAKERS, NEVER_SECOND
+from planner.advice.makers import (
+    IN_THE_WAY,
+    LADDERS,
+    MAKERS,
+    MORE_GPUS,
+    NEVER_SECOND,
+)
 from planner.advice.result import AdviceItem
 from planner.advice.situation import Situation
 
@@ -29,10 +35,43 @@ def best_pair(situation: Situation, found: Found) -> AdviceItem | None:
         item.serves and item.burden < Burden.HARDWARE for item in found.values()
     ):
         return _gaining_more(situation, found)
+    found = {**found, **_taking_away(situation, found)}
     pair = _that_serves(situation, found, most=Burden.ABILITY)
-    if pair is None and not any(item.serves for item in found.values()):
+    if pair is None and not any(_serves_here(situation, found)):
         pair = _that_serves(situation, found, most=Burden.HARDWARE)
     return pair
+
+
+def _serves_here(situation: Situation, found: Found) -> Iterator[bool]:
+    """Yield of each change whether it serves on GPUs as full as these are.
+
+    Another GPU is taken to be empty, so it is no answer to others on this one.
+    """
+    error = situation.plan.error
+    is_shared = error is not None and error.kind == "free_memory"
+    for item in found.values():
+        yield item.serves and not (is_shared and item.kind == "gpu")
+
+
+def _taking_away(situation: Situation, found: Found) -> Found:
+    """Return changes after which vLLM gets further, though none helps alone.
+
+    It looks at sizes and at free memory before it loads anything: what it then lacks is
+    for the second change.
+    """
+    error = situation.plan.error
+    further: dict[str, AdviceItem] = {}
+    for name in IN_THE_WAY:
+        if error is None or name in found:
+            continue
+        for candidate in MAKERS[name](situation):
+            plan = situation.again(**candidate.changes)
+            if plan is not None and (
+                plan.error is None or plan.error.kind != error.kind
+            ):
+                further[name] = build(situation, candidate, plan)
+                break
+    return further
 
 
 def _that_serves(
@@ -40,10 +79,15 @@ def _that_serves(
 ) -> AdviceItem | None:
     """Return the pair that serves and asks least, of those that ask up to `most`."""
     firsts = sorted(
-        (name for name, item in found.items() if item.burden <= most),
+        (
+            name
+            for name, item in found.items()
+            if item.burden <= most and not (item.kind == "gpu" and item.serves)
+        ),
         key=lambda name: _gain(found[name]),
         reverse=True,
     )
+    firsts.sort(key=lambda name: name not in IN_THE_WAY)
     for name in firsts[:_FIRSTS]:
         pairs = _with_a_second(situation, name, found[name], most)
         best = min(pairs, key=_asks, default=None)
@@ -59,6 +103,8 @@ def _with_a_second(
     after = situation.after(first.plan)
     for other, make in MAKERS.items():
         if other in (name, *NEVER_SECOND):
+            continue
+        if other == "larger GPU" and name not in MORE_GPUS:
             continue
         candidates = [c for c in make(after) if c.burden <= most]
         if other in LADDERS and not _serves(after, candidates[-1:]):

@@ -72,5 +72,11 @@ LADDERS = (
 )
 """Makers of which the last candidate frees most."""
 
-NEVER_SECOND = ("data parallel", "larger GPU", "taken back", "offloading")
+MORE_GPUS = ("tensor parallel", "pipeline parallel", "fewer ranks", "fewer stages")
+"""Makers beside which another GPU may be the second of two changes."""
+
+IN_THE_WAY = ("less of the GPU", "fewer ranks", "fewer stages")
+"""Makers that take away what vLLM refuses at once, whatever is then missing."""
+
+NEVER_SECOND = ("data parallel", "taken back", "offloading")
 """Makers that nobody needs as the second of two changes."""
