@@ -158,8 +158,13 @@ def _is_larger(gpu, plan):
 
 
 def _has_room(plan):
-    """Whether nothing warns that the budget leaves too little beside it."""
-    return not any("leaves" in note and "or less" in note for note in plan.notes)
+    """Whether the budget leaves the most that lies beside it, and 1 % of the GPU."""
+    total = plan.gpu.total_memory_bytes
+    return all(
+        rank.requested_memory_bytes + sum(line.high_bytes for line in rank.outside)
+        <= total - total // 100
+        for rank in plan.ranks
+    )
 
 
 def _starting_change(plan):

@@ -1,5 +1,7 @@
 """Each kind of change: what it proposes, what it says, what it leaves alone."""
 
+from math import floor
+
 import pytest
 
 import planner
@@ -7,7 +9,6 @@ from planner.advice import makers
 from planner.advice.judging import flags_of, removed_flags
 from planner.advice.makers.weights import siblings
 from planner.advice.situation import Situation
-from planner.cautions import safe_utilization
 from planner.engine import settings_from
 from planner.units import GIB
 
@@ -77,10 +78,9 @@ def test_the_share_of_the_gpu_rises_in_hundredths_up_to_what_is_safe():
         for change in _proposed("more of the GPU", plan)
     ]
     assert shares[0] == 0.93
-    rank = plan.limiting_rank
-    assert shares[-1] == safe_utilization(
-        plan.gpu.total_memory_bytes, rank.outside_bytes
-    )
+    total = plan.gpu.total_memory_bytes
+    beside = sum(line.high_bytes for line in plan.limiting_rank.outside)
+    assert shares[-1] == floor(100 * (total - beside - total // 100) / total) / 100
     least = _item(planner.advise(plan), "gpu_memory_utilization")
     share = least.changes["gpu_memory_utilization"]
     assert not plan.changed(gpu_memory_utilization=round(share - 0.01, 2)).fits
@@ -310,21 +310,16 @@ def test_memory_that_is_shared_is_advised_on_as_well(gpu):
     assert settings_from({}) == plan.settings
 
 
-def test_all_that_is_free_is_asked_for_where_less_does_not_start():
-    """30.12 of 31.84 GiB are free: 0.918 leaves room for the context, 0.945 none."""
+def test_what_is_free_is_asked_for_less_the_context_and_some_room():
+    """30.12 of 31.84 GiB are free, 0.92 less of context: 0.918; 1 % less is 0.908."""
     gpu = planner.GPU.named(
         "RTX5090",
         total_memory_bytes=int(31.84 * GIB),
         free_memory_bytes=int(30.12 * GIB),
     )
     plan = planner.plan("Qwen/Qwen3-8B", gpu=gpu, gpu_memory_utilization=0.95)
-    longest = plan.changed(gpu_memory_utilization=0.918).max_model_len_that_fits
-    assert longest == 40960  # the model's own limit, with room to spare
-    assert _proposed("less of the GPU", plan) == [
-        {"gpu_memory_utilization": 0.918},
-        {"gpu_memory_utilization": 0.945},
-    ]
-    assert planner.advise(plan).best.changes == {"gpu_memory_utilization": 0.918}
+    assert _proposed("less of the GPU", plan) == [{"gpu_memory_utilization": 0.908}]
+    assert planner.advise(plan).best.changes == {"gpu_memory_utilization": 0.908}
 
 
 def test_a_full_gpu_leaves_nothing_to_offer_of_its_own():

@@ -8,12 +8,12 @@ from math import floor
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.situation import Situation
 from planner.cautions import safe_utilization
-from planner.memory.outside import CUDA_CONTEXT
 from planner.result import Plan
+from planner.units import format_gib
 
 _MOST_TRIES = 4
-_MOST = 0.99
-"""Never all of a GPU."""
+_KEPT_FREE = 100
+"""One part in so many of the GPU is for what no estimate knows."""
 
 
 def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
@@ -32,8 +32,9 @@ def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
             kind="gpu_memory_utilization",
             title=f"Let vLLM use {share:g} of the GPU, not {now:g}",
             changes={"gpu_memory_utilization": share},
-            cost="Less room beside the budget for what no estimate knows: close other "
-            "programs on this GPU first.",
+            cost=f"Less room beside the budget: {_left(situation, share)} of each GPU "
+            "stay free for what no estimate knows, so close other programs on it "
+            "first.",
             burden=Burden.SPEED,
         )
 
@@ -45,8 +46,7 @@ def _shares(situation: Situation, now: float) -> Iterator[float]:
         changed = situation.again(gpu_memory_utilization=share)
         if changed is None or not changed.ranks:
             return
-        beside = max(rank.outside_bytes for rank in changed.ranks) + _taken(changed)
-        if share > safe_utilization(changed.gpu.total_memory_bytes, beside):
+        if share > _most(changed):
             return
         yield share
 
@@ -55,23 +55,40 @@ def _safe(situation: Situation, now: float) -> float | None:
     """Return the largest share of two decimals that leaves room; None: no larger."""
     plan = situation.plan
     for _ in range(_MOST_TRIES):
-        share = safe_utilization(plan.gpu.total_memory_bytes, _beside(plan))
-        share = min(share, _MOST)
+        share = _most(plan)
         if share <= now:
             return None
         changed = situation.again(gpu_memory_utilization=share)
         if changed is None or not changed.ranks:
             return None
         plan = changed
-        if share <= safe_utilization(plan.gpu.total_memory_bytes, _beside(plan)):
+        if share <= _most(plan):
             return share
     return None
 
 
+def _most(plan: Plan) -> float:
+    """Return the largest share of two decimals that leaves what must stay free."""
+    return safe_utilization(plan.gpu.total_memory_bytes, _kept(plan))
+
+
+def _kept(plan: Plan) -> int:
+    """Return what vLLM's budget must leave: what lies beside it, and some room."""
+    return _beside(plan) + plan.gpu.total_memory_bytes // _KEPT_FREE
+
+
 def _beside(plan: Plan) -> int:
-    """Return what vLLM's budget must leave: the most that is expected beside it."""
+    """Return the most that is expected beside vLLM's budget."""
     most = max(sum(line.high_bytes for line in rank.outside) for rank in plan.ranks)
     return _taken(plan) + most
+
+
+def _left(situation: Situation, share: float) -> str:
+    """Write what stays free of the GPU at a share of it, at the least."""
+    changed = situation.again(gpu_memory_utilization=share)
+    plan = changed if changed is not None and changed.ranks else situation.plan
+    total = plan.gpu.total_memory_bytes
+    return format_gib(max(total - int(share * total) - _beside(plan), 0))
 
 
 def _taken(plan: Plan) -> int:
@@ -83,42 +100,21 @@ def _taken(plan: Plan) -> int:
 
 
 def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
-    """Ask for no more than is free: first what also leaves room, then all of it."""
+    """Ask for no more than is free and leaves room beside it."""
     plan = situation.plan
     if plan.error is None or plan.error.kind != "free_memory":
         return
     total = plan.gpu.total_memory_bytes
-    roomy = floor(1000 * (total - _beside(plan)) / total)
-    if roomy > 0:
-        yield _less(roomy / 1000, "as much as is free and leaves room beside it")
-    for thousandths in range(floor(1000 * _free(plan) / total), roomy, -1):
-        changed = situation.again(gpu_memory_utilization=thousandths / 1000)
-        error = None if changed is None else changed.error
-        if error is None or error.kind != "free_memory":
-            yield _less(thousandths / 1000, "all that is free when vLLM looks")
-            return
-
-
-def _free(plan: Plan) -> int:
-    """Return what vLLM finds free: without its own context where nothing is given."""
-    if plan.gpu.free_memory_bytes is not None:
-        return plan.gpu.free_memory_bytes
-    contexts = [
-        line.size_bytes
-        for rank in plan.ranks
-        for line in rank.outside
-        if line.name == CUDA_CONTEXT
-    ]
-    return plan.gpu.total_memory_bytes - max(contexts, default=0)
-
-
-def _less(share: float, why: str) -> Candidate:
-    return Candidate(
+    share = floor(1000 * (total - _kept(plan)) / total) / 1000
+    if share <= 0:
+        return
+    yield Candidate(
         kind="gpu_memory_utilization",
-        title=f"Let vLLM use {share:g} of the GPU: {why}",
+        title=f"Let vLLM use {share:g} of the GPU: as much as is free and leaves room "
+        "beside it",
         changes={"gpu_memory_utilization": share},
         cost="A smaller KV cache than asked for; what other programs hold is not "
-        "vLLM's to use.",
+        f"vLLM's to use, and {_left(situation, share)} of the GPU stay free.",
         burden=Burden.NOTHING,
     )
 
