@@ -105,22 +105,30 @@ def check_device_dtype(dtype: str, gpu: GPU) -> None:
 def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) -> None:
     """Leave out ways of offloading blocks that are not modelled.
 
-    With the native one, the GPU's blocks stay as they are.
+    With the native one, the GPU's blocks stay as they are. 0 starts it as well, and it
+    takes no size that is nothing.
 
     Raises:
+        Refused: in vLLM's words, for a size of 0.
         UnknownArchitecture: naming kv_offloading_size.
 
     Source: vLLM 0.33.0 `config/vllm.py` _post_init_kv_transfer_config,
-    `distributed/kv_transfer/kv_connector/v1/offloading_connector.py`.
+    `distributed/kv_transfer/kv_connector/v1/offloading_connector.py`,
+    `v1/kv_offload/cpu/spec.py` CPUOffloadingSpec.
     """
     size = settings.kv_offloading_size
-    if not size:
+    if size is None:
         return
     backend = dict(settings.others).get("kv_offloading_backend")
     if backend not in (None, "native") or gpu.is_cpu or not release.since(0, 33):
         raise UnknownArchitecture(
             f"kv_offloading_size={size!r} is modelled for vLLM 0.33.0 on GPUs with "
             'kv_offloading_backend="native" only. Leave kv_offloading_size out.'
+        )
+    if not size:
+        raise Refused(
+            "cpu_bytes_to_use must be specified in kv_connector_extra_config "
+            "(kv_offloading_size=0 starts the connector too: leave it out, or give GiB)"
         )
 
 

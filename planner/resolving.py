@@ -214,7 +214,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
             settings.mamba_ssm_cache_dtype or "auto", model, question.gpu
         ),
         gdn_prefill_backend=settings.gdn_prefill_backend,
-        hands_blocks_over=bool(settings.kv_offloading_size),
+        hands_blocks_over=settings.kv_offloading_size is not None,
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,
         max_num_seqs=batch.max_num_seqs,

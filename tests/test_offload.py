@@ -135,5 +135,15 @@ def test_blocks_in_host_memory_leave_the_gpu_as_it_is(name: str) -> None:
 )
 def test_other_ways_to_offload_blocks_are_not_guessed(other: dict[str, object]) -> None:
     """LMCache's own process, and releases whose connectors were not read."""
-    with pytest.raises(UnknownArchitecture, match="kv_offloading_size"):
-        planner.plan("Qwen/Qwen3-8B", kv_offloading_size=10.0, **other)
+    for size in (0, 10.0):
+        with pytest.raises(UnknownArchitecture, match=f"kv_offloading_size={size}"):
+            planner.plan("Qwen/Qwen3-8B", kv_offloading_size=size, **other)
+
+
+def test_an_offloading_size_of_nothing_is_refused_as_vllm_does() -> None:
+    """Anything but None starts the connector, which takes 0 for a missing size."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", kv_offloading_size=0)
+    assert "refused" == plan.outcome.name.lower()
+    assert "cpu_bytes_to_use must be specified" in plan.error.message
+    assert "kv_offloading_size=0" in plan.error.message
+    assert plan.changed(kv_offloading_size=None).fits
