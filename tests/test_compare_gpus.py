@@ -259,6 +259,28 @@ def test_models_are_compared_on_the_command_line(capsys) -> None:
     assert "Qwen3-4B" in text.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "A --gpu L4 B C --max-model-len 8k",
+        "A B --gpu L4 C --max-model-len 8k",
+        "--gpu L4 A --max-model-len 8k B C",
+        "A --enforce-eager B --gpu L4 --max-model-len 8k C --no-enforce-eager",
+    ],
+)
+def test_flags_may_stand_between_models(capsys, words) -> None:
+    """In any order of flags, and in the models' own order."""
+    names = {"A": "Qwen/Qwen3-8B", "B": "Qwen/Qwen3-4B", "C": "Qwen/Qwen3-0.6B"}
+    status, text = run(
+        capsys, "compare", "--json", *(names.get(word, word) for word in words.split())
+    )
+    found = json.loads(text)
+
+    assert FITS == status
+    assert list(names.values()) == [line.split()[2] for line in found["commands"]]
+    assert all("--max-model-len 8000" in line for line in found["commands"])
+
+
 def test_plan_files_are_compared_on_the_command_line(capsys, tmp_path) -> None:
     """Kept in a repository, and read by their ending; flags hold for all."""
     plan = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=8192)
@@ -293,6 +315,8 @@ def test_a_plan_file_brings_its_load(capsys, tmp_path) -> None:
         (["compare", "m", "--price", "2.5"], "write GPU=PRICE"),
         (["compare", "a", "b", "--gpus", "L4"], "give one model"),
         (["compare"], "Name a model"),
+        (["compare", "a", "--gpu", "L4", "b", "--max-modle-len", "8"], "max_model_len"),
+        (["speed", "a", "--gpu", "L4", "b"], "'b' was not expected here"),
         (["compare", "missing.yaml"], "cannot be read"),
         (["speed", "Qwen/Qwen3-8B"], "that names a load"),
         (["compare", "Qwen/Qwen3-8B", "--requests", "2"], "--prompt-tokens"),

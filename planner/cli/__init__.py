@@ -51,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known, unknown = parser.parse_known_args(arguments)
     options = vars(known)
     run: Callable[[dict[str, Any]], int] = options.pop("run")
+    if "others" in options:  # argparse leaves names behind flags: `A --gpu L4 B`
+        options["others"] += [word for word in unknown if not word.startswith("-")]
+        unknown = [word for word in unknown if word.startswith("-")]
     try:
         _refuse_unknown(unknown)
         return run(options)
