@@ -257,3 +257,15 @@ def test_one_plan_alone_shows_its_command() -> None:
 
     assert plans.fitting().command() in page
     assert "What differs" not in page
+
+
+def test_what_is_the_same_in_all_is_there_to_be_opened():
+    """Only what differs is worth a look at once."""
+    plan = plans.fitting()
+    page = comparison_html(planner.compare(plan, plan.changed(kv_cache_dtype="fp8")))
+    at_once, _, closed = page.partition("<details")
+
+    assert "KV cache size, tokens" in at_once
+    assert "weights" not in at_once
+    assert "weights" in closed
+    assert "KV cache size, tokens" not in closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -45,10 +46,10 @@ def page(content: str) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Show what differs: inputs, figures, lines, command. The twin of the chart."""
+    """Show what differs: inputs, command, figures, lines. The twin of the chart."""
     return (
-        f"{inputs_html(comparison)}{figures_html(comparison)}{lines_html(comparison)}"
-        f"{commands_html(comparison)}"
+        f"{inputs_html(comparison)}{commands_html(comparison)}"
+        f"{figures_html(comparison)}{lines_html(comparison)}{same_html(comparison)}"
     )
 
 
@@ -66,18 +67,45 @@ def inputs_html(comparison: Comparison) -> str:
 
 
 def figures_html(comparison: Comparison) -> str:
-    """Show the figures, each with its difference to the first plan."""
-    rows = [_cells(row) for row in comparison.rows if not row.is_line]
-    return table_html("Figures", ["Figure", *comparison.names], rows)
+    """Show the figures that differ, each with its difference to the first plan."""
+    rows = [row for row in _differing(comparison) if not row.is_line]
+    return _table("Figures", "Figure", comparison, rows)
 
 
 def lines_html(comparison: Comparison) -> str:
-    """Show the memory lines of each plan's limiting GPU."""
-    rows = [_cells(row) for row in comparison.rows if row.is_line]
+    """Show the memory lines that differ, of each plan's limiting GPU."""
+    rows = [row for row in _differing(comparison) if row.is_line]
+    caption = "Memory of each GPU; with pipeline stages, of the one that limits"
+    return _table(caption, "Memory line", comparison, rows)
+
+
+def same_html(comparison: Comparison) -> str:
+    """Show what is the same in all plans, to be opened."""
+    shown = _differing(comparison)
+    rows = [row for row in comparison.rows if row not in shown]
     if not rows:
         return ""
-    caption = "Memory of each GPU; with pipeline stages, of the one that limits"
-    return table_html(caption, ["Memory line", *comparison.names], rows)
+    table = _table("The same in all", "Figure or line", comparison, rows)
+    return (
+        f"<details class='pl-rank'><summary>{len(rows)} figures and lines are the same "
+        f"in all</summary>{table}</details>"
+    )
+
+
+def _differing(comparison: Comparison) -> list[Row]:
+    """Return what is worth a look: of a single plan everything."""
+    is_alone = len(comparison.plans) == 1
+    return [row for row in comparison.rows if is_alone or not row.is_same]
+
+
+def _table(
+    caption: str, first: str, comparison: Comparison, rows: Sequence[Row]
+) -> str:
+    if not rows:
+        return ""
+    return table_html(
+        caption, [first, *comparison.names], [_cells(row) for row in rows]
+    )
 
 
 def _cells(row: Row) -> list[str]:
