@@ -67,6 +67,28 @@ def test_what_is_reconstructed_is_labelled():
     assert not files.is_certain
 
 
+def test_a_copy_that_was_edited_for_a_compiler_is_labelled():
+    """512 tokens, where the model was published for 32,768: a plan says so."""
+    plan = planner.plan("mistralai/Mistral-7B-Instruct-v0.2", gpu="H100")
+    assert plan.resolved.max_model_len == 512
+    assert any("512 is not the published number" in note for note in plan.notes)
+
+
+def test_no_copy_for_a_compiler_passes_for_published():
+    """Each that says so few tokens is labelled; encoders are published with 512."""
+    labelled = [e.name for e in catalogue.entries() if "for a compiler" in e.source]
+    assert labelled == [
+        "01-ai/Yi-6B-Chat",
+        "mistralai/Mistral-7B-Instruct-v0.2",
+        "openbmb/MiniCPM-V-2_6",
+        "OpenGVLab/InternVL2-2B",
+        "OpenGVLab/InternVL2-4B",
+        "Qwen/Qwen-1_8B-Chat",
+        "Qwen/Qwen-7B-Chat",
+        "Qwen/Qwen1.5-1.8B-Chat",
+    ]
+
+
 @pytest.mark.parametrize("text", ["qwen/QWEN3-8b", "Qwen3-8B", "qwen3-8b"])
 def test_case_and_organisation_may_be_left_to_the_catalogue(text: str):
     """The answer carries the true name and is the same object."""

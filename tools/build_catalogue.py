@@ -6,6 +6,9 @@ CONFIGS holds one folder per model with its published config.json (and, where th
 hf_quant_config.json, preprocessor_config.json and the safetensors index) and
 INDEX.jsonl, which says from where each one is and whether that is certain. Folders
 named synthetic--* are test inputs and stay out. The same folders give the same bytes.
+
+A copy that somebody edited for a compiler is not certain, whatever the index says: see
+EDITED.
 """
 
 from __future__ import annotations
@@ -25,6 +28,16 @@ DATA = Path(__file__).parent.parent / "planner" / "data" / "models.jsonl"
 
 _NAME_LISTS = frozenset(("exclude_modules", "ignore", "modules_to_not_convert"))
 _SHORT = 8
+EDITED = ("sophgo/LLM-TPU:", 512)
+"""Who edits config.json before compiling a model, and max_position_embeddings then.
+
+That project compiles for a fixed number of tokens, and several of its copies of models
+published for 4,096 tokens and more say 512 in place of the published number.
+"""
+_AS_EDITED = (
+    f", a copy edited for a compiler: its max_position_embeddings of {EDITED[1]} is "
+    "not the published number"
+)
 _ASIDE = re.compile(r" \([^()]*\bindex\b[^()]*\)")
 
 
@@ -45,18 +58,28 @@ def build(configs: Path) -> str:
 def entry(configs: Path, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one model's line: who says so first, then the facts."""
     folder = configs / row["dir"]
+    config = _read(folder, "config.json")
+    is_edited = _is_edited(row["source"], config)
     facts = {
         "id": row["model"],
         # The index's remarks on how it searched are no part of the source.
-        "source": _ASIDE.sub("", row["source"]),
-        "certain": row["certain"],
+        "source": _ASIDE.sub("", row["source"]) + (_AS_EDITED if is_edited else ""),
+        "certain": row["certain"] and not is_edited,
         "parameters": row.get("hf_params_total"),
         "checkpoint_bytes": _index_total(folder),
-        "config": _keep(_read(folder, "config.json"), row["model"]),
+        "config": _keep(config, row["model"]),
         "hf_quant_config": _pack_names(_read(folder, "hf_quant_config.json")),
         "preprocessor_config": _preprocessor(_read(folder, "preprocessor_config.json")),
     }
     return {key: value for key, value in facts.items() if value not in (None, {})}
+
+
+def _is_edited(source: str, config: Mapping[str, Any]) -> bool:
+    """Whether a source edits what it copies, and did so here."""
+    who, length = EDITED
+    parts = [config, *(part for part in config.values() if isinstance(part, dict))]
+    lengths = [part.get("max_position_embeddings") for part in parts]
+    return source.startswith(who) and length in lengths
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
