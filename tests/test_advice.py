@@ -1,8 +1,12 @@
 """Every single change that helps, ranked, each with the gain that planning gives."""
 
+from dataclasses import replace
+
 import planner
 from planner.advice import Advice, AdviceItem
 from planner.advice.candidate import Burden
+from planner.presentation.advice_text import gains
+from planner.units import MIB
 
 
 def _item(advice: Advice, *names: str) -> AdviceItem:
@@ -102,6 +106,22 @@ def test_stages_that_are_refused_are_answered_with_fewer():
     plan = planner.plan("openai/whisper-large-v3", gpu="H100", pipeline_parallel_size=2)
     assert plan.outcome == "refused"
     assert planner.advise(plan).best.changes == {"pipeline_parallel_size": 1}
+
+
+def test_a_gain_is_not_written_where_it_would_read_as_nothing():
+    """5 MiB are 0.0049 GiB, 6 MiB are 0.0059: the first would be written as 0.00."""
+    item = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="H100")).items[0]
+    few = replace(item, gain_bytes=5 * MIB, gain_requests=0, gain_tokens=0)
+    assert gains(few) == []
+    assert gains(replace(few, gain_bytes=-5 * MIB)) == []
+    assert gains(replace(few, gain_bytes=6 * MIB)) == ["+0.01 GiB of KV cache per GPU"]
+
+
+def test_a_model_without_a_cache_is_told_nothing_of_its_size():
+    """An encoder keeps no KV cache, however long its default length."""
+    load = planner.Load(prompt_tokens=500, output_tokens=50, requests=64)
+    advice = planner.advise(planner.plan("BAAI/bge-m3", gpu="L4"), load)
+    assert not any("insists on" in text for text in advice.warnings)
 
 
 def test_best_is_the_first_where_the_plan_starts_already():

@@ -76,6 +76,8 @@ def _default_length(situation: Situation) -> str:
     if plan.resolved is None or plan.settings.max_model_len is not None:
         return ""
     length = plan.resolved.max_model_len
+    if not plan.needed_kv_cache_bytes:
+        return ""
     needs = format_gib(plan.needed_kv_cache_bytes)
     if load is not None and load.request_tokens * _FAR_LONGER <= length:
         return (

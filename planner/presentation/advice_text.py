@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.presentation.text import subject, verdict_text
-from planner.units import MIB, format_gib
+from planner.units import format_gib
 
 if TYPE_CHECKING:
     from planner.advice.result import Advice, AdviceItem
 
 _INDENT = "      "
-_LEAST_SHOWN_BYTES = 5 * MIB
-"""Less would be written as 0.00 GiB."""
 
 
 def advice_text(advice: Advice) -> str:
@@ -77,7 +75,7 @@ def gains(item: AdviceItem) -> list[str]:
     if item.gain_requests:
         unit = "request" if item.gain_requests == 1 else "requests"
         words.append(f"{item.gain_requests:+,} {unit} at once")
-    if abs(item.gain_bytes) >= _LEAST_SHOWN_BYTES:
+    if format_gib(abs(item.gain_bytes)) != format_gib(0):
         size = format_gib(item.gain_bytes, signed=True)
         words.append(f"{size} of KV cache per {item.plan.gpu.kind}")
     if item.gain_tokens:
