@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Format:
     """One way to take a plan away."""
 
@@ -30,68 +30,41 @@ class Format:
     file_name: str
     media_type: str
     write: Callable[[Plan], str]
+    _: KW_ONLY
     is_shown: bool = True
     """Whether it is short enough to read on the page."""
 
 
 FORMATS = {
-    "link": Format(
-        title="Link that opens this plan",
-        file_name="plan.txt",
-        media_type="text/plain",
-        write=lambda plan: export.link(plan),
-    ),
+    "link": Format("Link that opens this plan", "plan.txt", "text/plain", export.link),
     "python": Format(
-        title="Python, the LLM class",
-        file_name="plan.py",
-        media_type="text/x-python",
-        write=lambda plan: export.python(plan),
+        "Python, the LLM class", "plan.py", "text/x-python", export.python
     ),
     "compose": Format(
-        title="Docker compose",
-        file_name="compose.yaml",
-        media_type="application/yaml",
-        write=lambda plan: export.compose(plan),
+        "Docker compose", "compose.yaml", "application/yaml", export.compose
     ),
     "kubernetes": Format(
-        title="Kubernetes",
-        file_name="vllm.yaml",
-        media_type="application/yaml",
-        write=lambda plan: export.kubernetes(plan),
+        "Kubernetes", "vllm.yaml", "application/yaml", export.kubernetes
     ),
     "yaml": Format(
-        title="Plan file, for planner plan -f",
-        file_name="plan.yaml",
-        media_type="application/yaml",
-        write=lambda plan: export.yaml(plan),
+        "Plan file, for planner plan -f", "plan.yaml", "application/yaml", export.yaml
     ),
     "html": Format(
-        title="Report as a page",
-        file_name="plan.html",
-        media_type="text/html",
-        write=lambda plan: export.html(plan),
-        is_shown=False,
+        "Report as a page", "plan.html", "text/html", export.html, is_shown=False
     ),
     "markdown": Format(
-        title="Report as Markdown",
-        file_name="plan.md",
-        media_type="text/markdown",
-        write=lambda plan: export.markdown(plan),
+        "Report as Markdown", "plan.md", "text/markdown", export.markdown
     ),
     "json": Format(
-        title="All figures as JSON",
-        file_name="plan.json",
-        media_type="application/json",
-        write=lambda plan: export.json(plan),
+        "All figures as JSON",
+        "plan.json",
+        "application/json",
+        export.json,
         is_shown=False,
     ),
-    "csv": Format(
-        title="Memory lines as CSV",
-        file_name="plan.csv",
-        media_type="text/csv",
-        write=lambda plan: export.csv(plan),
-    ),
+    "csv": Format("Memory lines as CSV", "plan.csv", "text/csv", export.csv),
 }
+"""By the name of the function that writes it."""
 
 
 class ExportSection(w.VBox):
