@@ -31,11 +31,26 @@ def titles(part: ActionList) -> list[str]:
 
 def test_the_list_is_the_advice_for_the_plan_on_the_screen(explorer) -> None:
     """Title by title, the best first."""
-    advice = planner.advise(explorer.plan)
-    offered = [*advice.items, *([advice.pair] if advice.pair else [])]
+    offered = planner.advise(explorer.plan).offered
 
     assert [item.title for item in offered] == titles(explorer.results.advice)
     assert offered
+
+
+def test_two_changes_together_come_first_where_no_single_one_suffices() -> None:
+    """A 70B model on two GPUs that are a quarter full."""
+    full = planner.GPU.named("H100", free_memory_bytes=60 * 2**30)
+    plan = planner.plan(
+        "meta-llama/Llama-3.1-70B-Instruct", gpu=full, tensor_parallel_size=2
+    )
+    explorer = plan.explore()
+    advice = planner.advise(plan)
+    first = explorer.results.advice.rows[0]
+    press(explorer.results.advice, "apply", first["key"])
+
+    assert advice.best is advice.pair
+    assert f"Two together: {advice.pair.title}" == first["title"]
+    assert explorer.plan.fits
 
 
 def test_apply_gives_the_plan_that_the_advice_promised(explorer) -> None:

@@ -92,10 +92,18 @@ class Advice:
         return first if first.serves and first.burden <= pair.burden else pair
 
     @property
+    def offered(self) -> tuple[AdviceItem, ...]:
+        """Return every change as a list of its own; the pair first where it is best."""
+        if self.pair is None:
+            return self.items
+        if self.best is self.pair:
+            return (self.pair, *self.items)
+        return (*self.items, self.pair)
+
+    @property
     def helps_to_start(self) -> bool:
         """Whether the plan starts, or a change here makes it start."""
-        changed = [*self.items, *([self.pair] if self.pair else [])]
-        return self.plan.fits or any(item.starts for item in changed)
+        return self.plan.fits or any(item.starts for item in self.offered)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values."""

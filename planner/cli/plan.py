@@ -57,7 +57,7 @@ def _told(plan: Plan) -> str:
     tries = [
         f"Try: {item.title}{f' ({item.flags})' if item.flags else ''}: "
         f"{result(advice, item)}"
-        for item in advice.items[:_TRIES]
+        for item in advice.offered[:_TRIES]
     ]
     more = ["`planner advise` with the same arguments lists every change that helps."]
     return "\n".join([str(plan), "", *tries, *(more if tries else [])])

@@ -43,9 +43,8 @@ class AdviceSection(ActionList):
         from planner.presentation.advice_text import counted  # noqa: PLC0415
 
         advice = advise(plan)
-        items = [*advice.items, *([advice.pair] if advice.pair else [])]
-        self._items = {str(index): item for index, item in enumerate(items)}
-        rows = [_row(str(index), item, advice) for index, item in enumerate(items)]
+        self._items = {str(index): item for index, item in enumerate(advice.offered)}
+        rows = [_row(key, item, advice) for key, item in self._items.items()]
         if applied:
             rows.insert(0, _undo_row(applied))
         with self.hold_sync():
