@@ -36,6 +36,7 @@ def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
     return ceil(total_memory_bytes * utilization)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def weights_line(
     stage: StageWeights, dtype: str, quantization: str | None = None
 ) -> Line:

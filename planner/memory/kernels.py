@@ -32,6 +32,7 @@ from planner.memory.layer_caches import (
 from planner.memory.mla_buffers import (
     cutlass_workspace,
     imported_workspaces,
+    is_sparse,
     sparse_buffers,
 )
 from planner.memory.skipped_layers import check_aligned, suiting_both
@@ -178,17 +179,27 @@ def _stage_buffers(
     shared = _buffers(kernels.distinct, context)
     stages, begin = [], 0
     for size in context.layout.stage_sizes(model.num_hidden_layers):
-        held = [c for c in kernels.latent if begin <= c.layer < begin + size]
+        held, distinct = _latent_on_stage(kernels, begin, begin + size)
         stages.append(
             (
                 *shared,
-                *cutlass_workspace(held, context),
-                *imported_workspaces(held, context),
+                *cutlass_workspace(distinct, context),
+                *imported_workspaces(distinct, context),
                 *sparse_buffers(held, context),
             )
         )
         begin += size
     return tuple(stages)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _latent_on_stage(
+    kernels: LayerKernels, begin: int, end: int
+) -> tuple[tuple[BackedCache, ...], tuple[BackedCache, ...]]:
+    """Return a stage's sparse caches of latent attention, and one latent of a kind."""
+    held = tuple(c for c in kernels.latent if begin <= c.layer < end)
+    sparse = tuple(c for c in held if is_sparse(c))
+    return sparse, _distinct(held)
 
 
 def _with_states(

@@ -22,10 +22,15 @@ from planner.units import MIB
 _WORKSPACE_BYTES = 128 * MIB
 
 
+def is_sparse(held: BackedCache) -> bool:
+    """Whether a layer attends to chosen tokens alone."""
+    return isinstance(held.cache, MLALayer) and held.cache.index_topk is not None
+
+
 def sparse_buffers(
     caches: Sequence[BackedCache], context: CacheContext
 ) -> tuple[Module, ...]:
-    """Return the buffers of one pipeline stage, whose caches are given in order.
+    """Return the buffers of one pipeline stage, whose sparse caches come in order.
 
     Layers that share one choice of tokens share the places of these tokens; the first
     layer of a stage begins a group of its own even where it chooses nothing.
