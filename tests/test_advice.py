@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 import planner
 from planner.advice import Advice, AdviceItem
 from planner.advice.candidate import Burden
@@ -151,3 +153,15 @@ def test_notes_of_the_plan_stand_beside_the_warnings():
     assert "Mind: vLLM takes its whole budget" in shown["text/plain"]
     assert "2.00 GiB of this GPU are in use already." in shown["text/html"]
     assert advice.to_dict()["notes"] == list(advice.plan.notes)
+
+
+@pytest.mark.parametrize("size", ["tensor_parallel_size", "data_parallel_size"])
+def test_an_absurd_size_is_answered_without_trying_every_one_below_it(size):
+    """No more sizes are tried than the model has heads."""
+    refused = planner.plan("Qwen/Qwen3-8B", gpu="H100", **{size: 10**9})
+    makers_tried = planner.advise(refused)
+
+    assert makers_tried.items
+    if size == "tensor_parallel_size":
+        sizes = [item.changes.get(size) for item in makers_tried.items]
+        assert 32 in sizes  # its 32 heads, one to a GPU

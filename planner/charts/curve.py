@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from planner.charts.frame import plotly_figure
+from planner.charts.frame import note_above, plotly_figure
 from planner.charts.scale import FONT, INK
 from planner.presentation.grid import hover_text, unit_of
 from planner.units import GIB
@@ -192,18 +192,7 @@ def _note(curve: Curve) -> dict[str, Any]:
     is_short = any(not cell.fits for cell in curve.grid.cells)
     told = ["band: the estimate's range"] if curve.value == "max_concurrency" else []
     told += ["cross: does not start"] if is_short else []
-    return {
-        "x": 0,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "yshift": 6,
-        "showarrow": False,
-        "text": ", ".join(told),
-        "font": {"size": 12, "color": INK},
-    }
+    return note_above(", ".join(told), pixels=6)
 
 
 _AXIS = {"gridcolor": "#80808033", "zeroline": False, "fixedrange": True}

@@ -69,6 +69,23 @@ def bar_layout(
     }
 
 
+def note_above(text: str, *, pixels: int = 4) -> dict[str, Any]:
+    """Describe a line of text that stands at the left above a chart."""
+    return {
+        "x": 0,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "yshift": pixels,
+        "align": "left",
+        "showarrow": False,
+        "text": text,
+        "font": {"size": 12, "color": INK},
+    }
+
+
 def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
     """Describe the axis of sizes, from nothing to a little beyond the longest bar."""
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.charts.curve import base_layout
-from planner.charts.frame import plotly_figure
+from planner.charts.frame import note_above, plotly_figure
 from planner.charts.scale import INK
 from planner.presentation.comparison_gpus import price_text
 from planner.presentation.palette import MISSING, swatch
@@ -135,17 +135,6 @@ def _layout(found: GPUComparison, choices: tuple[GPUChoice, ...]) -> dict[str, A
         },
         "annotations": [
             *(_not_serving(choice) for choice in choices if not choice.serves),
-            {
-                "x": 0,
-                "y": 1,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "yshift": 4,
-                "showarrow": False,
-                "text": f"the best on top{more}",
-                "font": {"size": 12, "color": INK},
-            },
+            note_above(f"the best on top{more}"),
         ],
     }

@@ -9,7 +9,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from planner.charts.curve import base_layout
-from planner.charts.frame import plotly_figure
+from planner.charts.frame import note_above, plotly_figure
 from planner.charts.scale import INK
 from planner.errors import PlannerError
 from planner.presentation.grid import FIRST, hover_text, legend, short_text, unit_of
@@ -197,16 +197,6 @@ def _title(grid: Grid, value: str) -> dict[str, Any]:
         unit_of(value), unit_of(value)
     )
     told = legend(grid)
-    return {
-        "x": 0,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "yshift": 4,
-        "align": "left",
-        "showarrow": False,
-        "text": f"<b>{value}</b>, {unit}" + (f"<br>hatched: {told}" if told else ""),
-        "font": {"size": 12, "color": INK},
-    }
+    return note_above(
+        f"<b>{value}</b>, {unit}" + (f"<br>hatched: {told}" if told else "")
+    )

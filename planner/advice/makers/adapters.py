@@ -11,6 +11,9 @@ from planner.advice.situation import Situation
 _DEFAULT_RANK = 16
 _LEAST_RANK = 8
 
+_MOST_ADAPTERS = 64
+"""Where fewer are offered first, however many were asked for."""
+
 
 def smaller_rank(situation: Situation) -> Iterator[Candidate]:
     """Keep room for adapters of a lower rank."""
@@ -32,7 +35,7 @@ def fewer_adapters(situation: Situation) -> Iterator[Candidate]:
     settings = situation.plan.settings
     if not settings.enable_lora:
         return
-    for count in range((settings.max_loras or 1) - 1, 0, -1):
+    for count in range(min((settings.max_loras or 1) - 1, _MOST_ADAPTERS), 0, -1):
         yield Candidate(
             kind="max_loras",
             title=f"Keep room for {count} adapter{'s' * (count > 1)} in one batch",

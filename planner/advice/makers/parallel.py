@@ -36,12 +36,32 @@ def tensor_parallel(situation: Situation) -> Iterator[Candidate]:
         )
 
 
+def _below(now: int, most: int) -> Iterator[int]:
+    """Yield the sizes below the asked one, largest first.
+
+    None above `most` (heads, layers) is legal, however large a size was asked for.
+    """
+    yield from range(min(now - 1, most), 0, -1)
+
+
+def _heads(situation: Situation) -> int:
+    """Return the largest tensor parallel size that any rule allows."""
+    model = situation.model
+    return _MOST_RANKS if model is None else model.num_attention_heads
+
+
+def _layers(situation: Situation) -> int:
+    """Return the largest number of pipeline stages with a layer each."""
+    model = situation.model
+    return _MOST_RANKS if model is None else model.num_hidden_layers
+
+
 def fewer_ranks(situation: Situation) -> Iterator[Candidate]:
     """Cut over fewer GPUs than asked for, where vLLM refuses that size."""
     now = situation.plan.settings.tensor_parallel_size or 1
     if situation.plan.outcome is not Outcome.REFUSED:
         return
-    for size in range(now - 1, 0, -1):
+    for size in _below(now, _heads(situation)):
         yield Candidate(
             kind="tensor_parallel_size",
             title=f"Cut the model over {_gpus(size)}",
@@ -73,7 +93,7 @@ def fewer_stages(situation: Situation) -> Iterator[Candidate]:
     now = situation.plan.settings.pipeline_parallel_size or 1
     if situation.plan.outcome is not Outcome.REFUSED:
         return
-    for size in range(now - 1, 0, -1):
+    for size in _below(now, _layers(situation)):
         yield Candidate(
             kind="pipeline_parallel_size",
             title=f"Spread the layers over {size} pipeline stages"
@@ -124,7 +144,11 @@ def context_parallel(situation: Situation) -> Iterator[Candidate]:
     settings = situation.plan.settings
     ranks = settings.tensor_parallel_size or 1
     now = settings.decode_context_parallel_size or 1
-    for size in (size for size in range(now + 1, ranks + 1) if ranks % size == 0):
+    for size in (
+        size
+        for size in range(now + 1, min(ranks, _heads(situation)) + 1)
+        if ranks % size == 0
+    ):
         yield Candidate(
             kind="decode_context_parallel_size",
             title=f"Divide each request's KV cache over {size} GPUs "
