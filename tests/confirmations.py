@@ -185,6 +185,7 @@ def loaded() -> Confirmation:
         peak_running=3,
         peak_waiting=5,
         peak_kv_cache_usage=0.987,
+        num_readings=40,
         preemptions=2,
         seconds=312.5,
     )

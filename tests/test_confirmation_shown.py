@@ -217,6 +217,7 @@ def test_a_load_probe_is_held_against_the_predicted_concurrency(
         peak_running=3,
         peak_waiting=waiting,
         peak_kv_cache_usage=0.5,
+        num_readings=40,
         preemptions=preemptions,
         seconds=1.5,
     )

@@ -98,6 +98,7 @@ def load_from(
         peak_running=int(told["running"]),
         peak_waiting=int(told["waiting"]),
         peak_kv_cache_usage=float(told["usage"]),
+        num_readings=int(told["readings"]),
         preemptions=int(told["preemptions"] - preempted_before),
         seconds=float(told["seconds"]),
     )

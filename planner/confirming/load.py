@@ -6,11 +6,13 @@ cache is full and vLLM makes requests wait or start over.
 
 from __future__ import annotations
 
+import http.client
 import random
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from planner.confirming.alone.offline import METRICS
 from planner.confirming.collecting import load_from
@@ -19,9 +21,11 @@ from planner.confirming.server import Server
 from planner.errors import PlannerError
 from planner.result import Plan
 
-_STEP_SECONDS = 0.1
+_STEP_SECONDS = 0.05
 _LEAST_OUTPUT = 16
 _SPARE = 2
+_LEAST_READINGS = 5
+_MOST_ROUNDS = 8
 
 
 def load_of(plan: Plan, num_requests: int) -> dict[str, int]:
@@ -53,21 +57,42 @@ def load_of(plan: Plan, num_requests: int) -> dict[str, int]:
 def send_load(
     server: Server, asked: Mapping[str, int], is_stopped: Callable[[], bool]
 ) -> LoadFigures:
-    """Send the requests to a server at once and watch its metrics until they end."""
+    """Send the requests to a server at once and watch its metrics until they end.
+
+    Where they ended before the metrics were read often enough, as on a machine whose
+    processors are all taken, other ones are sent, a few times over. The number that
+    finished is the least of all times, the seconds are those of the last.
+    """
     before = server.metrics().get("vllm:num_preemptions", 0.0)
-    peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
     draw = random.Random(0)
+    told: dict[str, float] = {"finished": asked["num_requests"]}
+    with _Watcher(server) as watcher:
+        for _round in range(_MOST_ROUNDS):
+            begin = time.monotonic()
+            finished = _send_all(server, _prompts(asked, draw), asked, is_stopped)
+            told["seconds"] = time.monotonic() - begin
+            told["finished"] = min(told["finished"], finished)
+            if watcher.num_readings >= _LEAST_READINGS or is_stopped():
+                break
+    told["readings"] = watcher.num_readings
+    return load_from(asked, {**watcher.peaks, **told}, preempted_before=before)
+
+
+def _prompts(asked: Mapping[str, int], draw: random.Random) -> list[list[int]]:
     # Different beginnings: blocks of a common one would be shared.
-    prompts = [
+    return [
         [draw.randrange(asked["vocab_size"]) for _ in range(asked["prompt_tokens"])]
         for _ in range(asked["num_requests"])
     ]
-    done = threading.Event()
-    watcher = threading.Thread(
-        target=_watch, args=(server, peaks, done), name="load probe", daemon=True
-    )
-    watcher.start()
-    begin = time.monotonic()
+
+
+def _send_all(
+    server: Server,
+    prompts: list[list[int]],
+    asked: Mapping[str, int],
+    is_stopped: Callable[[], bool],
+) -> int:
+    """Send the prompts at once and return how many were answered."""
 
     def send(prompt: list[int]) -> bool:
         if is_stopped():
@@ -80,26 +105,43 @@ def send_load(
             return False
         return True
 
-    try:
-        with ThreadPoolExecutor(max_workers=len(prompts)) as pool:
-            finished = sum(pool.map(send, prompts))
-    finally:
-        done.set()
-        watcher.join()
-    seconds = time.monotonic() - begin
-    told = {**peaks, "finished": finished, "seconds": seconds}
-    return load_from(asked, told, preempted_before=before)
+    with ThreadPoolExecutor(max_workers=len(prompts)) as pool:
+        return sum(pool.map(send, prompts))
 
 
-def _watch(server: Server, peaks: dict[str, float], done: threading.Event) -> None:
-    while True:
-        is_last = done.is_set()
-        try:
-            told = server.metrics()
-        except OSError:
-            return
+class _Watcher:
+    """Reads a server's metrics again and again, in a thread, and keeps the peaks."""
+
+    def __init__(self, server: Server) -> None:
+        self.peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
+        self.num_readings = 0
+        """How often the metrics were read while requests were in work."""
+        self._server = server
+        self._done = threading.Event()
+        self._thread = threading.Thread(
+            target=self._watch, name="load probe", daemon=True
+        )
+
+    def __enter__(self) -> _Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            is_last = self._done.is_set()
+            # An answer that came too late is one reading less, not the end of them.
+            with suppress(OSError, http.client.HTTPException):
+                self._read()
+            if is_last:
+                return
+            self._done.wait(_STEP_SECONDS)
+
+    def _read(self) -> None:
+        told = self._server.metrics()
         for metric, name in METRICS.items():
-            peaks[name] = max(peaks[name], told.get(metric, 0.0))
-        if is_last:
-            return
-        done.wait(_STEP_SECONDS)
+            self.peaks[name] = max(self.peaks[name], told.get(metric, 0.0))
+        self.num_readings += told.get("vllm:num_requests_running", 0.0) > 0

@@ -87,6 +87,9 @@ class LoadFigures:
     peak_waiting: int
     peak_kv_cache_usage: float
     """Highest share of the KV cache's blocks in use, 0 to 1."""
+    num_readings: int
+    """How often the figures were read while requests were in work; the peaks are the
+    highest that were seen then."""
     preemptions: int
     """Requests that lost their blocks and had to start over."""
     seconds: float

@@ -196,10 +196,17 @@ def served_text(confirmation: Confirmation) -> str:
 def load_text(load: LoadFigures, predicted: float) -> str:
     """Lay a load probe over the concurrency that the plan predicts."""
     length = load.prompt_tokens + load.output_tokens
-    return (
+    sent = (
         f"Load probe: {load.num_requests:,} requests of {load.prompt_tokens:,} + "
         f"{load.output_tokens:,} = {length:,} tokens at once; {load.num_finished:,} "
-        f"finished in {load.seconds:,.1f} s. At most {load.peak_running:,} ran and "
+        f"finished in {load.seconds:,.1f} s."
+    )
+    if not load.num_readings:
+        return (
+            f"{sent} vLLM's metrics told nothing meanwhile: how many ran is not known."
+        )
+    return (
+        f"{sent} At most {load.peak_running:,} ran and "
         f"{load.peak_waiting:,} waited at the same time; the KV cache was "
         f"{load.peak_kv_cache_usage:.1%} full at its fullest; "
         f"{load.preemptions:,} preemptions. {_against(load, predicted)}"

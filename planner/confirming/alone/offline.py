@@ -94,14 +94,17 @@ def _load(
         )
         engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, asked)
     finished = 0
+    readings = 0
     peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
     while engine.has_unfinished_requests():
         finished += sum(1 for output in engine.step() if output.finished)
+        readings += 1
         for metric in llm.get_metrics():
             name = METRICS.get(metric.name)
             if name is not None:
                 peaks[name] = max(peaks[name], float(metric.value))
-    return {**peaks, "finished": finished, "seconds": time.time() - begin}
+    told = {"finished": finished, "readings": readings}
+    return {**peaks, **told, "seconds": time.time() - begin}
 
 
 # Workers are spawned, which imports this file again under another name.
