@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 import traitlets
 
+from planner.published import is_published
+
 if TYPE_CHECKING:
     from planner.result import Plan
     from planner.widgets.run_panel import RunPanel
@@ -18,7 +20,7 @@ NO_RUN = "PLANNER_NO_RUN"
 
 def is_allowed() -> bool:
     """Tell whether plans may be run from a page."""
-    return os.environ.get(NO_RUN, "") in ("", "0")
+    return not is_published() and os.environ.get(NO_RUN, "") in ("", "0")
 
 
 class RunSection(w.VBox):
