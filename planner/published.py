@@ -1,4 +1,4 @@
-"""Whether this process answers strangers: then it starts nothing and reads no folder."""
+"""Whether strangers reach this process: then it starts nothing, reads no folder."""
 
 from __future__ import annotations
 
