@@ -61,6 +61,10 @@ class Hub:
     status: int = 200
     has_header_route: bool = True
     url: str = ""
+    says: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    """Answers of a Hub that misbehaves, by the end of the path."""
+    tokens: list[str | None] = field(default_factory=list)
+    """The Authorization header of each request."""
 
     def paths(self) -> list[str]:
         """What was asked, in order."""
@@ -94,7 +98,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, has_body: bool) -> None:
         self.asked = Asked(self.command, self.path)
         self.hub.asked.append(self.asked)
+        self.hub.tokens.append(self.headers.get("Authorization"))
         time.sleep(self.hub.delay_seconds)
+        for end, (status, headers, body) in self.hub.says.items():
+            if urlsplit(self.path).path.endswith(end):
+                self._send(status, body, headers, has_body)
+                return
         if self.hub.status != 200:
             self._send(self.hub.status, b"", {}, has_body)
             return
@@ -146,6 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             "id": name,
             "sha": repo.commit,
             "gated": "manual" if repo.is_gated else False,
+            "private": repo.is_private,
             "siblings": [{"rfilename": file} for file in repo.files],
         }
         if repo.parameters is not None:

@@ -11,7 +11,8 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.model_files import ModelFiles
 from planner.sources import huggingface
 from planner.sources import load as door
-from planner.sources.load import is_repo_id, load
+from planner.sources.hub_names import is_repo_id
+from planner.sources.load import load
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 8}
 BUNDLED = "Qwen/Qwen3-8B"

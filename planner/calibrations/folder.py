@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
+from planner.published import is_published
+
 _NAME = "vllm-memory-planner"
 _OFF = ("off", "0", "false", "no")
 
 
 def is_off() -> bool:
-    """Return whether PLANNER_CALIBRATION says to leave the measurements aside."""
-    return os.environ.get("PLANNER_CALIBRATION", "").strip().lower() in _OFF
+    """Return whether to leave the measurements aside, as PLANNER_CALIBRATION may say.
+
+    A published app does: its visitors have other machines than its publisher.
+    """
+    return (
+        is_published()
+        or os.environ.get("PLANNER_CALIBRATION", "").strip().lower() in _OFF
+    )
 
 
 def data_folder() -> str | None:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.published import is_published
 from planner.releases import NEWEST, number_of
 from planner.sources import device
 
@@ -109,6 +110,8 @@ def check_release(found: Installation, planned: str) -> None:
 
 
 def _packages(python: str) -> dict[str, str]:
+    if is_published():
+        raise PlannerError("This page is for everybody and starts nothing.")
     try:
         answer = subprocess.run(
             [python, "-c", _QUESTION],

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from planner.errors import PlannerError
+from planner.published import is_published
+
 ALONE = Path(__file__).parent / "alone"
 """Folder of the programs that run in vLLM's Python."""
 
@@ -38,7 +41,13 @@ class Process:
         scratch: Path,
         on_line: Callable[[str], None],
     ) -> None:
-        """Start the command; `on_line` is called in a thread with each line."""
+        """Start the command; `on_line` is called in a thread with each line.
+
+        Raises:
+            PlannerError: in a published app, which starts nothing.
+        """
+        if is_published():
+            raise PlannerError("This page is for everybody and starts nothing.")
         supervisor = [str(ALONE / "supervisor.py"), str(limit_seconds), str(scratch)]
         self._supervisor = subprocess.Popen(
             [sys.executable, "-S", "-E", *supervisor, *command],

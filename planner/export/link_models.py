@@ -10,7 +10,8 @@ from pathlib import Path
 
 from planner import catalogue
 from planner.errors import PlannerError
-from planner.sources.load import is_repo_id
+from planner.published import is_published
+from planner.sources.hub_names import is_repo_id
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 """What a link opens that names no model, or none that it may name."""
@@ -58,6 +59,8 @@ def _is_on_the_hub(text: str) -> bool:
 
 
 def _lies_here(name: str) -> bool:
+    if is_published():
+        return False
     try:
         return Path(name).expanduser().exists()
     except (OSError, RuntimeError, ValueError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
+from planner.published import is_published
 from planner.units import GIB
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def cache_gib(plan: Plan) -> int:
 
 def local_folder(plan: Plan) -> Path | None:
     """Return the folder of a model that lies on this machine; None for the Hub's."""
+    if is_published():
+        return None
     path = Path(plan.name).expanduser()
     try:
         found = path.parent if path.is_file() else path

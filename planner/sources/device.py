@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
 from planner.gpu import CPU, GPU
+from planner.published import is_published
 from planner.sources.planned_gpu import Memory, planned_gpu, system_memory
 from planner.sources.processor import processor_gpu
 from planner.sources.visible_devices import visible
@@ -23,6 +24,11 @@ from planner.units import format_gib
 
 ATTACHED = "attached"
 """The name under which this machine's first GPU is asked for."""
+
+_PUBLISHED = (
+    "This page is for everybody and looks at no hardware of its server. Pick a GPU of "
+    "the list."
+)
 
 Answer: TypeAlias = Any
 """NVML's answers have as many types as there are questions, and come untyped."""
@@ -123,15 +129,20 @@ def gpu_named(name: str) -> GPU:
     Raises:
         PlannerError: for an unknown name, or where no GPU is attached.
     """
-    if name.strip().upper() == CPU:
+    is_cpu, is_attached = name.strip().upper() == CPU, name.strip().lower() == ATTACHED
+    if is_published() and (is_cpu or is_attached):
+        raise PlannerError(_PUBLISHED)
+    if is_cpu:
         return processor_gpu()
-    if name.strip().lower() == ATTACHED:
+    if is_attached:
         return survey().planning_gpu()
     return GPU.named(name)
 
 
 def processor_line() -> str:
     """Write this machine's processor as one line; empty where it is not told."""
+    if is_published():
+        return ""
     try:
         here = processor_gpu()
     except PlannerError:
@@ -157,6 +168,8 @@ def survey(
         nvml: the module that answers; None for the installed pynvml.
         environment: environment variables; None for this process's.
     """
+    if is_published():
+        return Survey(gpus=(), reason=_PUBLISHED)
     if nvml is None:
         try:
             nvml = import_module("pynvml")

@@ -26,7 +26,7 @@ def load(path: Path) -> TensorFacts | None:
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != _FORMAT:
             return None
-        return TensorFacts.of(_unpacked(content["tensors"]))
+        return TensorFacts.of(unpacked(content["tensors"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -35,7 +35,7 @@ def save(path: Path, tensors: TensorFacts) -> None:
     """Remember; a disk that cannot be written to is no reason to fail."""
     if not can_pack(tensors.shapes):
         return
-    content = {"format": _FORMAT, "tensors": _packed(tensors.shapes)}
+    content = {"format": _FORMAT, "tensors": packed(tensors.shapes)}
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,14 +46,16 @@ def save(path: Path, tensors: TensorFacts) -> None:
             unfinished.unlink()
 
 
-def _packed(shapes: Shapes) -> list[list[Any]]:
+def packed(shapes: Shapes) -> list[list[Any]]:
+    """Write tensors in few words: dtype, shape and the names that share them."""
     names: defaultdict[tuple[str, tuple[int, ...]], list[str]] = defaultdict(list)
     for name, kind in shapes.items():
         names[kind].append(name)
     return [[dtype, shape, pack(same)] for (dtype, shape), same in names.items()]
 
 
-def _unpacked(rows: list[list[Any]]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+def unpacked(rows: list[list[Any]]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+    """Read what `packed` wrote."""
     shapes = {}
     for dtype, shape, patterns in rows:
         kind = (str(dtype), tuple(int(size) for size in shape))

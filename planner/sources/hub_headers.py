@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from planner.sources.hub_errors import Asked
@@ -55,8 +56,10 @@ def _one_by_one(
             asked.repo_id, shard, revision=commit
         )
 
+    # What bounds this thread's requests bounds those of its helpers.
+    contexts = [copy_context() for _ in shards]
     with ThreadPoolExecutor(max_workers=_PARALLEL_REQUESTS) as pool:
-        return list(pool.map(ask, shards))
+        return list(pool.map(lambda own, shard: own.run(ask, shard), contexts, shards))
 
 
 def _facts(headers: Iterable[SafetensorsFileMetadata]) -> TensorFacts:

@@ -11,16 +11,15 @@ from pathlib import Path
 from planner import catalogue
 from planner.errors import ModelNotFound, PlannerError
 from planner.model_files import ModelFiles
-from planner.sources import folder
+from planner.published import is_published
+from planner.sources import folder, published_models
 from planner.sources.hub_errors import did_you_mean
+from planner.sources.hub_names import is_repo_id
 
 _FRESH_SECONDS = 600
 """How long a model read from the Hub is taken for the newest within one process."""
 
 _REMEMBERED = 32
-
-_REPO_ID = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
-_LONGEST_REPO_ID = 96
 
 _ADDRESS = re.compile(r"https?://[^/]+/([^/?#]+/[^/?#]+)(?:/tree/([^/?#]+))?/?.*")
 
@@ -46,8 +45,12 @@ def load(
         ModelNotFound: no such model.
         ModelUnavailable: gated, offline, or the Hub is silent.
         PlannerError: something else lies there.
+
+    A published process takes bundled names and owner/name on the Hub, nothing else.
     """
     text = _text(model)
+    if is_published():
+        return published_models.load(text, revision)
     found = _on_disk(text)
     if found is not None:
         return found
@@ -60,21 +63,6 @@ def load(
         raise _no_such(text)
     period = int(time.monotonic() // _FRESH_SECONDS)
     return _from_hub(name, revision, token, period)
-
-
-def is_repo_id(text: str) -> bool:
-    """Whether the Hub could have a repository of this name.
-
-    Source: huggingface_hub 2.4.0 `utils/_validators.py` validate_repo_id.
-    """
-    return (
-        _REPO_ID.fullmatch(text) is not None
-        and len(text) <= _LONGEST_REPO_ID
-        and "--" not in text
-        and ".." not in text
-        and not text.endswith((".git", ".", "-"))
-        and not text.startswith((".", "-"))
-    )
 
 
 @lru_cache(maxsize=_REMEMBERED)
