@@ -127,14 +127,13 @@ _MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
 _MOST_AMOUNT = 1e9
 
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
-CHOICES: Mapping[str, tuple[str, ...]] = {
+_CHOICES = {
     "mamba_cache_dtype": _STATE_DTYPES,
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
     "lora_dtype": ("auto", "float16", "bfloat16"),
     "runner": ("auto", "generate", "pooling"),
 }
-"""Arguments that are one of a few words."""
 
 
 def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
@@ -224,7 +223,7 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
 
 
 def _check_choices(given: Mapping[str, Any]) -> None:
-    for name, choices in CHOICES.items():
+    for name, choices in _CHOICES.items():
         value = given.get(name)
         if value is not None and value not in choices:
             raise PlannerError(f"{name}={value!r}: use one of {', '.join(choices)}.")

@@ -1,5 +1,7 @@
 """The explorer's answers: advice to apply, pins to compare, links and files to take."""
 
+from typing import Any
+
 import pytest
 
 import planner
@@ -7,6 +9,7 @@ from planner.widgets.actions import ActionList
 from planner.widgets.explorer import Explorer
 from planner.widgets.export_section import FORMATS
 from planner.widgets.later import Later
+from planner.widgets.section import Section
 from tests import plans
 
 
@@ -126,42 +129,85 @@ def test_a_variable_is_listed_and_can_be_removed() -> None:
     assert explorer.plan.env == ()
 
 
+# Sections
+
+
+def opened(section: Section) -> Any:
+    """Press the button of a section of the page."""
+    section.toggle.value = True
+    return section
+
+
+@pytest.mark.parametrize("sent", [{}, {"format": "shell"}, {"format": 1}, "yaml", None])
+def test_a_format_that_there_is_not_changes_nothing(explorer, sent) -> None:
+    """A message is untrusted."""
+    view = opened(explorer.results.export).view
+    before = view.html
+    view._handle_custom_msg(sent, [])
+
+    assert (view.chosen, view.html) == ("link", before)
+
+
+def test_a_panel_is_written_when_it_is_opened(explorer) -> None:
+    """Closed, it is its title and the figure that it explains."""
+    panels = explorer.results.panels
+    assert "1,772 blocks" in panels.parts["panel-kv-cache"]
+    assert "FullAttentionSpec" not in panels.parts["panel-kv-cache"]
+    panels._handle_custom_msg({"panel": "kv-cache", "open": True}, [])
+    assert "FullAttentionSpec" in panels.parts["panel-kv-cache"]
+    panels._handle_custom_msg({"panel": "kv-cache", "open": False}, [])
+
+    assert "FullAttentionSpec" not in panels.parts["panel-kv-cache"]
+
+
+@pytest.mark.parametrize(
+    "sent", [{"panel": "x", "open": True}, {"panel": "kv-cache"}, [], None]
+)
+def test_a_message_that_opens_no_panel_changes_nothing(explorer, sent) -> None:
+    """Untrusted, too."""
+    before = explorer.results.panels.parts
+    explorer.results.panels._handle_custom_msg(sent, [])
+
+    assert before == explorer.results.panels.parts
+
+
 # Pins
 
 
 def test_a_pinned_plan_is_compared_with_what_comes_after(explorer) -> None:
     """Two bars, and the flag that differs."""
-    explorer.results.pins.button.click()
+    pins = opened(explorer.results.pins)
+    press(pins.list, "pin", "now")
     explorer.form.fields["kv_cache_dtype"].value = "fp8"
-    pins = explorer.results.pins
 
     assert pins.chart.figure["data"]
     assert "now" in pins.chart.label
-    assert "--kv-cache-dtype" in pins.table.value
+    assert "--kv-cache-dtype" in pins.table.parts["compared"]
 
 
 def test_a_pinned_plan_can_be_opened_again_and_removed(explorer) -> None:
     """Opening sets all controls."""
     pinned = explorer.plan
-    explorer.results.pins.button.click()
+    pins = opened(explorer.results.pins)
+    press(pins.list, "pin", "now")
     explorer.form.fields["kv_cache_dtype"].value = "fp8"
-    press(explorer.results.pins.list, "open", "A")
+    press(pins.list, "open", "A")
     assert pinned == explorer.plan
-    press(explorer.results.pins.list, "remove", "A")
+    press(pins.list, "remove", "A")
 
-    assert [] == explorer.results.pins.list.rows
-    assert explorer.results.pins.chart not in explorer.results.pins.children
+    assert ["The plan on the screen"] == titles(pins.list)
+    assert pins.chart not in pins.children
 
 
 def test_no_more_plans_are_pinned_than_can_be_told_apart(explorer) -> None:
-    """The button says so by being off."""
-    pins = explorer.results.pins
+    """The row that pins one more goes away; a press that comes late does nothing."""
+    pins = opened(explorer.results.pins)
     for length in range(1024, 1024 * 9, 1024):
         explorer.form.fields["max_model_len"].value = str(length)
-        pins.button.click()
+        press(pins.list, "pin", "now")
 
     assert 5 == len(pins.list.rows)
-    assert pins.button.disabled
+    assert "The plan on the screen" not in titles(pins.list)
 
 
 # Links
@@ -185,8 +231,8 @@ def test_a_link_says_what_was_not_taken_from_it() -> None:
     explorer.address._handle_custom_msg({"opened": link}, [])
 
     assert ("Qwen/Qwen3-8B", "L4") == (explorer.plan.name, explorer.plan.gpu.name)
-    assert "colour" in explorer.results.alert.value
-    assert "<b>" not in explorer.results.alert.value
+    assert "colour" in explorer.results.answer.alert
+    assert "<b>" not in explorer.results.answer.alert
 
 
 @pytest.mark.parametrize("sent", ["", "?", "?model=/etc/passwd", "?gpu=%00&gpu=L4"])
@@ -227,21 +273,20 @@ def _folder(tmp_path) -> str:
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_is_written_for_the_plan(explorer, name) -> None:
     """With a button that copies it, or a file to download."""
-    section = explorer.results.export
-    section.toggle.value = True
-    section.choice.value = name
+    section = opened(explorer.results.export)
+    section.view._handle_custom_msg({"format": name}, [])
 
-    assert "" == section.alert.value
-    assert "data-copy" in section.text.value or "download=" in section.text.value
+    assert name == section.view.chosen
+    assert "role='alert'" not in section.view.html
+    assert "data-copy" in section.view.html or "download=" in section.view.html
 
 
 def test_what_is_taken_away_follows_the_controls(explorer) -> None:
     """As long as the section is open."""
-    section = explorer.results.export
-    section.toggle.value = True
-    section.choice.value = "yaml"
+    section = opened(explorer.results.export)
+    section.choose("yaml")
     explorer.form.fields["max_model_len"].value = "4096"
-    assert "4096" in section.text.value
+    assert "4096" in section.view.html
     section.toggle.value = False
 
     assert (section.toggle,) == section.children

@@ -129,7 +129,7 @@ def test_the_page_says_what_the_user_typed_without_running_it() -> None:
 
 def test_the_table_shows_size_range_basis_and_arithmetic_of_each_line() -> None:
     """The twin of the chart."""
-    shown = tables.tables_html(plans.fitting())
+    shown = tables.tables_html(plans.fitting()) + tables.outside_html(plans.fitting())
     (rank,) = plans.fitting().ranks
 
     lines = (*rank.lines, *rank.outside)

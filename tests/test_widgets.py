@@ -23,12 +23,13 @@ def explorer() -> Explorer:
 def test_the_explorer_opens_on_a_plan_that_fits(explorer) -> None:
     """Verdict, chart, table and command are there at once."""
     assert explorer.plan.fits
-    assert "Fits" in explorer.results.verdict.value
-    assert "<table" in explorer.results.tables.value
+    assert "Fits" in explorer.results.answer.parts["verdict"]
+    assert "<table" in explorer.results.panels.parts["panel-memory"]
     assert (
-        "vllm serve meta-llama/Llama-3.1-8B-Instruct" in explorer.results.command.value
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct"
+        in explorer.results.command.parts["command"]
     )
-    assert explorer.results.chart.figure["data"]
+    assert explorer.results.answer.figure["data"]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,11 @@ def test_each_control_sets_vllms_argument(explorer, name, value, flag) -> None:
     """Under vLLM's own name, and back to vLLM's default when it is taken back."""
     field = explorer.form.fields[name]
     field.value = value
-    changed = explorer.results.command.value
+    changed = explorer.results.command.parts["command"]
     field.value = field.default
 
     assert flag in changed
-    assert flag not in explorer.results.command.value
+    assert flag not in explorer.results.command.parts["command"]
 
 
 def test_the_gpu_and_the_model_are_controls_too(explorer) -> None:
@@ -104,7 +105,7 @@ def test_an_untouched_slider_follows_the_release(explorer, monkeypatch) -> None:
     release.value = "0.19.0"
     assert share.value == 0.90
     assert len(calls) == 1
-    assert "--gpu-memory-utilization" not in explorer.results.command.value
+    assert "--gpu-memory-utilization" not in explorer.results.command.parts["command"]
     share.value = 0.5
     release.value = "0.33.0"
     assert share.value == 0.5
@@ -145,13 +146,13 @@ def test_what_is_not_modelled_is_said_and_the_plan_stays(explorer, monkeypatch) 
     with monkeypatch.context() as patched:
         patched.setattr(planner, "plan", unknown)
         explorer.form.fields["quantization"].value = "fp8_per_tensor"
-    said = explorer.results.alert.value
+    said = explorer.results.answer.alert
     explorer.form.fields["quantization"].value = ""
 
     assert "role='alert'" in said
     assert "quantization" in said
     assert explorer.plan.settings == before.settings
-    assert explorer.results.alert.value == ""
+    assert explorer.results.answer.alert == ""
 
 
 def test_a_mistake_of_ours_is_shown_and_logged(explorer, monkeypatch, caplog) -> None:
@@ -163,7 +164,7 @@ def test_a_mistake_of_ours_is_shown_and_logged(explorer, monkeypatch, caplog) ->
     monkeypatch.setattr(planner, "plan", broken)
     explorer.form.fields["enforce_eager"].value = True
 
-    assert UNEXPECTED in explorer.results.alert.value
+    assert UNEXPECTED in explorer.results.answer.alert
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -171,9 +172,9 @@ def test_vllms_refusal_is_quoted(explorer) -> None:
     """A refused start is a result, not an error of the input."""
     explorer.form.fields["max_model_len"].value = "200000"
 
-    assert "refuses" in explorer.results.verdict.value
-    assert "200000" in explorer.results.error.value
-    assert explorer.results.alert.value == ""
+    assert "refuses" in explorer.results.answer.parts["verdict"]
+    assert "200000" in explorer.results.answer.parts["error"]
+    assert explorer.results.answer.alert == ""
 
 
 @pytest.fixture
@@ -221,7 +222,7 @@ def test_a_model_that_is_not_found_leaves_the_plan(explorer, monkeypatch) -> Non
     explorer.form.fields["model"].value = "org/nowhere"
     explorer._reader.wait(10)
 
-    assert "org/nowhere" in explorer.results.alert.value
+    assert "org/nowhere" in explorer.results.answer.alert
     assert explorer.plan is before
 
 

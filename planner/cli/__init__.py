@@ -27,14 +27,7 @@ from planner.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
 from planner.engine import settings_from
 from planner.errors import PlannerError
 
-__all__ = [
-    "BAD_INPUT",
-    "DOES_NOT_FIT",
-    "FITS",
-    "build_parser",
-    "main",
-    "refuse_unknown",
-]
+__all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
 
 # In the order of the help; each adds its parser and names what runs it.
 _COMMANDS = {
@@ -62,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options["others"] += [word for word in unknown if not word.startswith("-")]
         unknown = [word for word in unknown if word.startswith("-")]
     try:
-        refuse_unknown(unknown, "`planner --help` helps.")
+        _refuse_unknown(unknown)
         return run(options)
     except BrokenPipeError:  # `planner gpus | head`: the reader has seen enough
         sys.stdout = None
@@ -72,18 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
-def refuse_unknown(words: list[str], help_hint: str) -> None:
-    """Name the first word that is no argument, and the nearest that is.
-
-    Raises:
-        PlannerError: where there is one.
-    """
+def _refuse_unknown(words: list[str]) -> None:
+    """Name the first word that is no argument, and the nearest that is."""
     if not words:
         return
     if words[0].startswith("--"):
         name = words[0].removeprefix("--").partition("=")[0].replace("-", "_")
         settings_from({name: None})
-    raise PlannerError(f"{words[0]!r} was not expected here. {help_hint}")
+    raise PlannerError(f"{words[0]!r} was not expected here. `planner --help` helps.")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -23,6 +23,7 @@ from planner.presentation.tables import (
     error_html,
     figures_html,
     notes_html,
+    outside_html,
     tables_html,
     verdict_html,
 )
@@ -93,7 +94,8 @@ def _section(name: str, title: str, content: str) -> str:
 def _memory(plan: Plan) -> str:
     if not plan.ranks:
         return ""
-    return bars_html(plan) + _scrolling("Memory lines", tables_html(plan))
+    lines = tables_html(plan) + outside_html(plan)
+    return bars_html(plan) + _scrolling("Memory lines", lines)
 
 
 def _cache(plan: Plan) -> str:

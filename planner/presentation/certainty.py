@@ -33,6 +33,17 @@ def accuracy() -> dict[str, Any]:
 
 def certainty_html(plan: Plan) -> str:
     """Show the panel; empty where nothing is allocated."""
+    inside = certainty_body(plan)
+    if not inside:
+        return ""
+    return (
+        "<details class='pl-rank pl-certainty' data-key='certainty'><summary>How sure "
+        f"is this?</summary>{inside}</details>"
+    )
+
+
+def certainty_body(plan: Plan) -> str:
+    """Say what the figures rest on; empty where nothing is allocated."""
     if plan.limiting_rank is None:
         return ""
     bases = "".join(
@@ -40,10 +51,9 @@ def certainty_html(plan: Plan) -> str:
         for basis, size in sizes_by_basis(plan).items()
     )
     return (
-        "<details class='pl-rank pl-certainty'><summary>How sure is this?</summary>"
         f"<ul>{bases}</ul><p>{escape(range_sentence(plan))}</p>"
         f"<p>{escape(own_sentence(plan) or record_sentence(plan))}</p>"
-        f"<p>{escape(overall_sentence())}</p></details>"
+        f"<p>{escape(overall_sentence())}</p>"
     )
 
 

@@ -13,6 +13,7 @@ from planner.presentation.tables import (
     error_html,
     figures_html,
     notes_html,
+    outside_html,
     tables_html,
     verdict_html,
 )
@@ -24,9 +25,19 @@ if TYPE_CHECKING:
 
 
 @cache
+def tokens() -> str:
+    """Return the design's colours, type and spacing as a style sheet."""
+    return _sheet("tokens.css")
+
+
+@cache
 def style() -> str:
     """Return the style sheet shared by this page and the explorer."""
-    return (Path(__file__).parent / "plan.css").read_text(encoding="utf-8")
+    return f"{tokens()}\n{_sheet('plan.css')}"
+
+
+def _sheet(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def plan_html(plan: Plan) -> str:
@@ -34,7 +45,7 @@ def plan_html(plan: Plan) -> str:
     return (
         f"<style>{style()}</style><div class='pl-plan pl-whole'>{verdict_html(plan)}"
         f"{error_html(plan)}{bars_html(plan)}{figures_html(plan)}{tables_html(plan)}"
-        f"{certainty_html(plan)}{notes_html(plan)}"
+        f"{outside_html(plan)}{certainty_html(plan)}{notes_html(plan)}"
         f"<pre class='pl-plain-command'><code>{escape(plan.command())}</code></pre>"
         "</div>"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from planner.presentation.line_facts import LINE_FACTS
 from planner.presentation.palette import css_background
 from planner.presentation.text import (
     budget,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _HEAD = (
     "<thead><tr><th scope='col'>Memory line</th><th scope='col' class='pl-number'>Size"
     "</th><th scope='col' class='pl-number'>Range</th><th scope='col'>Basis</th>"
-    "<th scope='col'>Arithmetic</th></tr></thead>"
+    "</tr></thead>"
 )
 
 
@@ -59,12 +60,28 @@ def error_html(plan: Plan) -> str:
 def figures_html(plan: Plan) -> str:
     """Show the few numbers to lead with."""
     tiles = "".join(
-        f"<div class='pl-figure'><dt>{escape(figure.name)}</dt>"
-        f"<dd>{escape(figure.text)}</dd><dd class='pl-detail'>{escape(figure.detail)}"
-        "</dd></div>"
-        for figure in key_figures(plan)
+        _tile(figure.name, figure.text, figure.detail) for figure in key_figures(plan)
     )
     return f"<dl class='pl-figures'>{tiles}</dl>" if tiles else ""
+
+
+def no_figures_html(kind: str) -> str:
+    """Keep the place of the numbers where vLLM never gets so far."""
+    names = (
+        "Available KV cache",
+        f"{kind} KV cache size",
+        "Maximum concurrency",
+        "Longest max_model_len",
+    )
+    tiles = "".join(_tile(name, "-", "nothing is loaded") for name in names)
+    return f"<dl class='pl-figures'>{tiles}</dl>"
+
+
+def _tile(name: str, text: str, detail: str) -> str:
+    return (
+        f"<div class='pl-figure'><dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
+        f"<dd class='pl-detail'>{escape(detail)}</dd></div>"
+    )
 
 
 def tables_html(plan: Plan) -> str:
@@ -73,48 +90,82 @@ def tables_html(plan: Plan) -> str:
     if limiting is None:
         return ""
     others = "".join(
-        f"<details class='pl-rank'><summary>{escape(rank_title(plan, rank))}</summary>"
+        f"<details class='pl-rank' data-key='rank-{rank.pp_rank}'>"
+        f"<summary>{escape(rank_title(plan, rank))}</summary>"
         f"{lines_table(plan, rank)}</details>"
         for rank in plan.ranks
         if rank is not limiting
     )
-    return lines_table(plan, limiting) + others + outside_html(plan)
+    return lines_table(plan, limiting) + others
 
 
 def lines_table(plan: Plan, rank: RankMemory) -> str:
-    """Show one rank's lines with size, range, basis and arithmetic."""
-    rows = "".join(_row(line) for line in rank.lines)
+    """Show one rank's lines; each opens to its arithmetic and vLLM's source."""
+    rows = "".join(_rows(line, f"{rank.pp_rank}-{line.name}") for line in rank.lines)
     return (
         f"<table class='pl-lines'><caption>{escape(rank_title(plan, rank))}: "
         f"{escape(budget(plan, rank))}</caption>{_HEAD}<tbody>{rows}</tbody></table>"
     )
 
 
-def outside_html(plan: Plan) -> str:
-    """Show what takes memory beside the budget, to be opened."""
+def outside_title(plan: Plan) -> str:
+    """Say how much is needed beside the budget, and how much is there."""
+    rank = plan.limiting_rank
+    if rank is None:
+        return ""
+    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
+    return f"{format_gib(rank.outside_bytes)} of {format_gib(room)}"
+
+
+def outside_table(plan: Plan) -> str:
+    """Show what takes memory beside the budget."""
     rank = plan.limiting_rank
     if rank is None or not rank.outside:
         return ""
-    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
-    rows = "".join(_row(line) for line in rank.outside)
+    rows = "".join(_rows(line, f"outside-{line.name}") for line in rank.outside)
     return (
-        "<details class='pl-rank pl-outside'><summary>Beside the budget: "
-        f"{format_gib(rank.outside_bytes)} of {format_gib(room)}</summary>"
         "<table class='pl-lines'><caption>What needs room in the memory that vLLM does "
-        f"not ask for</caption>{_HEAD}<tbody>{rows}</tbody></table></details>"
+        f"not ask for</caption>{_HEAD}<tbody>{rows}</tbody></table>"
     )
 
 
-def _row(line: Line) -> str:
+def outside_html(plan: Plan) -> str:
+    """Show what takes memory beside the budget, to be opened."""
+    table = outside_table(plan)
+    if not table:
+        return ""
+    return (
+        "<details class='pl-rank pl-outside' data-key='outside'><summary>Beside the "
+        f"budget: {outside_title(plan)}</summary>{table}</details>"
+    )
+
+
+def _rows(line: Line, key: str) -> str:
+    """Write the line, and the row below that explains it."""
     background = css_background(line.name, line.basis)
     return (
-        f"<tr><th scope='row'><span class='pl-swatch' style='background:{background}'>"
-        f"</span>{escape(line.name)}</th>"
+        f"<tr class='pl-line' data-key='{escape(key)}'><th scope='row'>"
+        f"<span class='pl-swatch' style='background:{background}'></span>"
+        f"<span class='pl-line-name'>{escape(line.name)}</span></th>"
         f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>"
         f"<td class='pl-number pl-range'>{range_text(line)}</td>"
-        f"<td class='pl-basis'>{line.basis}</td>"
-        f"<td class='pl-why'>{escape(line.why)}</td></tr>"
+        f"<td class='pl-basis'>{line.basis}</td></tr>"
+        f"<tr class='pl-explained'><td colspan='4'>{_explained(line)}</td></tr>"
     )
+
+
+def _explained(line: Line) -> str:
+    """Say what a line is, how it was computed, and where vLLM decides it."""
+    facts = LINE_FACTS.get(line.name)
+    meaning = f"<p>{escape(facts.meaning)}</p>" if facts else ""
+    source = (
+        f"<p class='pl-source'>Source: vLLM 0.33.0 <a href='{facts.address}' "
+        f"target='_blank' rel='noopener noreferrer'>{escape(facts.file)}</a>, "
+        f"<code>{escape(facts.symbol)}</code></p>"
+        if facts and facts.file
+        else ""
+    )
+    return f"{meaning}<p class='pl-why'>{escape(line.why)}</p>{source}"
 
 
 def command_html(plan: Plan) -> str:

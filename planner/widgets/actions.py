@@ -13,7 +13,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from planner.widgets.chart import STATIC
+from planner.widgets.static_files import script, sheet
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ Row = dict[str, Any]
 class ActionList(anywidget.AnyWidget):
     """Show rows; `pressed` is called with an action's name and its row's key."""
 
-    _esm = STATIC / "actions.js"
-    _css = STATIC / "actions.css"
+    _esm = script("actions.js")
+    _css = sheet("actions.css")
 
     heading = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anywidget
 import traitlets
 
-from planner.widgets.chart import STATIC
+from planner.widgets.static_files import script
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 class Address(anywidget.AnyWidget):
     """Tells `opened` the query of the page; `query` replaces it in the address."""
 
-    _esm = STATIC / "address.js"
+    _esm = script("address.js")
 
     query = traitlets.Unicode().tag(sync=True)
     """Such as "?model=...&gpu=H100"; not written before it changes."""

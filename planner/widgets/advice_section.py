@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from planner.advice import Advice, AdviceItem
     from planner.result import Plan
 
-PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.4
 """Advice plans some fifty times: it waits until a slider rests."""
 _UNDO = "undo"
 
@@ -23,7 +23,7 @@ class AdviceSection(ActionList):
     def __init__(
         self, apply: Callable[[str, Mapping[str, Any]], None], undo: Callable[[], None]
     ) -> None:
-        super().__init__("What would help", self._press, shown=3)
+        super().__init__("What would help", self._press, shown=1)
         self.add_class("planner-advice")
         self._apply = apply
         self._undo = undo

@@ -1,29 +1,26 @@
 """A plotly figure on a page, drawn by plotly.js itself.
 
 plotly's own FigureWidget sends 5 MB of JavaScript through every kernel's socket and
-echoes 20 kB per update; `docs/benchmarks.md` has both measurements.
-This widget sends the figure's JSON only. plotly.js comes from the installed plotly
-package: as a static file where the page offers one (Voila), else once per page from
+echoes 20 kB per update; `docs/performance.md` has both measurements.
+These widgets send the figure's JSON only. plotly.js comes from the installed plotly
+package: as a static file where the page offers one (the app), else once per page from
 the kernel (JupyterLab).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anywidget
 import traitlets
 
 from planner.widgets import plotly_js
-
-STATIC = Path(__file__).parent / "static"
+from planner.widgets.static_files import script, sheet
 
 
 class PlotlyChart(anywidget.AnyWidget):
     """Show a figure given as plotly's JSON; setting `figure` redraws it in place."""
 
-    _esm = STATIC / "chart.js"
-    _css = STATIC / "explorer.css"
+    _esm = script("draw.js", "chart.js")
+    _css = sheet("chart.css")
 
     figure = traitlets.Dict().tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)

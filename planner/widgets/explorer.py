@@ -10,22 +10,19 @@ import traitlets
 
 import planner
 from planner import catalogue
-from planner.charts.memory_bars import figure_spec
 from planner.errors import PlannerError
 from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.inputs import Inputs
 from planner.presentation import tables
-from planner.presentation.certainty import certainty_html
-from planner.presentation.page import style
-from planner.presentation.text import spoken
+from planner.presentation.panels import OPEN_AT_FIRST, PANELS, panels_html
 from planner.widgets.address import Address
 from planner.widgets.advice_section import AdviceSection
-from planner.widgets.chart import PlotlyChart
+from planner.widgets.answer import Answer, HtmlParts
 from planner.widgets.export_section import ExportSection
 from planner.widgets.form import FieldError, Form
 from planner.widgets.further import FurtherArguments
-from planner.widgets.guard import alert_html, guarded
+from planner.widgets.guard import guarded
 from planner.widgets.pins import PinSection
 from planner.widgets.reader import Reader
 from planner.widgets.run_section import RunSection, is_allowed
@@ -67,10 +64,11 @@ class Explorer(w.VBox):
         self._before: tuple[str, Inputs] | None = None
         self._read_models: dict[str, ModelArchitecture | None] = {}
         self._reader = Reader()
-        self._guard = guarded(self.results.alert)
+        self._guard = guarded(self.results.say)
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
         self.form.children = (*self.form.children, self.further)
+        self.form.add_class("planner-controls")
         body = w.Box([self.form, self.results])
         body.add_class("planner-body")
         super().__init__([body, self.address])
@@ -121,6 +119,7 @@ class Explorer(w.VBox):
         try:
             request = self._others | self.form.gather()
         except FieldError:
+            self.results.answer.say("")
             return
         name = request["model"]
         if self._must_read(name):
@@ -170,7 +169,7 @@ class Explorer(w.VBox):
         self._guard(self.take)(found.inputs)
         if found.ignored:
             said = " ".join(found.ignored)
-            self.results.alert.value = alert_html(f"Not taken from the link: {said}")
+            self.results.answer.say(f"Not taken from the link: {said}", is_stale=False)
 
     def _keep_further(self, others: dict[str, Any]) -> None:
         self._others = others
@@ -207,7 +206,7 @@ def _query(plan: Plan) -> str:
 
 
 class Results(w.VBox):
-    """Verdict, chart, command, table and notes of the last good plan."""
+    """The last good plan: the answer, what would help, the command, the panels."""
 
     def __init__(
         self,
@@ -215,57 +214,50 @@ class Results(w.VBox):
         undo: Callable[[], None],
         open_plan: Callable[[Plan], None],
     ) -> None:
-        self.alert = w.HTML()
-        self.verdict = w.HTML()
-        self.error = w.HTML()
-        self.chart = PlotlyChart(figure={"data": [], "layout": {"height": 160}})
-        self.figures = w.HTML()
-        self.command = w.HTML()
-        self.tables = w.HTML()
-        self.certainty = w.HTML()
-        self.notes = w.HTML()
-        parts = {
-            "alert": self.alert,
-            "verdict": self.verdict,
-            "error": self.error,
-            "bars": self.chart,
-            "figures": self.figures,
-            "command": self.command,
-            "tables": self.tables,
-            "certainty": self.certainty,
-            "notes": self.notes,
-        }
-        for name, part in parts.items():
-            part.add_class(f"planner-{name}")
-            part.add_class("pl-plan")
+        self.answer = Answer()
         self.advice = AdviceSection(apply, undo)
+        self.command = HtmlParts()
+        self.panels = HtmlParts(self._toggled)
         self.pins = PinSection(open_plan)
         self.export = ExportSection()
         self.run = RunSection() if is_allowed() else None
-        shared_style = w.HTML(f"<style>{style()}</style>")
-        shared_style.add_class("planner-style")
-        run = [] if self.run is None else [self.run]
-        shown = list(parts.values())
-        place = shown.index(self.command)
-        shown[place:place] = [self.advice]
-        shown[place + 2 : place + 2] = [self.pins, self.export]
-        super().__init__([shared_style, *shown, *run])
+        self._plan: Plan | None = None
+        self._opened = set(OPEN_AT_FIRST)
+        super().__init__(self._columns(()))
         self.add_class("planner-results")
+
+    def put(self, *sections: w.Widget) -> None:
+        """Place more sections below the panels."""
+        self.children = self._columns(sections)
 
     def show(self, plan: Plan, *, applied: str = "") -> None:
         """Replace what is shown by `plan`; `applied` names the advice behind it."""
-        with self.chart.hold_sync():
-            self.chart.figure = figure_spec(plan)
-            self.chart.label = spoken(plan)
-        self.verdict.value = tables.verdict_html(plan)
-        self.error.value = tables.error_html(plan)
-        self.figures.value = tables.figures_html(plan)
-        self.command.value = tables.command_html(plan)
-        self.tables.value = tables.tables_html(plan)
-        self.certainty.value = certainty_html(plan)
-        self.notes.value = tables.notes_html(plan)
+        self._plan = plan
+        self.answer.show(plan)
+        self.command.parts = {"command": tables.command_html(plan)}
+        self.panels.parts = panels_html(plan, self._opened)
         self.advice.show(plan, applied=applied)
         self.pins.show(plan)
         self.export.show(plan)
         if self.run is not None:
             self.run.plan = plan
+
+    def say(self, message: str) -> None:
+        """Show a message; the next plan that is shown clears it."""
+        if message:
+            self.answer.say(message)
+
+    def _columns(self, sections: tuple[w.Widget, ...]) -> tuple[w.Box, w.Box]:
+        run = () if self.run is None else (self.run,)
+        first = w.VBox([self.answer, self.advice, self.command])
+        first.add_class("planner-first")
+        more = w.VBox([self.panels, *sections, self.pins, self.export, *run])
+        more.add_class("planner-more")
+        return first, more
+
+    def _toggled(self, key: str, is_open: bool) -> None:
+        if key not in PANELS:
+            return
+        (self._opened.add if is_open else self._opened.discard)(key)
+        if self._plan is not None:
+            self.panels.parts = panels_html(self._plan, self._opened)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import anywidget
 import ipywidgets as w
+import traitlets
 
 from planner import export
 from planner.errors import PlannerError
-from planner.widgets.fields import ChoiceField
-from planner.widgets.guard import alert_html, guarded
+from planner.widgets.guard import UNEXPECTED, alert_html
 from planner.widgets.later import Later
+from planner.widgets.section import Section
+from planner.widgets.static_files import script
 
 if TYPE_CHECKING:
     from planner.result import Plan
+
+log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.25
 
@@ -67,57 +73,74 @@ FORMATS = {
 """By the name of the function that writes it."""
 
 
-class ExportSection(w.VBox):
+class ExportView(anywidget.AnyWidget):
+    """The list of formats, and the plan written in the chosen one."""
+
+    _esm = script("parts.js", "export.js")
+
+    formats: Any = traitlets.List().tag(sync=True)
+    """Pairs of name and title."""
+    chosen = traitlets.Unicode().tag(sync=True)
+    html = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, choose: Callable[[str], None]) -> None:
+        titles = [[name, one.title] for name, one in FORMATS.items()]
+        super().__init__(formats=titles, chosen=next(iter(FORMATS)))
+        self._choose = choose
+        self.on_msg(self._heard)
+
+    def _heard(self, _widget: object, content: object, _buffers: object) -> None:
+        match content:
+            case {"format": str(name)} if name in FORMATS:
+                self._choose(name)
+            case _:
+                log.warning("a page asked for a format that there is not")
+
+
+class ExportSection(Section):
     """A button that opens the formats, one of them shown, to copy or download."""
 
     def __init__(self) -> None:
-        self.toggle = w.ToggleButton(
-            value=False,
-            description="Take it away",
-            tooltip="Code, manifests, reports and a link for this plan",
+        super().__init__(
+            "Take it away",
+            "Code, manifests, reports and a link for this plan",
+            "export",
         )
-        self.toggle.add_class("planner-toggle")
-        self.alert = w.HTML()
-        self.text = w.HTML()
-        self.text.add_class("pl-plan")
-        self.choice: ChoiceField | None = None
-        super().__init__([self.toggle])
-        self.add_class("planner-export")
+        self.view: ExportView | None = None
         self._plan: Plan | None = None
         self._later = Later(PAUSE_SECONDS)
-        self._write = guarded(self.alert)(self._show)
-        self.toggle.observe(self._toggled, names="value")
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the list of formats, made when it is opened first."""
+        if self.view is None:
+            self.view = ExportView(self.choose)
+        return (self.view,)
 
     def show(self, plan: Plan) -> None:
         """Write this plan, where the section is open."""
         self._plan = plan
-        if self.toggle.value:
-            self._later.run(self._write)
+        if self.is_open:
+            self._later.run(self.refresh)
 
-    def _toggled(self, change: dict[str, bool]) -> None:
-        if self.choice is None:
-            self.choice = ChoiceField(
-                "format",
-                "what to write",
-                "How to take the plan away.",
-                [(one.title, name) for name, one in FORMATS.items()],
-            )
-            self.choice.observe(lambda _change: self._write(), names="value")
-        inside = (self.choice, self.alert, self.text)
-        self.children = (self.toggle, *(inside if change["new"] else ()))
-        if change["new"]:
-            self._write()
+    def choose(self, name: str) -> None:
+        """Write the plan in the format called `name`."""
+        if self.view is not None:
+            self.view.chosen = name
+            self.refresh()
 
-    def _show(self) -> None:
-        if self._plan is None or self.choice is None:
+    def refresh(self) -> None:
+        """Write the plan anew, or say why the format cannot express it."""
+        if self._plan is None or self.view is None:
             return
-        chosen = FORMATS[str(self.choice.value)]
-        self.text.value = ""
+        chosen = FORMATS[self.view.chosen]
         try:
-            self.text.value = _html(chosen, chosen.write(self._plan))
+            self.view.html = _html(chosen, chosen.write(self._plan))
         except PlannerError as error:
             # A layout that a format cannot express is an answer, not a wrong input.
-            self.alert.value = alert_html(str(error))
+            self.view.html = alert_html(str(error))
+        except Exception:
+            log.exception("the plan was not written as %s", self.view.chosen)
+            self.view.html = alert_html(UNEXPECTED)
 
 
 def _html(chosen: Format, text: str) -> str:

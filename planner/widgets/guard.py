@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import wraps
 from html import escape
 
-import ipywidgets as w
-
 from planner.errors import PlannerError
 
 log = logging.getLogger(__name__)
@@ -19,20 +17,25 @@ UNEXPECTED = (
 )
 
 
-def guarded(alert: w.HTML) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a callback report its errors in `alert` instead of vanishing."""
+def guarded(
+    say: Callable[[str], None],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a callback report its errors through `say` instead of vanishing.
+
+    `say` gets an empty text before each run, which clears what it showed.
+    """
 
     def decorate(callback: Callable[..., None]) -> Callable[..., None]:
         @wraps(callback)
         def run(*arguments: object) -> None:
-            alert.value = ""
+            say("")
             try:
                 callback(*arguments)
             except PlannerError as error:
-                alert.value = alert_html(str(error))
+                say(str(error))
             except Exception:
                 log.exception("callback %s failed", callback.__qualname__)
-                alert.value = alert_html(UNEXPECTED)
+                say(UNEXPECTED)
 
         return run
 

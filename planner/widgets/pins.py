@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 
 from planner.widgets.actions import ActionList, Row, action
+from planner.widgets.answer import HtmlParts
 from planner.widgets.chart import PlotlyChart
 from planner.widgets.later import Later
+from planner.widgets.section import Section
 
 if TYPE_CHECKING:
     from planner.result import Plan
@@ -20,58 +22,60 @@ PAUSE_SECONDS = 0.1
 NOW = "now"
 
 
-class PinSection(w.VBox):
-    """A button that pins the plan, the pinned ones, and the comparison."""
+class PinSection(Section):
+    """Pins the plan on the screen, lists the pinned ones, and compares them."""
 
     def __init__(self, open_plan: Callable[[Plan], None]) -> None:
-        self.button = w.Button(
-            description="Pin this plan",
-            tooltip="Keep this plan to compare others with it",
-        )
-        self.button.add_class("planner-button")
-        self.list = ActionList("Compare", self._press, shown=MOST_PINS)
+        super().__init__("Compare plans", "Pin plans and see them side by side", "pins")
+        self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
         self.chart: PlotlyChart | None = None
-        self.table = w.HTML()
-        self.table.add_class("pl-plan")
-        kept: tuple[w.Widget, ...] = (self.list, self.button)
-        super().__init__(kept)
-        self.add_class("planner-pins")
+        self.table = HtmlParts()
         self._open = open_plan
         self._pins: dict[str, Plan] = {}
         self._letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
         self._plan: Plan | None = None
         self._later = Later(PAUSE_SECONDS)
-        self.button.on_click(lambda _button: self._pin())
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the list, and the comparison where there is one."""
+        drawn = () if self.chart is None or not self._pins else (self.chart, self.table)
+        return (self.list, *drawn)
 
     def show(self, plan: Plan) -> None:
         """Compare the pinned plans with this one."""
         self._plan = plan
-        self._refresh()
+        if self.is_open:
+            self.refresh()
 
     def _pin(self) -> None:
         if self._plan is None or len(self._pins) >= MOST_PINS:
             return
         letter = next(self._letters, None) or f"{len(self._pins) + 1}"
         self._pins[letter] = self._plan
-        self._refresh()
+        self.refresh()
 
     def _press(self, name: str, key: str) -> None:
+        if name == "pin":
+            self._pin()
         if key not in self._pins:
             return
         if name == "open":
             self._open(self._pins[key])
             return
         del self._pins[key]
-        self._refresh()
+        self.refresh()
 
-    def _refresh(self) -> None:
-        self.button.disabled = len(self._pins) >= MOST_PINS
-        self.list.rows = [_row(letter, plan) for letter, plan in self._pins.items()]
-        if not self._pins:
+    def refresh(self) -> None:
+        """List the pinned plans, and compare them once the user pauses."""
+        rows = [_row(letter, plan) for letter, plan in self._pins.items()]
+        if len(self._pins) < MOST_PINS:
+            rows.append(_PIN_ROW)
+        self.list.rows = rows
+        if self._pins:
+            self._later.run(self._draw)
+        else:
             self._later.cancel()
-            self.children = (self.list, self.button)
-            return
-        self._later.run(self._draw)
+            self.children = (self.toggle, *self.inside())
 
     def _draw(self) -> None:
         from planner.charts.compared_bars import figure_spec  # noqa: PLC0415 - rare
@@ -93,9 +97,17 @@ class PinSection(w.VBox):
             self.chart.figure = spec
             self.chart.label = spoken(compared)
         style = f"<style>{comparison_style()}</style>"
-        self.table.value = style + comparison_html(compared)
-        shown: tuple[w.Widget, ...] = (self.list, self.button, self.chart, self.table)
-        self.children = shown
+        self.table.parts = {"compared": style + comparison_html(compared)}
+        if self.is_open:
+            self.children = (self.toggle, *self.inside())
+
+
+_PIN_ROW: Row = {
+    "key": NOW,
+    "title": "The plan on the screen",
+    "detail": "Pin it, change the controls, and see both side by side.",
+    "actions": [action("pin", "Pin this plan")],
+}
 
 
 def _row(letter: str, plan: Plan) -> Row:

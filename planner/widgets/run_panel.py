@@ -19,12 +19,13 @@ from planner.presentation.confirmation_text import said, spoken
 from planner.presentation.page import style
 from planner.presentation.text import subject
 from planner.widgets import running
-from planner.widgets.chart import STATIC, PlotlyChart
+from planner.widgets.chart import PlotlyChart
 from planner.widgets.form import FieldError
-from planner.widgets.guard import guarded
+from planner.widgets.guard import alert_html, guarded
 from planner.widgets.reader import Reader
 from planner.widgets.run_options import OptionsForm
 from planner.widgets.run_progress import RunProgress
+from planner.widgets.static_files import sheet
 
 if TYPE_CHECKING:
     from planner.confirming.events import Event
@@ -63,7 +64,7 @@ class RunPanel(w.VBox):
         self._newest: running.Running | None = None
         self._reader = Reader()
         self._described: tuple[str | None, object] | None = None
-        self._guard = guarded(self.alert)
+        self._guard = guarded(self._say)
         buttons = w.HBox([self.run_button, self.stop_button])
         super().__init__(
             [
@@ -110,6 +111,9 @@ class RunPanel(w.VBox):
         """End the run with the panel."""
         self.stop()
         super().close()
+
+    def _say(self, message: str) -> None:
+        self.alert.value = alert_html(message) if message else ""
 
     def _start(self, _button: object = None) -> None:
         if self._run is not None:  # a second click came before the page knew
@@ -282,7 +286,6 @@ def _installed(plan: Plan | None, python: str | None) -> str:
 
 
 def _style() -> w.HTML:
-    layout_style = (STATIC / "explorer.css").read_text(encoding="utf-8")
-    sheet = w.HTML(f"<style>{style()}{layout_style}</style>")
-    sheet.add_class("planner-style")
-    return sheet
+    written = w.HTML(f"<style>{style()}{sheet('chart.css', 'explorer.css')}</style>")
+    written.add_class("planner-style")
+    return written

@@ -11,8 +11,8 @@ import anywidget
 import traitlets
 
 from planner.confirming.stages import StartStage
-from planner.widgets.chart import STATIC
 from planner.widgets.presence import Presence
+from planner.widgets.static_files import script, sheet
 
 if TYPE_CHECKING:
     from planner.confirming.events import Event
@@ -45,8 +45,8 @@ class RunProgress(anywidget.AnyWidget):
     with each new line. A page that comes later asks for what it missed.
     """
 
-    _esm = STATIC / "run.js"
-    _css = STATIC / "run.css"
+    _esm = script("run.js")
+    _css = sheet("run.css")
 
     state = traitlets.Unicode(IDLE).tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)

@@ -1,6 +1,6 @@
 """The explorer as plain HTML: what a page shows until its controls are alive.
 
-The app's page draws the figure inside at once (`chart.js` takes that chart over), and
+The app's page draws the figure inside at once (`answer.js` takes that chart over), and
 a viewer without widgets shows the rest.
 """
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from planner.charts.memory_bars import figure_spec
 from planner.presentation import tables
 from planner.presentation.page import style
-from planner.widgets.chart import STATIC
+from planner.presentation.panels import OPEN_AT_FIRST, panels_html
+from planner.widgets.static_files import sheet
 
 if TYPE_CHECKING:
     from planner.result import Plan
@@ -21,23 +22,32 @@ if TYPE_CHECKING:
 def snapshot_html(plan: Plan) -> str:
     """Show a plan in the explorer's own layout, without controls."""
     figure = json.dumps(figure_spec(plan)).replace("<", "\\u003c")
-    layout_style = (STATIC / "explorer.css").read_text(encoding="utf-8")
-    parts = {
+    answer = {
         "verdict": tables.verdict_html(plan),
-        "error": tables.error_html(plan),
         "bars": "<div class='planner-first-chart'></div>"
         f"<script type='application/json'>{figure}</script>",
-        "figures": tables.figures_html(plan),
-        "command": tables.command_html(plan),
-        "tables": tables.tables_html(plan),
+        "figures": tables.figures_html(plan) or tables.no_figures_html(plan.gpu.kind),
+        "error": tables.error_html(plan),
     }
-    results = "".join(
+    first = (
+        f"<div class='planner-answer'>{_parts(answer)}</div>"
+        "<div class='planner-advice'></div><div class='planner-parts'>"
+        f"{_parts({'command': tables.command_html(plan)})}</div>"
+    )
+    panels = _parts(panels_html(plan, OPEN_AT_FIRST))
+    return (
+        "<div class='planner-snapshot planner-explorer'>"
+        f"<style>{style()}{sheet('chart.css', 'explorer.css')}</style>"
+        "<div class='planner-body'><div class='planner-controls'></div>"
+        f"<div class='planner-results'><div class='planner-first'>{first}</div>"
+        f"<div class='planner-more'><div class='planner-parts'>{panels}</div></div>"
+        "</div></div></div>"
+    )
+
+
+def _parts(parts: dict[str, str]) -> str:
+    return "".join(
         f"<div class='planner-{name} pl-plan'>{part}</div>"
         for name, part in parts.items()
         if part
-    )
-    return (
-        f"<div class='planner-snapshot planner-explorer'><style>{style()}{layout_style}"
-        "</style><div class='planner-body'><div class='planner-form'></div>"
-        f"<div class='planner-results'>{results}</div></div></div>"
     )

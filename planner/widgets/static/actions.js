@@ -68,11 +68,13 @@ export default {
         more.addEventListener("click", () => { isOpen = !isOpen; refresh(); });
         parts.push(more);
       }
-      const remarks = model.get("remarks").map((text) => make("li", "", text));
+      // What to beware of is read by who opens the whole list.
+      const said = isOpen || rows.length <= count ? model.get("remarks") : [];
+      const remarks = said.map((text) => make("li", "", text));
       if (remarks.length) {
-        const said = make("ul", "pl-remarks");
-        said.append(...remarks);
-        parts.push(said);
+        const beware = make("ul", "pl-remarks");
+        beware.append(...remarks);
+        parts.push(beware);
       }
       el.hidden = !rows.length && !model.get("note");
       el.setAttribute("aria-busy", String(model.get("is_busy")));

@@ -1,0 +1,69 @@
+// Finds plotly.js, and draws a figure that is given as plotly's JSON.
+
+const CONFIG = { displayModeBar: false, responsive: false };
+
+function fromPage(script) {
+  return new Promise((resolve, reject) => {
+    if (window.Plotly) return resolve(window.Plotly);
+    if (script.dataset.failed) return reject(new Error("plotly.js was not served"));
+    script.addEventListener("load", () => resolve(window.Plotly));
+    script.addEventListener("error", reject);
+  });
+}
+
+function fromKernel(model) {
+  return new Promise((resolve, reject) => {
+    model.on("msg:custom", (content, buffers) => {
+      if (content !== "plotly.js" || !buffers?.length) return;
+      const script = document.createElement("script");
+      const source = new Blob([buffers[0]], { type: "text/javascript" });
+      script.src = URL.createObjectURL(source);
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = reject;
+      document.head.append(script);
+    });
+    model.send("plotly.js");
+  });
+}
+
+function loadPlotly(model) {
+  if (window.Plotly) return Promise.resolve(window.Plotly);
+  const script = document.getElementById("planner-plotly");
+  if (!script) return fromKernel(model);
+  return fromPage(script).catch(() => fromKernel(model));
+}
+
+// Draws the model's `figure` into `node` now and whenever it changes; returns the undo.
+async function keepDrawn(model, node, undo) {
+  node.classList.add("planner-chart");
+  node.setAttribute("role", "img");
+  node.style.minHeight = `${model.get("figure").layout?.height ?? 160}px`;
+  const name = () => node.setAttribute("aria-label", model.get("label"));
+  name();
+  model.on("change:label", name);
+  undo.push(() => model.off("change:label", name));
+
+  const Plotly = await loadPlotly(model);
+  let isDrawn = false;
+  const draw = () => {
+    if (!node.clientWidth) return; // hidden so far: the observer below calls again
+    isDrawn = true;
+    const { data, layout } = model.get("figure");
+    node.style.minHeight = `${layout.height}px`;
+    Plotly.react(node, data, layout, CONFIG);
+  };
+  draw();
+  model.on("change:figure", draw);
+  const resized = new ResizeObserver(() => {
+    if (!isDrawn) draw();
+    else if (node.clientWidth) Plotly.Plots.resize(node);
+  });
+  resized.observe(node);
+  undo.push(() => resized.disconnect(), () => model.off("change:figure", draw));
+}
+
+// Views are attached after they are rendered: what measures its place waits for that.
+function whenConnected(el, action) {
+  if (el.isConnected) return action();
+  requestAnimationFrame(() => whenConnected(el, action));
+}
