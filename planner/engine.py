@@ -125,6 +125,8 @@ _MAY_BE_ZERO = ("max_cudagraph_capture_size",)
 _MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
 """Where each one more is worked out: beyond any machine, a plan would take minutes."""
 _MOST_AMOUNT = 1e9
+_LONGEST = 1 << 40
+"""Tokens of max_model_len; no config.json may say more either."""
 
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _CHOICES = {
@@ -252,6 +254,8 @@ def _check_max_model_len(value: object) -> None:
         raise PlannerError(
             f"max_model_len={value!r}: a whole number from 1, -1 or auto is needed."
         )
+    if value > _LONGEST:
+        raise PlannerError(f"max_model_len={value!r}: at most {_LONGEST:,} is planned.")
 
 
 def command(

@@ -357,3 +357,9 @@ def test_the_hardware_of_the_server_is_not_told(hub: Hub) -> None:
             plan("Qwen/Qwen3-8B", gpu=name)
     assert gpu_named("H100").name == "H100"
     assert hub.asked == []
+
+
+def test_a_length_beyond_any_number_of_the_machine_is_refused() -> None:
+    """10^21 tokens: an answer in words, as for every wrong input."""
+    with pytest.raises(PlannerError, match="max_model_len=1000000000000000000000: at"):
+        plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=10**21)
