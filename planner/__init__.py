@@ -18,6 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from planner import export, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
@@ -121,3 +123,13 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """List the public names, imported or not."""
     return sorted([*globals(), *__all__])
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Bring `%plan`: IPython calls this for `%load_ext planner`."""
+    import_module("planner.magic").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take `%plan` back: IPython calls this for `%unload_ext planner`."""
+    import_module("planner.magic").unload(shell)

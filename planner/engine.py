@@ -129,13 +129,14 @@ _LONGEST = 1 << 40
 """Tokens of max_model_len; no config.json may say more either."""
 
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
-_CHOICES = {
+CHOICES: Mapping[str, tuple[str, ...]] = {
     "mamba_cache_dtype": _STATE_DTYPES,
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
     "lora_dtype": ("auto", "float16", "bfloat16"),
     "runner": ("auto", "generate", "pooling"),
 }
+"""Arguments that are one of a few words."""
 
 
 def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
@@ -225,7 +226,7 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
 
 
 def _check_choices(given: Mapping[str, Any]) -> None:
-    for name, choices in _CHOICES.items():
+    for name, choices in CHOICES.items():
         value = given.get(name)
         if value is not None and value not in choices:
             raise PlannerError(f"{name}={value!r}: use one of {', '.join(choices)}.")

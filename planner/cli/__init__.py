@@ -27,7 +27,14 @@ from planner.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
 from planner.engine import settings_from
 from planner.errors import PlannerError
 
-__all__ = ["BAD_INPUT", "DOES_NOT_FIT", "FITS", "build_parser", "main"]
+__all__ = [
+    "BAD_INPUT",
+    "DOES_NOT_FIT",
+    "FITS",
+    "build_parser",
+    "main",
+    "refuse_unknown",
+]
 
 # In the order of the help; each adds its parser and names what runs it.
 _COMMANDS = {
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options["others"] += [word for word in unknown if not word.startswith("-")]
         unknown = [word for word in unknown if word.startswith("-")]
     try:
-        _refuse_unknown(unknown)
+        refuse_unknown(unknown, "`planner --help` helps.")
         return run(options)
     except BrokenPipeError:  # `planner gpus | head`: the reader has seen enough
         sys.stdout = None
@@ -65,14 +72,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
-def _refuse_unknown(words: list[str]) -> None:
-    """Name the first word that is no argument, and the nearest that is."""
+def refuse_unknown(words: list[str], help_hint: str) -> None:
+    """Name the first word that is no argument, and the nearest that is.
+
+    Raises:
+        PlannerError: where there is one.
+    """
     if not words:
         return
     if words[0].startswith("--"):
         name = words[0].removeprefix("--").partition("=")[0].replace("-", "_")
         settings_from({name: None})
-    raise PlannerError(f"{words[0]!r} was not expected here. `planner --help` helps.")
+    raise PlannerError(f"{words[0]!r} was not expected here. {help_hint}")
 
 
 def build_parser() -> argparse.ArgumentParser:

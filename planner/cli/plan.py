@@ -42,7 +42,7 @@ def _run(options: dict[str, Any]) -> int:
         whole = result.to_dict() | {"load": _load_dict(served)}
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
     else:
-        sys.stdout.write(f"{result}\n{_load_line(served)}\n")
+        sys.stdout.write(f"{result}\n{load_line(served)}\n")
     return FITS if served.is_served else DOES_NOT_FIT
 
 
@@ -74,7 +74,7 @@ def _load_dict(served: Serving) -> dict[str, Any]:
     }
 
 
-def _load_line(served: Serving) -> str:
+def load_line(served: Serving) -> str:
     """Say whether the file's load is served, and by which figures."""
     from planner.solve.words import fails, holds  # noqa: PLC0415 - as above
 
