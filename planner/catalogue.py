@@ -40,6 +40,11 @@ def entries() -> tuple[Entry, ...]:
     return tuple(entry for entry, _ in _models().values())
 
 
+def configs() -> tuple[tuple[Entry, Mapping[str, Any]], ...]:
+    """Return every bundled model with its config.json as the file keeps it."""
+    return tuple((entry, row["config"]) for entry, row in _models().values())
+
+
 def find(text: str) -> ModelFiles | None:
     """Return the model of this name, or None.
 

@@ -17,7 +17,7 @@ from planner.widgets.choices import DTYPES, KV_CACHE_DTYPES, QUANTIZATIONS
 _VALUES = {
     **CHOICES,
     "dtype": tuple(text for text, _ in DTYPES),
-    "kv_cache_dtype": tuple(text for text, _ in KV_CACHE_DTYPES),
+    "kv_cache_dtype": tuple(text for text, value in KV_CACHE_DTYPES if value),
     "max_model_len": ("auto",),
     "mm_encoder_tp_mode": ("weights", "data"),
     "performance_mode": ("balanced", "interactivity", "throughput"),

@@ -109,14 +109,17 @@ def test_what_is_no_press_of_a_button_changes_nothing(explorer, sent) -> None:
 # Further arguments
 
 
-def test_an_argument_without_a_control_is_listed_and_can_be_removed() -> None:
-    """With its flag."""
+def test_every_argument_of_a_plan_stands_in_a_control() -> None:
+    """Those that decide nothing about memory too; nothing is left over."""
     explorer = planner.plan(plans.LLAMA_8B, block_size=32, seed=1).explore()
-    assert ["--block-size 32", "--seed 1"] == titles(explorer.further)
-    press(explorer.further, "remove", "block_size")
+    block_size = explorer.form.fields["block_size"]
+    before = block_size.value
+    block_size.put(None)
 
+    assert "32" == before
+    assert "1" == explorer.form.fields["seed"].value
+    assert [] == explorer.further.rows
     assert explorer.plan.settings.block_size is None
-    assert ["--seed 1"] == titles(explorer.further)
 
 
 def test_a_variable_is_listed_and_can_be_removed() -> None:

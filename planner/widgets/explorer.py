@@ -26,6 +26,7 @@ from planner.widgets.guard import guarded
 from planner.widgets.pins import PinSection
 from planner.widgets.reader import Reader
 from planner.widgets.run_section import RunSection, is_allowed
+from planner.widgets.section import Section
 from planner.widgets.snapshot import snapshot_html
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Explorer(w.VBox):
     """Pick a model and a GPU, move the controls, read vLLM's figures.
 
     `plan` is the last good plan; it stays while an input is wrong.
-    Engine arguments without a control of their own are listed, kept and passed on.
+    Environment variables, which have no control, are listed, kept and passed on.
     """
 
     plan = traitlets.Any(allow_none=True)
@@ -67,9 +68,9 @@ class Explorer(w.VBox):
         self._guard = guarded(self.results.say)
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
-        self.form.children = (*self.form.children, self.further)
-        self.form.add_class("planner-controls")
-        body = w.Box([self.form, self.results])
+        self.form.main.add_class("planner-controls")
+        self.results.put(ArgumentSection(self.form.more, self.further))
+        body = w.Box([self.form.main, self.results])
         body.add_class("planner-body")
         super().__init__([body, self.address])
         self.add_class("planner-explorer")
@@ -126,7 +127,13 @@ class Explorer(w.VBox):
             self._read(name)
             return
         request["model"] = self._read_models.get(name) or name
-        self._show(planner.plan(**request))
+        try:
+            plan = planner.plan(**request)
+        except PlannerError as error:
+            if self.form.place_error(error):
+                return
+            raise
+        self._show(plan)
 
     def _show(self, plan: Plan) -> None:
         self.plan = plan
@@ -134,6 +141,8 @@ class Explorer(w.VBox):
         try:
             # A slider that shows a default moves, which is no action of the user.
             self.form.show_defaults(plan.resolved)
+            if plan.model is not None:
+                self.form.show_model(plan.model)
         finally:
             self._is_showing = False
         self.further.show(self._others)
@@ -203,6 +212,20 @@ def _query(plan: Plan) -> str:
         return link(plan)
     except PlannerError:
         return ""
+
+
+class ArgumentSection(Section):
+    """All engine arguments behind a button."""
+
+    def __init__(self, *parts: w.Widget) -> None:
+        super().__init__(
+            "All engine arguments", "Every other argument, by group", "arguments"
+        )
+        self._parts = parts
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the controls and what else is given."""
+        return self._parts
 
 
 class Results(w.VBox):

@@ -1,252 +1,306 @@
-"""Controls that each hold one engine argument under vLLM's name."""
+"""One engine argument each: its value, vLLM's choice, what is wrong with it.
+
+Fields are plain objects; `planner.widgets.controls` shows them on a page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
-import ipywidgets as w
-import traitlets
-
 from planner.errors import PlannerError
-from planner.widgets.guard import alert_html
+from planner.widgets.parsing import Entry
+
+VLLMS_CHOICE = "vLLM's choice"
+LONGEST_ENTRY = 4000
+"""Characters that a page may send for one field."""
+
+Told = Callable[["Field"], None]
 
 
-class Field(w.VBox):
-    """One control with its label, its value for vLLM and room for its own error.
+class Field:
+    """An argument under vLLM's name; `value` is what the user chose.
 
-    `value` changes once per user action.
+    Callbacks of `on_change` are called once per change of the value.
     """
 
-    value = traitlets.Any()
+    kind = "text"
+    """How a page shows it."""
 
-    def __init__(self, name: str, children: Sequence[w.Widget], value: object) -> None:
+    def __init__(self, name: str, hint: str = "", *, default: Any = None) -> None:  # noqa: ANN401 - any argument's
         self.name = name
         """The engine argument it holds, in vLLM's spelling."""
-        self.default = value
+        self.hint = hint
+        """What it is, in a few plain words."""
+        self.default = default
         """What stands here before the user touches it; means vLLM's own choice."""
-        self._alert = w.HTML()
-        super().__init__([*children, self._alert])
-        self.value = value
-        self.add_class("planner-field")
+        self.chosen = ""
+        """What vLLM chooses while nothing is given, as text."""
+        self.error = ""
+        self.since = ""
+        """First release that has the argument, where the planned one does not."""
+        self._value = default
+        self._changed: list[Told] = []
+        self._touched: list[Told] = []
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - any argument's
+        """What the user chose, as it was entered."""
+        return self._value
+
+    @value.setter
+    def value(self, value: object) -> None:
+        if value == self._value and type(value) is type(self._value):
+            return
+        self._value = value
+        self.touch()
+        for callback in self._changed:
+            callback(self)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether something else than vLLM's choice stands here."""
+        return bool(self._value != self.default)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether it can be left to vLLM."""
+        return True
+
+    def on_change(self, callback: Told) -> None:
+        """Call `callback` after each change of the value."""
+        self._changed.append(callback)
+
+    def on_touch(self, callback: Told) -> None:
+        """Call `callback` when anything changes that a page shows."""
+        self._touched.append(callback)
+
+    def touch(self) -> None:
+        """Tell the pages that something to be shown has changed."""
+        for callback in self._touched:
+            callback(self)
 
     def show_error(self, message: str) -> None:
         """Show what is wrong with this field; an empty text clears it."""
-        self._alert.value = alert_html(message) if message else ""
+        self._put_words("error", message)
 
     def show_default(self, resolved: object) -> None:
-        """Show what vLLM chooses while the value is None."""
+        """Show what vLLM chooses while nothing is given; None: that is not known."""
+        if resolved is not None and not self.is_set:
+            self._put_words("chosen", self.written(resolved))
 
-    def read(self) -> object:
+    def show_since(self, release: str) -> None:
+        """Say that the planned release lacks the argument; empty: it has it."""
+        self._put_words("since", release)
+
+    def read(self) -> Any:  # noqa: ANN401 - any argument's
         """Return the value for vLLM, None where the user left it to vLLM.
 
         Raises:
             PlannerError: when what was typed cannot be a value.
         """
-        return None if self.value == self.default else self.value
+        return self._value if self.is_set else None
 
     def put(self, value: object) -> None:
         """Hold a value that `read` could return; None leaves it to vLLM."""
         self.value = self.default if value is None else value
 
+    def hear(self, sent: object) -> bool:
+        """Take what a page sent; False where it can be no value of this field."""
+        raise NotImplementedError
 
-def label(name: str, hint: str) -> str:
-    """Write a field's visible label: vLLM's word and a plain-word hint."""
-    return (
-        f"<span class='pl-name'>{escape(name)}</span> "
-        f"<span class='pl-hint'>{escape(hint)}</span>"
-    )
+    def written(self, value: object) -> str:
+        """Write a value as the page shows it."""
+        return "" if value is None else str(value)
+
+    def state(self) -> dict[str, object]:
+        """Return what a page shows of it, without what is empty."""
+        made = {
+            "kind": self.kind,
+            "hint": self.hint,
+            "v": self.written(self._value),
+            "set": self.is_set and self.has_choice,
+            "plain": not self.has_choice,
+            "c": self.chosen,
+            "e": self.error,
+            "since": self.since,
+        }
+        return {key: value for key, value in made.items() if value}
+
+    def _put_words(self, name: str, words: str) -> None:
+        if getattr(self, name) != words:
+            setattr(self, name, words)
+            self.touch()
+
+
+Options = Sequence[tuple[str, object]]
 
 
 class ChoiceField(Field):
-    """One of a few values from a list."""
+    """One of a few values from a list; None is vLLM's choice, where there is one."""
 
-    def __init__(
-        self, name: str, hint: str, tooltip: str, options: Sequence[tuple[str, object]]
-    ) -> None:
-        self.control = w.Dropdown(
-            options=list(options),
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
-        )
-        super().__init__(name, [self.control], self.control.value)
-        traitlets.link((self.control, "value"), (self, "value"))
+    kind = "choice"
+
+    def __init__(self, name: str, hint: str, options: Options) -> None:
+        self._options: list[tuple[str, object]] = []
+        self._listed: list[list[str]] = []
+        super().__init__(name, hint, default=options[0][1])
+        self.options = options
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the first option leaves it to vLLM."""
+        return self._options[0][1] is None
+
+    @property
+    def options(self) -> Options:
+        """Labels and values, in the order of the list."""
+        return tuple(self._options)
+
+    @options.setter
+    def options(self, options: Options) -> None:
+        self._options = list(options)
+        self._listed = [
+            [_key(value, place), label]
+            for place, (label, value) in enumerate(self._options)
+        ]
+        self.touch()
 
     def put(self, value: object) -> None:
         """Hold a value; one that the list lacks is added to it."""
-        known = [option for _, option in self.control.options]
-        if value is not None and value not in known:
-            self.control.options = (*self.control.options, (str(value), value))
+        if value is not None and value not in [known for _, known in self._options]:
+            self.options = (*self._options, (str(value), value))
         super().put(value)
 
+    def hear(self, sent: object) -> bool:
+        """Take the key of an option, or its value where that is no text."""
+        key = "" if sent is None else _key(sent, -1)
+        for place, (_, value) in enumerate(self._options):
+            if _key(value, place) == key:
+                self.value = value
+                return True
+        return False
 
-class SwitchField(Field):
-    """On or off."""
+    def written(self, value: object) -> str:
+        """Write the label of an option; of another value, the value."""
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return super().written(value)
 
-    def __init__(self, name: str, hint: str, tooltip: str) -> None:
-        self.control = w.Checkbox(
-            value=False,
-            indent=False,
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
+    def state(self) -> dict[str, object]:
+        """Return the options and the key of the one chosen, too."""
+        values = [value for _, value in self._options]
+        place = next(
+            (at for at, value in enumerate(values) if _is_same(value, self._value)), 0
         )
-        super().__init__(name, [self.control], value=False)
-        self.add_class("planner-switch")
-        traitlets.link((self.control, "value"), (self, "value"))
+        return super().state() | {"options": self._listed, "v": self._listed[place][0]}
 
 
-class ShareField(Field):
-    """A share of the GPU between 0 and 1."""
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (one == other and type(one) is type(other))
 
-    def __init__(self, name: str, hint: str, tooltip: str, value: float) -> None:
-        self.control = w.FloatSlider(
-            value=value,
-            min=0.05,
-            max=1.0,
-            step=0.01,
-            readout_format=".2f",
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
+
+def _key(value: object, place: int) -> str:
+    """Return the text by which a page names a value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else f"#{place}"
+
+
+class SwitchField(ChoiceField):
+    """On, off, or as vLLM does by itself."""
+
+    def __init__(self, name: str, hint: str = "") -> None:
+        super().__init__(
+            name, hint, [(VLLMS_CHOICE, None), ("on", True), ("off", False)]
         )
-        super().__init__(name, [self.control], value)
-        self.add_class("planner-slider")
-        self.control.observe(self._slid, names="value")
-        self.observe(self._set, names="value")
-
-    def _slid(self, change: dict[str, Any]) -> None:
-        """Take a new share without the floating-point dust that a page adds."""
-        self.value = _without_dust(change["new"])
-
-    def _set(self, change: dict[str, Any]) -> None:
-        if _without_dust(self.control.value) != change["new"]:
-            self.control.value = change["new"]
-
-    def show_default(self, resolved: object) -> None:
-        """Move an untouched slider to the share that the release takes by itself."""
-        if not isinstance(resolved, float) or self.read() is not None:
-            return
-        # The default goes first, so that the moved slider still counts as untouched.
-        self.default = resolved
-        self.value = resolved
 
 
-def _without_dust(share: float) -> float:
-    return round(float(share), 4)
+class EntryField(Field):
+    """A text that is read as a number, a list, JSON, ...; empty is vLLM's choice.
 
-
-class CountField(Field):
-    """A whole number of at least one, typed or stepped."""
-
-    def __init__(self, name: str, hint: str, tooltip: str) -> None:
-        self.control = w.IntText(
-            value=1,
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
-        )
-        super().__init__(name, [self.control], value=1)
-        traitlets.link((self.control, "value"), (self, "value"))
-
-    def read(self) -> object:
-        """Return the count.
-
-        Raises:
-            PlannerError: when it is below one.
-        """
-        if self.value < 1:
-            raise PlannerError(
-                f"{self.name} is {self.value}. Give a whole number of at least 1."
-            )
-        return super().read()
-
-
-class StepField(Field):
-    """A length or a number: a slider in doubling steps beside an exact entry.
-
-    An empty entry is None: vLLM's own choice, which the entry shows in grey.
+    With steps it has a slider beside the exact entry.
     """
 
     def __init__(
-        self,
-        name: str,
-        hint: str,
-        tooltip: str,
-        *,
-        steps: Sequence[int],
-        parse: Callable[[str, str], object],
+        self, name: str, hint: str, entry: Entry, *, steps: Sequence[float] = ()
     ) -> None:
-        self._parse = parse
-        self._is_following = False
-        self.entry = w.Text(
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
-            continuous_update=False,
-        )
-        self.slider = w.SelectionSlider(options=_options(steps), tooltip=tooltip)
-        super().__init__(name, [self.entry, self.slider], value="")
-        self.add_class("planner-step")
-        self.entry.observe(self._typed, names="value")
-        self.slider.observe(self._slid, names="value")
-        self.observe(self._set, names="value")
+        super().__init__(name, hint, default="")
+        self.entry = entry
+        self.kind = entry.kind
+        self.steps = tuple(steps)
+        """Values that a slider offers, smallest first."""
 
-    def read(self) -> object:
-        """Return the number or word that was typed, None when nothing was.
+    def read(self) -> Any:  # noqa: ANN401 - any argument's
+        """Return what was typed as vLLM's value, None where nothing was.
 
         Raises:
             PlannerError: when the text is not understood.
         """
-        text = str(self.value).strip()
-        return None if not text else self._parse(self.name, text)
+        text = str(self._value).strip()
+        return self.entry.parse(self.name, text) if text else None
 
     def put(self, value: object) -> None:
-        """Hold a number or a word; None leaves it to vLLM."""
-        self.value = "" if value is None else str(value)
+        """Hold a value; None leaves it to vLLM."""
+        self.value = "" if value is None else self.written(value)
+
+    def hear(self, sent: object) -> bool:
+        """Take a text or a number."""
+        if sent is None:
+            sent = ""
+        if isinstance(sent, bool) or not isinstance(sent, str | int | float):
+            return False
+        text = self.written(sent)
+        if len(text) > LONGEST_ENTRY:
+            return False
+        self.value = text
+        return True
 
     def show_default(self, resolved: object) -> None:
-        """Write vLLM's choice in grey, and put the slider there."""
-        if str(self.value).strip() or not isinstance(resolved, int):
-            return
-        self.entry.placeholder = f"{resolved}"
-        self._follow(resolved)
+        """Show what vLLM chooses; switches in a number's place say nothing."""
+        if not isinstance(resolved, bool):
+            super().show_default(resolved)
 
-    def set_steps(self, steps: Sequence[int]) -> None:
+    def written(self, value: object) -> str:
+        """Write a value as `read` reads it back."""
+        return value if isinstance(value, str) else self.entry.write(value)
+
+    def set_steps(self, steps: Sequence[float]) -> None:
         """Replace the slider's steps, keeping the value."""
-        options = _options(steps)
-        if options == self.slider.options:
-            return
-        self._is_following = True
-        self.slider.options = options
-        self._is_following = False
+        if tuple(steps) != self.steps:
+            self.steps = tuple(steps)
+            self.touch()
 
-    def _typed(self, change: dict[str, Any]) -> None:
-        self.value = change["new"]
-
-    def _slid(self, change: dict[str, Any]) -> None:
-        if not self._is_following and change["new"] is not None:
-            self.value = str(change["new"])
-
-    def _set(self, change: dict[str, Any]) -> None:
-        """Keep entry and slider in step with the value, whoever set it."""
-        text = str(change["new"])
-        self.entry.value = text
-        if text.strip().isdecimal():
-            self._follow(int(text))
-
-    def _follow(self, number: int) -> None:
-        """Move the slider to the step nearest to `number` without setting the value."""
-        steps = [step for _, step in self.slider.options]
-        self._is_following = True
-        self.slider.value = min(steps, key=lambda step: abs(step - number))
-        self._is_following = False
+    def state(self) -> dict[str, object]:
+        """Return the steps, too."""
+        return super().state() | ({"steps": self.steps} if self.steps else {})
 
 
-def _options(steps: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{step:,}", step) for step in steps)
+def read_all(fields: dict[str, Field]) -> dict[str, Any]:
+    """Return what fields hold; each shows what is wrong with it.
+
+    Raises:
+        FieldError: with the first of them.
+    """
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name, field in fields.items():
+        try:
+            values[name] = field.read()
+        except PlannerError as error:
+            wrong.append(str(error))
+            field.show_error(str(error))
+        else:
+            field.show_error("")
+    if wrong:
+        raise FieldError(wrong[0])
+    return values
+
+
+class FieldError(PlannerError):
+    """A field cannot be read; the field itself shows the message."""
 
 
 def doubling_steps(smallest: int, largest: int, per_doubling: int = 4) -> list[int]:

@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import ipywidgets as w
 
 from planner.errors import PlannerError
 from planner.gpu import GPU
 from planner.inputs import Inputs
-from planner.widgets import choices
+from planner.lengths import derived_max_model_len
+from planner.model import ModelArchitecture
+from planner.releases import NEWEST_RELEASE, Release, came_later, resolve_version
+from planner.widgets import arguments, choices, parsing
+from planner.widgets.controls import Controls, Group
 from planner.widgets.fields import (
     ChoiceField,
-    CountField,
+    EntryField,
     Field,
-    ShareField,
-    StepField,
-    SwitchField,
     doubling_steps,
 )
+from planner.widgets.fields import FieldError as FieldError
+from planner.widgets.fields import read_all as read_all
 from planner.widgets.models import ModelField
-from planner.widgets.parsing import parse_count, parse_length
 
-LENGTH_STEPS = doubling_steps(512, 1 << 20)
+SHORTEST, LONGEST = 512, 1 << 20
+"""Tokens where the slider of lengths begins, and where it ends for unknown models."""
 SEQUENCE_STEPS = doubling_steps(1, 4096)
 BATCH_STEPS = doubling_steps(256, 1 << 17)
+SHARE_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(96))
 
 
-class Form(w.VBox):
-    """The controls; `gather` reads them, `on_change` tells of each user action."""
+class Form:
+    """The controls; `gather` reads them, `on_change` tells of each user action.
+
+    `main` shows the few that matter most, `more` all others by vLLM's groups.
+    """
 
     def __init__(self, model: str, gpu: str | GPU) -> None:
-        self.groups = {
-            "Model": _model_fields(model),
-            "GPU": _gpu_fields(gpu),
-            "Load": _load_fields(),
-            "Parallelism": _parallel_fields(),
-            "Start": _start_fields(),
+        first = _first_groups(model, gpu)
+        known = frozenset(field.name for group in first for field in group.fields)
+        others = _other_groups(known)
+        self.fields: dict[str, Field] = {
+            field.name: field for group in (*first, *others) for field in group.fields
         }
-        self.fields = {
-            field.name: field for group in self.groups.values() for field in group
-        }
-        super().__init__([_group(title, kids) for title, kids in self.groups.items()])
-        self.add_class("planner-form")
+        self.main = Controls(first)
+        self.more = Controls(others, finder="Find an argument")
+        self.more.add_class("pc-more")
+        self._release = ""
+        self.fields["vllm_version"].on_change(self._show_release)
+        self._show_release(self.fields["vllm_version"])
 
     @property
     def model(self) -> ModelField:
@@ -56,7 +61,7 @@ class Form(w.VBox):
     def on_change(self, callback: Callable[[object], None]) -> None:
         """Call `callback` once after each change of a field."""
         for field in self.fields.values():
-            field.observe(callback, names="value")
+            field.on_change(callback)
 
     def gather(self) -> dict[str, Any]:
         """Return the keyword arguments for `planner.plan`; None means not given.
@@ -79,8 +84,8 @@ class Form(w.VBox):
         card = self.fields["gpu"]
         assert isinstance(card, ChoiceField)
         options, chosen = choices.gpus(inputs.gpu)
-        if options != tuple(card.control.options):
-            card.control.options = options
+        if options != card.options:
+            card.options = options
         start = {"entrypoint": inputs.entrypoint, "vllm_version": inputs.vllm_version}
         name = getattr(inputs.model, "name", inputs.model)
         values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
@@ -93,168 +98,110 @@ class Form(w.VBox):
         for name, field in self.fields.items():
             field.show_default(getattr(resolved, name, None))
 
+    def show_model(self, model: ModelArchitecture) -> None:
+        """Let the slider of lengths end at what the model was made for."""
+        field = self.fields["max_model_len"]
+        assert isinstance(field, EntryField)
+        limit = derived_max_model_len(model, _release(self._release))
+        most = int(limit) if SHORTEST < limit < 1 << 30 else LONGEST
+        field.set_steps(doubling_steps(SHORTEST, most))
 
-class FieldError(PlannerError):
-    """A field cannot be read; the field itself shows the message."""
+    def place_error(self, error: PlannerError | str) -> bool:
+        """Show an error of planning at the field that it names first.
 
+        False where it names none: then the caller shows it.
+        """
+        named = re.findall(r"[a-z0-9]+(?:[_-][a-z0-9]+)*", str(error))
+        for word in named:
+            field = self.fields.get(word.replace("-", "_"))
+            if field is not None and _is_argument(word, str(error)):
+                field.show_error(str(error))
+                return True
+        return False
 
-def read_all(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Return what fields hold; each shows what is wrong with it.
-
-    Raises:
-        FieldError: with the first of them.
-    """
-    values: dict[str, Any] = {}
-    wrong: list[str] = []
-    for name, field in fields.items():
-        try:
-            values[name] = field.read()
-        except PlannerError as error:
-            wrong.append(str(error))
-            field.show_error(str(error))
-        else:
-            field.show_error("")
-    if wrong:
-        raise FieldError(wrong[0])
-    return values
-
-
-def _group(title: str, fields: Sequence[Field]) -> w.VBox:
-    heading = w.HTML(f"<h2 class='pl-group'>{escape(title)}</h2>")
-    group = w.VBox([heading, *fields])
-    group.add_class("planner-group")
-    group.add_class(f"planner-group-{title.lower()}")
-    return group
+    def _show_release(self, field: Field) -> None:
+        """Mark the arguments that came after the chosen release."""
+        self._release = str(field.value)
+        release = _release(self._release)
+        for name, one in self.fields.items():
+            first = came_later("arguments", name, release)
+            one.show_since(first or "")
 
 
-def _model_fields(model: str) -> list[Field]:
+def _is_argument(word: str, text: str) -> bool:
+    """Whether a word that plain English may have too is meant as an argument."""
+    if "_" in word or "-" in word:
+        return True
+    return re.search(rf"--{word}\b|\b{word}=|[`'\"]{word}[`'\"]", text) is not None
+
+
+def _release(text: str) -> Release:
+    try:
+        return resolve_version(text)[0]
+    except PlannerError:
+        return NEWEST_RELEASE
+
+
+def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
+    card, number = _gpu_field(gpu), arguments.field_of("tensor_parallel_size")
+    number.hint = "GPUs that share each layer"
     return [
-        ModelField(choices.models(), model),
-        ChoiceField(
-            "dtype",
-            "of weights and activations",
-            "The number format vLLM computes in. auto: the model's own.",
-            choices.DTYPES,
+        Group(
+            "Model",
+            [
+                ModelField(choices.models(), model),
+                ChoiceField("quantization", "of the weights", choices.QUANTIZATIONS),
+            ],
         ),
-        ChoiceField(
-            "quantization",
-            "of the weights",
-            "How the weights are stored. As published: what the checkpoint says.",
-            choices.QUANTIZATIONS,
-        ),
-        SwitchField(
-            "language_model_only",
-            "no images, videos or sounds",
-            "Leaves a multimodal model's encoders out: saves their weights.",
-        ),
-        SwitchField(
-            "trust_remote_code",
-            "code that comes with the model",
-            "Allows vLLM to run Python code from the model's repository, which some "
-            "models need to start at all.",
+        Group("GPU", [card, number, _share_field()]),
+        Group(
+            "Load",
+            [
+                EntryField(
+                    "max_model_len",
+                    "longest request, in tokens; auto: the longest that fits",
+                    parsing.LENGTH,
+                    steps=doubling_steps(SHORTEST, LONGEST),
+                ),
+                EntryField(
+                    "max_num_seqs",
+                    "requests at once, at most",
+                    parsing.COUNT,
+                    steps=SEQUENCE_STEPS,
+                ),
+                ChoiceField(
+                    "kv_cache_dtype", "of the KV cache", choices.KV_CACHE_DTYPES
+                ),
+            ],
         ),
     ]
 
 
-def _gpu_fields(gpu: str | GPU) -> list[Field]:
+def _gpu_field(gpu: str | GPU) -> ChoiceField:
     options, chosen = choices.gpus(gpu)
-    card = ChoiceField(
-        "gpu",
-        "each of them",
-        "The GPU with the memory that the CUDA runtime reports.",
-        options,
-    )
+    card = ChoiceField("gpu", "each of them", options)
     card.value = chosen
     card.default = None  # the plan needs a GPU, the first in the list too
-    return [
-        card,
-        ShareField(
-            "gpu_memory_utilization",
-            "share of the GPU that vLLM may use",
-            "vLLM plans with this share of the GPU's total memory; what is left over "
-            "holds the CUDA context and other processes.",
-            choices.DEFAULT_UTILIZATION,
-        ),
+    return card
+
+
+def _share_field() -> EntryField:
+    return EntryField(
+        "gpu_memory_utilization",
+        "share of each GPU that vLLM may use",
+        parsing.NUMBER,
+        steps=SHARE_STEPS,
+    )
+
+
+def _other_groups(without: frozenset[str]) -> list[Group]:
+    start = [
+        ChoiceField("entrypoint", "how vLLM is started", choices.ENTRYPOINTS),
+        ChoiceField("vllm_version", "whose rules are used", choices.releases()),
     ]
-
-
-def _load_fields() -> list[Field]:
-    return [
-        StepField(
-            "max_model_len",
-            "longest request, in tokens",
-            "Tokens of the longest request, prompt and answer together. Type a number, "
-            "32K, or auto for the longest that fits; empty: the model's own limit.",
-            steps=LENGTH_STEPS,
-            parse=parse_length,
-        ),
-        StepField(
-            "max_num_seqs",
-            "requests at once, at most",
-            "How many requests vLLM works on at the same time at most. Empty: vLLM's "
-            "default for this GPU and entry point.",
-            steps=SEQUENCE_STEPS,
-            parse=parse_count,
-        ),
-        StepField(
-            "max_num_batched_tokens",
-            "tokens per step, at most",
-            "Tokens that one step of the engine may hold; sets the peak activation. "
-            "Empty: vLLM's default for this GPU and entry point.",
-            steps=BATCH_STEPS,
-            parse=parse_count,
-        ),
-        ChoiceField(
-            "kv_cache_dtype",
-            "of the KV cache",
-            "The number format of the KV cache. auto: as the model; fp8: half of it.",
-            choices.KV_CACHE_DTYPES,
-        ),
-    ]
-
-
-def _parallel_fields() -> list[Field]:
-    return [
-        CountField(
-            "tensor_parallel_size",
-            "GPUs that share each layer",
-            "Each layer is cut over this many GPUs.",
-        ),
-        CountField(
-            "pipeline_parallel_size",
-            "stages of layers",
-            "The layers are dealt out to this many stages, one after the other.",
-        ),
-        CountField(
-            "data_parallel_size",
-            "copies of the engine",
-            "This many engines run side by side, each with its own KV cache.",
-        ),
-        SwitchField(
-            "enable_expert_parallel",
-            "whole experts per GPU",
-            "Mixture-of-experts models: deal out whole experts, do not cut each.",
-        ),
-    ]
-
-
-def _start_fields() -> list[Field]:
-    return [
-        SwitchField(
-            "enforce_eager",
-            "no CUDA graphs: less memory, slower",
-            "Do without CUDA graphs: saves their memory, costs speed.",
-        ),
-        ChoiceField(
-            "entrypoint",
-            "how vLLM is started",
-            "vLLM's defaults differ between its server and the LLM class.",
-            choices.ENTRYPOINTS,
-        ),
-        ChoiceField(
-            "vllm_version",
-            "whose rules are used",
-            "The vLLM release that the plan follows.",
-            choices.releases(),
-        ),
-    ]
+    groups = arguments.groups(without)
+    for field in groups["Scheduler"]:
+        if field.name == "max_num_batched_tokens" and isinstance(field, EntryField):
+            field.set_steps(BATCH_STEPS)
+    made = [Group(title, fields) for title, fields in groups.items()]
+    return [Group("Start", start), *made]

@@ -1,4 +1,4 @@
-"""The arguments that have no control of their own: seen, and taken back one by one."""
+"""What has no control of its own, such as environment variables: seen, taken back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ENV = "env:"
 
 
 class FurtherArguments(ActionList):
-    """Lists further engine arguments and variables; `dropped` gets what stays."""
+    """Lists variables and what else is given; `dropped` gets what stays."""
 
     def __init__(self, dropped: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__("Further arguments", self._press, shown=20)
+        super().__init__("Also given", self._press, shown=20)
         self.add_class("planner-further")
         self._dropped = dropped
         self._values: dict[str, Any] = {}

@@ -2,61 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
-
-import ipywidgets as w
+from collections.abc import Callable, Sequence
 
 from planner.errors import PlannerError
-from planner.widgets.fields import Field, label
+from planner.published import is_published
+from planner.sources.hub_names import is_repo_id
+from planner.widgets.fields import Field
+
+LONGEST_NAME = 500
+LEAST_TYPED = 3
+"""Characters before the Hub is asked."""
+
+Find = Callable[[str, Callable[[Sequence[str] | None], None]], None]
+"""Looks names up for a text, later; None says that the Hub was not reached."""
 
 
 class ModelField(Field):
     """A model by name; tells while it is being read."""
 
-    def __init__(self, names: Sequence[str], value: str) -> None:
-        self.control = w.Combobox(
-            value=value,
-            options=list(names),
-            ensure_option=False,
-            continuous_update=False,
-            description=label(
-                "model", f"search {len(names)} models, or give a Hub id or a folder"
-            ),
-            description_allow_html=True,
-            placeholder="org/name",
-            tooltip="Which model to serve. Models in the list are planned offline; "
-            "any other name is read from the Hugging Face Hub (config.json and the "
-            "sizes of the weights, never the weights).",
-        )
-        self._reading = w.HTML()
-        self._reading.add_class("planner-reading")
-        super().__init__("model", [self.control, self._reading], value)
-        self.add_class("planner-model")
-        self.control.observe(self._chosen, names="value")
-        self.observe(self._set, names="value")
+    kind = "model"
 
-    def read(self) -> object:
+    def __init__(self, rows: Sequence[Sequence[object]], value: str) -> None:
+        super().__init__("model", _hint(len(rows)), default=value)
+        self.rows = rows
+        """Name, size and kind of each bundled model."""
+        self.reading = ""
+
+    @property
+    def has_choice(self) -> bool:
+        """A plan needs a model."""
+        return False
+
+    def read(self) -> str:
         """Return the model's name.
 
         Raises:
-            PlannerError: when there is none.
+            PlannerError: when there is none, or where strangers may not name it.
         """
-        if not str(self.value).strip():
+        text = str(self.value).strip()
+        if not text:
             raise PlannerError(
                 "No model was given. Choose one from the list, or type a Hub id such "
-                "as Qwen/Qwen3-8B or the path of a folder with a config.json."
+                f"as Qwen/Qwen3-8B{_or_folder()}."
             )
-        return str(self.value).strip()
+        if is_published() and not is_repo_id(text):
+            raise PlannerError(
+                f"model={_short(text)!r} is not taken here. Choose one from the list, "
+                "or type a Hub id: owner/name, such as Qwen/Qwen3-8B. Folders, files "
+                "and addresses are read by a planner on your own machine only."
+            )
+        return text
+
+    def hear(self, sent: object) -> bool:
+        """Take a name."""
+        if not isinstance(sent, str) or len(sent) > LONGEST_NAME:
+            return False
+        self.value = sent
+        return True
 
     def show_reading(self, name: str) -> None:
         """Say that a model is being read; an empty name says that it is done."""
-        self._reading.value = (
-            f"<p class='pl-reading'>Reading {escape(name)} …</p>" if name else ""
-        )
+        self._put_words("reading", name)
 
-    def _chosen(self, change: dict[str, str]) -> None:
-        self.value = change["new"]
+    def state(self) -> dict[str, object]:
+        """Return the bundled models, and what is being read, too."""
+        made = super().state() | {"rows": self.rows}
+        return made | ({"reading": self.reading} if self.reading else {})
 
-    def _set(self, change: dict[str, str]) -> None:
-        self.control.value = change["new"]
+
+def _hint(count: int) -> str:
+    return f"search {count} models, or give a Hub id" + (
+        "" if is_published() else " or a folder"
+    )
+
+
+def _or_folder() -> str:
+    return "" if is_published() else " or the path of a folder with a config.json"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."  # noqa: PLR2004 - as short as a line

@@ -2,102 +2,56 @@
 
 from __future__ import annotations
 
-import ipywidgets as w
-import traitlets
+from functools import partial
 
 from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
-from planner.widgets.fields import ChoiceField, Field, label
-from planner.widgets.form import read_all
+from planner.widgets.controls import Controls, Group
+from planner.widgets.fields import ChoiceField, EntryField, read_all
+from planner.widgets.parsing import Entry
 
 _WEIGHTS = (("dummy", "dummy"), ("real", "real"))
 DEFAULT_MINUTES = 30
+_LONGEST = 9
+"""Digits of a number: more are none that a start could need."""
 
 
-class TextField(Field):
-    """Free text; empty means not given."""
+class OptionEntry(EntryField):
+    """An entry that is no argument of vLLM's: what it begins with is the planner's."""
 
-    def __init__(self, name: str, hint: str, tooltip: str, placeholder: str) -> None:
-        self.control = w.Text(
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
-            placeholder=placeholder,
-            continuous_update=False,
-        )
-        super().__init__(name, [self.control], value="")
-        self.add_class("planner-text")
-        traitlets.link((self.control, "value"), (self, "value"))
+    def __init__(self, name: str, hint: str, entry: Entry, value: str) -> None:
+        super().__init__(name, hint, entry)
+        self.default = value
+        self.value = value
 
-    def read(self) -> object:
-        """Return the text, None where there is none."""
-        return str(self.value).strip() or None
+    @property
+    def has_choice(self) -> bool:
+        """VLLM knows nothing of it."""
+        return False
 
 
-class WholeField(Field):
-    """A whole number from a smallest one on."""
-
-    def __init__(
-        self, name: str, hint: str, tooltip: str, *, value: int, smallest: int
-    ) -> None:
-        self.smallest = smallest
-        self.control = w.IntText(
-            value=value,
-            description=label(name, hint),
-            description_allow_html=True,
-            tooltip=tooltip,
-        )
-        super().__init__(name, [self.control], value=value)
-        traitlets.link((self.control, "value"), (self, "value"))
-
-    def read(self) -> object:
-        """Return the number.
-
-        Raises:
-            PlannerError: when it is too small.
-        """
-        if self.value < self.smallest:
-            raise PlannerError(
-                f"{self.name} is {self.value}. Give a whole number of at least "
-                f"{self.smallest}."
-            )
-        return self.value
-
-
-class OptionsForm(w.Box):
+class OptionsForm(Controls):
     """The controls of a start; `read` gathers them."""
 
     def __init__(self) -> None:
         self.weights = ChoiceField(
-            "weights",
-            "dummy: right shapes, no download",
-            "Dummy weights have the right shapes, which is enough for memory, and need "
-            "no download. Real ones come from the Hub or the model's folder.",
-            _WEIGHTS,
+            "weights", "dummy: right shapes, no download", _WEIGHTS
         )
-        self.load_requests = WholeField(
-            "load probe",
-            "requests sent at once; 0: none",
-            "So many requests of the planned length are sent at once when vLLM is "
-            "ready, to compare what fits with the predicted concurrency.",
-            value=0,
-            smallest=0,
+        self.load_requests = OptionEntry(
+            "load probe", "requests sent at once; 0: none", _whole(0), "0"
         )
-        self.minutes = WholeField(
-            "time limit",
-            "in minutes",
-            "After this long vLLM is ended, ready or not.",
-            value=DEFAULT_MINUTES,
-            smallest=1,
+        self.minutes = OptionEntry(
+            "time limit", "in minutes", _whole(1), str(DEFAULT_MINUTES)
         )
-        self.python = TextField(
+        self.python = OptionEntry(
             "Python of vLLM",
             "empty: PLANNER_VLLM_PYTHON, else the Python of this page",
-            "Path of a Python that can import vLLM.",
-            "/path/to/env/bin/python",
+            Entry(kind="text", parse=lambda _name, text: text),
+            "",
         )
-        self.fields = (self.weights, self.load_requests, self.minutes, self.python)
-        super().__init__(list(self.fields))
+        super().__init__(
+            [Group("", [self.weights, self.load_requests, self.minutes, self.python])]
+        )
         self.add_class("planner-run-options")
 
     def read(self) -> RunOptions:
@@ -106,12 +60,12 @@ class OptionsForm(w.Box):
         Raises:
             FieldError: when a field holds something that cannot be; it shows it too.
         """
-        read_all({field.name: field for field in self.fields})
+        read_all(self.fields)
         return RunOptions(
             weights=self.weights.value,
             python=self.python_path,
-            time_limit_seconds=60.0 * self.minutes.value,
-            load_requests=self.load_requests.value or None,
+            time_limit_seconds=60.0 * (self.minutes.read() or DEFAULT_MINUTES),
+            load_requests=self.load_requests.read() or None,
         )
 
     @property
@@ -120,7 +74,15 @@ class OptionsForm(w.Box):
         typed = self.python.read()
         return None if typed is None else str(typed)
 
-    def set_disabled(self, is_disabled: bool) -> None:
-        """Lock the controls while a run goes on."""
-        for field in self.fields:
-            field.control.disabled = is_disabled
+
+def _whole(smallest: int) -> Entry:
+    return Entry(kind="number", parse=partial(_at_least, smallest))
+
+
+def _at_least(smallest: int, name: str, text: str) -> int:
+    is_whole = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
+    if not is_whole or int(text) < smallest:
+        raise PlannerError(
+            f"{name} is {text[:40]}. Give a whole number of at least {smallest}."
+        )
+    return int(text)

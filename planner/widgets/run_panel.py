@@ -20,7 +20,7 @@ from planner.presentation.page import style
 from planner.presentation.text import subject
 from planner.widgets import running
 from planner.widgets.chart import PlotlyChart
-from planner.widgets.form import FieldError
+from planner.widgets.fields import FieldError
 from planner.widgets.guard import alert_html, guarded
 from planner.widgets.reader import Reader
 from planner.widgets.run_options import OptionsForm
@@ -86,7 +86,7 @@ class RunPanel(w.VBox):
         self.stop_button.add_class("planner-run-stop")
         self.run_button.on_click(self._guard(self._start))
         self.stop_button.on_click(self._guard(self._stop_clicked))
-        self.options.python.observe(self._guard(self._describe), names="value")
+        self.options.python.on_change(self._guard(self._describe))
         self.observe(self._take_plan, names="plan")
         self._take_plan()
 
@@ -162,7 +162,7 @@ class RunPanel(w.VBox):
     def _set_running(self, is_running: bool) -> None:
         self.run_button.disabled = is_running
         self.stop_button.disabled = not is_running
-        self.options.set_disabled(is_running)
+        self.options.is_disabled = is_running
 
     def _watch(self, run: running.Running, last: float) -> None:
         """End the run when no page looks any more; look again in a while."""

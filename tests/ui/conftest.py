@@ -44,6 +44,6 @@ def page(browser, app) -> Iterator[object]:
     opened.wait_for_selector(
         ".planner-chart .barlayer .point path", timeout=FIRST_CHART_SECONDS * 1000
     )
-    opened.wait_for_selector(".planner-field", timeout=FIRST_CHART_SECONDS * 1000)
+    opened.wait_for_selector(".pc-field", timeout=FIRST_CHART_SECONDS * 1000)
     yield opened
     context.close()

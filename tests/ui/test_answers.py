@@ -77,7 +77,7 @@ def test_the_list_opens_to_all_advice_and_closes_again(page) -> None:
 
 def test_the_address_follows_the_controls_and_reloads_to_the_same_plan(page) -> None:
     """What is on the screen can be sent to somebody."""
-    entry = page.get_by_label("max_model_len longest").first
+    entry = page.get_by_role("textbox", name="max_model_len")
     entry.fill("4096")
     entry.press("Enter")
     verdict(page, "Fits")

@@ -25,9 +25,22 @@ def shape(page) -> list[str]:
     )
 
 
+def reveal(page, name: str) -> None:
+    """Open the folded group that holds the argument called `name`."""
+    page.get_by_label("Find an argument").fill(name)
+
+
+def choose_model(page, name: str) -> None:
+    """Type a model's name into its box."""
+    entry = page.get_by_role("combobox", name="model", exact=True)
+    entry.fill(name)
+    entry.press("Enter")
+
+
 def enter(page, name: str, text: str) -> None:
     """Type into the entry called `name`."""
-    entry = page.get_by_label(name, exact=False).locator("visible=true").first
+    reveal(page, name)
+    entry = page.get_by_role("textbox", name=name, exact=True)
     entry.fill(text)
     entry.press("Enter")
 
@@ -40,7 +53,7 @@ def expect_command(page, flag: str) -> None:
 def expect_default(page, number: str) -> None:
     """Wait until an empty entry shows `number` as vLLM's own choice."""
     page.wait_for_function(
-        "number => [...document.querySelectorAll('.planner-step input')]"
+        "number => [...document.querySelectorAll('.pc-entry')]"
         ".some(entry => entry.placeholder == number)",
         arg=number,
         timeout=PATIENCE,
@@ -92,44 +105,40 @@ def test_an_entry_changes_the_plan(page, name, text, flag) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "default"),
-    [
-        ("tensor_parallel_size", "2", "1"),
-        ("pipeline_parallel_size", "2", "1"),
-        ("data_parallel_size", "2", "1"),
-    ],
+    "name", ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]
 )
-def test_each_parallel_size_adds_a_bar(page, name, text, default) -> None:
+def test_each_parallel_size_adds_a_bar(page, name) -> None:
     """One bar per GPU."""
-    enter(page, name, text)
+    enter(page, name, "2")
     expect_command(page, f"--{name.replace('_', '-')} 2")
     page.locator(".planner-chart .ytick text", has_text="GPU 1").wait_for(
         timeout=PATIENCE
     )
-    enter(page, name, default)
+    enter(page, name, "")
     reset(page)
 
 
 @pytest.mark.parametrize(
     ("name", "choice", "default", "flag"),
     [
-        ("dtype of weights", "float16", "auto", "--dtype float16"),
-        ("kv_cache_dtype", "fp8", "auto", "--kv-cache-dtype fp8"),
+        ("dtype", "float16", "", "--dtype float16"),
+        ("kv_cache_dtype", "fp8", "", "--kv-cache-dtype fp8"),
     ],
 )
 def test_a_list_changes_the_plan(page, name, choice, default, flag) -> None:
     """The command shows what was chosen."""
-    box = page.get_by_label(name)
+    reveal(page, name)
+    box = page.get_by_role("combobox", name=name, exact=True)
     box.select_option(label=choice)
     expect_command(page, flag)
-    box.select_option(label=default)
+    box.select_option(value=default)
     reset(page)
 
 
 def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
     """On an L4 the same request needs more than there is: the bar still shows."""
     before = shape(page)
-    box = page.get_by_label("gpu each")
+    box = page.get_by_role("combobox", name="gpu", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("L4,")))
     page.locator(".planner-verdict", has_text="Does not fit").wait_for(timeout=PATIENCE)
@@ -147,25 +156,27 @@ def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
 
 def test_the_model_is_found_as_one_types(page) -> None:
     """The list offers it; choosing it plans it."""
-    entry = page.get_by_label("model search")
-    names = page.locator("datalist option").evaluate_all("all => all.map(o => o.value)")
-    entry.fill("Qwen/Qwen3-8B")
+    entry = page.get_by_role("combobox", name="model", exact=True)
+    entry.fill("qwen3 8b")
+    names = page.locator(".pc-list [role=option]").all_inner_texts()
+    entry.press("ArrowDown")
     entry.press("Enter")
     expect_command(page, "vllm serve Qwen/Qwen3-8B")
 
-    assert len(names) >= 200
-    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
-    entry.press("Enter")
+    assert names[0].startswith("Qwen/Qwen3-8B")
+    assert all("qwen3" in name.lower() for name in names)
+    choose_model(page, "meta-llama/Llama-3.1-8B-Instruct")
     reset(page)
 
 
 @pytest.mark.parametrize("name", ["enforce_eager", "enable_expert_parallel"])
 def test_a_switch_changes_the_plan(page, name) -> None:
     """And back."""
-    box = page.get_by_label(name)
-    box.check()
+    reveal(page, name)
+    box = page.get_by_role("combobox", name=name, exact=True)
+    box.select_option(label="on")
     expect_command(page, f"--{name.replace('_', '-')}")
-    box.uncheck()
+    box.select_option(value="")
     reset(page)
 
 
@@ -179,7 +190,7 @@ def test_a_slider_step_changes_the_bars(page) -> None:
 
     assert handle.get_attribute("aria-valuetext") == "0.91"
     assert shape(page) != before
-    handle.press("ArrowRight")
+    page.get_by_role("button", name="Reset gpu_memory_utilization").click()
     reset(page)
 
 
@@ -187,6 +198,7 @@ def test_the_length_slider_speaks_tokens(page) -> None:
     """Not its index."""
     handle = page.get_by_role("slider", name="max_model_len")
     handle.focus()
+    assert handle.get_attribute("aria-valuetext") == "131,072, vLLM's choice"
     handle.press("ArrowLeft")
     expect_command(page, "--max-model-len 114688")
 
@@ -196,9 +208,12 @@ def test_the_length_slider_speaks_tokens(page) -> None:
 
 def test_the_entry_point_changes_vllms_defaults(page) -> None:
     """LLM batches more tokens on this card: 16,384."""
-    page.get_by_label("entrypoint").select_option(label="LLM class")
+    reveal(page, "max_num_batched_tokens")
+    reveal(page, "entrypoint")
+    box = page.get_by_role("combobox", name="entrypoint", exact=True)
+    box.select_option(label="LLM class")
     expect_default(page, "16384")
-    page.get_by_label("entrypoint").select_option(label="vllm serve")
+    box.select_option(label="vllm serve")
     expect_default(page, "8192")
 
 
@@ -217,28 +232,22 @@ def test_a_wrong_entry_keeps_the_last_plan_and_says_why(page) -> None:
 
 def test_what_is_not_modelled_yet_is_said(page) -> None:
     """The catalogue holds more than the planner knows."""
-    entry = page.get_by_label("model search")
-    entry.fill("deepseek-ai/DeepSeek-V4.1-Flash")
-    entry.press("Enter")
+    choose_model(page, "deepseek-ai/DeepSeek-V4.1-Flash")
     page.locator("[role=alert]:visible", has_text="DeepseekV41").wait_for(
         timeout=PATIENCE
     )
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
-    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
-    entry.press("Enter")
+    choose_model(page, "meta-llama/Llama-3.1-8B-Instruct")
     page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
 
 
 def test_a_model_that_is_nowhere_keeps_the_last_plan(page) -> None:
     """Read apart; the page goes on."""
-    entry = page.get_by_label("model search")
-    entry.fill("no-such-org/no-such-model")
-    entry.press("Enter")
+    choose_model(page, "no-such-org/no-such-model")
     page.locator("[role=alert]:visible").wait_for(timeout=20_000)
 
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
-    entry.fill("meta-llama/Llama-3.1-8B-Instruct")
-    entry.press("Enter")
+    choose_model(page, "meta-llama/Llama-3.1-8B-Instruct")
     page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
 
 
@@ -277,7 +286,7 @@ def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(app)
-    page.wait_for_selector(".planner-field", timeout=20_000)
+    page.wait_for_selector(".pc-field", timeout=20_000)
     kernel = re.search(r"kernels/([0-9a-f-]+)/", sockets[0])[1]
     state = f"{app}api/kernels/{kernel}"
     page.wait_for_timeout(1000)  # Voila listens for the end only after it has settled

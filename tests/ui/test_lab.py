@@ -17,7 +17,7 @@ def test_the_explorer_draws_in_jupyterlab(browser, tmp_path) -> None:
         bars = page.locator(".planner-chart .barlayer .point path").first
         bars.wait_for(state="attached", timeout=SLOW)
         bars.scroll_into_view_if_needed()
-        entry = page.get_by_label("max_num_seqs").first
+        entry = page.get_by_role("textbox", name="max_num_seqs").first
         entry.fill("64")
         entry.press("Enter")
         page.locator(".pl-command code", has_text="--max-num-seqs 64").first.wait_for(

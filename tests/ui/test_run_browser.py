@@ -158,13 +158,13 @@ def test_the_log_follows_its_end_unless_the_reader_scrolled_up(page) -> None:
 
 def test_a_start_that_cannot_be_is_said_in_an_alert(page) -> None:
     """With what to do; Run can be pressed again."""
-    page.get_by_label("weights dummy").select_option(label="real")
+    page.get_by_label("weights", exact=True).select_option(label="real")
     run_pages.press(page, "Run")
     alert = page.locator(".planner-run [role=alert]")
     alert.wait_for(timeout=PATIENCE)
 
     said = alert.inner_text()
-    page.get_by_label("weights dummy").select_option(label="dummy")
+    page.get_by_label("weights", exact=True).select_option(label="dummy")
 
     assert "pip install vllm" in said
     assert page.get_by_role("button", name="Run", exact=True).is_enabled()
