@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.charts.frame import bar_layout, size_axis
 from planner.charts.layout import Bar
-from planner.charts.scale import BAR_PIXELS, GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.charts.scale import BAR_PIXELS, GAP_PIXELS, INK, in_gib
 from planner.presentation.verdict import missing_bytes
 from planner.units import format_gib
 
@@ -21,10 +21,8 @@ _LABEL_SHARE = 0.4
 
 def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     """Describe everything but the segments."""
-    overflows = any(missing_bytes(plan, bar.rank) for bar in drawn)
-    gap = GAP_PIXELS + (LABEL_PIXELS if overflows else 0)
     rows = bar_layout(
-        [bar.label for bar in drawn], gap_pixels=gap, top_pixels=_TOP_PIXELS
+        [bar.label for bar in drawn], gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS
     )
     return {
         **rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.charts.frame import bar_layout, plotly_figure, size_axis
-from planner.charts.scale import GAP_PIXELS, INK, LABEL_PIXELS, in_gib
+from planner.charts.scale import GAP_PIXELS, INK, in_gib
 from planner.charts.traces import wrapped
 from planner.presentation.confirmation_bars import (
     ESTIMATED,
@@ -112,9 +112,7 @@ def _hover_text(bar: str, part: Segment | None) -> str:
 
 
 def _layout(confirmation: Confirmation) -> dict[str, Any]:
-    rows = bar_layout(
-        _ROWS, gap_pixels=GAP_PIXELS + LABEL_PIXELS, top_pixels=_TOP_PIXELS
-    )
+    rows = bar_layout(_ROWS, gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS)
     kind = confirmation.plan.gpu.kind
     return {
         **rows,

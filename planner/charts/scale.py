@@ -9,10 +9,10 @@ INK = "#767676"
 FONT = (
     "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Liberation Sans', sans-serif"
 )
-BAR_PIXELS = 46
-GAP_PIXELS = 24
-LABEL_PIXELS = 20
-"""More gap where a label stands below each bar."""
+BAR_PIXELS = 42
+GAP_PIXELS = 40
+"""Half of it below a bar holds a label, whether there is one or not: a plan that no
+longer fits moves nothing on the page."""
 
 
 def in_gib(size_bytes: int) -> float:

@@ -101,11 +101,7 @@ class ExportSection(Section):
     """A button that opens the formats, one of them shown, to copy or download."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "Take it away",
-            "Code, manifests, reports and a link for this plan",
-            "export",
-        )
+        super().__init__("Take it away", "export")
         self.view: ExportView | None = None
         self._plan: Plan | None = None
         self._later = Later(PAUSE_SECONDS)

@@ -26,7 +26,7 @@ class PinSection(Section):
     """Pins the plan on the screen, lists the pinned ones, and compares them."""
 
     def __init__(self, open_plan: Callable[[Plan], None]) -> None:
-        super().__init__("Compare plans", "Pin plans and see them side by side", "pins")
+        super().__init__("Compare plans", "pins")
         self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
         self.chart: PlotlyChart | None = None
         self.table = HtmlParts()

@@ -9,6 +9,7 @@ import ipywidgets as w
 import traitlets
 
 from planner.published import is_published
+from planner.widgets.section import Toggle
 
 if TYPE_CHECKING:
     from planner.result import Plan
@@ -29,12 +30,7 @@ class RunSection(w.VBox):
     plan = traitlets.Any(allow_none=True)
 
     def __init__(self) -> None:
-        self.toggle = w.ToggleButton(
-            value=False,
-            description="Run it on this machine",
-            tooltip="Start vLLM with this plan and compare",
-        )
-        self.toggle.add_class("planner-toggle")
+        self.toggle = Toggle(description="Run it on this machine")
         self.toggle.add_class("planner-run-toggle")
         self.panel: RunPanel | None = None
         super().__init__([self.toggle])

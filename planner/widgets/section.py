@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import anywidget
 import ipywidgets as w
+import traitlets
+
+from planner.widgets.static_files import script
+
+
+class Toggle(anywidget.AnyWidget):
+    """A heading with a button that says whether it is open."""
+
+    _esm = script("toggle.js")
+
+    description = traitlets.Unicode().tag(sync=True)
+    value = traitlets.Bool(False).tag(sync=True)
 
 
 class Section(w.VBox):
     """A button, and below it what it opens; made and shown only while it is open."""
 
-    def __init__(self, title: str, tooltip: str, name: str) -> None:
-        self.toggle = w.ToggleButton(value=False, description=title, tooltip=tooltip)
-        self.toggle.add_class("planner-toggle")
+    def __init__(self, title: str, name: str) -> None:
+        self.toggle = Toggle(description=title)
         super().__init__([self.toggle])
         self.add_class("planner-section")
         self.add_class(f"planner-{name}")
