@@ -31,7 +31,7 @@ class Answer(PlotlyChart):
     """Verdict, bars, figures and vLLM's words about the last good plan."""
 
     _esm = script("draw.js", "parts.js", "answer.js")
-    _css = style() + sheet("chart.css", "explorer.css", "fields.css")
+    _css = style() + sheet("chart.css", "explorer.css")
 
     parts = traitlets.Dict().tag(sync=True)
     """HTML by name: verdict, stale, figures, alert, error."""

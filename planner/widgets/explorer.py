@@ -218,9 +218,7 @@ class ArgumentSection(Section):
     """All engine arguments behind a button."""
 
     def __init__(self, *parts: w.Widget) -> None:
-        super().__init__(
-            "All engine arguments", "Every other argument, by group", "arguments"
-        )
+        super().__init__("All engine arguments", "arguments")
         self._parts = parts
 
     def inside(self) -> tuple[w.Widget, ...]:

@@ -11,6 +11,32 @@ function takeFirstChart() {
   return node;
 }
 
+// On a phone the controls fill the screen: a bar at its end says how it stands, until the
+// verdict itself is in sight. What it says is announced there, so it is for the eyes.
+function addBar(root, verdict, undo) {
+  const bar = document.createElement("div");
+  bar.className = "planner-bar pl-plan";
+  bar.setAttribute("aria-hidden", "true");
+  const words = document.createElement("span");
+  bar.append(words);
+  bar.addEventListener("click", () => verdict.scrollIntoView({ block: "start" }));
+  root.append(bar);
+  const seen = new IntersectionObserver(([entry]) => {
+    const isBelow = entry.boundingClientRect.top > 0 && entry.intersectionRatio < 0.6;
+    bar.classList.toggle("pl-is-needed", isBelow);
+  }, { threshold: [0, 0.6] });
+  seen.observe(verdict);
+  undo.push(() => seen.disconnect(), () => bar.remove());
+  return () => {
+    const said = verdict.querySelector(".pl-verdict");
+    const text = (name) => said?.querySelector(name)?.textContent.trim() ?? "";
+    bar.className = bar.className.replace(/ pl-(fits|tight|short|refused)/g, "");
+    bar.classList.add(...(said?.classList ?? []));
+    bar.classList.remove("pl-verdict");
+    words.textContent = `${text(".pl-headline")} ${text(".pl-margin")}`;
+  };
+}
+
 export default {
   render({ model, el }) {
     const undo = [];
@@ -21,11 +47,13 @@ export default {
     chart.className = "planner-bars";
     el.append(chart);
     for (const name of AFTER_CHART) part(el, name);
+    let follow = () => {};
     const show = () => {
       const parts = model.get("parts");
       for (const name of [...BEFORE_CHART, ...AFTER_CHART]) {
         fill(part(el, name), parts[name] ?? "");
       }
+      follow();
     };
     show();
     model.on("change:parts", show);
@@ -34,6 +62,9 @@ export default {
       const node = takeFirstChart() ?? document.createElement("div");
       chart.append(node);
       keepDrawn(model, node, undo);
+      const root = el.closest(".planner-explorer");
+      if (root) follow = addBar(root, part(el, "verdict"), undo);
+      follow();
     });
     return () => undo.forEach((step) => step());
   },
