@@ -102,9 +102,10 @@ class Controls(anywidget.AnyWidget):
                 return False
 
     def _explain(self, name: str) -> bool:
-        if name not in self.fields:
+        field = self.fields.get(name)
+        if field is None:
             return False
-        self.send({"explained": name, "text": glossary.explained(name)})
+        self.send({"explained": name, "text": glossary.explained(field.term)})
         return True
 
     def _found(self, text: str, names: Sequence[str] | None) -> None:

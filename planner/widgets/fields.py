@@ -30,6 +30,8 @@ class Field:
     def __init__(self, name: str, hint: str = "", *, default: Any = None) -> None:  # noqa: ANN401 - any argument's
         self.name = name
         """The engine argument it holds, in vLLM's spelling."""
+        self.term = name
+        """Its entry in the glossary."""
         self.hint = hint
         """What it is, in a few plain words."""
         self.default = default

@@ -22,6 +22,7 @@ from planner.widgets.fields import (
 )
 from planner.widgets.fields import FieldError as FieldError
 from planner.widgets.fields import read_all as read_all
+from planner.widgets.hub_search import HubSearch
 from planner.widgets.models import ModelField
 
 SHORTEST, LONGEST = 512, 1 << 20
@@ -45,6 +46,8 @@ class Form:
             field.name: field for group in (*first, *others) for field in group.fields
         }
         self.main = Controls(first)
+        self.search = HubSearch()
+        self.main.find = self.search.find
         self.more = Controls(others, finder="Find an argument")
         self.more.add_class("pc-more")
         self._release = ""

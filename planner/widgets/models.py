@@ -10,8 +10,7 @@ from planner.sources.hub_names import is_repo_id
 from planner.widgets.fields import Field
 
 LONGEST_NAME = 500
-LEAST_TYPED = 3
-"""Characters before the Hub is asked."""
+_HUB = ("https://huggingface.co/", "https://hf.co/")
 
 Find = Callable[[str, Callable[[Sequence[str] | None], None]], None]
 """Looks names up for a text, later; None says that the Hub was not reached."""
@@ -45,7 +44,7 @@ class ModelField(Field):
                 "No model was given. Choose one from the list, or type a Hub id such "
                 f"as Qwen/Qwen3-8B{_or_folder()}."
             )
-        if is_published() and not is_repo_id(text):
+        if is_published() and not _is_hub_name(text):
             raise PlannerError(
                 f"model={_short(text)!r} is not taken here. Choose one from the list, "
                 "or type a Hub id: owner/name, such as Qwen/Qwen3-8B. Folders, files "
@@ -68,6 +67,11 @@ class ModelField(Field):
         """Return the bundled models, and what is being read, too."""
         made = super().state() | {"rows": self.rows}
         return made | ({"reading": self.reading} if self.reading else {})
+
+
+def _is_hub_name(text: str) -> bool:
+    """Whether a text can be a bundled name or one of the Hub, or its page there."""
+    return is_repo_id(text.partition("@")[0]) or text.startswith(_HUB)
 
 
 def _hint(count: int) -> str:

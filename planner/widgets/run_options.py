@@ -37,6 +37,7 @@ class OptionsForm(Controls):
         self.weights = ChoiceField(
             "weights", "dummy: right shapes, no download", _WEIGHTS
         )
+        self.weights.term = "start weights"
         self.load_requests = OptionEntry(
             "load probe", "requests sent at once; 0: none", _whole(0), "0"
         )

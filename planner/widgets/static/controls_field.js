@@ -135,7 +135,7 @@ class FieldView {
     else if (state.kind === "choice") this.showOptions();
     else {
       if (!this.isTyped) this.control.value = state.v ?? "";
-      setAttribute(this.control, "placeholder", state.c || "");
+      setAttribute(this.control, "placeholder", grouped(state.c ?? "") || null);
       if (this.slider) this.showSlider();
     }
   }

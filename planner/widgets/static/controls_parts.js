@@ -40,6 +40,8 @@ function nearest(steps, number) {
   return best;
 }
 
+// 131072 is easier to read as 131,072, which the kernel reads as well.
+const grouped = (text) => (/^\d{5,}$/.test(text) ? spoken(Number(text)) : text);
 const spoken = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
 
 // What the kernel said of each field, and what is to be sent to it. A step of a slider
