@@ -10,9 +10,7 @@ ADDRESS := 127.0.0.1
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" \
-	JUPYTER_PATH="$(CURDIR)/planner/voila/share/jupyter" \
-	JUPYTER_PLATFORM_DIRS=1
+JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm accuracy notebooks lock clean
@@ -22,9 +20,7 @@ help: ## this list
 		$(firstword $(MAKEFILE_LIST))
 
 app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
-	@echo "The planner: http://$(ADDRESS):$(PORT)/   (Ctrl+C ends it; PORT=... moves it)"
-	@$(JUPYTER) exec $(BIN)/voila notebooks/app.ipynb --no-browser \
-		--Voila.ip=$(ADDRESS) --port=$(PORT) --Voila.port_retries=0
+	@exec $(BIN)/python -m planner app --address=$(ADDRESS) --port=$(PORT)
 
 lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb
 	@$(JUPYTER) exec $(BIN)/jupyter lab notebooks/explorer.ipynb \

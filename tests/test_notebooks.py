@@ -64,7 +64,8 @@ def test_there_is_a_text_for_the_explorer_and_the_app() -> None:
 def test_no_notebook_lies_there_without_a_text() -> None:
     """Every committed notebook is built; none was written by hand."""
     built = {notebooks.target(source) for source in SOURCES}
-    lying = notebooks.NOTEBOOKS.rglob("*.ipynb")
+    folders = (notebooks.NOTEBOOKS, *notebooks.SHIPPED.values())
+    lying = {path for folder in folders for path in folder.rglob("*.ipynb")}
 
     assert built == {path for path in lying if ".ipynb_checkpoints" not in path.parts}
 

@@ -1,5 +1,7 @@
 """Build the notebooks from their text: notebooks/src/*.py becomes notebooks/*.ipynb.
 
+The app's own notebook ships with the package: it becomes planner/voila/app.ipynb.
+
     python tools/notebooks.py           write the notebooks
     python tools/notebooks.py --check   exit with 1 when one is not what its text says
 
@@ -20,6 +22,7 @@ import nbformat
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
+SHIPPED = {"app.py": ROOT / "planner" / "voila"}
 
 METADATA = {
     "kernelspec": {
@@ -38,7 +41,9 @@ def sources() -> list[Path]:
 
 def target(source: Path) -> Path:
     """Return the notebook that a text becomes."""
-    return NOTEBOOKS / source.relative_to(SOURCES).with_suffix(".ipynb")
+    relative = source.relative_to(SOURCES)
+    folder = SHIPPED.get(str(relative), NOTEBOOKS)
+    return folder / relative.with_suffix(".ipynb")
 
 
 def build(source: Path) -> str:

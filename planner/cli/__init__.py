@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.cli import (
     advise,
+    app,
     calibration,
     compare,
     confirm,
@@ -49,6 +50,7 @@ _COMMANDS = {
     "models": models.add,
     "gpus": gpus.add,
     "calibration": calibration.add,
+    "app": app.add,
 }
 
 

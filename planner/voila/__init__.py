@@ -1,1 +1,7 @@
-"""Settings and page template of the Voila app; `make app` points Jupyter at them."""
+"""The app's server: `planner app`."""
+
+import sys
+
+# jsonschema builds a grammar of web addresses when it is imported, a second of work
+# that nothing here uses; it goes without where the package is not there.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

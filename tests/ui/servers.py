@@ -1,4 +1,4 @@
-"""Starts Voila or JupyterLab on a free loopback port, and a browser to drive it."""
+"""Starts the app or JupyterLab on a free loopback port, and a browser to drive it."""
 
 import json
 import os
@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import jupytext
@@ -61,21 +63,30 @@ def write(name: str, folder: Path, cells: Sequence[str]) -> Path:
 
 
 @contextmanager
-def voila(app: Path, pool: int = 2) -> Iterator[str]:
-    """Serve a notebook with the app's own settings; yields the address."""
+def voila(app: Path, pool: int = 2, *flags: str) -> Iterator[str]:
+    """Serve a notebook as `planner app` serves its own; yields the address."""
+    with served(
+        app.parent, "--notebook", str(app), f"--pool={pool}", *flags
+    ) as running:
+        yield running.address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A server that runs."""
+
+    address: str
+    pid: int
+    log: Path
+
+
+@contextmanager
+def served(folder: Path, *flags: str) -> Iterator[Served]:
+    """Run `planner app` with these flags until its kernels wait for visitors."""
     port = _free_port()
-    with _server(
-        [
-            "voila",
-            str(app),
-            f"--port={port}",
-            f"--pool_size={pool}",
-        ],
-        app.parent,
-        f"http://127.0.0.1:{port}/",
-        pool,
-    ) as address:
-        yield address
+    words = ["planner", "app", f"--port={port}", *flags]
+    with _server(words, folder, f"http://127.0.0.1:{port}/", _is_ready) as running:
+        yield running
 
 
 @contextmanager
@@ -105,9 +116,9 @@ def jupyterlab(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
         ],
         folder,
         f"http://127.0.0.1:{port}/",
-        0,
-    ) as address:
-        yield address
+        _answers,
+    ) as running:
+        yield running.address
 
 
 def _choose(folder: Path, extension: str, plugin: str, **settings: str) -> None:
@@ -118,7 +129,9 @@ def _choose(folder: Path, extension: str, plugin: str, **settings: str) -> None:
 
 
 @contextmanager
-def _server(words: list[str], folder: Path, address: str, pool: int) -> Iterator[str]:
+def _server(
+    words: list[str], folder: Path, address: str, is_ready: Callable[[str], bool]
+) -> Iterator[Served]:
     log = folder / "server.log"
     with log.open("w") as written:
         server = subprocess.Popen(
@@ -129,8 +142,8 @@ def _server(words: list[str], folder: Path, address: str, pool: int) -> Iterator
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait(server, address, log, pool)
-        yield address
+        _wait(server, address, log, is_ready)
+        yield Served(address=address, pid=server.pid, log=log)
     finally:
         server.terminate()
         try:
@@ -141,35 +154,59 @@ def _server(words: list[str], folder: Path, address: str, pool: int) -> Iterator
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Point Jupyter at the app's settings, and away from the user's own."""
+    """Point Jupyter at settings for tests, and away from the user's own."""
     return os.environ | {
         "JUPYTER_CONFIG_DIR": str(folder),
         "JUPYTER_CONFIG_PATH": str(VOILA / "config"),
-        "JUPYTER_PATH": str(VOILA / "share" / "jupyter"),
         "PYTHONPATH": str(ROOT),
         "HF_HUB_OFFLINE": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
 
 
-def _wait(server: subprocess.Popen[bytes], address: str, log: Path, pool: int) -> None:
-    """Wait until the server answers and its kernels have run the notebook."""
+def _wait(
+    server: subprocess.Popen[bytes],
+    address: str,
+    log: Path,
+    is_ready: Callable[[str], bool],
+) -> None:
+    """Wait until the server is ready."""
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         if server.poll() is not None:
             raise RuntimeError(f"The server ended:\n{log.read_text()}")
-        if (not pool or "is filled with" in log.read_text()) and _answers(address):
+        if is_ready(address):
             return
         time.sleep(0.2)
     raise RuntimeError(f"The server did not answer in time:\n{log.read_text()}")
 
 
 def _answers(address: str) -> bool:
-    """Ask for a page that starts no kernel."""
+    """Ask for what is not there."""
     try:
-        return status(f"{address}voila/static/none") > 0
+        return status(f"{address}api/none") > 0
     except OSError:
         return False
+
+
+def _is_ready(address: str) -> bool:
+    """Tell whether the app has drawn as many pages ahead as it was told to."""
+    try:
+        now = health(address)
+    except OSError:
+        return False
+    return now["pool"] == now["pool_size"]
+
+
+def health(address: str) -> dict[str, Any]:
+    """Ask the app how it is."""
+    place = urlsplit(address)
+    connection = HTTPConnection(place.netloc, timeout=5)
+    try:
+        connection.request("GET", f"{place.path}healthz")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 def status(address: str) -> int:

@@ -289,7 +289,6 @@ def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
     page.wait_for_selector(".pc-field", timeout=20_000)
     kernel = re.search(r"kernels/([0-9a-f-]+)/", sockets[0])[1]
     state = f"{app}api/kernels/{kernel}"
-    page.wait_for_timeout(1000)  # Voila listens for the end only after it has settled
     before = status(state)
     page.close(run_before_unload=True)
     end = time.monotonic() + 5
@@ -304,4 +303,4 @@ def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
 def test_sources_and_files_are_not_served(app) -> None:
     """Neither the notebook nor what lies beside it."""
     for name in ("app.ipynb", "server.log"):
-        assert status(f"{app}voila/files/{name}") == 403
+        assert status(f"{app}voila/files/{name}") == 404
