@@ -69,7 +69,7 @@ class Explorer(w.VBox):
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
         self.form.main.add_class("planner-controls")
-        self.results.put(ArgumentSection(self.form.more, self.further))
+        self.results.put(ArgumentSection(self.form, self.further))
         body = w.Box([self.form.main, self.results])
         body.add_class("planner-body")
         super().__init__([body, self.address])
@@ -217,13 +217,13 @@ def _query(plan: Plan) -> str:
 class ArgumentSection(Section):
     """All engine arguments behind a button."""
 
-    def __init__(self, *parts: w.Widget) -> None:
+    def __init__(self, form: Form, further: w.Widget) -> None:
         super().__init__("All engine arguments", "arguments")
-        self._parts = parts
+        self._form, self._further = form, further
 
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the controls and what else is given."""
-        return self._parts
+        """Return the controls, made when it is opened first, and what else is given."""
+        return (self._form.more, self._further)
 
 
 class Results(w.VBox):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from planner.errors import PlannerError
@@ -48,11 +49,17 @@ class Form:
         self.main = Controls(first)
         self.search = HubSearch()
         self.main.find = self.search.find
-        self.more = Controls(others, finder="Find an argument")
-        self.more.add_class("pc-more")
+        self._others = others
         self._release = ""
         self.fields["vllm_version"].on_change(self._show_release)
         self._show_release(self.fields["vllm_version"])
+
+    @cached_property
+    def more(self) -> Controls:
+        """All other controls by vLLM's groups; made when they are first asked for."""
+        more = Controls(self._others, finder="Find an argument")
+        more.add_class("pc-more")
+        return more
 
     @property
     def model(self) -> ModelField:

@@ -191,7 +191,7 @@ def _human(name: str, text: str) -> int:
     if match is None:
         words = "a number, auto" if name == "max_model_len" else "a whole number"
         raise PlannerError(
-            f"{name} was not understood: {_short(text)}. Type {words} or 32K (32,768); "
+            f"{name} was not understood: {_short(text)}. Type {words} or 32K; "
             "empty: vLLM's choice."
         )
     return int(float(match[1]) * SUFFIX_FACTORS[match[2]])

@@ -1,0 +1,427 @@
+"""The controls in a browser, by keyboard alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("axe_playwright_python")
+
+from tests.hub_server import HubServer, Repo
+from tests.ui import servers
+from tests.ui.run_pages import violations
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 8000
+FIRST = 20_000
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+DEFAULT = f"vllm serve {MODEL}"
+
+
+def open_page(browser, app: str, **options):
+    """Open the app and wait for its controls."""
+    options = {"viewport": {"width": 1280, "height": 900}} | options
+    page = browser.new_context(**options).new_page()
+    page.sent = []
+    page.on("websocket", lambda socket: _listen(page, socket))
+    page.goto(app)
+    page.locator(".pl-command code").first.wait_for(timeout=FIRST)
+    page.locator(".pc-field").first.wait_for(timeout=FIRST)
+    return page
+
+
+def _listen(page, socket) -> None:
+    """Note which steps went up and which answers came down, in their order."""
+
+    def note(payload, mark: bytes, what: str) -> None:
+        data = payload if isinstance(payload, bytes) else payload.encode()
+        if mark in data and b'"custom"' in data:
+            page.sent.append(what)
+
+    socket.on("framesent", lambda payload: note(payload, b'"set"', "step"))
+    socket.on("framereceived", lambda payload: note(payload, b'"ack"', "answer"))
+
+
+@pytest.fixture
+def page(browser, app) -> Iterator[object]:
+    """A page of its own: each test changes it."""
+    opened = open_page(browser, app)
+    yield opened
+    opened.context.close()
+
+
+def wait_for_command(page, words: str) -> None:
+    """Wait until the command holds some words."""
+    page.locator(".pl-command code", has_text=words).first.wait_for(timeout=PATIENCE)
+
+
+def active(page, expression: str) -> object:
+    """Evaluate something about the element that has the focus."""
+    return page.evaluate(
+        f"(() => {{ const node = document.activeElement; {expression} }})()"
+    )
+
+
+def field(page, name: str):
+    """The part of the page that holds an argument."""
+    return page.locator(f".pc-field[data-name='{name}']")
+
+
+def open_arguments(page, text: str) -> None:
+    """Open the panel of all arguments by key, and find some."""
+    finder = page.get_by_label("Find an argument")
+    if not finder.count():
+        button = page.get_by_role("button", name="All engine arguments")
+        button.focus()
+        page.keyboard.press("Enter")
+    finder.wait_for(timeout=PATIENCE)
+    finder.focus()
+    page.keyboard.type(text)
+
+
+# The model box
+
+
+def test_a_model_is_searched_and_chosen_by_key(page) -> None:
+    """The focus stays in the entry; the active option is named, seen and selected."""
+    box = page.get_by_role("combobox", name="model", exact=True)
+    box.focus()
+    page.keyboard.type("qwen3 8b")
+    page.keyboard.press("ArrowDown")
+    option = page.locator(f"#{box.get_attribute('aria-activedescendant')}")
+    chosen = option.inner_text(), option.get_attribute("aria-selected")
+    is_open = box.get_attribute("aria-expanded")
+    page.keyboard.press("ArrowUp")
+    last = page.locator(f"#{box.get_attribute('aria-activedescendant')}").inner_text()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    wait_for_command(page, "vllm serve Qwen/Qwen3-8B")
+
+    assert chosen[0].startswith("Qwen/Qwen3-8B")
+    assert chosen[1] == is_open == "true"
+    assert last != chosen[0]
+    assert box.get_attribute("aria-expanded") == "false"
+    assert box.input_value() == "Qwen/Qwen3-8B"
+    assert active(page, "return node.getAttribute('role')") == "combobox"
+
+
+def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
+    """Nothing was chosen."""
+    box = page.get_by_role("combobox", name="model", exact=True)
+    box.focus()
+    page.keyboard.type("mistral")
+    page.locator(".pc-list [role=option]").first.wait_for(timeout=PATIENCE)
+    page.keyboard.press("Escape")
+    after_one = box.get_attribute("aria-expanded"), box.input_value()
+    page.keyboard.press("Escape")
+
+    assert after_one == ("false", "mistral")
+    assert box.input_value() == MODEL
+    assert page.sent == []
+
+
+def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
+    """A whole name would count."""
+    box = page.get_by_role("combobox", name="model", exact=True)
+    box.focus()
+    page.keyboard.type("mis")
+    page.keyboard.press("Tab")
+
+    assert box.input_value() == MODEL
+    assert not page.locator(".pc-list").is_visible()
+
+
+def test_markup_in_a_model_s_name_stays_text(page) -> None:
+    """Typed, refused and shown again."""
+    box = page.get_by_role("combobox", name="model", exact=True)
+    box.focus()
+    page.keyboard.type("<img src=x onerror=window.hit=1>/<b>x</b>")
+    page.keyboard.press("Enter")
+    page.locator("[role=alert]:visible").first.wait_for(timeout=FIRST)
+
+    assert page.evaluate("window.hit === undefined")
+    assert page.locator(".planner-explorer img[src=x]").count() == 0
+
+
+def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None:
+    """From a server that speaks the Hub's interface; markup among them stays out."""
+    with HubServer() as hub:
+        hub.repos["nobody/llama-tiny"] = Repo(files={})
+        hub.repos["nobody/<b>llama-tiny"] = Repo(files={})
+        setting = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "NO_PROXY": "*"}
+        cells = [
+            f"import os\nos.environ.update({setting!r})",
+            "from planner.widgets.explorer import Explorer\nExplorer()",
+        ]
+        notebook = servers.write("app", tmp_path, cells)
+        with servers.voila(notebook, pool=1) as address:
+            page = open_page(browser, address)
+            page.get_by_role("combobox", name="model", exact=True).focus()
+            page.keyboard.type("llama")
+            group = page.get_by_role("group", name="On the Hugging Face Hub")
+            group.wait_for(timeout=FIRST)
+            names = group.get_by_role("option").all_inner_texts()
+            page.context.close()
+
+    assert names == ["nobody/llama-tiny"]
+    assert len([path for path in hub.paths() if "search=llama" in path]) == 1
+
+
+# Values
+
+
+def test_a_slider_moves_by_key_and_speaks_its_value(page) -> None:
+    """The exact entry follows; Reset takes it back."""
+    slider = page.get_by_role("slider", name="max_num_seqs", exact=True)
+    before = slider.get_attribute("aria-valuetext")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for_command(page, "--max-num-seqs 896")
+    spoken = slider.get_attribute("aria-valuetext")
+    entry = page.get_by_role("textbox", name="max_num_seqs", exact=True).input_value()
+    reset = page.get_by_role("button", name="Reset max_num_seqs to vLLM's choice")
+    reset.focus()
+    page.keyboard.press("Enter")
+    page.locator(".pl-command code", has_text="--max-num-seqs").wait_for(
+        state="detached", timeout=PATIENCE
+    )
+
+    assert before == "1,024, vLLM's choice"
+    assert spoken == "896"
+    assert entry == "896"
+    assert slider.get_attribute("aria-valuetext") == before
+
+
+def test_no_step_is_sent_before_the_one_before_was_answered(page) -> None:
+    """A key held down does not queue up work; the last step counts."""
+    slider = page.get_by_role("slider", name="max_model_len", exact=True)
+    slider.focus()
+    for _ in range(24):
+        page.keyboard.press("ArrowLeft", delay=0)
+    last = page.get_by_role("textbox", name="max_model_len", exact=True).input_value()
+    wait_for_command(page, f"--max-model-len {last}")
+    page.wait_for_timeout(300)
+
+    assert 1 <= page.sent.count("step") <= 24
+    assert page.sent == ["step", "answer"] * page.sent.count("step")
+
+
+def test_a_wrong_entry_says_why_beside_it(page) -> None:
+    """Said once, described by it, and what was typed stays."""
+    entry = page.get_by_role("textbox", name="max_model_len", exact=True)
+    entry.focus()
+    page.keyboard.type("lots")
+    page.keyboard.press("Enter")
+    alert = field(page, "max_model_len").locator("[role=alert]")
+    alert.wait_for(timeout=PATIENCE)
+    described = page.locator(f"#{entry.get_attribute('aria-describedby')}").inner_text()
+    wrong = entry.get_attribute("aria-invalid"), entry.input_value()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("32K")
+    page.keyboard.press("Enter")
+    wait_for_command(page, "--max-model-len 32768")
+    alert.wait_for(state="detached", timeout=PATIENCE)
+
+    assert "was not understood: 'lots'" in described
+    assert wrong == ("true", "lots")
+    assert entry.get_attribute("aria-invalid") is None
+
+
+def test_an_error_of_the_plan_stands_at_the_argument_it_names(page) -> None:
+    """The last good plan stays on the screen."""
+    open_arguments(page, "enable_dbo")
+    box = page.get_by_role("combobox", name="enable_dbo", exact=True)
+    box.focus()
+    box.select_option(label="on")
+    alert = field(page, "enable_dbo").locator("[role=alert]")
+    alert.wait_for(timeout=PATIENCE)
+
+    assert "is not modelled yet" in alert.inner_text()
+    assert page.locator(".pl-command code").first.inner_text().strip() == DEFAULT
+
+
+def test_nothing_below_a_field_moves_when_it_is_wrong(page) -> None:
+    """The message has its place already."""
+    below = field(page, "kv_cache_dtype")
+    before = below.bounding_box()["y"]
+    entry = page.get_by_role("textbox", name="max_num_seqs", exact=True)
+    entry.focus()
+    page.keyboard.type("0")
+    page.keyboard.press("Enter")
+    field(page, "max_num_seqs").locator("[role=alert]").wait_for(timeout=PATIENCE)
+
+    assert below.bounding_box()["y"] == before
+
+
+# What a word means
+
+
+def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
+    """By key; the focus comes back to the button."""
+    button = page.get_by_role("button", name="What is max_num_seqs?")
+    button.focus()
+    page.keyboard.press("Enter")
+    text = page.locator(f"#{button.get_attribute('aria-controls')}")
+    text.wait_for(timeout=PATIENCE)
+    said, state = text.inner_text(), button.get_attribute("aria-expanded")
+    page.keyboard.press("Escape")
+
+    assert "How many requests vLLM works on at once" in said
+    assert state == "true"
+    assert not text.is_visible()
+    assert button.get_attribute("aria-expanded") == "false"
+    assert active(page, "return node.textContent") == "?"
+
+
+# All arguments
+
+
+def test_an_argument_is_found_set_and_marked(page) -> None:
+    """The group says how many are set; "only those set" shows it alone."""
+    open_arguments(page, "block size")
+    field(page, "block_size").wait_for(timeout=PATIENCE)
+    page.get_by_role("textbox", name="block_size", exact=True).focus()
+    page.keyboard.type("32")
+    page.keyboard.press("Enter")
+    wait_for_command(page, "--block-size 32")
+    finder = page.get_by_label("Find an argument")
+    finder.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    page.get_by_label("only those set").focus()
+    page.keyboard.press("Space")
+    shown = page.locator(".pc-more .pc-field:visible").evaluate_all(
+        "all => all.map(one => one.dataset.name)"
+    )
+
+    assert shown == ["block_size"]
+    marks = page.locator(".pc-group[data-title=Cache] .pc-marks")
+    assert marks.inner_text() == "1 set"
+
+
+def test_groups_open_and_close_by_key(page) -> None:
+    """As disclosure boxes do."""
+    open_arguments(page, "")
+    group = page.locator(".pc-group[data-title=LoRA]")
+    group.locator("summary").focus()
+    page.keyboard.press("Enter")
+    field(page, "max_loras").wait_for(timeout=PATIENCE)
+    page.keyboard.press("Enter")
+
+    assert not field(page, "max_loras").is_visible()
+
+
+def test_json_is_checked_where_it_is_typed(page) -> None:
+    """With line and column; right JSON is in the command."""
+    open_arguments(page, "limit_mm")
+    entry = page.get_by_role("textbox", name="limit_mm_per_prompt", exact=True)
+    entry.focus()
+    page.keyboard.type("{'image': 0}")
+    page.keyboard.press("Tab")
+    alert = field(page, "limit_mm_per_prompt").locator("[role=alert]")
+    alert.wait_for(timeout=PATIENCE)
+    said = alert.inner_text()
+    entry.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type('{"image": 0}')
+    page.keyboard.press("Tab")
+    wait_for_command(page, "--limit-mm-per-prompt")
+    alert.wait_for(state="detached", timeout=PATIENCE)
+
+    assert "is no JSON (line 1, column 2" in said
+
+
+def test_arguments_of_later_releases_are_marked(page) -> None:
+    """With the release they came with."""
+    open_arguments(page, "start")
+    box = page.get_by_role("combobox", name="vllm_version", exact=True)
+    box.focus()
+    box.select_option(label="0.10.2")
+    finder = page.get_by_label("Find an argument")
+    finder.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("queued reqs")
+    later = field(page, "max_num_queued_reqs").locator(".pc-hint")
+    later.wait_for(timeout=PATIENCE)
+
+    assert later.inner_text().startswith("came with vLLM 0.")
+
+
+# Order, size, themes
+
+
+def test_the_order_of_tabs_is_the_order_on_the_page(page) -> None:
+    """Every control of the first form is reached, from top to bottom."""
+    page.get_by_role("combobox", name="model", exact=True).focus()
+    names = []
+    for _ in range(60):
+        name = active(
+            page,
+            "const part = node.closest('.planner-controls .pc-field');"
+            "return part && part.dataset.name;",
+        )
+        if name is None:
+            break
+        names.append(name)
+        page.keyboard.press("Tab")
+    downwards = page.locator(".planner-controls .pc-field").evaluate_all(
+        "all => all.map(one => [one.getBoundingClientRect().top, one.dataset.name])"
+        ".sort((one, other) => one[0] - other[0]).map(one => one[1])"
+    )
+
+    assert len(downwards) == 8
+    assert list(dict.fromkeys(names)) == downwards
+
+
+def test_targets_are_large_enough_to_be_hit(page) -> None:
+    """24 pixels each way at least, as WCAG 2.2 asks."""
+    open_arguments(page, "lora")
+    small = page.evaluate(
+        "[...document.querySelectorAll('.pc-root :is(button, input, select, textarea,"
+        " summary)')].filter(one => one.offsetParent && one.type !== 'checkbox')"
+        ".filter(one => { const box = one.getBoundingClientRect();"
+        " return box.width < 24 || box.height < 24; }).map(one => one.outerHTML)"
+    )
+
+    assert small == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 640, 390])
+def test_the_controls_are_accessible_and_fit(browser, app, scheme, width) -> None:
+    """axe-core finds nothing with all of it open; 640 is 1280 at 200 % zoom."""
+    page = open_page(
+        browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    open_arguments(page, "lora")
+    entry = page.get_by_role("textbox", name="max_model_len", exact=True)
+    entry.fill("lots")
+    entry.press("Enter")
+    field(page, "max_model_len").locator("[role=alert]").wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="What is max_num_seqs?").click()
+    page.locator(".pc-meaning:visible").wait_for(timeout=PATIENCE)
+    found = violations(page, ".pc-root")
+    box = page.get_by_role("combobox", name="model", exact=True)
+    box.fill("qwen")
+    box.press("ArrowDown")
+    found += violations(page, ".pc-root")
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.pc-root *')]"
+        ".filter(one => one.offsetParent)"
+        ".map(one => one.getBoundingClientRect().right))"
+    )
+    page.context.close()
+
+    assert found == []
+    assert right <= width
+
+
+def test_the_focus_is_seen_in_forced_colours(browser, app) -> None:
+    """Where the system replaces all colours, outlines stay."""
+    page = open_page(browser, app, forced_colors="active")
+    page.get_by_role("button", name="What is gpu?").focus()
+    page.keyboard.press("Tab")
+    width = active(page, "return getComputedStyle(node).outlineWidth")
+    page.context.close()
+
+    assert width == "3px"
