@@ -3,6 +3,8 @@
 
 VENV := .venv
 VLLM_VENV := .venv-vllm
+BENCH_VENV := .venv-bench
+MINUTES ?= 30
 PYTHON ?= $(shell sh tools/system.sh python)
 PORT ?= 8866
 LAB_PORT ?= 8888
@@ -13,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm accuracy notebooks lock clean
+.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm soak accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' \
@@ -57,8 +59,12 @@ bench: $(VENV)/app.stamp ## import time and the time of one plan, against their 
 bench-sweep: $(VENV)/app.stamp ## 10,000 plans of one model, against their limit
 	$(BIN)/python benchmarks/sweep.py
 
-bench-app: $(VENV)/test.stamp ## the app in Chromium: first chart, slider to chart
-	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python benchmarks/app.py
+bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's, into docs/performance.md
+	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.app \
+		--streamlit $(BENCH_VENV)/bin/python
+
+soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write
 
 bench-confirm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## the app in Chromium while vLLM's CPU build starts
 	CHROMIUM=$$(sh tools/system.sh chromium) PLANNER_DATA_DIR=$$(mktemp -d) \
@@ -77,7 +83,7 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(BIN)/python tools/lock.py
 
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -94,6 +100,14 @@ $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
 	$(PIP) install --quiet -c requirements.lock -e '.[app,test]'
 	@touch $(VENV)/app.stamp $@
+
+# The same plotly as the app's, so that the same chart is drawn.
+$(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python
+	@echo "Installing Streamlit into $(BENCH_VENV), to compare with."
+	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
+		-c requirements.lock streamlit==1.67.0 plotly
+	@touch $@
 
 # vLLM chooses its own torch. torchvision, torchaudio and torchcodec come as builds for
 # CUDA, which end a program that imports them without one; text needs none of them.

@@ -21,7 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
-from benchmarks.app import ARM, FIRST_CHART, p95  # noqa: E402
+from benchmarks.app.browsing import ARM, BARS, FIRST_CHART  # noqa: E402
+from benchmarks.app.figures import p95  # noqa: E402
 from planner.confirming import installation  # noqa: E402
 from tests.ui import servers  # noqa: E402
 
@@ -75,7 +76,7 @@ def _steps(page: Page, count: int | None) -> list[float]:
     for key in cycle(["ArrowRight"] * 5 + ["ArrowLeft"] * 5):
         if len(times) == count or (count is None and page.evaluate(_IS_READY)):
             return times
-        page.evaluate(ARM)
+        page.evaluate(ARM, BARS)
         page.keyboard.press(key)
         times.append(float(page.evaluate("window.stepTime")))
         page.wait_for_timeout(_PAUSE_MS)

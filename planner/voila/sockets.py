@@ -57,6 +57,9 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
 
     async def open(self, kernel_id: str) -> None:
         """Note the page that is connected."""
+        # A step is answered by several small frames: without this the system holds back
+        # all but the first until the browser has confirmed it, which takes 40 ms.
+        self.set_nodelay(True)
         self._open[kernel_id].add(self)
         self.kernel_manager.connected(kernel_id)
         await super().open(kernel_id)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 class Address(anywidget.AnyWidget):
     """Tells `opened` the query of the page; `query` replaces it in the address."""
 
-    _esm = script("address.js")
+    _esm = script("shortcuts.js", "address.js")
 
     query = traitlets.Unicode().tag(sync=True)
     """Such as "?model=...&gpu=H100"; not written before it changes."""

@@ -1,8 +1,8 @@
 """plotly.js for the page: the bundle of the installed plotly package, started lighter.
 
 The bundle sets up all its trace types when it loads, which takes a browser about 0.9 s;
-bars and lines alone take 0.3 s (`docs/benchmarks.md`). Only the list of types to set up
-is shortened, as plotly.js's own custom bundles do; every byte still comes from the
+bars and lines alone take 0.3 s (`docs/performance.md`). Only the list of types to set
+up is shortened, as plotly.js's own custom bundles do; every byte still comes from the
 installed package, and a bundle without such a list is used as it is.
 """
 

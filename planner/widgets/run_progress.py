@@ -45,7 +45,7 @@ class RunProgress(anywidget.AnyWidget):
     with each new line. A page that comes later asks for what it missed.
     """
 
-    _esm = script("run.js")
+    _esm = script("shortcuts.js", "run.js")
     _css = sheet("run.css")
 
     state = traitlets.Unicode(IDLE).tag(sync=True)

@@ -83,7 +83,7 @@ class Served:
 @contextmanager
 def served(folder: Path, *flags: str) -> Iterator[Served]:
     """Run `planner app` with these flags until its kernels wait for visitors."""
-    port = _free_port()
+    port = free_port()
     words = ["planner", "app", f"--port={port}", *flags]
     with _server(words, folder, f"http://127.0.0.1:{port}/", _is_ready) as running:
         yield running
@@ -91,11 +91,22 @@ def served(folder: Path, *flags: str) -> Iterator[Served]:
 
 @contextmanager
 def jupyterlab(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
-    """Serve JupyterLab on a folder, without the news and update questions.
+    """Serve JupyterLab on a folder, without the news and update questions."""
+    with _jupyter("jupyterlab", "LabApp", folder, theme) as address:
+        yield address
 
-    Every cell stays in the page: JupyterLab takes out those that are out of sight.
-    """
-    port = _free_port()
+
+@contextmanager
+def notebook7(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
+    """Serve Jupyter Notebook 7 on a folder: one notebook a page."""
+    with _jupyter("notebook", "JupyterNotebookApp", folder, theme) as address:
+        yield address
+
+
+@contextmanager
+def _jupyter(module: str, app: str, folder: Path, theme: str) -> Iterator[str]:
+    """Serve either; every cell stays in the page, also those that are out of sight."""
+    port = free_port()
     settings = folder / "labconfig"
     settings.mkdir(exist_ok=True)
     (settings / "page_config.json").write_text(
@@ -105,14 +116,15 @@ def jupyterlab(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
     _choose(folder, "apputils-extension", "themes", theme=theme)
     with _server(
         [
-            "jupyterlab",
+            module,
             "--no-browser",
             "--allow-root",
             "--IdentityProvider.token=",
             f"--ServerApp.port={port}",
             f"--ServerApp.root_dir={folder}",
-            f"--LabApp.workspaces_dir={folder / 'workspaces'}",
-            f"--LabApp.user_settings_dir={folder / 'settings'}",
+            f"--{app}.expose_app_in_browser=True",
+            f"--{app}.workspaces_dir={folder / 'workspaces'}",
+            f"--{app}.user_settings_dir={folder / 'settings'}",
         ],
         folder,
         f"http://127.0.0.1:{port}/",
@@ -220,7 +232,8 @@ def status(address: str) -> int:
         connection.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -68,7 +68,12 @@ class FieldView {
       : make("input", { type: "text", class: "pc-entry", autocomplete: "off",
         spellcheck: "false", autocapitalize: "off", enterkeyhint: "go" });
     entry.addEventListener("input", () => { this.isTyped = true; });
-    entry.addEventListener("change", () => this.send(entry.value));
+    const sendTyped = () => { if (this.isTyped) this.send(entry.value); };
+    entry.addEventListener("change", sendTyped);
+    // JupyterLab keeps Enter from becoming a change.
+    if (!isLong) {
+      entry.addEventListener("keydown", (event) => { if (event.key === "Enter") sendTyped(); });
+    }
     if (this.state.steps) this.makeSlider();
     this.row.append(entry);
     return entry;

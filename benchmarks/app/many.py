@@ -1,0 +1,185 @@
+"""Thirty visitors at the same moment, a few of them in browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from argparse import Namespace
+from dataclasses import dataclass, field
+from statistics import median
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from benchmarks.app import browsing, processes, served
+from benchmarks.app import crowd as crowds
+from benchmarks.app.figures import MB, Figure
+from benchmarks.app.figures import steps as step_figures
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SESSION = "memory of a session"
+SESSION_LIMIT_MB = 90
+INTERACTIVE_LIMIT_SECONDS = 8.0
+STEP_LIMIT_MS = 150
+POOL = 10
+_POOL_SECONDS = 15.0
+"""Lets the server fill its pool again before its memory is read."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Meeting:
+    """The visitors without browsers, in a thread of their own, and what they meet."""
+
+    address: str
+    seconds: float
+    crowd: crowds.Crowd = field(default_factory=crowds.Crowd)
+    are_open: Event = field(default_factory=Event)
+    have_moved: Event = field(default_factory=Event)
+    may_leave: Event = field(default_factory=Event)
+    cpu_share: float = 0.0
+
+    async def visit(self, number: int) -> None:
+        try:
+            visitors = await crowds.open_all(self.address, number, self.crowd)
+            self.are_open.set()
+            # The server may still fill its pool: that is part of a busy moment.
+            before, began = _cpu_seconds(self.address), time.perf_counter()
+            await crowds.move_all(visitors, self.seconds, self.crowd)
+            passed = time.perf_counter() - began
+            self.cpu_share = (_cpu_seconds(self.address) - before) / passed
+            self.have_moved.set()
+            await asyncio.to_thread(self.may_leave.wait)
+            await crowds.leave_all(visitors)
+        finally:
+            self.are_open.set()
+            self.have_moved.set()
+
+
+def many(options: Namespace) -> list[Figure]:
+    """Open, move, and look at the server while all are there."""
+    crowds.prepare(options.visitors)
+    with served.app(pool=POOL) as address, browsing.chromium() as browser:
+        idle = served.family(address)
+        meeting = _Meeting(address=address, seconds=options.seconds)
+        contexts = [browsing.new_context(browser) for _ in range(options.browsers)]
+        visiting = Thread(target=lambda: asyncio.run(meeting.visit(options.visitors)))
+        visiting.start()
+        opened = [browsing.opened(context, address) for context in contexts]
+        meeting.are_open.wait()
+        in_browsers = _steps_until(meeting.have_moved, [page for page, _ in opened])
+        time.sleep(_POOL_SECONDS)
+        full = served.family(address)
+        meeting.may_leave.set()
+        visiting.join()
+    return [
+        *_crowd_figures(meeting, options, [opening for _, opening in opened]),
+        *_browser_figures(in_browsers),
+        *_memory_figures(idle, full, options.visitors + options.browsers),
+    ]
+
+
+def _steps_until(done: Event, pages: list[Page]) -> list[float]:
+    """Step in one browser after the other while the crowd moves."""
+    times: list[float] = []
+    while pages and not done.is_set():
+        for page in pages:
+            times += browsing.slider_steps(page, 4)
+    return times
+
+
+def _cpu_seconds(address: str) -> float:
+    return served.family(address).cpu_seconds
+
+
+def _crowd_figures(
+    meeting: _Meeting, options: Namespace, opened: list[browsing.Opening]
+) -> list[Figure]:
+    crowd = meeting.crowd
+    number = options.visitors
+    who = f"{number} visitors at once"
+    figures = [
+        Figure(
+            name=f"{who}, pool of {POOL}: all interactive",
+            value=max(crowd.interactive, default=float("inf")),
+            unit="s",
+            limit=INTERACTIVE_LIMIT_SECONDS,
+            note=f"half of them after {median(crowd.interactive or [0]):.1f} s",
+        ),
+        Figure(
+            name=f"{who}: visitors or steps that failed",
+            value=len(crowd.failures),
+            unit="",
+            limit=0,
+            note="; ".join(sorted(set(crowd.failures)))[:200],
+        ),
+    ]
+    if opened:
+        figures.append(
+            Figure(
+                name=f"first chart in {len(opened)} browsers at that moment, slowest",
+                value=max(opening.first_chart for opening in opened),
+                unit="s",
+            )
+        )
+    if not crowd.steps:
+        return figures
+    every = f"{1000 * crowds.STEP_SECONDS:.0f} ms"
+    per_step = median(crowd.bytes_per_step)
+    return [
+        *figures,
+        *step_figures(
+            f"a step while all {number} move",
+            crowd.steps,
+            p95_limit_ms=STEP_LIMIT_MS,
+            note=f"each one step every {every}, {options.seconds:.0f} s",
+        ),
+        Figure(
+            name=f"a step while all {number} move, slowest of {len(crowd.steps):,}",
+            value=1000 * max(crowd.steps),
+            unit="ms",
+            limit=STEP_LIMIT_MS,
+        ),
+        Figure(name="received for a step", value=per_step / 1000, unit="kB"),
+        Figure(
+            name="server and kernels while all move, of one core",
+            value=100 * meeting.cpu_share,
+            unit="%",
+        ),
+    ]
+
+
+def _browser_figures(times: list[float]) -> list[Figure]:
+    if not times:
+        return []
+    return step_figures("key press to bars in a browser beside them", times)
+
+
+def _memory_figures(
+    idle: processes.Family, full: processes.Family, sessions: int
+) -> list[Figure]:
+    sizes = sorted(kernel.pss_bytes / MB for kernel in full.kernels)
+    grown = (full.pss_bytes - idle.pss_bytes) / MB / sessions
+    return [
+        Figure(
+            name=SESSION,
+            value=grown,
+            unit="MB",
+            limit=SESSION_LIMIT_MB,
+            note="proportional set size: growth of the server and all kernels by "
+            f"{sessions} sessions",
+        ),
+        Figure(
+            name="largest kernel",
+            value=max(sizes, default=0.0),
+            unit="MB",
+            limit=SESSION_LIMIT_MB,
+            note=f"of {len(sizes)}, the median {median(sizes or [0]):.0f} MB",
+        ),
+        Figure(
+            name="server without kernels",
+            value=full.others_pss_bytes / MB,
+            unit="MB",
+        ),
+        Figure(name="all together", value=full.pss_bytes / MB, unit="MB"),
+    ]
