@@ -9,6 +9,7 @@ from typing import ClassVar
 from tornado.web import HTTPError
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
+from planner.voila.messages import screened
 from planner.voila.pages import AppHandler
 
 MESSAGE_BYTES = 256 * 1024
@@ -69,8 +70,12 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if not self._allowance.take():
             self._say("A page sent too many messages; the rest is dropped.")
             return
+        passed = screened(message, self.selected_subprotocol)
+        if passed is None:
+            self._say("A page sent what is no message of the app's; it is dropped.")
+            return
         try:
-            super().on_message(message)
+            super().on_message(passed)
         except Exception:  # noqa: BLE001 - any bytes may arrive here
             self._say("A page sent what is no message; it is passed over.")
 
