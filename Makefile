@@ -32,6 +32,7 @@ lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		NGINX=$$(sh tools/system.sh nginx "$(CURDIR)/$(VENV)/nginx") && export NGINX && \
 		$(MAKE) --no-print-directory check && \
 		exec $(BIN)/python -m pytest
 

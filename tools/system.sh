@@ -1,8 +1,10 @@
 #!/bin/sh
-# What the project needs from the system and pip cannot bring: a Python and a browser.
+# What the project needs from the system and pip cannot bring: a Python, a browser, and
+# nginx to test the configuration in deploy/.
 #
 #     tools/system.sh python      print a Python of 3.11 or newer that can make venvs
 #     tools/system.sh chromium    print a Chromium that the tests can drive
+#     tools/system.sh nginx DIR   print an nginx; nothing where there can be none
 #
 # What is missing is installed with apt-get where there is one; elsewhere the message
 # says what to install.
@@ -68,6 +70,25 @@ find_chromium() {
     return 1
 }
 
+# Print an nginx. Installing the package would start a server on port 80: its program is
+# unpacked into DIR instead.
+find_nginx() {
+    for name in "${NGINX:-}" nginx /usr/sbin/nginx "$1/usr/sbin/nginx"; do
+        if [ -n "$name" ] && command -v "$name" 2>/dev/null; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+unpack_nginx() {
+    command -v apt-get >/dev/null 2>&1 && command -v dpkg >/dev/null 2>&1 || return 1
+    say "Unpacking nginx into $1"
+    as_root apt-get update -qq >&2 || say "The package lists are not fresh."
+    (mkdir -p "$1" && cd "$1" && apt-get download -qq nginx >&2 &&
+        dpkg -x nginx_*.deb . && rm nginx_*.deb)
+}
+
 case "${1:-}" in
 python)
     find_python
@@ -78,8 +99,14 @@ chromium)
     say "The browser tests need Chromium: install it, or set CHROMIUM to its path."
     exit 1
     ;;
+nginx)
+    find_nginx "$2" && exit 0
+    unpack_nginx "$2" && find_nginx "$2" && exit 0
+    say "Without nginx the tests of deploy/nginx.conf are left out: install it, or set"
+    say "NGINX to its path."
+    ;;
 *)
-    say "usage: tools/system.sh python | chromium"
+    say "usage: tools/system.sh python | chromium | nginx DIR"
     exit 2
     ;;
 esac

@@ -1,0 +1,200 @@
+"""The app behind nginx with deploy/nginx.conf."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from uuid import uuid4
+
+import pytest
+
+from tests.security.client import Visitor, ask, finished, is_alive
+from tests.security.proxy import Proxy, nginx, proxied
+from tests.ui.servers import free_port
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        nginx() is None or shutil.which("openssl") is None,
+        reason="no nginx on this machine: install it, or set NGINX to its path",
+    ),
+]
+
+SAID = b"every place is taken"
+
+
+class _Mirror(BaseHTTPRequestHandler):
+    """An app that is full, and remembers what it was told."""
+
+    told: list[dict[str, str]]
+
+    def do_GET(self) -> None:
+        self.told.append(dict(self.headers.items()))
+        self.send_response(503)
+        self.send_header("Content-Length", str(len(SAID)))
+        self.send_header("Retry-After", "7")
+        self.end_headers()
+        self.wfile.write(SAID)
+
+    def log_message(self, *args: object) -> None:
+        """Keep the tests' output clean."""
+
+
+@pytest.fixture(scope="module")
+def proxy(app, tmp_path_factory) -> Iterator[Proxy]:
+    """Nginx before the app."""
+    with proxied(tmp_path_factory.mktemp("nginx"), app.address) as running:
+        yield running
+
+
+def test_a_page_comes_through_and_is_compressed_once(proxy) -> None:
+    """The app's gzip, untouched."""
+    answer = ask(proxy.address, "/", headers={"Accept-Encoding": "gzip"})
+    html = gzip.decompress(answer.body).decode()
+    found = re.search(r'"kernelId": "([0-9a-f-]+)"', html)
+    assert found is not None
+    left = f"/voila/api/shutdown/{found[1]}"
+
+    assert answer.header("Content-Encoding") == "gzip"
+    assert ask(proxy.address, left, method="POST", body=b"").status == 204
+
+
+def test_every_header_comes_once(proxy) -> None:
+    """Those of the app, those of nginx, none of them twice."""
+    visitor = Visitor.at(proxy.address)
+    asset = re.findall(r'src="(/assets/[^"]+)"', visitor.html)[0]
+    for path in (asset, "/healthz", f"/api/kernels/{uuid4()}"):
+        answer = ask(proxy.address, path)
+        counts = Counter(name.lower() for name, _ in answer.headers)
+        assert max(counts.values()) == 1, counts
+        assert {
+            "content-security-policy",
+            "x-content-type-options",
+            "referrer-policy",
+            "strict-transport-security",
+        } <= counts.keys()
+        assert answer.header("Server") == "nginx"
+    visitor.leave()
+
+
+def test_the_socket_comes_through(proxy) -> None:
+    """From the page's own origin, and from no other."""
+    visitor = Visitor.at(proxy.address)
+    own, evil = proxy.address.rstrip("/"), "https://evil.example"
+
+    assert finished(is_alive(visitor))
+    assert visitor.handshake(headers={"Origin": own}) == 101
+    assert visitor.handshake(headers={"Origin": evil}) == 403
+    assert visitor.leave() == 204
+    assert visitor.handshake() == 404
+
+
+def test_what_the_app_has_not_is_not_asked_of_it(proxy) -> None:
+    """Nginx knows the app's addresses."""
+    for path in ("/api/contents", "/voila/files/x", "/files/x", "/lab", "/tree", "/x"):
+        assert ask(proxy.address, path).status == 404
+
+
+def test_without_tls_everything_points_to_tls(proxy) -> None:
+    """With the plan that the link holds."""
+    answer = ask(proxy.plain, "/?model=a%2Fb")
+
+    assert answer.status == 301
+    assert answer.header("Location") == "https://planner.example.org/?model=a%2Fb"
+
+
+def test_a_flood_of_pages_is_turned_away(proxy) -> None:
+    """From one address, after the first forty; other addresses of the app answer."""
+    # HEAD, which takes no kernel.
+    answers = [ask(proxy.address, "/", method="HEAD") for _ in range(70)]
+    counts = Counter(answer.status for answer in answers)
+
+    assert counts.keys() == {200, 429}
+    assert counts[200] >= 30
+    assert ask(proxy.address, "/healthz").status == 200
+    busy = ask(proxy.address, "/")
+    assert busy.status == 429
+    assert b"Too many requests from your network" in busy.body
+    assert busy.header("Retry-After") == "20"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/healthz?" + "q" * 17_000, {}, None, 414),
+        ("/healthz", {"X-Large": "h" * 17_000}, None, 400),
+        (f"/voila/api/shutdown/{uuid4()}", {}, b"b" * 70_000, 413),
+    ],
+)
+def test_what_is_too_large_is_turned_away(proxy, path, headers, body, status) -> None:
+    """Before the app sees it."""
+    method = "GET" if body is None else "POST"
+    answer = ask(proxy.address, path, method=method, headers=headers, body=body)
+
+    assert answer.status == status
+    assert "nginx/" not in answer.body.decode()
+
+
+def test_the_log_knows_no_visitor(proxy) -> None:
+    """Kind of place, status, size and time: no address, query, id or browser."""
+    mark = uuid4().hex
+    ask(proxy.address, f"/assets/{mark}?x={mark}", headers={"User-Agent": mark})
+    ask(proxy.address, f"/api/kernels/{uuid4()}/channels?session_id={mark}")
+    written = proxy.written()
+
+    assert re.search(r"^\S+ GET file 404 \d+ bytes [\d.]+ s$", written, re.M)
+    assert re.search(r"^\S+ GET socket 404 ", written, re.M)
+    assert mark not in written
+    assert "127.0.0.1" not in written
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", written)
+
+
+def test_the_app_is_told_nothing_of_the_visitor(tmp_path) -> None:
+    """And its own page for a full house reaches the visitor as it is."""
+    told: list[dict[str, str]] = []
+    mirror = type("Mirror", (_Mirror,), {"told": told})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), mirror)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    personal = {
+        "Cookie": "a=b",
+        "Authorization": "Basic x",
+        "User-Agent": "somebody",
+        "Referer": "https://example.org/from",
+        "X-Forwarded-For": "192.0.2.1",
+    }
+    try:
+        with proxied(tmp_path, f"http://127.0.0.1:{server.server_port}/") as running:
+            answers = [
+                ask(running.address, path, headers=personal)
+                for path in ("/", f"/api/kernels/{uuid4()}/channels")
+            ]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    assert {(one.status, one.body) for one in answers} == {(503, SAID)}
+    assert answers[0].header("Retry-After") == "7"
+    assert len(told) == 2
+    for headers in told:
+        assert not personal.keys() & headers.keys()
+        assert "192.0.2.1" not in str(headers)
+        assert headers["Host"] == running.address.split("/")[2]
+
+
+def test_while_the_app_is_down_a_page_says_so(tmp_path) -> None:
+    """With a policy and a time to come back."""
+    with proxied(tmp_path, f"http://127.0.0.1:{free_port()}/") as running:
+        answer = ask(running.address, "/")
+
+    assert answer.status == 502
+    assert b"The planner is away for a moment" in answer.body
+    assert answer.header("Retry-After") == "20"
+    assert "default-src 'none'" in (answer.header("Content-Security-Policy") or "")
+    assert "https://" not in answer.body.decode()
