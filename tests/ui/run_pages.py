@@ -31,7 +31,7 @@ def open_panel(page) -> None:
 
 def set_minutes(page, minutes: int) -> None:
     """Set the time limit; the fake goes on until it is stopped with 1."""
-    entry = page.get_by_label("time limit")
+    entry = page.get_by_role("textbox", name="time limit", exact=True)
     entry.fill(str(minutes))
     entry.press("Enter")
 

@@ -89,7 +89,7 @@ def test_the_address_follows_the_controls_and_reloads_to_the_same_plan(page) -> 
     entry.fill("4096")
     entry.press("Enter")
     verdict(page, "Fits")
-    page.wait_for_function("location.search.includes('max_model_len=4096')")
+    page.wait_for_url("**max_model_len=4096**", timeout=PATIENCE)
     shown = command(page)
     page.reload()
     page.locator(".planner-command code", has_text="4096").wait_for(timeout=FIRST)

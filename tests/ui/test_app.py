@@ -26,8 +26,13 @@ def shape(page) -> list[str]:
 
 
 def reveal(page, name: str) -> None:
-    """Open the folded group that holds the argument called `name`."""
-    page.get_by_label("Find an argument").fill(name)
+    """Open the folded group that holds the argument called `name`, if it is in one."""
+    if page.locator(f".planner-controls .pc-field[data-name='{name}']").count():
+        return
+    finder = page.get_by_label("Find an argument")
+    if not finder.count():
+        page.get_by_role("button", name="All engine arguments").click()
+    finder.fill(name)
 
 
 def choose_model(page, name: str) -> None:
@@ -52,24 +57,20 @@ def expect_command(page, flag: str) -> None:
 
 def expect_default(page, number: str) -> None:
     """Wait until an empty entry shows `number` as vLLM's own choice."""
-    page.wait_for_function(
-        "number => [...document.querySelectorAll('.pc-entry')]"
-        ".some(entry => entry.placeholder == number)",
-        arg=number,
-        timeout=PATIENCE,
+    page.locator(f".pc-entry[placeholder='{number}']").first.wait_for(
+        state="attached", timeout=PATIENCE
     )
 
 
 def reset(page) -> None:
     """Take back what a test set, and wait for the first plan."""
-    for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens"):
-        enter(page, name, "")
-    page.wait_for_function(
-        "document.querySelector('.pl-command code').textContent.trim() =="
-        " 'vllm serve meta-llama/Llama-3.1-8B-Instruct'",
-        timeout=PATIENCE,
+    page.evaluate(
+        "[...document.querySelectorAll('.pc-reset')].filter(one => !one.hidden)"
+        ".forEach(one => one.click())"
     )
-    page.wait_for_function("!document.querySelector('[role=alert]')", timeout=PATIENCE)
+    plain = re.compile(r"^vllm serve meta-llama/Llama-3.1-8B-Instruct\s*$")
+    page.locator(".pl-command code", has_text=plain).wait_for(timeout=PATIENCE)
+    page.locator("[role=alert]").first.wait_for(state="detached", timeout=PATIENCE)
 
 
 def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
@@ -83,7 +84,7 @@ def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
 def test_the_chart_is_read_aloud_and_the_verdict_announced(page) -> None:
     """aria-label on the picture, a live region for the verdict."""
     label = page.locator(".planner-chart").get_attribute("aria-label")
-    live = page.locator(".planner-verdict [role=status]")
+    live = page.locator(".planner-verdict[role=status]")
 
     assert re.search(r"weights \d+\.\d\d GiB", label)
     assert live.get_attribute("aria-live") == "polite"
@@ -212,7 +213,7 @@ def test_the_entry_point_changes_vllms_defaults(page) -> None:
     reveal(page, "entrypoint")
     box = page.get_by_role("combobox", name="entrypoint", exact=True)
     box.select_option(label="LLM class")
-    expect_default(page, "16384")
+    expect_default(page, "16,384")
     box.select_option(label="vllm serve")
     expect_default(page, "8192")
 
