@@ -88,6 +88,7 @@ def test_what_changes_nothing_is_answered_all_the_same(form) -> None:
         {"explain": "no_such_argument"},
         {"explain": 7},
         {"find": 7},
+        {"ready": 1.5},
         {"find": "m" * 5000},
         {"method": "update", "state": {}},
     ],
@@ -151,6 +152,16 @@ def test_a_page_that_comes_later_is_shown_the_present(form) -> None:
 
     assert shown["v"] == "lots"
     assert "was not understood" in shown["e"]
+
+
+def test_a_page_that_could_not_listen_yet_catches_up(form) -> None:
+    """JupyterLab opens the widget before the first plan and misses what it says."""
+    sent = listened(form.main)
+    send(form.main, {"ready": True})
+    (message,) = sent
+
+    assert message["show"]["max_num_seqs"] == {"c": "1024"}
+    assert "quantization" not in message["show"]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))

@@ -63,6 +63,7 @@ class Controls(anywidget.AnyWidget):
         self.find: Find | None = None
         """Looks up names of models that are not in the list."""
         self._sent = _full_state(None, self)
+        self._opened = dict(self._sent)
         self._waiting: dict[str, Field] = {}
         self._is_answering = False
         self._is_due = False
@@ -93,6 +94,9 @@ class Controls(anywidget.AnyWidget):
             case {"set": str(name), "value": value}:
                 field = self.fields.get(name)
                 return not self.is_disabled and field is not None and field.hear(value)
+            case {"ready": True}:
+                self._catch_up()
+                return True
             case {"explain": str(name)}:
                 return self._explain(name)
             case {"find": str(text)} if self.find and len(text) <= LONGEST_SEARCH:
@@ -100,6 +104,19 @@ class Controls(anywidget.AnyWidget):
                 return True
             case _:
                 return False
+
+    def _catch_up(self) -> None:
+        """Tell a page what has changed since the widget was opened.
+
+        In JupyterLab the first plan is made before the page can listen.
+        """
+        shown = {
+            name: changes
+            for name, field in self.fields.items()
+            if (changes := _changes(self._opened[name], field.state()))
+        }
+        if shown:
+            self.send({"show": shown})
 
     def _explain(self, name: str) -> bool:
         field = self.fields.get(name)

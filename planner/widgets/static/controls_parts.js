@@ -61,6 +61,8 @@ class Store {
     this.sentAt = 0;
     this.isDue = false;
     model.on("msg:custom", (message) => this.hear(message));
+    // What was told before this page could listen is asked for.
+    model.send({ ready: true });
   }
 
   set(name, value) {
