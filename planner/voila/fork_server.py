@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.published import is_published
-from planner.voila import log
+from planner.voila import kernel_limits, log
 
 _PR_SET_PDEATHSIG = 1
 """Linux: which signal a process gets when its parent ends. Source: `prctl(2)`."""
@@ -160,6 +160,8 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["cwd"])
+    if is_published():
+        kernel_limits.limit()
     _keep_quiet()
     from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415
 

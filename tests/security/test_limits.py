@@ -1,0 +1,65 @@
+"""What one visitor's kernel may take of the machine."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.voila import kernel_limits
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux"),
+]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started, and those that they did."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for word in (task / "children").read_text().split():
+            found += [int(word), *children(int(word))]
+    return found
+
+
+def limit(pid: int, name: str) -> str:
+    """The soft limit of a process."""
+    text = Path(f"/proc/{pid}/limits").read_text()
+    found = re.search(rf"^{name}\s+(\S+)", text, re.M)
+    assert found is not None
+    return found[1]
+
+
+def test_every_kernel_is_bounded(app, visitor) -> None:
+    """Memory, files, open files, processor time; the server itself is not."""
+    expected = {
+        "Max data size": str(kernel_limits.MEMORY_BYTES),
+        "Max file size": str(kernel_limits.FILE_BYTES),
+        "Max open files": str(kernel_limits.OPEN_FILES),
+        "Max cpu time": str(kernel_limits.CPU_SECONDS),
+        "Max core file size": "0",
+    }
+    bounded = [
+        pid
+        for pid in children(app.process.pid)
+        if {name: limit(pid, name) for name in expected} == expected
+    ]
+
+    assert visitor.kernel_id
+    assert bounded
+    assert limit(app.process.pid, "Max data size") == "unlimited"
+
+
+def test_what_is_bounded_tighter_stays_so(monkeypatch) -> None:
+    """A limit of the publisher's own is not loosened."""
+    set_to: dict[int, tuple[int, int]] = {}
+    resource = kernel_limits.resource
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (0, 7))
+    monkeypatch.setattr(resource, "setrlimit", lambda k, v: set_to.update({k: v}))
+    kernel_limits.limit()
+
+    assert set_to[resource.RLIMIT_DATA] == (7, 7)
+    assert set_to[resource.RLIMIT_CORE] == (0, 0)
