@@ -94,6 +94,25 @@ def test_the_socket_comes_through(proxy) -> None:
     assert visitor.handshake() == 404
 
 
+def test_a_browser_has_the_page_alive(browser, proxy) -> None:
+    """Over HTTP/2, with a socket of its own; a change of the model is answered."""
+    context = browser.new_context(ignore_https_errors=True)
+    page = context.new_page()
+    page.goto(proxy.address)
+    model = page.get_by_role("combobox", name="model", exact=True)
+    model.wait_for(timeout=20_000)
+    model.fill("Qwen/Qwen3-8B")
+    model.press("Enter")
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=20_000)
+    protocol = page.evaluate(
+        "performance.getEntriesByType('navigation')[0].nextHopProtocol"
+    )
+    page.goto("about:blank")
+    context.close()
+
+    assert protocol == "h2"
+
+
 def test_what_the_app_has_not_is_not_asked_of_it(proxy) -> None:
     """Nginx knows the app's addresses."""
     for path in ("/api/contents", "/voila/files/x", "/files/x", "/lab", "/tree", "/x"):
