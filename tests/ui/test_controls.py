@@ -8,38 +8,20 @@ pytest.importorskip("axe_playwright_python")
 
 from tests.hub_server import HubServer, Repo
 from tests.ui import servers
+from tests.ui.control_pages import (
+    DEFAULT,
+    FIRST,
+    MODEL,
+    PATIENCE,
+    active,
+    field,
+    open_arguments,
+    open_page,
+    wait_for_command,
+)
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
-
-PATIENCE = 8000
-FIRST = 20_000
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-DEFAULT = f"vllm serve {MODEL}"
-
-
-def open_page(browser, app: str, **options):
-    """Open the app and wait for its controls."""
-    options = {"viewport": {"width": 1280, "height": 900}} | options
-    page = browser.new_context(**options).new_page()
-    page.sent = []
-    page.on("websocket", lambda socket: _listen(page, socket))
-    page.goto(app)
-    page.locator(".pl-command code").first.wait_for(timeout=FIRST)
-    page.locator(".pc-field").first.wait_for(timeout=FIRST)
-    return page
-
-
-def _listen(page, socket) -> None:
-    """Note which steps went up and which answers came down, in their order."""
-
-    def note(payload, mark: bytes, what: str) -> None:
-        data = payload if isinstance(payload, bytes) else payload.encode()
-        if mark in data and b'"custom"' in data:
-            page.sent.append(what)
-
-    socket.on("framesent", lambda payload: note(payload, b'"set"', "step"))
-    socket.on("framereceived", lambda payload: note(payload, b'"ack"', "answer"))
 
 
 @pytest.fixture
@@ -48,35 +30,6 @@ def page(browser, app) -> Iterator[object]:
     opened = open_page(browser, app)
     yield opened
     opened.context.close()
-
-
-def wait_for_command(page, words: str) -> None:
-    """Wait until the command holds some words."""
-    page.locator(".pl-command code", has_text=words).first.wait_for(timeout=PATIENCE)
-
-
-def active(page, expression: str) -> object:
-    """Evaluate something about the element that has the focus."""
-    return page.evaluate(
-        f"(() => {{ const node = document.activeElement; {expression} }})()"
-    )
-
-
-def field(page, name: str):
-    """The part of the page that holds an argument."""
-    return page.locator(f".pc-field[data-name='{name}']")
-
-
-def open_arguments(page, text: str) -> None:
-    """Open the panel of all arguments by key, and find some."""
-    finder = page.get_by_label("Find an argument")
-    if not finder.count():
-        button = page.get_by_role("button", name="All engine arguments")
-        button.focus()
-        page.keyboard.press("Enter")
-    finder.wait_for(timeout=PATIENCE)
-    finder.focus()
-    page.keyboard.type(text)
 
 
 # The model box
@@ -271,80 +224,6 @@ def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
     assert not text.is_visible()
     assert button.get_attribute("aria-expanded") == "false"
     assert active(page, "return node.textContent") == "?"
-
-
-# All arguments
-
-
-def test_an_argument_is_found_set_and_marked(page) -> None:
-    """The group says how many are set; "only those set" shows it alone."""
-    open_arguments(page, "block size")
-    field(page, "block_size").wait_for(timeout=PATIENCE)
-    page.get_by_role("textbox", name="block_size", exact=True).focus()
-    page.keyboard.type("32")
-    page.keyboard.press("Enter")
-    wait_for_command(page, "--block-size 32")
-    finder = page.get_by_label("Find an argument")
-    finder.focus()
-    page.keyboard.press("Control+A")
-    page.keyboard.press("Delete")
-    page.get_by_label("only those set").focus()
-    page.keyboard.press("Space")
-    shown = page.locator(".pc-more .pc-field:visible").evaluate_all(
-        "all => all.map(one => one.dataset.name)"
-    )
-
-    assert shown == ["block_size"]
-    marks = page.locator(".pc-group[data-title=Cache] .pc-marks")
-    assert marks.inner_text() == "1 set"
-
-
-def test_groups_open_and_close_by_key(page) -> None:
-    """As disclosure boxes do."""
-    open_arguments(page, "")
-    group = page.locator(".pc-group[data-title=LoRA]")
-    group.locator("summary").focus()
-    page.keyboard.press("Enter")
-    field(page, "max_loras").wait_for(timeout=PATIENCE)
-    page.keyboard.press("Enter")
-
-    assert not field(page, "max_loras").is_visible()
-
-
-def test_json_is_checked_where_it_is_typed(page) -> None:
-    """With line and column; right JSON is in the command."""
-    open_arguments(page, "limit_mm")
-    entry = page.get_by_role("textbox", name="limit_mm_per_prompt", exact=True)
-    entry.focus()
-    page.keyboard.type("{'image': 0}")
-    page.keyboard.press("Tab")
-    alert = field(page, "limit_mm_per_prompt").locator("[role=alert]")
-    alert.wait_for(timeout=PATIENCE)
-    said = alert.inner_text()
-    entry.focus()
-    page.keyboard.press("Control+A")
-    page.keyboard.type('{"image": 0}')
-    page.keyboard.press("Tab")
-    wait_for_command(page, "--limit-mm-per-prompt")
-    alert.wait_for(state="detached", timeout=PATIENCE)
-
-    assert "is no JSON (line 1, column 2" in said
-
-
-def test_arguments_of_later_releases_are_marked(page) -> None:
-    """With the release they came with."""
-    open_arguments(page, "start")
-    box = page.get_by_role("combobox", name="vllm_version", exact=True)
-    box.focus()
-    box.select_option(label="0.10.2")
-    finder = page.get_by_label("Find an argument")
-    finder.focus()
-    page.keyboard.press("Control+A")
-    page.keyboard.type("queued reqs")
-    later = field(page, "max_num_queued_reqs").locator(".pc-hint")
-    later.wait_for(timeout=PATIENCE)
-
-    assert later.inner_text().startswith("came with vLLM 0.")
 
 
 # Order, size, themes
