@@ -91,6 +91,8 @@ def told(value: float | None, unit: str) -> str:
 
 def as_text(figures: Iterable[Figure]) -> str:
     """Return the table for a terminal."""
+    listed = list(figures)
+    has_other = any(figure.alternative is not None for figure in listed)
     rows = [
         (
             "" if figure.limit is None else ("✔" if figure.holds else "✘"),
@@ -99,9 +101,9 @@ def as_text(figures: Iterable[Figure]) -> str:
             told(figure.limit, figure.unit),
             told(figure.alternative, figure.unit),
         )
-        for figure in figures
+        for figure in listed
     ]
-    rows.insert(0, ("", "", "this app", "limit", "Streamlit"))
+    rows.insert(0, ("", "", "this app", "limit", "Streamlit" if has_other else ""))
     widths = [max(len(row[place]) for row in rows) for place in range(5)]
     return "\n".join(
         f"{row[0]:1} {row[1]:{widths[1]}}  {row[2]:>{widths[2]}}  "
@@ -112,17 +114,21 @@ def as_text(figures: Iterable[Figure]) -> str:
 
 def as_markdown(figures: Iterable[Figure]) -> str:
     """Return the table for the page."""
+    listed = list(figures)
+    has_other = any(figure.alternative is not None for figure in listed)
+    last = " Streamlit |" if has_other else ""
     lines = [
-        "| | limit | this app | Streamlit |",
-        "| --- | ---: | ---: | ---: |",
+        f"| | limit | this app |{last}",
+        f"| --- | ---: | ---: |{' ---: |' if has_other else ''}",
     ]
-    for figure in figures:
+    for figure in listed:
         value = told(figure.value, figure.unit)
         mark = "" if figure.holds else " ✘"
         note = f" ({figure.note})" if figure.note else ""
         lines.append(
             f"| {figure.name}{note} | {told(figure.limit, figure.unit)} "
-            f"| {value}{mark} | {told(figure.alternative, figure.unit)} |"
+            f"| {value}{mark} |"
+            + (f" {told(figure.alternative, figure.unit)} |" if has_other else "")
         )
     return "\n".join(lines)
 

@@ -93,6 +93,11 @@ def family(pid: int) -> Family:
     )
 
 
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that ended may still have its number."""
+    return _read(pid) is not None
+
+
 def _pids() -> list[int]:
     return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
 

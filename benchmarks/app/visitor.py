@@ -22,7 +22,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from benchmarks.app import wire
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
 _MOST_MESSAGE_BYTES = 32 * 2**20
 _PAGE_CONFIG = re.compile(
     r'<script id="jupyter-config-data"[^>]*>(.*?)</script>', re.DOTALL
