@@ -28,7 +28,7 @@ OPEN_FILES_LIMIT = 8
 """Connections that clients have not closed yet."""
 _AT_ONCE = 6
 _WARM_SECONDS = 15.0
-_CALM_SECONDS = 5.0
+_CALM_SECONDS = 4.0
 """At the end nobody vanishes, and nothing is killed or full."""
 _DISTURB_SECONDS = 20.0
 _DISK_FULL_SECONDS = 3.0
@@ -88,7 +88,7 @@ async def _soaked(
 ) -> tuple[Rest, Rest, Tally]:
     """Warm the server up, look, soak, wait until it rests, look again."""
     warm = Soak(address, seed=0)
-    await _visits_of(warm, min(_WARM_SECONDS, seconds), vanishing_seconds=0)
+    await _visits_of(warm, min(_WARM_SECONDS, seconds / 2), vanishing_seconds=0)
     before = await _at_rest(address, temporary)
     soaking = Soak(address)
     await asyncio.gather(
@@ -113,12 +113,13 @@ async def _disturb(soaking: Soak, seconds: float) -> None:
     """Kill kernels and fill the disk, in turn, and stop before the end."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
-    pause = min(_DISTURB_SECONDS, seconds / 4)
-    while clock() + 2 * pause + _DISK_FULL_SECONDS < end:
+    pause = min(_DISTURB_SECONDS, seconds / 6)
+    full = min(_DISK_FULL_SECONDS, seconds / 6)
+    while clock() + 2 * pause + full < end:
         await asyncio.sleep(pause)
         soaking.kill_a_kernel()
         await asyncio.sleep(pause)
-        await soaking.fill_the_disk(_DISK_FULL_SECONDS)
+        await soaking.fill_the_disk(full)
 
 
 async def _at_rest(address: str, temporary: Path) -> Rest:
@@ -169,9 +170,7 @@ def _folder_of(family: processes.Family) -> Path:
 def _visits(tally: Tally) -> list[Figure]:
     return [
         *(
-            Figure(name=f"visitors who {kind}", value=count, unit="")
-            if " " not in kind or kind.startswith(("sent", "asked"))
-            else Figure(name=f"times a {kind}", value=count, unit="")
+            Figure(name=kind, value=count, unit="")
             for kind, count in sorted(tally.done.items())
         ),
         Figure(name="steps of a slider", value=tally.steps, unit=""),
@@ -212,7 +211,9 @@ def _growth(before: Rest, after: Rest) -> list[Figure]:
             value=len(after.files) - len(before.files),
             unit="",
             limit=0,
-            note=", ".join(sorted(path.name for path in after.files - before.files)[:6]),
+            note=", ".join(
+                sorted(path.name for path in after.files - before.files)[:6]
+            ),
         ),
         Figure(
             name="open files of the server more than before",

@@ -8,6 +8,7 @@ import random
 import resource
 import signal
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tornado.httpclient import HTTPClientError
@@ -65,31 +66,31 @@ class Soak:
         self._protocols = wire.PROTOCOLS
         self._excused_until = 0.0
         self._kinds = {
-            "left": self._leave,
-            "vanished": self._vanish,
-            "reloaded": self._reload,
-            "sent nonsense": self._send_nonsense,
-            "asked and never came": self._never_come,
+            "visitors who left": self._leave,
+            "visitors who came back after a lost connection": self._reload,
+            "visitors who sent 1,000 malformed messages": self._send_nonsense,
+        }
+        self._lost_kinds = {
+            "visitors who vanished": self._vanish,
+            "visitors who asked for the page and never connected": self._never_come,
         }
 
     async def visit_until(self, end: float, *, vanishing_until: float) -> None:
         """Visit again and again; nobody vanishes any more in the last part."""
         clock = asyncio.get_running_loop().time
         while clock() < end:
-            kinds = list(self._kinds)
-            if clock() >= vanishing_until:
-                kinds.remove("vanished")
-                kinds.remove("asked and never came")
-            await self._visit(self._random.choice(kinds))
+            may_vanish = clock() < vanishing_until
+            kinds = self._kinds | (self._lost_kinds if may_vanish else {})
+            await self._visit(*self._random.choice(list(kinds.items())))
             await asyncio.sleep(self._random.uniform(*_PAUSE_SECONDS))
 
-    async def _visit(self, kind: str) -> None:
+    async def _visit(self, kind: str, do: Callable[[Visitor], Awaitable[None]]) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
         protocol = self._random.choice(self._protocols)
         async with Visitor(self.address, protocol) as visitor:
             try:
-                await self._kinds[kind](visitor)
+                await do(visitor)
             except (
                 NoPage,
                 OSError,
@@ -150,13 +151,13 @@ class Soak:
         if kernels:
             self._excuse(10.0)
             os.kill(self._random.choice(kernels).pid, signal.SIGKILL)
-            self.tally.done["kernel killed"] += 1
+            self.tally.done["kernels killed"] += 1
 
     async def fill_the_disk(self, seconds: float) -> None:
         """Let no process of the server write a byte to a file for a while."""
         self._excuse(seconds + 20.0)
         self._limit_files(0)
-        self.tally.done["disk full"] += 1
+        self.tally.done["times that the disk was full"] += 1
         await asyncio.sleep(seconds)
         self._limit_files(resource.RLIM_INFINITY)
 

@@ -213,6 +213,7 @@ class Sessions(AsyncMappingKernelManager):
         except Exception as error:
             self._failed_at = time.monotonic()
             self.log.exception("A kernel could not be started.")
+            self._remove_empty_files()
             if self._waiting:
                 self._waiting.popleft().set_exception(error)
         else:
@@ -221,6 +222,15 @@ class Sessions(AsyncMappingKernelManager):
         finally:
             self._starting -= 1
             self._work()
+
+    def _remove_empty_files(self) -> None:
+        """Remove what a start leaves when the disk is full: a file with nothing in it.
+
+        A file that is being written has its content before anything else runs here.
+        """
+        for file in Path(self.connection_dir).glob("kernel-*.json"):
+            if not file.stat().st_size:
+                file.unlink()
 
     async def _draw(self) -> Page:
         renderer = self._renderer()
