@@ -105,11 +105,13 @@ def as_text(figures: Iterable[Figure]) -> str:
     ]
     rows.insert(0, ("", "", "this app", "limit", "Streamlit" if has_other else ""))
     widths = [max(len(row[place]) for row in rows) for place in range(5)]
-    return "\n".join(
+    lines = [
         f"{row[0]:1} {row[1]:{widths[1]}}  {row[2]:>{widths[2]}}  "
         f"{row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}".rstrip()
         for row in rows
-    )
+    ]
+    broken = [figure for figure in listed if not figure.holds and figure.note]
+    return "\n".join([*lines, *(f"✘ {one.name}: {one.note}" for one in broken)])
 
 
 def as_markdown(figures: Iterable[Figure]) -> str:
