@@ -21,6 +21,11 @@ from planner.presentation.page import style
 from planner.widgets.choices import DTYPES, KV_CACHE_DTYPES, QUANTIZATIONS
 
 _DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+_CHOICES = {
+    "dtype": [value for _, value in DTYPES],
+    "kv_cache_dtype": [value for _, value in KV_CACHE_DTYPES],
+    "quantization": [value for _, value in QUANTIZATIONS],
+}
 
 
 @st.cache_resource
@@ -67,15 +72,8 @@ def form() -> dict[str, Any]:
         )
     }
     choices = {
-        "dtype": st.selectbox("dtype", [text for text, _ in DTYPES]),
-        "kv_cache_dtype": st.selectbox(
-            "kv_cache_dtype", [text for text, _ in KV_CACHE_DTYPES]
-        ),
-        "quantization": st.selectbox(
-            "quantization",
-            [value or None for _, value in QUANTIZATIONS],
-            format_func=lambda value: value or "as published",
-        ),
+        name: st.selectbox(name, [None, *filter(None, values)], format_func=_choice)
+        for name, values in _CHOICES.items()
     }
     switches = {
         name: st.checkbox(name) or None
@@ -88,6 +86,10 @@ def form() -> dict[str, Any]:
         "gpu_memory_utilization": utilization,
         **{name: value for name, value in given.items() if value is not None},
     }
+
+
+def _choice(value: str | None) -> str:
+    return value or "vLLM's choice"
 
 
 def show(found: dict[str, Any]) -> None:
