@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,7 +178,9 @@ def _keep_quiet() -> None:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     handler = log.handler(own_log, published=is_published())
-    logging.getLogger().addHandler(handler)
+    logging.getLogger("planner").addHandler(handler)
+    # Jupyter notes each page's first message, and trips over its own end.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _end_with(parent: int) -> None:

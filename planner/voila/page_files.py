@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from planner.errors import PlannerError
 from planner.voila.files import Assets
 from planner.widgets import plotly_js
 
-SHARE = Path(__file__).parent / "share" / "jupyter"
+_HERE = Path(__file__).parent
+SHARE = _HERE / "share" / "jupyter"
 TEMPLATE = "planner"
 EXTENSIONS = (
     "@jupyter-widgets/jupyterlab-manager",
@@ -39,7 +41,21 @@ def gather(static_paths: Iterable[str]) -> Assets:
             assets.paths[f"page/{path.name}"] = path
     assets.paths[f"page/{_THEME}"] = _theme()
     assets.texts[f"page/{plotly_js.FILE_NAME}"] = plotly_js.for_page()
+    assets.texts["page/bundle.js"] = _bundle(assets)
     return assets
+
+
+def _bundle(assets: Assets) -> bytes:
+    """Join the parts that the page's scripts ask for one by one otherwise.
+
+    webpack's parts add themselves to a list; the script that asks for them looks there
+    first, and fetches what it does not find. So a part that another version of Voila
+    does not have is left out, and one that is missing here comes by itself.
+    """
+    names = json.loads((_HERE / "bundled.json").read_text(encoding="utf-8"))
+    parts = (assets.paths[name] for name in names if name in assets.paths)
+    # A function each, for the first line of some is "use strict".
+    return b"".join(b"(()=>{" + part.read_bytes() + b"\n})();\n" for part in parts)
 
 
 def _homes(extension: str) -> list[Path]:

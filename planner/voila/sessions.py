@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
+from jupyter_server._tz import utcnow
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from tornado.ioloop import PeriodicCallback
 from traitlets import Bool, Float, Integer, Unicode
@@ -23,6 +24,8 @@ from voila.notebook_renderer import NotebookRenderer
 
 _TEND_MILLISECONDS = 500
 _COMPRESSION = 6
+_RUSH_SECONDS = 0.5
+"""Controls that moved so lately move still."""
 
 
 class AppIsFull(Exception):  # noqa: N818 - what the visitor is told
@@ -56,6 +59,9 @@ class Sessions(AsyncMappingKernelManager):
     settle_seconds = Float(
         1.5, config=True, help="How long after a visit none is drawn ahead."
     )
+    rush_seconds = Float(
+        20, config=True, help="The same while visitors move their controls."
+    )
     arrive_seconds = Float(
         30, config=True, help="How long a kernel waits for its page to connect."
     )
@@ -74,6 +80,7 @@ class Sessions(AsyncMappingKernelManager):
         self._starting = 0
         self._sessions: dict[str, Session] = {}
         self._last_visit = -self.settle_seconds
+        self._last_message = self._last_visit
         self._failed_at: float | None = None
         self._ending: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -147,6 +154,23 @@ class Sessions(AsyncMappingKernelManager):
         if session := self._sessions.get(kernel_id):
             session.alone_since = time.monotonic()
 
+    def heard(self, kernel_id: str) -> None:
+        """Note that a page sent something."""
+        self._last_message = time.monotonic()
+        if kernel := self._kernels.get(kernel_id):
+            kernel.last_activity = utcnow()
+
+    def start_watching_activity(self, kernel_id: str) -> None:
+        """Take what the page sends for activity, see `heard`.
+
+        Jupyter reads each message of a kernel once more for it, which is half of this
+        process's work when many sliders move.
+        """
+        kernel = self._kernels[kernel_id]
+        kernel.execution_state = "idle"
+        kernel.reason = ""
+        kernel.last_activity = utcnow()
+
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; nothing happens to one that is not."""
         if self._sessions.pop(kernel_id, None) is not None:
@@ -198,13 +222,18 @@ class Sessions(AsyncMappingKernelManager):
         if self._waiting:
             return min(len(self._waiting), self.at_once)
         now = time.monotonic()
-        if now - self._last_visit < self.settle_seconds:
+        if now - self._last_visit < self._pause(now):
             return 0
         if self._failed_at is not None and now - self._failed_at < self.settle_seconds:
             return 0
         left = self.max_sessions - len(self._sessions)
-        # One at a time: those who move their sliders come first.
-        return int(len(self._ready) < min(self.pool_size, left))
+        missing = max(min(self.pool_size, left) - len(self._ready), 0)
+        return min(missing, 1 if self._sessions else self.at_once)
+
+    def _pause(self, now: float) -> float:
+        """Return how long after a visit none is drawn ahead: longer in a rush."""
+        is_rush = now - self._last_message < _RUSH_SECONDS
+        return self.rush_seconds if is_rush else self.settle_seconds
 
     async def _start(self) -> None:
         """Draw one page, for a visitor or for later."""
@@ -221,7 +250,8 @@ class Sessions(AsyncMappingKernelManager):
             self._offer(page)
         finally:
             self._starting -= 1
-            self._work()
+            if self._waiting or not self._sessions:
+                self._work()  # otherwise the next one has time until it is tended
 
     def _remove_empty_files(self) -> None:
         """Remove what a start leaves when the disk is full: a file with nothing in it.

@@ -74,6 +74,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if passed is None:
             self._say("A page sent what is no message of the app's; it is dropped.")
             return
+        self.kernel_manager.heard(self.kernel_id)
         try:
             super().on_message(passed)
         except Exception:  # noqa: BLE001 - any bytes may arrive here

@@ -1,11 +1,28 @@
-// Runs before everything else: what Voila's scripts call, and what must not be missed.
+// Runs before everything else: what Voila's scripts call, and when they start.
 (() => {
-  // A script that could not be loaded says so once; chart.js looks for it later.
-  document.addEventListener("error", ({ target }) => {
-    if (target?.id === "planner-plotly") target.dataset.failed = true;
-  }, true);
   window.cellLoaded = true;
   window.display_cells = () => document.getElementById("loading")?.remove();
   for (const name of ["voila_heartbeat", "voila_process", "voila_finish",
     "update_loading_text"]) window[name] = () => {};
+
+  // The first chart comes first: Voila's scripts are on their way meanwhile, and run in
+  // their order once plotly.js is there, or is known to be missing.
+  const { scripts } = document.currentScript.dataset;
+  const start = () => {
+    for (const source of JSON.parse(scripts)) {
+      const script = document.createElement("script");
+      script.async = false;
+      script.src = source;
+      document.head.append(script);
+    }
+  };
+  const heard = ({ type, target }) => {
+    if (target?.id !== "planner-plotly") return;
+    if (type === "error") target.dataset.failed = true; // chart.js looks for it
+    document.removeEventListener("load", heard, true);
+    document.removeEventListener("error", heard, true);
+    start(); // before the page's own load event, for which Voila's scripts wait
+  };
+  document.addEventListener("load", heard, true);
+  document.addEventListener("error", heard, true);
 })();
