@@ -84,3 +84,30 @@ def test_what_is_written_again_and_again_is_dropped() -> None:
 
     assert written.getvalue().count("message") == 5
     assert "another" in written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("was_connected", "alone_since", "is_lost"),
+    [(False, 71, False), (False, 70, True), (True, 41, False), (True, 40, True)],
+)
+def test_a_vanished_page_is_given_up_after_a_while(
+    was_connected, alone_since, is_lost
+) -> None:
+    """At 100 s: 30 s for a page that never connected, 60 s for one that did."""
+    pytest.importorskip("voila")
+    from planner.voila.sessions import Session, Sessions
+
+    sessions = Sessions(arrive_seconds=30, lost_seconds=60)
+    session = Session(began=0, alone_since=alone_since, was_connected=was_connected)
+
+    assert sessions.is_lost(session, 100) is is_lost
+
+
+def test_a_connected_page_is_not_given_up() -> None:
+    """However long it is open."""
+    pytest.importorskip("voila")
+    from planner.voila.sessions import Session, Sessions
+
+    session = Session(began=0, alone_since=None, was_connected=True)
+
+    assert not Sessions().is_lost(session, 1e9)

@@ -156,6 +156,8 @@ class App(Voila):
 
     def stop(self) -> None:
         """End every kernel, and leave no file."""
+        # What still waits for a kernel is told of the end, and nobody else.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         provisioner.ForkServer.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 

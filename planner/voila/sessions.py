@@ -7,6 +7,7 @@ is drawn ahead while a visitor waits, since both would need the same processor.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gzip
 import os
 import time
@@ -214,7 +215,10 @@ class Sessions(AsyncMappingKernelManager):
         """Start as many kernels as are wanted, some at a time."""
         for _ in range(self._wanted() - self._starting):
             self._starting += 1
-            task = asyncio.get_running_loop().create_task(self._start())
+            # A kernel outlives the request that called for it, and must not keep it.
+            nobody = contextvars.Context()
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self._start(), context=nobody)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -305,13 +309,14 @@ class Sessions(AsyncMappingKernelManager):
         """End kernels of pages that vanished, forget those that died, draw ahead."""
         now = time.monotonic()
         for kernel_id in list(self._sessions):
-            if self._is_lost(self._sessions[kernel_id], now):
+            if self.is_lost(self._sessions[kernel_id], now):
                 await self.end(kernel_id)
         for kernel_id in list(self._kernels):
             await self._forget_if_dead(kernel_id)
         self._work()
 
-    def _is_lost(self, session: Session, now: float) -> bool:
+    def is_lost(self, session: Session, now: float) -> bool:
+        """Tell whether a page has been away for too long, or never came."""
         if session.alone_since is None:
             return False
         patience = self.lost_seconds if session.was_connected else self.arrive_seconds

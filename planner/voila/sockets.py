@@ -87,13 +87,14 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if not sockets:
             del self._open[self.kernel_id]
             self.kernel_manager.disconnected(self.kernel_id)
+        if self.ping_callback is not None:
+            self.ping_callback.stop()  # it would keep all this for a while
         super().on_close()
 
     def send_ping(self) -> None:
         """Ask whether the page is there; let go of it after three that it missed."""
         silent_since = time.monotonic() - self._heard_at
         if self.ws_connection is None or silent_since > MISSED_PINGS * PING_SECONDS:
-            self.ping_callback.stop()
             self.close()
             return
         self.ping(b"")

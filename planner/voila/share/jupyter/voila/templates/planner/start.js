@@ -1,9 +1,15 @@
 // Runs before everything else: what Voila's scripts call, and when they start.
 (() => {
-  window.cellLoaded = true;
-  window.display_cells = () => document.getElementById("loading")?.remove();
-  for (const name of ["voila_heartbeat", "voila_process", "voila_finish",
-    "update_loading_text"]) window[name] = () => {};
+  for (const name of ["display_cells", "update_loading_text", "voila_finish",
+    "voila_heartbeat", "voila_process"]) window[name] = () => {};
+
+  // The word that the controls are starting goes when they are there.
+  const alive = ".planner-explorer:not(.planner-snapshot)";
+  new MutationObserver((_, watch) => {
+    if (!document.querySelector(alive)) return;
+    document.getElementById("loading")?.remove();
+    watch.disconnect();
+  }).observe(document, { childList: true, subtree: true });
 
   // The first chart comes first: Voila's scripts are on their way meanwhile, and run in
   // their order once plotly.js is there, or is known to be missing.
