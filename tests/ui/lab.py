@@ -6,6 +6,7 @@ the notebook is connected to.
 """
 
 from pathlib import Path
+from typing import Any
 
 SLOW = 40_000
 
@@ -22,17 +23,17 @@ _RUN_ALL = """async () => {
 }"""
 
 
-def run_all(page, address: str, notebook: Path) -> None:
+def run_all(page: Any, address: str, notebook: Path) -> None:
     """Open the notebook in JupyterLab and run all of its cells, to the last one."""
     _run(page, f"{address}lab/tree/{notebook.name}")
 
 
-def run_all_in_notebook7(page, address: str, notebook: Path) -> None:
+def run_all_in_notebook7(page: Any, address: str, notebook: Path) -> None:
     """Open the notebook in Notebook 7 and run all of its cells, to the last one."""
     _run(page, f"{address}notebooks/{notebook.name}")
 
 
-def _run(page, address: str) -> None:
+def _run(page: Any, address: str) -> None:
     page.set_default_timeout(SLOW)
     page.goto(address)
     page.wait_for_function(_IS_OPEN)

@@ -207,7 +207,7 @@ def _is_ready(address: str) -> bool:
         now = health(address)
     except OSError:
         return False
-    return now["pool"] == now["pool_size"]
+    return bool(now["pool"] == now["pool_size"])
 
 
 def health(address: str) -> dict[str, Any]:
@@ -216,9 +216,10 @@ def health(address: str) -> dict[str, Any]:
     connection = HTTPConnection(place.netloc, timeout=5)
     try:
         connection.request("GET", f"{place.path}healthz")
-        return json.loads(connection.getresponse().read())
+        said: dict[str, Any] = json.loads(connection.getresponse().read())
     finally:
         connection.close()
+    return said
 
 
 def status(address: str) -> int:
