@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterator
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
@@ -34,6 +35,23 @@ atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
 os.environ["PLANNER_DATA_DIR"] = _DATA
 os.environ.pop("PLANNER_CALIBRATION", None)
 _TEST_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    """Headless Chromium from the system; one, since two cannot be driven at once."""
+    from tests.ui import servers
+
+    executable = servers.chromium()
+    if executable is None:
+        pytest.skip("no Chromium on this machine: install the system's chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        driven = playwright.chromium.launch(
+            executable_path=executable, args=list(servers.CHROMIUM_FLAGS)
+        )
+        yield driven
+        driven.close()
 
 
 @pytest.fixture(scope="session")

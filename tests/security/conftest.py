@@ -9,7 +9,6 @@ import pytest
 
 from tests.security.client import Visitor
 from tests.security.server import Served, served
-from tests.ui.conftest import browser  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A served app and a browser for the tests marked `browser`."""
+"""A served app for the tests marked `browser`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,21 +8,6 @@ import pytest
 from tests.ui import servers
 
 FIRST_CHART_SECONDS = 20
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    """Headless Chromium from the system."""
-    executable = servers.chromium()
-    if executable is None:
-        pytest.skip("no Chromium on this machine: install the system's chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        driven = playwright.chromium.launch(
-            executable_path=executable, args=list(servers.CHROMIUM_FLAGS)
-        )
-        yield driven
-        driven.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import pytest
 
 from tests.starts import descendants
 from tests.ui import run_pages, servers
-from tests.ui.conftest import browser as browser
 from tests.ui.run_pages import BARS
 from tests.vllm.conftest import TINY
 
