@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.app import crowd, figures, processes, served
 from benchmarks.app.figures import MB, Figure
@@ -71,8 +72,10 @@ def soak(seconds: float) -> list[Figure]:
         folder = Path(name)
         temporary = folder / "tmp"
         temporary.mkdir()
-        os.environ["TMPDIR"] = str(temporary)
-        with servers.served(folder, *flags) as running:
+        with (
+            patch.dict(os.environ, TMPDIR=str(temporary)),
+            servers.served(folder, *flags) as running,
+        ):
             before, after, tally = asyncio.run(
                 _soaked(running.address, temporary, seconds)
             )
