@@ -25,7 +25,8 @@ from planner.units import format_gib
 if TYPE_CHECKING:
     from planner.result import Plan
 
-OPEN_AT_FIRST = frozenset({"memory"})
+OPEN_AT_FIRST = frozenset({"memory", "notes"})
+"""The twin of the chart, and what nobody may miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,10 @@ def _count(plan: Plan) -> str:
 
 
 PANELS = {
+    "notes": Panel("Notes", _count, notes_html),
     "memory": Panel("Where the memory goes", _budget, tables_html),
     "kv-cache": Panel("KV cache", _kv_cache, kv_cache_html),
     "outside": Panel("Beside vLLM's budget", _outside, outside_table),
     "certainty": Panel("How sure is this?", _range, certainty_body),
-    "notes": Panel("Notes", _count, notes_html),
 }
+"""In the order of the page."""

@@ -23,6 +23,7 @@ from planner.widgets.export_section import ExportSection
 from planner.widgets.form import FieldError, Form
 from planner.widgets.further import FurtherArguments
 from planner.widgets.guard import guarded
+from planner.widgets.later import Later
 from planner.widgets.pins import PinSection
 from planner.widgets.reader import Reader
 from planner.widgets.run_section import RunSection, is_allowed
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT_GPU = "H100"
+ADDRESS_SECONDS = 0.3
+"""Browsers refuse an address that changes with every step of a slider."""
 
 
 class Explorer(w.VBox):
@@ -65,6 +68,7 @@ class Explorer(w.VBox):
         self._before: tuple[str, Inputs] | None = None
         self._read_models: dict[str, ModelArchitecture | None] = {}
         self._reader = Reader()
+        self._later = Later(ADDRESS_SECONDS)
         self._guard = guarded(self.results.say)
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
@@ -147,6 +151,9 @@ class Explorer(w.VBox):
             self._is_showing = False
         self.further.show(self._others)
         self.results.show(plan, applied=self._before[0] if self._before else "")
+        self._later.run(lambda: self._tell_address(plan))
+
+    def _tell_address(self, plan: Plan) -> None:
         self.address.query = _query(plan)
 
     def _apply(self, title: str, changes: Mapping[str, Any]) -> None:
