@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD = (
     "<thead><tr><th scope='col'>Memory line</th><th scope='col' class='pl-number'>Size"
-    "</th><th scope='col' class='pl-number'>Range</th><th scope='col'>Basis</th>"
+    "</th><th scope='col' class='pl-number pl-range'>Range</th><th scope='col'>Basis</th>"
     "</tr></thead>"
 )
 
@@ -165,7 +165,9 @@ def _explained(line: Line) -> str:
         if facts and facts.file
         else ""
     )
-    return f"{meaning}<p class='pl-why'>{escape(line.why)}</p>{source}"
+    span = range_text(line)
+    between = f"<p class='pl-between'>Range: {span}</p>" if span else ""
+    return f"{meaning}<p class='pl-why'>{escape(line.why)}</p>{between}{source}"
 
 
 def command_html(plan: Plan) -> str:

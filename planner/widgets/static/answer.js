@@ -11,8 +11,8 @@ function takeFirstChart() {
   return node;
 }
 
-// On a phone the controls fill the screen: a bar at its end says how it stands, until the
-// verdict itself is in sight. What it says is announced there, so it is for the eyes.
+// On a phone the controls fill the screen: a bar at its end says how it stands while the
+// verdict itself is out of sight. What it says is announced there, so it is for the eyes.
 function addBar(root, verdict, undo) {
   const bar = document.createElement("div");
   bar.className = "planner-bar pl-plan";
@@ -21,9 +21,8 @@ function addBar(root, verdict, undo) {
   bar.append(words);
   bar.addEventListener("click", () => verdict.scrollIntoView({ block: "start" }));
   root.append(bar);
-  const seen = new IntersectionObserver(([entry]) => {
-    const isBelow = entry.boundingClientRect.top > 0 && entry.intersectionRatio < 0.6;
-    bar.classList.toggle("pl-is-needed", isBelow);
+  const seen = new IntersectionObserver((entries) => {
+    bar.classList.toggle("pl-is-needed", entries.at(-1).intersectionRatio < 0.6);
   }, { threshold: [0, 0.6] });
   seen.observe(verdict);
   undo.push(() => seen.disconnect(), () => bar.remove());
