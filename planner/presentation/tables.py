@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _HEAD = (
     "<thead><tr><th scope='col'>Memory line</th><th scope='col' class='pl-number'>Size"
-    "</th><th scope='col' class='pl-number pl-range'>Range</th><th scope='col'>Basis</th>"
-    "</tr></thead>"
+    "</th><th scope='col' class='pl-number pl-range'>Range</th>"
+    "<th scope='col'>Basis</th></tr></thead>"
 )
 
 

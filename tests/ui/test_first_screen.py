@@ -52,7 +52,7 @@ def test_the_answer_is_on_the_first_screen(page) -> None:
 
 
 def test_nothing_jumps_when_a_plan_no_longer_fits(browser, app) -> None:
-    """Fits, too small, refused: verdict, bars, figures and controls keep their place."""
+    """Fits or too small: verdict, bars, figures and controls keep their place."""
     page = opened(browser, app)
     before = page.evaluate(PLACES)
     enter(page, "gpu_memory_utilization", "0.25")
