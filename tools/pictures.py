@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PICTURES = ROOT / "docs" / "images" / "app"
-WIDTHS = {390: "dark", 768: "light", 1280: "light", 1920: "dark"}
+WIDTHS: dict[int, Literal["dark", "light"]] = {
+    390: "dark",
+    768: "light",
+    1280: "light",
+    1920: "dark",
+}
 """Width in CSS pixels, and the theme of its picture."""
 HEIGHT = 1000
 QUALITY = 72
@@ -129,8 +134,9 @@ def take(browser: Browser, address: str, state: str) -> None:
     """Take the pictures of one state."""
     query, act = STATES[state]
     for width, theme in WIDTHS.items():
-        size = {"width": width, "height": HEIGHT}
-        context = browser.new_context(viewport=size, color_scheme=theme)
+        context = browser.new_context(
+            viewport={"width": width, "height": HEIGHT}, color_scheme=theme
+        )
         page = context.new_page()
         page.goto(address + query)
         _ready(page)
