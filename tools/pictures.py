@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -101,10 +101,16 @@ def _advice(page: Page) -> None:
     page.locator(".planner-advice").evaluate("node => node.scrollIntoView()")
 
 
-def _cut_off(page: Page) -> None:
-    page.context.set_offline(True)
-    page.evaluate("window.plannerSockets?.forEach(socket => socket.close())")
-    page.wait_for_timeout(1500)
+def _ended(page: Page) -> None:
+    page.evaluate(
+        "() => { const { baseUrl, kernelId } = JSON.parse("
+        "document.getElementById('jupyter-config-data').textContent);"
+        "navigator.sendBeacon(`${baseUrl}voila/api/shutdown/${kernelId}`); }"
+    )
+    page.wait_for_timeout(1000)
+    page.get_by_role("textbox", name="max_num_seqs").fill("64")
+    page.keyboard.press("Enter")
+    page.locator("#planner-connection", has_text="ended").wait_for(timeout=_PATIENCE)
 
 
 _70B = "?model=meta-llama/Llama-3.1-70B-Instruct&gpu=H100"
@@ -126,41 +132,66 @@ STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "arguments": ("", _arguments),
     "compared": (f"{_70B}&tensor_parallel_size=2", _compared),
     "exported": ("", _exported),
+    "ended": ("", _ended),
 }
 """Query of the address, and what a visitor does then."""
 
 
-def take(browser: Browser, address: str, state: str) -> None:
-    """Take the pictures of one state."""
-    query, act = STATES[state]
+FULL = "full"
+"""The state of a server, not of a page: no session is left."""
+
+
+def pages(browser: Browser, address: str, name: str) -> Iterator[Page]:
+    """Open a page at each width; once it is as it should be, its picture is taken."""
     for width, theme in WIDTHS.items():
         context = browser.new_context(
             viewport={"width": width, "height": HEIGHT}, color_scheme=theme
         )
         page = context.new_page()
-        page.goto(address + query)
+        page.goto(address)
+        yield page
+        path = PICTURES / f"{name}-{width}.jpg"
+        page.screenshot(path=str(path), type="jpeg", quality=QUALITY)
+        page.goto("about:blank")
+        context.close()
+
+
+def take(browser: Browser, address: str, state: str) -> None:
+    """Take the pictures of one state."""
+    query, act = STATES[state]
+    for page in pages(browser, address + query, state):
         _ready(page)
         act(page)
         page.wait_for_timeout(700)
-        page.screenshot(
-            path=str(PICTURES / f"{state}-{width}.jpg"), type="jpeg", quality=QUALITY
-        )
-        page.goto("about:blank")
-        context.close()
+
+
+def take_full(browser: Browser, folder: Path) -> None:
+    """Take the pictures of the page that a visitor sees when all sessions are taken."""
+    app = servers.notebook("app", folder)
+    with servers.voila(app, 1, "--max-sessions=1") as address:
+        first = browser.new_page()
+        first.goto(address)
+        _ready(first)
+        for page in pages(browser, address, FULL):
+            page.wait_for_timeout(300)
+        first.close()
 
 
 def main(states: list[str]) -> None:
     """Take the pictures of these states, or of all."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        app = servers.notebook("app", Path(folder))
-        with servers.voila(app) as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=servers.chromium(), args=list(servers.CHROMIUM_FLAGS)
-            )
-            for state in states or STATES:
-                take(browser, address, state)
-            browser.close()
+    wanted = states or [*STATES, FULL]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=servers.chromium(), args=list(servers.CHROMIUM_FLAGS)
+        )
+        with servers.voila(servers.notebook("app", Path(folder))) as address:
+            for state in wanted:
+                if state != FULL:
+                    take(browser, address, state)
+        if FULL in wanted:
+            take_full(browser, Path(folder))
+        browser.close()
 
 
 if __name__ == "__main__":
