@@ -51,6 +51,31 @@ def test_the_answer_is_on_the_first_screen(page) -> None:
         assert box["y"] + box["height"] <= 1000, name
 
 
+def test_the_page_says_that_the_controls_start_until_they_are_there(page) -> None:
+    """The word goes, and so does the still picture that stood for them."""
+    page.locator(".pc-field").first.wait_for(timeout=PATIENCE)
+
+    assert page.locator("#loading").count() == 0
+    assert page.locator(".planner-snapshot").count() == 0
+
+
+def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page) -> None:
+    """A kernel that is gone answers nothing; the address still holds the plan."""
+    page.evaluate(
+        "() => { const { baseUrl, kernelId } = JSON.parse("
+        "document.getElementById('jupyter-config-data').textContent);"
+        "navigator.sendBeacon(`${baseUrl}voila/api/shutdown/${kernelId}`); }"
+    )
+    page.wait_for_timeout(1000)
+    enter(page, "max_num_seqs", "64")
+    bar = page.locator("#planner-connection[role=alert]")
+    bar.wait_for(timeout=PATIENCE)
+    bar.get_by_role("link").click()
+    page.locator(".planner-advice .pl-row").first.wait_for(timeout=FIRST)
+
+    assert page.locator("#planner-connection").count() == 0
+
+
 def test_nothing_jumps_when_a_plan_no_longer_fits(browser, app) -> None:
     """Fits or too small: verdict, bars, figures and controls keep their place."""
     page = opened(browser, app)

@@ -8,6 +8,7 @@ function takeFirstChart() {
   const snapshot = document.querySelector(".planner-snapshot");
   const node = snapshot?.querySelector(".js-plotly-plot");
   snapshot?.remove();
+  document.getElementById("loading")?.remove();
   return node;
 }
 
