@@ -73,7 +73,7 @@ def test_every_script_and_style_of_a_page_is_there_for_good(address) -> None:
     """Compressed, with an address that changes with the content."""
     page = ask(address)
     leave(address, kernel_of(page.text))
-    names = re.findall(r'/(assets/[^" ]+)', page.text)
+    names = re.findall(r'/(assets/[^" ]+\.(?:js|css))', page.text)
 
     assert len(names) >= 6
     for name in names:
