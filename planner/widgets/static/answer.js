@@ -8,7 +8,6 @@ function takeFirstChart() {
   const snapshot = document.querySelector(".planner-snapshot");
   const node = snapshot?.querySelector(".js-plotly-plot");
   snapshot?.remove();
-  document.getElementById("loading")?.remove();
   return node;
 }
 
