@@ -153,14 +153,14 @@ def test_a_format_that_there_is_not_changes_nothing(explorer, sent) -> None:
 
 def test_a_panel_is_written_when_it_is_opened(explorer) -> None:
     """Closed, it is its title and the figure that it explains."""
-    panels = explorer.results.panels
-    assert "1,772 blocks" in panels.parts["panel-kv-cache"]
-    assert "FullAttentionSpec" not in panels.parts["panel-kv-cache"]
+    panels, shown = explorer.results.panels, explorer.results.answer
+    assert "1,772 blocks" in shown.parts["panel-kv-cache"]
+    assert "FullAttentionSpec" not in shown.parts["panel-kv-cache"]
     panels._handle_custom_msg({"panel": "kv-cache", "open": True}, [])
-    assert "FullAttentionSpec" in panels.parts["panel-kv-cache"]
+    assert "FullAttentionSpec" in shown.parts["panel-kv-cache"]
     panels._handle_custom_msg({"panel": "kv-cache", "open": False}, [])
 
-    assert "FullAttentionSpec" not in panels.parts["panel-kv-cache"]
+    assert "FullAttentionSpec" not in shown.parts["panel-kv-cache"]
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_a_panel_is_written_when_it_is_opened(explorer) -> None:
 )
 def test_a_message_that_opens_no_panel_changes_nothing(explorer, sent) -> None:
     """Untrusted, too."""
-    before = explorer.results.panels.parts
+    before = explorer.results.answer.parts
     explorer.results.panels._handle_custom_msg(sent, [])
 
-    assert before == explorer.results.panels.parts
+    assert before == explorer.results.answer.parts
 
 
 # Pins

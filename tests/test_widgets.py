@@ -24,10 +24,10 @@ def test_the_explorer_opens_on_a_plan_that_fits(explorer) -> None:
     """Verdict, chart, table and command are there at once."""
     assert explorer.plan.fits
     assert "Fits" in explorer.results.answer.parts["verdict"]
-    assert "<table" in explorer.results.panels.parts["panel-memory"]
+    assert "<table" in explorer.results.answer.parts["panel-memory"]
     assert (
         "vllm serve meta-llama/Llama-3.1-8B-Instruct"
-        in explorer.results.command.parts["command"]
+        in explorer.results.answer.parts["command"]
     )
     assert explorer.results.answer.figure["data"]
 
@@ -51,11 +51,11 @@ def test_each_control_sets_vllms_argument(explorer, name, value, flag) -> None:
     """Under vLLM's own name, and back to vLLM's default when it is taken back."""
     field = explorer.form.fields[name]
     field.value = value
-    changed = explorer.results.command.parts["command"]
+    changed = explorer.results.answer.parts["command"]
     field.value = field.default
 
     assert flag in changed
-    assert flag not in explorer.results.command.parts["command"]
+    assert flag not in explorer.results.answer.parts["command"]
 
 
 def test_the_gpu_and_the_model_are_controls_too(explorer) -> None:
@@ -105,7 +105,7 @@ def test_an_untouched_slider_follows_the_release(explorer, monkeypatch) -> None:
     release.value = "0.19.0"
     assert share.chosen == "0.9"
     assert len(calls) == 1
-    assert "--gpu-memory-utilization" not in explorer.results.command.parts["command"]
+    assert "--gpu-memory-utilization" not in explorer.results.answer.parts["command"]
     share.value = 0.5
     release.value = "0.33.0"
     assert share.value == 0.5

@@ -53,7 +53,8 @@ def _panel(key: str, panel: Panel, plan: Plan, *, is_open: bool) -> str:
     inside = panel.inside(plan) if is_open else ""
     return (
         f"<details class='pl-panel' data-key='{key}' data-panel='{key}'"
-        f"{' open' if is_open else ''}><summary><h2 class='pl-panel-title'>"
+        f" data-known='{str(is_open).lower()}'{' open' if is_open else ''}>"
+        "<summary><h2 class='pl-panel-title'>"
         f"{escape(panel.title)}</h2> <span class='pl-panel-figure'>{escape(figure)}"
         f"</span></summary><div class='pl-panel-inside'>{inside}</div></details>"
     )

@@ -7,7 +7,7 @@ in one update of one widget.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -16,6 +16,7 @@ import traitlets
 from planner.charts.memory_bars import figure_spec
 from planner.presentation import tables
 from planner.presentation.page import style
+from planner.presentation.panels import panels_html
 from planner.presentation.text import spoken
 from planner.widgets.chart import PlotlyChart
 from planner.widgets.guard import alert_html
@@ -34,13 +35,14 @@ class Answer(PlotlyChart):
     _css = style() + sheet("chart.css", "explorer.css")
 
     parts = traitlets.Dict().tag(sync=True)
-    """HTML by name: verdict, stale, figures, alert, error."""
+    """HTML by name: verdict, stale, figures, alert, error; the command and the panels,
+    which stand in a `Place` each."""
 
     def __init__(self) -> None:
         super().__init__(figure={"data": [], "layout": {"height": 160}})
 
-    def show(self, plan: Plan) -> None:
-        """Replace what is shown by `plan`."""
+    def show(self, plan: Plan, opened: Collection[str] = ()) -> None:
+        """Replace what is shown by `plan`; `opened` are the panels that are open."""
         with self.hold_sync():
             self.figure = figure_spec(plan)
             self.label = spoken(plan)
@@ -51,7 +53,13 @@ class Answer(PlotlyChart):
                 "error": tables.error_html(plan),
                 "alert": "",
                 "stale": "",
+                "command": tables.command_html(plan),
+                **panels_html(plan, opened),
             }
+
+    def show_panels(self, plan: Plan, opened: Collection[str]) -> None:
+        """Write the panels anew, of which these are open now."""
+        self.parts = self.parts | panels_html(plan, opened)
 
     @property
     def alert(self) -> str:
@@ -74,16 +82,22 @@ class Answer(PlotlyChart):
 _STALE = "<span class='pl-stale'>Last good plan</span>"
 
 
-class HtmlParts(anywidget.AnyWidget):
-    """Pieces of HTML in their order; `opened` hears of panels that open and close."""
+class Place(anywidget.AnyWidget):
+    """Where parts of the answer stand that are not beside its chart.
 
-    _esm = script("parts.js", "html_parts.js")
+    The answer fills it, so that a step stays one update. `opened` hears of panels that
+    a reader opens and closes.
+    """
 
-    parts: Any = traitlets.Dict().tag(sync=True)
-    """HTML by name."""
+    _esm = script("draw.js", "parts.js", "place.js")
 
-    def __init__(self, opened: Callable[[str, bool], None] | None = None) -> None:
-        super().__init__()
+    names: Any = traitlets.List().tag(sync=True)
+    """The parts, in their order."""
+
+    def __init__(
+        self, *names: str, opened: Callable[[str, bool], None] | None = None
+    ) -> None:
+        super().__init__(names=list(names))
         self._opened = opened
         self.on_msg(self._heard)
 
@@ -93,3 +107,12 @@ class HtmlParts(anywidget.AnyWidget):
                 self._opened(key, is_open)
             case _:
                 log.warning("a page sent what opens no panel")
+
+
+class HtmlParts(anywidget.AnyWidget):
+    """Pieces of HTML of their own, in their order."""
+
+    _esm = script("parts.js", "html_parts.js")
+
+    parts: Any = traitlets.Dict().tag(sync=True)
+    """HTML by name."""

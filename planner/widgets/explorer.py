@@ -14,11 +14,10 @@ from planner.errors import PlannerError
 from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.inputs import Inputs
-from planner.presentation import tables
-from planner.presentation.panels import OPEN_AT_FIRST, PANELS, panels_html
+from planner.presentation.panels import OPEN_AT_FIRST, PANELS
 from planner.widgets.address import Address
 from planner.widgets.advice_section import AdviceSection
-from planner.widgets.answer import Answer, HtmlParts
+from planner.widgets.answer import Answer, Place
 from planner.widgets.export_section import ExportSection
 from planner.widgets.form import FieldError, Form
 from planner.widgets.further import FurtherArguments
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT_GPU = "H100"
+MOST_READ_MODELS = 8
+"""A session keeps the last models that it read, not all of them."""
 ADDRESS_SECONDS = 0.3
 """Browsers refuse an address that changes with every step of a slider."""
 
@@ -205,6 +206,8 @@ class Explorer(w.VBox):
         )
 
     def _take(self, name: str, model: ModelArchitecture | None) -> None:
+        while len(self._read_models) >= MOST_READ_MODELS:
+            self._read_models.pop(next(iter(self._read_models)))
         self._read_models[name] = model
         self._plan_and_show()
 
@@ -244,8 +247,8 @@ class Results(w.VBox):
     ) -> None:
         self.answer = Answer()
         self.advice = AdviceSection(apply, undo)
-        self.command = HtmlParts()
-        self.panels = HtmlParts(self._toggled)
+        self.command = Place("command")
+        self.panels = Place(*(f"panel-{key}" for key in PANELS), opened=self._toggled)
         self.pins = PinSection(open_plan)
         self.export = ExportSection()
         self.run = RunSection() if is_allowed() else None
@@ -261,9 +264,7 @@ class Results(w.VBox):
     def show(self, plan: Plan, *, applied: str = "") -> None:
         """Replace what is shown by `plan`; `applied` names the advice behind it."""
         self._plan = plan
-        self.answer.show(plan)
-        self.command.parts = {"command": tables.command_html(plan)}
-        self.panels.parts = panels_html(plan, self._opened)
+        self.answer.show(plan, self._opened)
         self.advice.show(plan, applied=applied)
         self.pins.show(plan)
         self.export.show(plan)
@@ -288,4 +289,4 @@ class Results(w.VBox):
             return
         (self._opened.add if is_open else self._opened.discard)(key)
         if self._plan is not None:
-            self.panels.parts = panels_html(self._plan, self._opened)
+            self.answer.show_panels(self._plan, self._opened)

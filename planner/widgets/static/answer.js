@@ -46,13 +46,18 @@ export default {
     chart.className = "planner-bars";
     el.append(chart);
     for (const name of AFTER_CHART) part(el, name);
+    const own = new Set([...BEFORE_CHART, ...AFTER_CHART]);
+    let root; // once it is on the page
     let follow = () => {};
     const show = () => {
       const parts = model.get("parts");
-      for (const name of [...BEFORE_CHART, ...AFTER_CHART]) {
-        fill(part(el, name), parts[name] ?? "");
-      }
+      for (const name of own) fill(part(el, name), parts[name] ?? "");
       follow();
+      for (const [name, html] of Object.entries(parts)) {
+        if (own.has(name)) continue;
+        const place = root?.querySelector(`.planner-parts > [data-part="${name}"]`);
+        if (place) fill(place, html);
+      }
     };
     show();
     model.on("change:parts", show);
@@ -61,9 +66,12 @@ export default {
       const node = takeFirstChart() ?? document.createElement("div");
       chart.append(node);
       keepDrawn(model, node, undo);
-      const root = el.closest(".planner-explorer");
-      if (root) follow = addBar(root, part(el, "verdict"), undo);
-      follow();
+      root = el.closest(".planner-explorer");
+      if (!root) return;
+      follow = addBar(root, part(el, "verdict"), undo);
+      root.addEventListener("planner-place", show);
+      undo.push(() => root.removeEventListener("planner-place", show));
+      show();
     });
     return () => undo.forEach((step) => step());
   },

@@ -3,6 +3,7 @@
   const { baseUrl, kernelId } = JSON.parse(
     document.getElementById("jupyter-config-data").textContent);
   const ASK_AGAIN_MS = 3000;
+  const ANSWER_MS = 3000;
   const LOST = "The connection is lost. Trying again …";
   const ENDED = "This page's session has ended. ";
   let bar;
@@ -42,6 +43,13 @@
       if (!this.url.includes(kernelId)) return;
       this.addEventListener("open", hide);
       this.addEventListener("close", () => setTimeout(ask, 500));
+      this.addEventListener("message", () => { this.waiting = clearTimeout(this.waiting); });
+    }
+
+    // A kernel that ended may leave the socket open: what is sent gets no answer.
+    send(data) {
+      super.send(data);
+      if (this.url.includes(kernelId)) this.waiting ??= setTimeout(ask, ANSWER_MS);
     }
   };
 
