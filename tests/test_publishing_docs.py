@@ -24,8 +24,6 @@ def test_every_file_that_is_named_is_there() -> None:
     assert len(linked) >= 6
     assert len(named) >= 6
     for name in linked:
-        if name == "performance.md":  # `make bench-app` writes it
-            continue
         assert (ROOT / "docs" / name).exists(), name
     for name in named:
         assert (ROOT / name).exists(), name
