@@ -37,6 +37,15 @@ os.environ.pop("PLANNER_CALIBRATION", None)
 _TEST_NUMBERS = count()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs the browser last.
+
+    While Playwright drives one, the main thread has a running event loop: what asks for
+    one, as the widgets do, would not find itself in a plain script any more.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[object]:
     """Headless Chromium from the system; one, since two cannot be driven at once."""
