@@ -214,9 +214,7 @@ def _growth(before: Rest, after: Rest) -> list[Figure]:
             value=len(after.files) - len(before.files),
             unit="",
             limit=0,
-            note=", ".join(
-                sorted(path.name for path in after.files - before.files)[:6]
-            ),
+            note=_names(before, after),
         ),
         Figure(
             name="open files of the server more than before",
@@ -232,6 +230,13 @@ def _growth(before: Rest, after: Rest) -> list[Figure]:
             note=f"proportional, {new.others_pss_bytes / MB:.0f} MB at the end",
         ),
     ]
+
+
+def _names(before: Rest, after: Rest) -> str:
+    """Name a few files that are too many; those of the pool's kernels only change."""
+    if len(after.files) <= len(before.files):
+        return ""
+    return ", ".join(sorted(path.name for path in after.files - before.files)[:6])
 
 
 def _beyond(after: Rest, temporary: Path) -> list[Figure]:
