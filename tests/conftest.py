@@ -38,12 +38,18 @@ _TEST_NUMBERS = count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs the browser last.
+    """Run what needs servers after all that does not, and what drives a browser last.
 
-    While Playwright drives one, the main thread has a running event loop: what asks for
-    one, as the widgets do, would not find itself in a plain script any more.
+    Servers stay up for the tests that follow, some of which look for processes that are
+    left. While Playwright drives a browser, the main thread has a running event loop:
+    what asks for one, as the widgets do, would not find itself in a plain script.
     """
-    items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
+    items.sort(
+        key=lambda item: (
+            "browser" in getattr(item, "fixturenames", ()),
+            item.get_closest_marker("browser") is not None,
+        )
+    )
 
 
 @pytest.fixture(scope="session")
