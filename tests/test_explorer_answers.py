@@ -185,7 +185,7 @@ def test_a_pinned_plan_is_compared_with_what_comes_after(explorer) -> None:
 
     assert pins.chart.figure["data"]
     assert "now" in pins.chart.label
-    assert "--kv-cache-dtype" in pins.table.parts["compared"]
+    assert "--kv-cache-dtype" in pins.table.value
 
 
 def test_a_pinned_plan_can_be_opened_again_and_removed(explorer) -> None:

@@ -58,6 +58,19 @@ def test_each_control_sets_vllms_argument(explorer, name, value, flag) -> None:
     assert flag not in explorer.results.answer.parts["command"]
 
 
+def test_an_argument_that_cannot_be_planned_marks_the_last_good_plan(explorer) -> None:
+    """Readable, but too many stages: its field says so."""
+    field = explorer.form.fields["pipeline_parallel_size"]
+    field.value = "100000000"
+    told = field.error
+    marked = explorer.results.answer.parts["stale"]
+    field.value = field.default
+
+    assert "at most 1,024" in told
+    assert "Last good plan" in marked
+    assert explorer.results.answer.parts["stale"] == ""
+
+
 def test_the_gpu_and_the_model_are_controls_too(explorer) -> None:
     """Both change the plan."""
     explorer.form.fields["gpu"].value = "L4"

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Answer(PlotlyChart):
     """Verdict, bars, figures and vLLM's words about the last good plan."""
 
-    _esm = script("draw.js", "parts.js", "answer.js")
+    _esm = script("connected.js", "draw.js", "parts.js", "answer.js")
     _css = style() + sheet("chart.css", "explorer.css")
 
     parts = traitlets.Dict().tag(sync=True)
@@ -89,7 +89,7 @@ class Place(anywidget.AnyWidget):
     a reader opens and closes.
     """
 
-    _esm = script("draw.js", "parts.js", "place.js")
+    _esm = script("connected.js", "parts.js", "place.js")
 
     names: Any = traitlets.List().tag(sync=True)
     """The parts, in their order."""
@@ -107,12 +107,3 @@ class Place(anywidget.AnyWidget):
                 self._opened(key, is_open)
             case _:
                 log.warning("a page sent what opens no panel")
-
-
-class HtmlParts(anywidget.AnyWidget):
-    """Pieces of HTML of their own, in their order."""
-
-    _esm = script("parts.js", "html_parts.js")
-
-    parts: Any = traitlets.Dict().tag(sync=True)
-    """HTML by name."""

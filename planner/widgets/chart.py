@@ -19,7 +19,7 @@ from planner.widgets.static_files import script, sheet
 class PlotlyChart(anywidget.AnyWidget):
     """Show a figure given as plotly's JSON; setting `figure` redraws it in place."""
 
-    _esm = script("draw.js", "chart.js")
+    _esm = script("connected.js", "draw.js", "chart.js")
     _css = sheet("chart.css")
 
     figure = traitlets.Dict().tag(sync=True)

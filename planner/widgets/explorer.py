@@ -135,9 +135,10 @@ class Explorer(w.VBox):
         try:
             plan = planner.plan(**request)
         except PlannerError as error:
-            if self.form.place_error(error):
-                return
-            raise
+            if not self.form.place_error(error):
+                raise
+            self.results.answer.say("")
+            return
         self._show(plan)
 
     def _show(self, plan: Plan) -> None:

@@ -109,6 +109,7 @@ class Field:
 
     def hear(self, sent: object) -> bool:
         """Take what a page sent; False where it can be no value of this field."""
+        # Each kind of field checks it in its own way: a field of no kind is never made.
         raise NotImplementedError
 
     def written(self, value: object) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 
 from planner.widgets.actions import ActionList, Row, action
-from planner.widgets.answer import HtmlParts
 from planner.widgets.chart import PlotlyChart
 from planner.widgets.later import Later
 from planner.widgets.section import Section
@@ -29,7 +28,8 @@ class PinSection(Section):
         super().__init__("Compare plans", "pins")
         self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
         self.chart: PlotlyChart | None = None
-        self.table = HtmlParts()
+        self.table = w.HTML()
+        self.table.add_class("pl-plan")
         self._open = open_plan
         self._pins: dict[str, Plan] = {}
         self._letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -97,7 +97,7 @@ class PinSection(Section):
             self.chart.figure = spec
             self.chart.label = spoken(compared)
         style = f"<style>{comparison_style()}</style>"
-        self.table.parts = {"compared": style + comparison_html(compared)}
+        self.table.value = style + comparison_html(compared)
         if self.is_open:
             self.children = (self.toggle, *self.inside())
 

@@ -142,15 +142,10 @@ class Visitor:
         return ask(self.address, path, headers=upgrade | (headers or {})).status
 
 
-def newer(
-    kind: object,
-    content: object,
-    channel: str = "shell",
-    metadata: object = None,
-) -> tuple[str, bytes]:
-    """The id of a message, and the message as today's page writes it."""
+def _header(kind: object) -> tuple[str, dict[str, object]]:
+    """A new id, and the header of a message that has it."""
     name = uuid4().hex
-    header = {
+    return name, {
         "msg_id": name,
         "msg_type": kind,
         "username": "",
@@ -158,6 +153,16 @@ def newer(
         "version": "5.3",
         "date": "2026-01-01T00:00:00Z",
     }
+
+
+def newer(
+    kind: object,
+    content: object,
+    channel: str = "shell",
+    metadata: object = None,
+) -> tuple[str, bytes]:
+    """The id of a message, and the message as today's page writes it."""
+    name, header = _header(kind)
     parts = [channel.encode()]
     parts += [
         json.dumps(part).encode() for part in (header, {}, metadata or {}, content)
@@ -171,15 +176,7 @@ def newer(
 
 def older(kind: object, content: object, channel: str = "shell") -> tuple[str, str]:
     """The id of a message, and the message in Jupyter's older way."""
-    name = uuid4().hex
-    header = {
-        "msg_id": name,
-        "msg_type": kind,
-        "username": "",
-        "session": "s",
-        "version": "5.3",
-        "date": "2026-01-01T00:00:00Z",
-    }
+    name, header = _header(kind)
     message = {
         "channel": channel,
         "header": header,

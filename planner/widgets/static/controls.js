@@ -68,10 +68,6 @@ class ControlsView {
     this.finder = model.get("finder");
     this.fields = new Map();
     this.root = make("div", { class: "pc-root" });
-    // JupyterLab would take arrow keys, Enter and letters for its own shortcuts.
-    this.root.addEventListener("keydown", (event) => {
-      if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
-    });
     if (this.finder) this.root.append(this.makeFinder());
     this.groups = model.get("groups").map((group) => new GroupView(this, group));
     this.root.append(...this.groups.map((group) => group.node));

@@ -61,9 +61,3 @@ async function keepDrawn(model, node, undo) {
   resized.observe(node);
   undo.push(() => resized.disconnect(), () => model.off("change:figure", draw));
 }
-
-// Views are attached after they are rendered: what measures its place waits for that.
-function whenConnected(el, action) {
-  if (el.isConnected) return action();
-  requestAnimationFrame(() => whenConnected(el, action));
-}
