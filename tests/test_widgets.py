@@ -303,17 +303,13 @@ def test_steps_double_and_end_at_the_largest() -> None:
     assert doubling_steps(1, 8) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_the_served_plotly_sets_up_bars_only() -> None:
-    """The list of trace types in the installed bundle was found and shortened."""
-    bundle = plotly_js.installed().read_text(encoding="utf-8")
-    served = plotly_js.bars_only(bundle)
+def test_the_page_gets_plotlys_basic_bundle() -> None:
+    """As its makers publish it, with its licence beside it."""
+    served = plotly_js.for_page().decode()
 
-    assert 0 < len(bundle) - len(served) < 1000
-
-
-def test_a_bundle_of_another_shape_is_served_as_it_is() -> None:
-    """Slower, but right."""
-    assert plotly_js.bars_only("var Plotly = {}") == "var Plotly = {}"
+    assert served.startswith("/**\n* plotly.js (basic - minified) v")
+    assert len(served) < 1_500_000
+    assert "MIT" in (plotly_js.VENDORED / "plotly-LICENSE.txt").read_text()
 
 
 def test_the_dust_that_a_page_adds_to_a_share_is_no_change(explorer, monkeypatch):

@@ -60,8 +60,10 @@ export default {
       }
     };
     show();
-    model.on("change:parts", show);
-    undo.push(() => model.off("change:parts", show));
+    // After the chart's `change:figure`: drawing measures, and would first lay out a page
+    // that these have changed.
+    model.on("change", show);
+    undo.push(() => model.off("change", show));
     whenConnected(el, () => {
       const node = takeFirstChart() ?? document.createElement("div");
       chart.append(node);

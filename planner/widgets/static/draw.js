@@ -44,19 +44,21 @@ async function keepDrawn(model, node, undo) {
   undo.push(() => model.off("change:label", name));
 
   const Plotly = await loadPlotly(model);
-  let isDrawn = false;
+  // Given to plotly, and asked once: each answer costs a layout of the page.
+  let width = node.clientWidth;
   const draw = () => {
-    if (!node.clientWidth) return; // hidden so far: the observer below calls again
-    isDrawn = true;
+    if (!width) return; // hidden: the observer below tells when it is not
     const { data, layout } = model.get("figure");
     node.style.minHeight = `${layout.height}px`;
-    Plotly.react(node, data, layout, CONFIG);
+    Plotly.react(node, data, { ...layout, width, autosize: false }, CONFIG);
   };
   draw();
   model.on("change:figure", draw);
-  const resized = new ResizeObserver(() => {
-    if (!isDrawn) draw();
-    else if (node.clientWidth) Plotly.Plots.resize(node);
+  const resized = new ResizeObserver((entries) => {
+    const now = entries.at(-1).contentRect.width;
+    if (now === width) return;
+    width = now;
+    draw();
   });
   resized.observe(node);
   undo.push(() => resized.disconnect(), () => model.off("change:figure", draw));
