@@ -22,7 +22,7 @@ def undelayed(connection_class: type[Any]) -> type[Any]:
     """Derive a connection that switches Nagle's algorithm off when it is made."""
 
     class Undelayed(connection_class):  # type: ignore[misc]
-        async def connect(self) -> Any:
+        async def connect(self) -> object:
             self.websocket_handler.set_nodelay(True)
             return await super().connect()
 
