@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from planner.memory.host import NodeAccount
     from planner.result import Line, Plan, RankMemory
 
 
@@ -21,6 +22,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "gpu": _gpu(plan),
         "ranks": [_rank(rank) for rank in plan.ranks],
         **_totals(plan),
+        "host": [_node(account) for account in plan.host],
         "kv_groups": [asdict(group) for group in plan.kv_groups],
         "bytes_per_block": [rank.bytes_per_block for rank in plan.ranks],
         "blocks_per_request": plan.blocks_per_request,
@@ -74,6 +76,26 @@ def _line(line: Line) -> dict[str, Any]:
         "high_bytes": line.high_bytes,
         "basis": str(line.basis),
         "why": line.why,
+    }
+
+
+def _node(account: NodeAccount) -> dict[str, Any]:
+    return {
+        "nodes": list(account.nodes),
+        "gpus": account.gpus,
+        "engines": account.engines,
+        "capacity_bytes": account.capacity_bytes,
+        "needed_bytes": account.needed_bytes,
+        "lines": [
+            {
+                "name": line.name,
+                "bytes": line.size_bytes,
+                "basis": str(line.basis),
+                "per": str(line.per),
+                "why": line.why,
+            }
+            for line in account.lines
+        ],
     }
 
 

@@ -98,6 +98,10 @@ class EngineSettings:
     """auto, generate, or pooling: embeddings of a model that could generate."""
     trust_remote_code: bool | None = None
     """Allows code of the model's own, which some configurations need."""
+    node_memory_gib: float | None = None
+    """GiB of CPU memory of each machine; for the planner alone."""
+    node_gpus: int | None = None
+    """GPUs of each machine; for the planner alone."""
     others: tuple[tuple[str, object], ...] = ()
     """Arguments without effect on GPU memory, kept for the command."""
 
@@ -120,6 +124,7 @@ _WHOLE_NUMBERS = (
     "max_loras",
     "max_lora_rank",
     "max_cpu_loras",
+    "node_gpus",
 )
 _MAY_BE_ZERO = ("max_cudagraph_capture_size",)
 _MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
@@ -210,7 +215,7 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _check_kinds(given: Mapping[str, Any]) -> None:
-    for name in ("cpu_offload_gb", "kv_offloading_size"):
+    for name in ("cpu_offload_gb", "kv_offloading_size", "node_memory_gib"):
         amount = given.get(name)
         if amount is not None and not _is_amount(amount):
             raise PlannerError(

@@ -121,6 +121,7 @@ def rank_memory(
         set_aside_bytes=cache.available_bytes - cache.usable_bytes,
         captured_graph_bytes=cudagraphs.actual_bytes(run),
         outside=() if is_cpu else _outside(run, lines, cache),
+        offloaded_bytes=stage.offloaded_bytes,
         profile_run=run,
     )
 

@@ -23,6 +23,9 @@ _ONLY_ON = (
 _WITHOUT_FLAG = ("enable_mm_processor_stats",)
 """Arguments of the engine that no command line takes."""
 
+PLANNER_ONLY = ("node_gpus", "node_memory_gib")
+"""What is told to the planner and not to vLLM: the machines."""
+
 _SECRET = "hf_token"
 """Read from HF_TOKEN by vLLM too; a line lies in logs and files."""
 
@@ -92,7 +95,11 @@ def _python_value(name: str, value: object) -> object:
 
 def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, object]:
     """Return arguments under the names that a release has for them; None left out."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if value is not None and name not in PLANNER_ONLY
+    }
     sizes = given.get("cudagraph_capture_sizes")
     if sizes is not None and (not sizes or not release.since(*_SIZES_OWN_FLAGS)):
         # A flag for several words takes at least one: no size at all is JSON.

@@ -96,6 +96,8 @@ class GPU:
     """Such as 1g.10gb for a slice; empty for a whole GPU."""
     processor: Processor | None = None
     """What is known of the processor that the name CPU stands for; None for a GPU."""
+    host_memory_bytes: int | None = field(default=None, compare=False)
+    """CPU memory of the machine that the GPU is in, where that is at hand."""
     aliases: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Other names that `named` understands."""
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)

@@ -25,6 +25,7 @@ from planner.engine_args import check_release
 from planner.environment import environment_from
 from planner.errors import Refused, RefusedArgument, RefusedSince, UnknownArchitecture
 from planner.gpu import GPU
+from planner.hosting import host_accounts, host_error
 from planner.lengths import derived_max_model_len, resolve_max_model_len
 from planner.memory import kv_cache
 from planner.memory.kernels import Kernels
@@ -214,6 +215,11 @@ def _plan_resolved(
     figures = kv_cache.capacity(groups, limiting.num_blocks, request, question.release)
     fewest = limiting_cache([stage.low for stage in stages]).num_blocks
     lowest = kv_cache.capacity(groups, fewest, request, question.release)
+    host = host_accounts(question, resolved, stages)
+    error, outcome = verdict.error, verdict.outcome
+    short = host_error(host)
+    if short is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
+        error, outcome = short, Outcome.DOES_NOT_FIT
     limit = _longest_allowed(question)
     longest = 0
     if verdict.depends_on_length:
@@ -235,8 +241,9 @@ def _plan_resolved(
             )
             for g in whole
         ),
-        error=verdict.error,
-        outcome=verdict.outcome,
+        error=error,
+        outcome=outcome,
+        host=host,
         blocks_per_request=figures.blocks_per_request,
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from planner.defaults import ResolvedSettings
     from planner.gpu import GPU
+    from planner.memory.host import NodeAccount
     from planner.memory.profile_run import ProfileRun
     from planner.model import ModelArchitecture
     from planner.widgets.explorer import Explorer
@@ -88,6 +89,8 @@ class RankMemory:
     """What the CUDA graphs take once captured, whatever is charged for them."""
     outside: tuple[Line, ...] = ()
     """What takes memory beside the budget."""
+    offloaded_bytes: int = 0
+    """Parameters that lie in CPU memory, in no line."""
     profile_run: ProfileRun | None = field(default=None, compare=False, repr=False)
     """What the lines were computed from."""
 
@@ -136,8 +139,8 @@ class VLLMError:
     """Why vLLM would not start, in vLLM's words."""
 
     kind: str
-    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; or too_close,
-    in our words."""
+    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; or too_close and
+    host_memory, in our words."""
     message: str
 
 
@@ -178,6 +181,8 @@ class Plan:
     """The longest that starts even at the low end of the estimate's range."""
     needed_kv_cache_bytes: int
     """KV cache that one request of `max_model_len` needs on the limiting rank."""
+    host: tuple[NodeAccount, ...] = ()
+    """CPU memory of each machine; nodes that are alike share an account."""
     notes: tuple[str, ...] = ()
     """What a reader must know: replaced release, uncertain facts, warnings."""
     entrypoint: str = "serve"

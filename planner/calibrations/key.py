@@ -16,6 +16,7 @@ from planner.calibrations.fingerprint import fingerprint, plain
 from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
+from planner.flags import PLANNER_ONLY
 from planner.memory.towers import built_towers
 from planner.model import ModelArchitecture
 from planner.releases import Release
@@ -33,6 +34,7 @@ _RESOLVED = tuple(
 )
 _NOT_ON_THE_GPU = (
     *("others", "trust_remote_code", "max_cpu_loras", "kv_offloading_size"),
+    *PLANNER_ONLY,
 )
 _TYPED = tuple(
     field.name

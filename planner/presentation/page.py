@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.presentation.certainty import certainty_html
+from planner.presentation.host import host_html
 from planner.presentation.palette import MISSING, css_background
 from planner.presentation.tables import (
     error_html,
@@ -45,7 +46,7 @@ def plan_html(plan: Plan) -> str:
     return (
         f"<style>{style()}</style><div class='pl-plan pl-whole'>{verdict_html(plan)}"
         f"{error_html(plan)}{bars_html(plan)}{figures_html(plan)}{tables_html(plan)}"
-        f"{outside_html(plan)}{certainty_html(plan)}{notes_html(plan)}"
+        f"{outside_html(plan)}{host_html(plan)}{certainty_html(plan)}{notes_html(plan)}"
         f"<pre class='pl-plain-command'><code>{escape(plan.command())}</code></pre>"
         "</div>"
     )

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from planner.presentation.certainty import certainty_body
+from planner.presentation.host import host_tables, host_title
 from planner.presentation.kv_cache_html import kv_cache_html, kv_cache_title
 from planner.presentation.tables import (
     notes_html,
@@ -93,6 +94,7 @@ PANELS = {
     "memory": Panel("Where the memory goes", _budget, tables_html),
     "kv-cache": Panel("KV cache", _kv_cache, kv_cache_html),
     "outside": Panel("Beside vLLM's budget", _outside, outside_table),
+    "host": Panel("CPU memory and disk", host_title, host_tables),
     "certainty": Panel("How sure is this?", _range, certainty_body),
 }
 """In the order of the page."""

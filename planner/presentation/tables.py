@@ -13,7 +13,7 @@ from planner.presentation.text import (
     rank_title,
     subject,
 )
-from planner.presentation.verdict import key_figures, verdict
+from planner.presentation.verdict import OURS, key_figures, verdict
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def error_html(plan: Plan) -> str:
     """Quote vLLM's own error; empty when it would start."""
     if plan.error is None:
         return ""
-    is_ours = plan.error.kind == "too_close"
+    is_ours = plan.error.kind in OURS
     speaker = "The planner" if is_ours else "vLLM would say"
-    kind = "pl-error pl-close" if is_ours else "pl-error"
+    is_close = plan.error.kind == "too_close"
+    kind = "pl-error pl-close" if is_close else "pl-error"
     return (
         f"<blockquote class='{kind}'><span class='pl-says'>{speaker}</span>"
         f"{escape(plan.error.message)}</blockquote>"

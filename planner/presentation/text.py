@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.presentation.verdict import key_figures, verdict
+from planner.presentation.host import host_lines
+from planner.presentation.verdict import OURS, key_figures, verdict
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def plan_text(plan: Plan) -> str:
         parts += ["", said(plan.error)]
     for rank in plan.ranks:
         parts += ["", *_rank_lines(plan, rank)]
+    parts += host_lines(plan)
     parts += ["", *_outside_lines(plan), *_figure_lines(plan)]
     parts += [f"Note: {note}" for note in plan.notes]
     parts += ["", plan.command()]
@@ -26,7 +28,7 @@ def plan_text(plan: Plan) -> str:
 
 def said(error: VLLMError) -> str:
     """Write an error under who says so: vLLM, or the planner where it is not sure."""
-    if error.kind == "too_close":
+    if error.kind in OURS:
         return error.message
     return f"vLLM says: {error.message}"
 

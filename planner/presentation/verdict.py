@@ -29,11 +29,15 @@ _STATES = {
     "does not fit": State.SHORT,
     "refused": State.REFUSED,
 }
+OURS = ("too_close", "host_memory")
+"""Kinds of errors that the planner says, not vLLM."""
+
 _HEADLINES = {
     "refused": "vLLM refuses these settings",
     "weights": "Does not fit: the weights are too large",
     "no_kv": "Does not fit: nothing is left for the KV cache",
     "max_model_len": "Does not fit: one request needs more KV cache",
+    "host_memory": "Does not fit: a machine has too little CPU memory",
     "free_memory": "Does not start: too little memory is free",
     "num_seqs": "Does not start: max_num_seqs is too high",
 }

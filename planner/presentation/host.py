@@ -1,0 +1,104 @@
+"""A node's CPU memory as text and as a table."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from planner.presentation.palette import css_background
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from planner.memory.host import NodeAccount, NodeLine
+    from planner.result import Plan
+
+_HEAD = (
+    "<thead><tr><th scope='col'>In CPU memory</th><th scope='col' class='pl-number'>"
+    "Size</th><th scope='col' class='pl-number pl-range'>Kept</th>"
+    "<th scope='col'>Basis</th></tr></thead>"
+)
+
+
+def shown_accounts(plan: Plan) -> tuple[NodeAccount, ...]:
+    """Return the accounts worth showing: those with a setting's or a known size."""
+    return tuple(account for account in plan.host if account.is_worth_showing)
+
+
+def node_title(plan: Plan, account: NodeAccount) -> str:
+    """Name the machines that an account stands for."""
+    gpus = f"{account.gpus} GPU{'' if account.gpus == 1 else 's'}"
+    if sum(len(one.nodes) for one in plan.host) == 1:
+        return f"CPU memory of the machine with {gpus}"
+    first, last = account.nodes[0], account.nodes[-1]
+    if first == last:
+        return f"CPU memory of machine {first} with {gpus}"
+    return f"CPU memory of machines {first} to {last}, each with {gpus}"
+
+
+def node_budget(account: NodeAccount) -> str:
+    """Say how much of a machine's memory is needed."""
+    needed = f"{format_gib(account.needed_bytes)} needed"
+    if account.capacity_bytes is None:
+        return needed
+    return f"{needed} of {format_gib(account.capacity_bytes)}"
+
+
+def host_lines(plan: Plan) -> list[str]:
+    """Write the accounts for a terminal; nothing where none is worth showing."""
+    lines: list[str] = []
+    for account in shown_accounts(plan):
+        lines += ["", f"{node_title(plan, account)}: {node_budget(account)}"]
+        lines += [
+            f"  {line.name:<19}{format_gib(line.size_bytes):>12}  {line.basis:<8}"
+            f"  {line.why}"
+            for line in account.lines
+        ]
+    return lines
+
+
+def host_title(plan: Plan) -> str:
+    """Say how much the fullest machine needs; empty where nothing is shown."""
+    accounts = shown_accounts(plan)
+    if not accounts:
+        return ""
+    return node_budget(max(accounts, key=lambda one: one.needed_bytes))
+
+
+def host_tables(plan: Plan) -> str:
+    """Show each account; every line opens to its arithmetic."""
+    return "".join(_table(plan, account) for account in shown_accounts(plan))
+
+
+def host_html(plan: Plan) -> str:
+    """Show the accounts, to be opened."""
+    tables = host_tables(plan)
+    if not tables:
+        return ""
+    return (
+        "<details class='pl-rank pl-host' data-key='host'><summary>CPU memory: "
+        f"{escape(host_title(plan))}</summary>{tables}</details>"
+    )
+
+
+def _table(plan: Plan, account: NodeAccount) -> str:
+    rows = "".join(
+        _row(line, f"host-{account.nodes[0]}-{line.name}") for line in account.lines
+    )
+    return (
+        f"<table class='pl-lines'><caption>{escape(node_title(plan, account))}: "
+        f"{escape(node_budget(account))}</caption>{_HEAD}<tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(line: NodeLine, key: str) -> str:
+    background = css_background(line.name, line.basis)
+    return (
+        f"<tr class='pl-line' data-key='{escape(key)}'><th scope='row'>"
+        f"<span class='pl-swatch' style='background:{background}'></span>"
+        f"<span class='pl-line-name'>{escape(line.name)}</span></th>"
+        f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>"
+        f"<td class='pl-number pl-range'>per {escape(str(line.per))}</td>"
+        f"<td class='pl-basis'>{line.basis}</td></tr>"
+        f"<tr class='pl-explained'><td colspan='4'><p class='pl-why'>"
+        f"{escape(line.why)}</p></td></tr>"
+    )

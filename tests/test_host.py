@@ -1,0 +1,111 @@
+"""The CPU memory of each machine: what is kept there, and whether it fits."""
+
+import pytest
+
+import planner
+from planner.memory.host import HostLine, Per, node_accounts
+from planner.memory.nodes import gpus_of_a_node, nodes
+from planner.result import Basis, Outcome
+from planner.units import GIB
+
+LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def _line(name: str, size_bytes: int, per: Per, basis: Basis = Basis.EXACT) -> HostLine:
+    return HostLine(name=name, size_bytes=size_bytes, basis=basis, why="", per=per)
+
+
+def test_each_worker_engine_and_node_counts_as_often_as_it_lives_there() -> None:
+    """Two engines of 2 stages x 2 ranks on machines of 4 GPUs.
+
+    A machine: 2 x 10 + 2 x 20 of its workers, 1 x 5 of its engine, 3 once = 68 bytes.
+    """
+    (account,) = node_accounts(
+        nodes(tensor=2, stages=2, engines=2, gpus=4),
+        [(_line("weights", 10, Per.WORKER),), (_line("weights", 20, Per.WORKER),)],
+        [_line("cache", 5, Per.ENGINE), _line("server", 3, Per.NODE)],
+        None,
+    )
+
+    assert account.nodes == (0, 1)
+    assert [line.size_bytes for line in account.lines] == [60, 5, 3]
+    assert account.needed_bytes == 68
+    assert account.left_bytes is None
+
+
+def test_machines_that_differ_have_accounts_of_their_own() -> None:
+    """Two stages on two machines: the first keeps 2 x 10 bytes, the second 2 x 20."""
+    first, second = node_accounts(
+        nodes(tensor=2, stages=2, engines=1, gpus=2),
+        [(_line("weights", 10, Per.WORKER),), (_line("weights", 20, Per.WORKER),)],
+        [_line("cache", 5, Per.ENGINE)],
+        capacity_bytes=100,
+    )
+
+    assert (first.needed_bytes, first.left_bytes) == (25, 75)
+    assert (second.needed_bytes, second.engines) == (40, 0)
+
+
+@pytest.mark.parametrize(
+    ("total", "given", "nnodes", "expected"),
+    [(4, None, None, 4), (16, None, None, 8), (16, 4, 2, 4), (16, None, 4, 4)],
+)
+def test_gpus_of_a_machine(total, given, nnodes, expected) -> None:
+    """As given, as nnodes divides them, else at most eight."""
+    assert gpus_of_a_node(total, given, nnodes) == expected
+
+
+def test_token_ids_are_kept_for_every_request_at_its_full_length() -> None:
+    """100 requests x 4,096 tokens x 4 bytes by the second runner, x 5 by the first."""
+    asked = {"max_num_seqs": 100, "max_model_len": 4096}
+    newest = planner.plan(LLAMA_8B, **asked)
+    first = planner.plan(LLAMA_8B, vllm_version="0.12.0", **asked)
+    oldest = planner.plan(LLAMA_8B, vllm_version="0.9.2", **asked)
+
+    held = [plan.host[0].lines[0].size_bytes for plan in (newest, first, oldest)]
+    assert held == [100 * 4096 * 4, 100 * 4096 * 5, 100 * 4096 * 4]
+
+
+def test_a_plan_without_such_settings_does_not_speak_of_it() -> None:
+    """Every start keeps token ids; that alone is not worth a reader's time."""
+    plan = planner.plan(LLAMA_8B)
+
+    assert "CPU memory" not in str(plan)
+    assert plan.to_dict()["host"][0]["needed_bytes"] == plan.host[0].needed_bytes > 0
+
+
+def test_a_machine_too_small_is_no_fit() -> None:
+    """2 workers of 8 GiB and 20 GiB of blocks: more than 32 GiB."""
+    asked = {
+        "tensor_parallel_size": 2,
+        "cpu_offload_gb": 8,
+        "kv_offloading_size": 20,
+        "max_model_len": 4096,
+    }
+    small = planner.plan(LLAMA_8B, node_memory_gib=32, **asked)
+    large = small.changed(node_memory_gib=64)
+
+    assert small.outcome is Outcome.DOES_NOT_FIT
+    assert small.error is not None
+    assert small.error.kind == "host_memory"
+    assert "offloaded KV blocks 20.00 GiB" in small.error.message
+    assert "vLLM says" not in str(small)
+    assert large.fits
+    assert "of 64.00 GiB" in str(large)
+    assert "CPU memory" in large._repr_mimebundle_()["text/html"]
+
+
+def test_the_machine_is_told_to_the_planner_alone() -> None:
+    """vLLM has no such arguments: no command names them, a changed plan keeps them."""
+    plan = planner.plan(LLAMA_8B, node_memory_gib=64, node_gpus=1)
+
+    assert "node" not in plan.command()
+    assert "node" not in planner.export.python(plan)
+    assert plan.changed(max_model_len=4096).host[0].capacity_bytes == 64 * GIB
+
+
+@pytest.mark.parametrize("value", [-1, True, "much", 1e300])
+def test_a_machine_s_memory_is_a_number(value) -> None:
+    """GiB from 0."""
+    with pytest.raises(planner.PlannerError, match="node_memory_gib="):
+        planner.plan(LLAMA_8B, node_memory_gib=value)
