@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from planner.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.layers import Module
@@ -50,6 +51,46 @@ class Resizing:
     """Smaller images are enlarged to it, unless min_pixels is given."""
     most_pixels: int
     """max_pixels where it is not given."""
+    since: tuple[int, int] = (0, 0)
+    """First release for which this holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DummySizes:
+    """Sizes that limit_mm_per_prompt gives the items of the profile run.
+
+    Source: vLLM 0.33.0 `config/multimodal.py` ImageDummyOptions, VideoDummyOptions,
+    AudioDummyOptions.
+    """
+
+    width: int | None = None
+    """In pixels; None: the largest that there is, as for the others."""
+    height: int | None = None
+    num_frames: int | None = None
+    length: int | None = None
+    """Samples of a sound."""
+
+
+class Sizing(Protocol):
+    """What limit_mm_per_prompt and mm_processor_kwargs make of an item."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of mm_processor_kwargs that it understands."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Sizes of limit_mm_per_prompt that it understands."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the budget counts what the sizes leave, not the largest item."""
+
+    def processed(self, item: MediaItem, asked: Mapping[str, int]) -> MediaItem:
+        """Return the largest item that mm_processor_kwargs leaves."""
+
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the item that the profile run encodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +123,8 @@ class MediaItem:
     """Most of them in a prompt, where the class has a limit of its own."""
     resizing: Resizing | None = None
     """How max_pixels changes it; None: that is not known."""
+    sizing: Sizing | None = None
+    """How sizes and other settings change it; None: that is not known."""
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] | None = None
     """First release for which this no longer holds; None: it still does."""

@@ -33,6 +33,7 @@ from planner.memory.build_order import (
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.kernels import Kernels, resolve_kernels
+from planner.memory.media_limits import check_limits
 from planner.memory.pixels import check_pixels
 from planner.memory.runner import uses_v2_runner
 from planner.memory.skipped_layers import skipped_layers
@@ -109,6 +110,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_parallel(model, question.layout)
     check_kv_offloading(settings, gpu, release)
+    check_limits(settings, model, release)
     check_pixels(settings, model, release)
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu, release)

@@ -20,7 +20,8 @@ from planner.memory.kv_groups import LayerGroup
 from planner.memory.lora import graph_cases, lora_config, with_adapters
 from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import offload_bytes, without_offloaded
-from planner.memory.pixels import asked_pixels
+from planner.memory.media_limits import sizes_of
+from planner.memory.pixels import asked_settings
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
@@ -103,7 +104,7 @@ def _weights(
         kernels.buffers,
         tuple(
             (tower, tower_layout(tower, layout, settings))
-            for tower in built_towers(model, settings)
+            for tower in built_towers(model, settings, question.release)
         ),
     )
     return without_offloaded(loaded, model, layout, dtype, budget)
@@ -148,7 +149,7 @@ def _profile_run(
     pp_rank: int,
     sizes: tuple[int, ...],
 ) -> ProfileRun:
-    towers = built_towers(question.model, question.settings)
+    towers = built_towers(question.model, question.settings, question.release)
     modalities = dict.fromkeys(m for tower in towers for m in tower.modalities)
     return ProfileRun(
         towers=tuple(
@@ -157,7 +158,8 @@ def _profile_run(
         mm_limits=tuple(
             (m, limit_per_prompt(m, question.settings)) for m in modalities
         ),
-        max_pixels=asked_pixels(question.settings),
+        mm_settings=asked_settings(question.settings),
+        mm_sizes=sizes_of(question.settings),
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
         model=question.model,
         gpu=question.gpu,

@@ -127,6 +127,7 @@ def _items(facts: Facts, vision: Facts) -> tuple[MediaItem, ...]:
         vision,
         most_tiles=int(facts.value("max_dynamic_patch") or _MOST_TILES),
         has_videos=takes_videos,
+        is_own_format=facts.model_type == "internvl_chat",
     )
 
 

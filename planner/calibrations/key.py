@@ -17,7 +17,7 @@ from planner.defaults import ResolvedSettings
 from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.flags import PLANNER_ONLY
-from planner.memory.towers import built_towers
+from planner.memory.towers import served_towers
 from planner.model import ModelArchitecture
 from planner.releases import Release
 from planner.states import StateLayer
@@ -164,5 +164,5 @@ def _depends_on_length(start: Start) -> bool:
         counts_tables
         or has_other_caches
         or model.is_encoder_decoder
-        or bool(built_towers(model, start.settings))
+        or bool(served_towers(model, start.settings))
     )

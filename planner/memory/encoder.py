@@ -7,7 +7,7 @@ language model runs, and the most that the encoder itself has at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.memory.encoder_widths import widths
 from planner.memory.pixels import resized
@@ -77,6 +77,8 @@ def profiled_items(run: ProfileRun) -> EncoderBatch | None:
     tokens, item = _largest(run, candidates)
     count = _count(run, item, tokens)
     parts = 1 if item.most_parts == 1 else _parts(run, item, _encoded_length(run))
+    item = _encoded(run, item)
+    parts = min(parts, item.most_parts)
     pixels = 1 if item.shares_pixels else parts
     rows = item.tokens if item.embeddings is None else item.embeddings
     return EncoderBatch(
@@ -192,7 +194,7 @@ def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
     known = [item for tower, _layout in run.towers for item in tower.items]
     if known:
         return tuple(
-            resized(item, run.max_pixels)
+            _counted(run, item)
             for item in known
             if item.modality in switched_on and _is_current(run, item)
         )
@@ -206,6 +208,26 @@ def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
         )
         for modality in dict.fromkeys(switched_on)
     )
+
+
+def _counted(run: ProfileRun, item: MediaItem) -> MediaItem:
+    """Return the item from which the budget's tokens follow.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` get_mm_max_toks_per_item.
+    """
+    largest = resized(item, dict(run.mm_settings), run.release)
+    sizing, sizes = largest.sizing, dict(run.mm_sizes).get(item.modality)
+    if sizing is None or sizes is None or not sizing.is_counted:
+        return largest
+    return replace(sizing.shrunk(largest, sizes), sizing=None)
+
+
+def _encoded(run: ProfileRun, item: MediaItem) -> MediaItem:
+    """Return the item that is encoded, which may be smaller than what was counted."""
+    sizes = dict(run.mm_sizes).get(item.modality)
+    if item.sizing is None or sizes is None:
+        return item
+    return item.sizing.shrunk(item, sizes)
 
 
 def _is_current(run: ProfileRun, item: MediaItem) -> bool:

@@ -1,36 +1,57 @@
-"""How large images may be: max_pixels and min_pixels of mm_processor_kwargs."""
+"""mm_processor_kwargs: how large media items become, and of how many tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import isqrt
 
 from planner.engine import EngineSettings
 from planner.errors import PlannerError, UnknownArchitecture
-from planner.memory.towers import built_towers
+from planner.memory.towers import served_towers
 from planner.model import MediaItem, ModelArchitecture, Resizing
 from planner.releases import Release
 
-_KNOWN = ("max_pixels", "min_pixels")
+_PIXELS = ("max_pixels", "min_pixels")
+_TILES = ("max_dynamic_patch", "min_dynamic_patch", "max_patches", "max_soft_tokens")
+_EDGES = {"longest_edge": "max_pixels", "shortest_edge": "min_pixels"}
+_WITHOUT_EFFECT = ("fps", "use_fast", "do_normalize", "do_rescale", "do_convert_rgb")
+"""The profile run's items have their frames by count, whatever their rate."""
 _MOST_ASPECT = 200
 """Wider images are refused by the processors."""
+_MOST_PIXELS = 1 << 32
+"""Beyond any image; each one more would be worked out."""
 
 
-def asked_pixels(settings: EngineSettings) -> int | None:
-    """Return max_pixels as asked; None where it is not given."""
-    return (settings.mm_processor_kwargs or {}).get("max_pixels")
+def asked_settings(settings: EngineSettings) -> tuple[tuple[str, int], ...]:
+    """Return the settings that decide sizes: names and numbers.
+
+    The edges of `size` stand for the pixels that Qwen-VL's processors mean by them.
+    """
+    given = settings.mm_processor_kwargs or {}
+    found = {name: given[name] for name in (*_PIXELS, *_TILES) if name in given}
+    size = given.get("size")
+    edges: Mapping[str, int] = size if isinstance(size, Mapping) else {}
+    for edge, name in _EDGES.items():
+        if edge in edges:
+            found[edge] = edges[edge]
+            found.setdefault(name, edges[edge])
+    return tuple(found.items())
 
 
-def resized(item: MediaItem, max_pixels: int | None) -> MediaItem:
-    """Return the largest item that `max_pixels` leaves.
+def resized(item: MediaItem, asked: Mapping[str, int], release: Release) -> MediaItem:
+    """Return the largest item that mm_processor_kwargs leaves.
 
     Source: vLLM 0.33.0 `models/qwen2_vl.py` get_image_size_with_most_features;
-    `models/qwen3_vl.py` get_max_video_tokens.
+    `models/qwen3_vl.py` get_max_video_tokens; 0.12.0 the former's.
     """
+    if item.sizing is not None and asked:
+        item = item.sizing.processed(item, asked)
+    max_pixels = asked.get("max_pixels")
     if max_pixels is None or item.resizing is None:
         return item
-    tokens = most_tokens(item.resizing, max_pixels)
+    find = most_tokens if release.since(0, 13) else square_tokens
+    tokens = find(item.resizing, max_pixels)
     return replace(
         item,
         tokens=tokens,
@@ -49,6 +70,15 @@ def most_tokens(resizing: Resizing, max_pixels: int) -> int:
     return next((n for n in range(tokens, 0, -1) if _is_rectangle(n)), 0)
 
 
+def square_tokens(resizing: Resizing, max_pixels: int) -> int:
+    """Return the tokens of the largest square, as older releases look for it.
+
+    >>> square_tokens(Resizing(token_pixels=784, least_pixels=0, most_pixels=0), 10**6)
+    1225
+    """
+    return isqrt(max_pixels // resizing.parts // resizing.token_pixels) ** 2
+
+
 def _is_rectangle(tokens: int) -> bool:
     """Whether the sides nearest to a square are not too far apart."""
     height = next(side for side in range(isqrt(tokens), 0, -1) if tokens % side == 0)
@@ -60,29 +90,70 @@ def check_pixels(
 ) -> None:
     """Leave out what is not modelled of mm_processor_kwargs.
 
+    Of a model of text alone vLLM reads none of them, and of one whose encoders are
+    switched off no plan depends on them.
+
     Raises:
-        PlannerError: for numbers of pixels that cannot be.
+        PlannerError: for numbers that cannot be.
         UnknownArchitecture: for other keys, models or releases.
     """
     asked = settings.mm_processor_kwargs
-    if not asked or (model.towers and not built_towers(model, settings)):
+    towers = served_towers(model, settings)
+    if not asked or not towers:
         return
-    for name, value in asked.items():
-        if name in _KNOWN and (type(value) is not int or value < 1):
-            raise PlannerError(
-                f"mm_processor_kwargs: {name}={value!r} must be a whole number from 1."
+    _check_numbers(asked)
+    items = [item for tower in towers for item in tower.items if _holds(item, release)]
+    for name in asked:
+        if name in _WITHOUT_EFFECT:
+            continue
+        if not any(_understands(item, name, release) for item in items):
+            raise UnknownArchitecture(
+                f"mm_processor_kwargs: its key {name!r} is not modelled with "
+                f"{model.architecture} and vLLM {release.version}. Modelled are "
+                "max_pixels, min_pixels and size for Qwen2-VL and Qwen2.5-VL, and from "
+                "vLLM 0.32.0 on Qwen3-VL and Qwen3.5; max_dynamic_patch and "
+                "min_dynamic_patch for InternVL, max_patches for Llama 4, "
+                "max_soft_tokens for Gemma 4, and size for Mistral 3. Leave it out."
             )
-    items = [item for tower in built_towers(model, settings) for item in tower.items]
-    unknown = [name for name in asked if name not in _KNOWN]
-    current = [item for item in items if item.resizing is not None]
-    if unknown or not current or not release.since(0, 33):
-        what = f"its key {unknown[0]!r}" if unknown else f"with {model.architecture}"
-        raise UnknownArchitecture(
-            f"mm_processor_kwargs: {what} and vLLM {release.version} is not modelled. "
-            f"{' and '.join(_KNOWN)} are, for Qwen2-VL, Qwen2.5-VL, Qwen3-VL and "
-            "Qwen3.5 from vLLM 0.33.0 on. Leave mm_processor_kwargs out."
+    numbers = dict(asked_settings(settings))
+    _check_range(numbers.get("min_pixels"), numbers.get("max_pixels"), items)
+    least, most = (numbers.get(f"{end}_dynamic_patch") for end in ("min", "max"))
+    if least is not None and most is not None and least > most:
+        raise PlannerError(
+            f"mm_processor_kwargs: min_dynamic_patch={least} is more than "
+            f"max_dynamic_patch={most}."
         )
-    _check_range(asked.get("min_pixels"), asked.get("max_pixels"), current)
+
+
+def _holds(item: MediaItem, release: Release) -> bool:
+    return item.until is None or not release.since(*item.until)
+
+
+def _understands(item: MediaItem, name: str, release: Release) -> bool:
+    keys = item.sizing.keys if item.sizing is not None else ()
+    if name in keys or (name == "size" and "longest_edge" in keys):
+        return release.since(0, 13)
+    if item.resizing is None or not release.since(*item.resizing.since):
+        return False
+    return name in _PIXELS or (name == "size" and release.since(0, 17))
+
+
+def _check_numbers(asked: Mapping[str, object]) -> None:
+    size = asked.get("size")
+    edges = size if isinstance(size, Mapping) else {}
+    if size is not None and (not edges or not set(edges) <= set(_EDGES)):
+        raise PlannerError(
+            f"mm_processor_kwargs: size={size!r}: longest_edge and shortest_edge are "
+            "needed."
+        )
+    for name, value in {**asked, **edges}.items():
+        if name not in (*_PIXELS, *_TILES, *_EDGES):
+            continue
+        if type(value) is not int or not 1 <= value <= _MOST_PIXELS:
+            raise PlannerError(
+                f"mm_processor_kwargs: {name}={value!r} must be a whole number from 1 "
+                f"to {_MOST_PIXELS:,}."
+            )
 
 
 def _check_range(
@@ -100,9 +171,9 @@ def _check_range(
         low = resizing.least_pixels if least is None else least
         pixels = resizing.most_pixels if most is None else most
         largest = most_tokens(resizing, pixels) * resizing.token_pixels
-        if not low <= largest or pixels > resizing.most_pixels:
+        if not low <= largest:
             raise UnknownArchitecture(
                 f"mm_processor_kwargs: images of at least {low:,} and at most "
                 f"{pixels:,} pixels are not modelled; max_pixels from min_pixels, or "
-                f"{resizing.least_pixels:,}, to {resizing.most_pixels:,} is."
+                f"{resizing.least_pixels:,}, on is."
             )

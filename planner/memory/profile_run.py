@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from planner.dtypes import element_bytes
 from planner.gpu import GPU
-from planner.model import ModelArchitecture, Tower
+from planner.model import DummySizes, ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release
 from planner.units import MIB
@@ -95,8 +95,10 @@ class ProfileRun:
     """The towers that are built, with the ranks over which each is cut."""
     mm_limits: tuple[tuple[str, int], ...] = ()
     """Items of each of their modalities that a prompt may hold."""
-    max_pixels: int | None = None
-    """Of mm_processor_kwargs; None where it is not given."""
+    mm_settings: tuple[tuple[str, int], ...] = ()
+    """Those of mm_processor_kwargs that decide sizes."""
+    mm_sizes: tuple[tuple[str, DummySizes], ...] = ()
+    """Sizes of limit_mm_per_prompt, by modality."""
     skip_mm_profiling: bool = False
 
     memo: dict[str, Any] = field(

@@ -12,9 +12,59 @@ from dataclasses import replace
 from planner.engine import EngineSettings
 from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
+from planner.releases import Release
+
+SOFT_TOKENS = (70, 140, 280, 560, 1120)
+"""Tokens of an image that Gemma 4 may have (_SUPPORTED_SOFT_TOKENS)."""
+_LEFT_OUT_FIRST = {
+    (0, 10, 1): (
+        "Llama4ForConditionalGeneration",
+        "LlavaForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen2_5OmniModel",
+        "Qwen2_5OmniForConditionalGeneration",
+    ),
+    (0, 11, 0): (
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    ),
+}
+"""The first release in which a class leaves towers out where all limits are 0."""
+_LEFT_OUT_LATER = {
+    "KimiK25ForConditionalGeneration": (0, 16),
+    "Qwen3ASRForConditionalGeneration": (0, 16),
+}
 
 
 def built_towers(
+    model: ModelArchitecture, settings: EngineSettings, release: Release
+) -> tuple[Tower, ...]:
+    """Return the towers whose weights are there.
+
+    Older releases keep those of most classes where every limit is 0.
+
+    Source: vLLM 0.15.0 `models/interfaces.py` _mark_tower_model; 0.10.1 to 0.14.1
+    `models/qwen2_5_vl.py`, `models/mllama4.py` and others (get_limit_per_prompt).
+    """
+    if leaves_towers_out(model, release):
+        return served_towers(model, settings)
+    return model.towers
+
+
+def leaves_towers_out(model: ModelArchitecture, release: Release) -> bool:
+    """Whether the class builds no tower of which all limits are 0."""
+    name = model.architecture
+    if release.since(0, 15):
+        return release.since(*_LEFT_OUT_LATER.get(name, (0, 15)))
+    return any(
+        name in names and release.since(*since)
+        for since, names in _LEFT_OUT_FIRST.items()
+    )
+
+
+def served_towers(
     model: ModelArchitecture, settings: EngineSettings
 ) -> tuple[Tower, ...]:
     """Return the towers with a modality that is not switched off."""
@@ -50,7 +100,7 @@ def is_prefix_lm(model: ModelArchitecture, settings: EngineSettings) -> bool:
     Source: vLLM 0.33.0 `config/model.py` _supports_multimodal_for_mm_prefix.
     """
     is_mm_prefix = any(layer.is_mm_prefix for layer in model.attention_layers)
-    return is_mm_prefix and bool(built_towers(model, settings))
+    return is_mm_prefix and bool(served_towers(model, settings))
 
 
 def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> int:
@@ -65,6 +115,10 @@ def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> 
     options = (settings.limit_mm_per_prompt or {}).get("video")
     asked = options.get("num_frames") if isinstance(options, Mapping) else None
     items = [tower.item_tokens for tower in model.towers]
+    tokens = (settings.mm_processor_kwargs or {}).get("max_soft_tokens")
+    if tokens in SOFT_TOKENS and any(tower.frames for tower in model.towers):
+        items = [t.item_tokens for t in model.towers if t.frames is None]
+        items.append(int(tokens))
     for frames in (tower.frames for tower in model.towers):
         if frames is not None:
             count = frames.count if asked is None else min(frames.count, int(asked))
@@ -72,11 +126,15 @@ def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> 
     return max(items)
 
 
+UNLIMITED = 999
+"""Items of a modality in a prompt where nothing says how many."""
+
+
 def limit_per_prompt(modality: str, settings: EngineSettings) -> int:
     """Return how many items of a modality a prompt may hold."""
     if settings.language_model_only:
         return 0
     given = (settings.limit_mm_per_prompt or {}).get(modality)
-    if given is None:
-        return 999
-    return int(given["count"] if isinstance(given, Mapping) else given)
+    if isinstance(given, Mapping):
+        given = given.get("count")
+    return UNLIMITED if given is None else int(given)

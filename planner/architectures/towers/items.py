@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from planner.architectures.facts import Facts
 from planner.architectures.towers.knowing import RGB, Items, if_known
+from planner.architectures.towers.sizing import AnyPixels, AnySize, Clip, SoftTokens
 from planner.model import MediaItem, Resizing
 
 
@@ -27,8 +28,14 @@ def qwen2_vl_items(facts: Facts) -> Items:
         resizing=Resizing(
             token_pixels=_unit(facts) ** 2, least_pixels=3136, most_pixels=pixels
         ),
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=3136),
     )
-    video = replace(image, modality="video", most_parts=8)
+    video = replace(
+        image,
+        modality="video",
+        most_parts=8,
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=3136, heeds_frames=True),
+    )
     return (
         image,
         replace(video, most_parts=7, since=(0, 11)),
@@ -49,12 +56,20 @@ def qwen3_vl_items(facts: Facts) -> Items:
     """
     pixels, of_video = 16_777_216, 25_165_824
     resizing = Resizing(
-        token_pixels=_unit(facts) ** 2, least_pixels=65_536, most_pixels=pixels
+        token_pixels=_unit(facts) ** 2,
+        least_pixels=65_536,
+        most_pixels=pixels,
+        since=(0, 32),
     )
-    image = replace(_merged_patches(facts, "image", pixels), resizing=resizing)
+    image = replace(
+        _merged_patches(facts, "image", pixels),
+        resizing=resizing,
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=65_536),
+    )
     video = replace(
         _merged_patches(facts, "video", of_video // 2),
         resizing=replace(resizing, parts=2),
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=4096, frames=2),
     )
     return (
         image,
@@ -184,6 +199,7 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         tokens=image_tokens,
         patches=image_tokens * pooled,
         inputs=image_tokens * inputs,
+        sizing=SoftTokens(),
         since=(0, 22),
     )
     video = MediaItem(
@@ -192,13 +208,14 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         embeddings=frames * tokens,
         patches=frames * tokens * pooled,
         inputs=frames * tokens * inputs,
+        sizing=Clip(frames=frames),
         since=(0, 22),
     )
     return (
         image,
         video,
-        replace(image, pieces=1, since=(0, 0), until=(0, 22)),
-        replace(video, pieces=frames, since=(0, 0), until=(0, 22)),
+        replace(image, pieces=1, sizing=None, since=(0, 0), until=(0, 22)),
+        replace(video, pieces=frames, sizing=None, since=(0, 0), until=(0, 22)),
     )
 
 
@@ -217,7 +234,7 @@ def gemma4_audio_items(mel_bins: int = 128) -> Items:
 def whisper_items(facts: Facts) -> Items:
     """Return 30 seconds of sound. Source: vLLM 0.33.0 `models/whisper.py`."""
     positions = facts.integer("max_source_positions")
-    return (_sound(facts, tokens=positions, patches=positions, per_prompt=1),)
+    return (_padded_sound(facts, tokens=positions, patches=positions, per_prompt=1),)
 
 
 @if_known
@@ -226,7 +243,7 @@ def qwen2_audio_items(facts: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/qwen2_audio.py` Qwen2AudioProcessingInfo.
     """
-    return (_sound(facts, tokens=750, patches=1500),)
+    return (_padded_sound(facts, tokens=750, patches=1500),)
 
 
 @if_known
@@ -236,6 +253,14 @@ def qwen3_asr_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/qwen3_asr.py` Qwen3ASRDummyInputsBuilder.
     """
     return (_sound(facts, tokens=390, patches=390),)
+
+
+def _padded_sound(
+    facts: Facts, *, tokens: int, patches: int, per_prompt: int | None = None
+) -> MediaItem:
+    """Return a sound that the processor pads with silence, whatever its length."""
+    sound = _sound(facts, tokens=tokens, patches=patches, per_prompt=per_prompt)
+    return replace(sound, sizing=AnySize())
 
 
 def _sound(

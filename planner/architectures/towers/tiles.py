@@ -9,6 +9,13 @@ from dataclasses import replace
 
 from planner.architectures.facts import Facts
 from planner.architectures.towers.knowing import RGB, Items, if_known
+from planner.architectures.towers.sizing import (
+    AnySize,
+    Canvas,
+    FrameByFrame,
+    PatchGrid,
+    Tiles,
+)
 from planner.model import MediaItem
 
 
@@ -18,7 +25,8 @@ def gemma3_items(facts: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/gemma3_mm.py` Gemma3ProcessingInfo.
     """
-    return (_square(facts, tokens=256, marks=4),)
+    image = _square(facts, tokens=256, marks=4)
+    return (replace(image, sizing=AnySize()),)
 
 
 @if_known
@@ -30,12 +38,20 @@ def llama4_items(facts: Facts) -> Items:
     tiles, ratio = 17, facts.value("pixel_shuffle_ratio")
     patches = _grid(facts) ** 2
     tokens = round(patches * ratio * ratio)
-    return (_tiled(facts, tiles, tokens=tiles * tokens, extra_patches=1, marks=20),)
+    image = _tiled(facts, tiles, tokens=tiles * tokens, extra_patches=1, marks=20)
+    return (
+        replace(image, sizing=Canvas(side=_pair(facts, "image_size"), most=tiles - 1)),
+    )
 
 
 @if_known
 def intern_vit_items(
-    facts: Facts, vision: Facts, *, most_tiles: int, has_videos: bool
+    facts: Facts,
+    vision: Facts,
+    *,
+    most_tiles: int,
+    has_videos: bool,
+    is_own_format: bool = False,
 ) -> Items:
     """Return an image of tiles with a small copy, and videos of a tile a frame.
 
@@ -46,8 +62,22 @@ def intern_vit_items(
     tiles = most_tiles + int(most_tiles > 1)
     tokens = round(_grid(vision) ** 2 * ratio * ratio)
     image = _tiled(vision, tiles, tokens=tiles * tokens, extra_patches=1, marks=2)
+    if is_own_format and facts.value("dynamic_image_size") is not False:
+        sizing = Tiles(
+            side=_pair(vision, "image_size"),
+            least=facts.value("min_dynamic_patch") or 1,
+            most=most_tiles,
+            has_copy=facts.value("use_thumbnail") is not False,
+        )
+        image = replace(image, sizing=sizing)
     frame = _tiled(vision, 1, tokens=tokens, extra_patches=1)
-    video = replace(frame, modality="video", most_parts=1_000_000, leaves_room=True)
+    video = replace(
+        frame,
+        modality="video",
+        most_parts=1_000_000,
+        leaves_room=True,
+        sizing=FrameByFrame(),
+    )
     return (image, video) if has_videos else (image,)
 
 
@@ -93,9 +123,12 @@ def llava_items(facts: Facts, vision: Facts) -> Items:
     """
     grid = _grid(vision)
     if vision.model_type == "pixtral":
-        return (_square(vision, tokens=grid * grid, marks=grid),)
+        side, patch = _pair(vision, "image_size"), _pair(vision, "patch_size")
+        pixtral = _square(vision, tokens=grid * grid, marks=grid)
+        return (replace(pixtral, sizing=PatchGrid(side=side, unit=patch)),)
     tokens = _selected(facts, vision)
-    return (_square(vision, tokens=tokens, extra_patches=_class_tokens(vision)),)
+    image = _square(vision, tokens=tokens, extra_patches=_class_tokens(vision))
+    return (replace(image, sizing=AnySize()),)
 
 
 @if_known
@@ -149,6 +182,7 @@ def mistral3_items(facts: Facts, vision: Facts) -> Items:
             marks=grid,
             patches=(grid * merge) ** 2,
             inputs=RGB * side * side,
+            sizing=PatchGrid(side=side, unit=vision.integer("patch_size") * merge),
         ),
     )
 
