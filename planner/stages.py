@@ -18,9 +18,9 @@ from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.lora import graph_cases, lora_config, with_adapters
+from planner.memory.media_limits import sizes_of
 from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import offload_bytes, without_offloaded
-from planner.memory.media_limits import sizes_of
 from planner.memory.pixels import asked_settings
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
