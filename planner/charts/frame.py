@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BOTTOM_PIXELS = 44
+_UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
+"""plotly measures each label otherwise, whether it fits, whenever a chart changes."""
 
 
 def plotly_figure(described: dict[str, Any], *, legend_pixels: int) -> go.Figure:
@@ -63,6 +65,7 @@ def bar_layout(
             "fixedrange": True,
             "ticks": "",
             "ticklabelstandoff": 6,
+            **_UNMEASURED,
             "categoryorder": "array",
             "categoryarray": list(labels),
         },
@@ -99,4 +102,5 @@ def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
         "zeroline": False,
         "fixedrange": True,
         "nticks": 9,
+        **_UNMEASURED,
     }

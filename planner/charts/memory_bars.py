@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from planner.charts.axes import layout
 from planner.charts.frame import plotly_figure
 from planner.charts.layout import bars
+from planner.charts.one_trace import as_one_trace
 from planner.charts.traces import edge_traces, line_traces
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ def figure(plan: Plan) -> go.Figure:
         PlannerError: when plotly is not installed.
     """
     return plotly_figure(figure_spec(plan), legend_pixels=_LEGEND_PIXELS)
+
+
+def page_spec(plan: Plan) -> dict[str, Any]:
+    """Describe the bars for a page, which redraws them while a slider moves."""
+    return as_one_trace(figure_spec(plan))
 
 
 def figure_spec(plan: Plan) -> dict[str, Any]:

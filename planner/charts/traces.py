@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
 """How memory is drawn in which vLLM allocates nothing."""
 
+HOVER = "%{customdata}<extra></extra>"
+
 
 def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """One trace per memory line, in the order of the account."""
@@ -32,7 +34,7 @@ def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
         "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
         "text": [_segment_text(line) for line in lines],
         "customdata": [_hover_text(line) for line in lines],
-        "hovertemplate": "%{customdata}<extra></extra>",
+        "hovertemplate": HOVER,
         "textfont": {"color": colours.label, "size": 12},
         "marker": {
             "color": colours.fill,
@@ -96,7 +98,8 @@ def _empty_gpu(plan: Plan) -> dict[str, Any]:
         **_bar_trace("nothing allocated", ()),
         "y": [f"{plan.gpu.kind} 0"],
         "x": [in_gib(plan.gpu.total_memory_bytes)],
-        "hovertemplate": "Nothing is allocated<extra></extra>",
+        "customdata": ["Nothing is allocated"],
+        "hovertemplate": HOVER,
         "marker": NOTHING,
     }
 
@@ -116,19 +119,25 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
         for plan, bar in drawn
     ]
+    absent = [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn]
+    # Not `%{x}`, which is where a bar with a base ends.
     outside = {
         **_bar_trace("outside vLLM's budget", bars),
         "base": requested,
         "x": rest,
-        "hovertemplate": "Outside vLLM's budget %{x:.2f} GiB<br>CUDA context, other "
-        "processes<extra></extra>",
+        "customdata": [
+            f"Outside vLLM's budget {size:,.2f} GiB<br>CUDA context, other processes"
+            for size in rest
+        ],
+        "hovertemplate": HOVER,
         "marker": NOTHING,
     }
     missing = {
         **_bar_trace("missing", bars),
         "base": requested,
-        "x": [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn],
-        "hovertemplate": "Missing %{x:.2f} GiB<extra></extra>",
+        "x": absent,
+        "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
+        "hovertemplate": HOVER,
         "marker": {
             "color": "#00000000",
             "line": {"color": MISSING, "width": 2},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from planner.charts.memory_bars import figure_spec
+from planner.charts.memory_bars import page_spec
 from planner.presentation import tables
 from planner.presentation.page import style
 from planner.presentation.panels import panels_html
@@ -44,7 +44,7 @@ class Answer(PlotlyChart):
     def show(self, plan: Plan, opened: Collection[str] = ()) -> None:
         """Replace what is shown by `plan`; `opened` are the panels that are open."""
         with self.hold_sync():
-            self.figure = figure_spec(plan)
+            self.figure = page_spec(plan)
             self.label = spoken(plan)
             self.parts = {
                 "verdict": tables.verdict_html(plan),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from planner.charts.memory_bars import figure_spec
+from planner.charts.memory_bars import page_spec
 from planner.presentation import tables
 from planner.presentation.page import style
 from planner.presentation.panels import OPEN_AT_FIRST, panels_html
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def snapshot_html(plan: Plan) -> str:
     """Show a plan in the explorer's own layout, without controls."""
-    figure = json.dumps(figure_spec(plan)).replace("<", "\\u003c")
+    figure = json.dumps(page_spec(plan)).replace("<", "\\u003c")
     answer = {
         "verdict": tables.verdict_html(plan),
         "bars": "<div class='planner-first-chart'></div>"
