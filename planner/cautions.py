@@ -7,7 +7,7 @@ from math import floor
 
 from planner.defaults import ResolvedSettings
 from planner.memory.non_torch import is_unified
-from planner.memory.offload import is_ignored
+from planner.memory.offloading import is_ignored
 from planner.resolving import Question
 from planner.stages import Stage
 from planner.units import MIB, format_gib

@@ -23,6 +23,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "ranks": [_rank(rank) for rank in plan.ranks],
         **_totals(plan),
         "host": [_node(account) for account in plan.host],
+        "loading": _loading(plan),
         "kv_groups": [asdict(group) for group in plan.kv_groups],
         "bytes_per_block": [rank.bytes_per_block for rank in plan.ranks],
         "blocks_per_request": plan.blocks_per_request,
@@ -96,6 +97,22 @@ def _node(account: NodeAccount) -> dict[str, Any]:
             }
             for line in account.lines
         ],
+    }
+
+
+def _loading(plan: Plan) -> dict[str, Any] | None:
+    loading = plan.loading
+    if loading is None:
+        return None
+    return {
+        "load_format": loading.load_format,
+        "checkpoint_bytes": loading.checkpoint_bytes,
+        "read_bytes": loading.read_bytes,
+        "disk_bytes": loading.disk_bytes,
+        "page_cache_bytes": loading.page_cache_bytes,
+        "seconds": round(loading.seconds, 1),
+        "basis": str(loading.basis),
+        "why": f"{loading.reading_why}; {loading.seconds_why}",
     }
 
 

@@ -81,6 +81,17 @@ class EngineSettings:
     """Leaves the encoders out of the profile run."""
     cpu_offload_gb: float | None = None
     """GiB of each GPU's parameters that go to host memory."""
+    cpu_offload_params: tuple[str, ...] | None = None
+    """Parts of parameters' names that cpu_offload_gb may move; empty: all."""
+    offload_backend: str | None = None
+    """auto, uva (a budget) or prefetch (groups of layers)."""
+    offload_group_size: int | None = None
+    """Layers in a group, of which the last go to host memory; 0: no groups."""
+    offload_num_in_group: int | None = None
+    offload_prefetch_step: int | None = None
+    """Layers that are copied ahead of their turn."""
+    offload_params: tuple[str, ...] | None = None
+    """Parts of parameters' names that groups move; empty: all."""
     kv_offloading_size: float | None = None
     """GiB of host memory for blocks that leave the GPU, of all ranks together."""
     enable_lora: bool | None = None
@@ -125,8 +136,21 @@ _WHOLE_NUMBERS = (
     "max_lora_rank",
     "max_cpu_loras",
     "node_gpus",
+    "offload_group_size",
+    "offload_num_in_group",
+    "offload_prefetch_step",
 )
-_MAY_BE_ZERO = ("max_cudagraph_capture_size",)
+_LISTS = (
+    "cudagraph_capture_sizes",
+    "kv_cache_dtype_skip_layers",
+    "cpu_offload_params",
+    "offload_params",
+)
+_MAY_BE_ZERO = (
+    "max_cudagraph_capture_size",
+    "offload_group_size",
+    "offload_prefetch_step",
+)
 _MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
 """Where each one more is worked out: beyond any machine, a plan would take minutes."""
 _MOST_AMOUNT = 1e9
@@ -139,6 +163,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
     "lora_dtype": ("auto", "float16", "bfloat16"),
+    "offload_backend": ("auto", "prefetch", "uva"),
     "runner": ("auto", "generate", "pooling"),
 }
 """Arguments that are one of a few words."""
@@ -167,8 +192,8 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
     if given.get("gpu_memory_utilization") is not None:
         # vLLM's configuration class makes a number of it that it logs as 1.0.
         given["gpu_memory_utilization"] = float(given["gpu_memory_utilization"])
-    for name in ("cudagraph_capture_sizes", "kv_cache_dtype_skip_layers"):
-        if isinstance(given.get(name), list):
+    for name in _LISTS:
+        if isinstance(given.get(name), list | set | frozenset):
             given[name] = tuple(given[name])
     return EngineSettings(**given, others=tuple(others))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, isqrt
 
@@ -63,7 +63,24 @@ def used_lines(
     weights = weights_line(stage, run.dtype, run.model.quantization)
     # Plans of one batch that differ in their longest request alone share the rest.
     shared = run if run.heeds_length else run.without_length
-    return (weights, *_profiled_lines(shared, is_charged=is_cudagraph_charged))
+    lines = _profiled_lines(shared, is_charged=is_cudagraph_charged)
+    return (weights, *(_with_buffers(line, stage.prefetch_bytes) for line in lines))
+
+
+def _with_buffers(line: Line, prefetch_bytes: int) -> Line:
+    """Add the buffers of prefetched layers, which are made once all is loaded.
+
+    Source: vLLM 0.33.0 `model_executor/offloader/prefetch.py` StaticBufferPool.
+    """
+    if line.name != "persistent buffers" or not prefetch_bytes:
+        return line
+    return replace(
+        line,
+        size_bytes=line.size_bytes + prefetch_bytes,
+        low_bytes=line.low_bytes + prefetch_bytes,
+        high_bytes=line.high_bytes + prefetch_bytes,
+        why=f"{line.why} + prefetched layers {format_size(prefetch_bytes)}",
+    )
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -121,7 +138,8 @@ def rank_memory(
         set_aside_bytes=cache.available_bytes - cache.usable_bytes,
         captured_graph_bytes=cudagraphs.actual_bytes(run),
         outside=() if is_cpu else _outside(run, lines, cache),
-        offloaded_bytes=stage.offloaded_bytes,
+        offloaded=stage.offloaded,
+        offloaded_parameter_bytes=stage.offloaded_bytes,
         profile_run=run,
     )
 

@@ -31,6 +31,7 @@ _SECRET = "hf_token"
 
 SEVERAL_WORDS = (
     *("allowed_media_domains", "collect_detailed_traces", "cudagraph_capture_sizes"),
+    *("cpu_offload_params", "offload_params"),
     *("ignore_patterns", "kv_cache_dtype_skip_layers", "logits_processors"),
     *("lora_target_modules", "numa_bind_cpus", "numa_bind_nodes"),
     *("served_model_name", "sleep_preserve_parameter_names"),

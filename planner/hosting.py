@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.defaults import ResolvedSettings
+from planner.errors import PlannerError
 from planner.memory.host import HostLine, NodeAccount, Per, node_accounts
-from planner.memory.host_tables import token_ids
+from planner.memory.host_tables import rope_positions, token_ids
+from planner.memory.loading import Loading, loading_of, reading_of
 from planner.memory.nodes import gpus_of_a_node, nodes
+from planner.memory.processes import api_server, engine_core, worker_process
+from planner.memory.sleep import asleep
 from planner.resolving import Question
 from planner.result import Basis, RankMemory, VLLMError
 from planner.stages import Stage
@@ -55,20 +59,17 @@ def _of_worker(
     question: Question, resolved: ResolvedSettings, rank: RankMemory
 ) -> Iterator[HostLine]:
     """Return what each worker of a pipeline stage keeps."""
-    if rank.offloaded_bytes:
-        yield HostLine(
-            name="offloaded weights",
-            size_bytes=rank.offloaded_bytes,
-            basis=Basis.EXACT,
-            why=f"whole parameters until cpu_offload_gb="
-            f"{question.settings.cpu_offload_gb} is reached",
-        )
-    yield token_ids(
-        resolved.max_num_seqs,
-        resolved.max_model_len,
-        question.release,
-        uses_v2_runner=resolved.uses_v2_model_runner,
-    )
+    if rank.offloaded is not None:
+        yield rank.offloaded
+    if dict(question.settings.others).get("enable_sleep_mode"):
+        yield asleep(rank.allocated_weights_bytes)
+    seqs, length = resolved.max_num_seqs, resolved.max_model_len
+    uses_v2 = resolved.uses_v2_model_runner
+    yield token_ids(seqs, length, question.release, uses_v2_runner=uses_v2)
+    positions = rope_positions(question.model, seqs, length) if uses_v2 else None
+    if positions is not None:
+        yield positions
+    yield worker_process()
 
 
 def _of_engine(question: Question) -> Iterator[HostLine]:
@@ -79,9 +80,48 @@ def _of_engine(question: Question) -> Iterator[HostLine]:
             name="offloaded KV blocks",
             size_bytes=int(blocks * GIB),
             basis=Basis.EXACT,
-            why=f"kv_offloading_size={blocks} GiB, of all workers together",
+            why=f"kv_offloading_size={blocks} GiB, of all workers together; shared "
+            "memory (/dev/shm), in whole chunks of blocks",
             per=Per.ENGINE,
         )
+    yield engine_core()
+    if question.entrypoint == "serve":
+        yield api_server()
+
+
+def host_loading(
+    question: Question,
+    accounts: Sequence[NodeAccount],
+    stages: Sequence[Stage],
+) -> Loading | None:
+    """Return what loading reads; None where that is not modelled.
+
+    Raises:
+        Refused: in vLLM's words, for a format that it does not have.
+        PlannerError: for one that is no text.
+    """
+    asked = dict(question.settings.others).get("load_format") or "auto"
+    if not isinstance(asked, str):
+        raise PlannerError(f"load_format={asked!r}: a text is needed, such as auto.")
+    load_format = asked.lower()
+    reading = reading_of(load_format)
+    if reading is None:
+        return None
+    fullest = max(accounts, key=lambda one: one.gpus, default=None)
+    weights = [
+        stage.rank.weights_bytes + stage.rank.offloaded_parameter_bytes
+        for stage in stages
+    ]
+    tensor = question.layout.tensor_parallel_size
+    return loading_of(
+        question.model,
+        reading,
+        load_format,
+        workers=1 if fullest is None else fullest.gpus,
+        weights_bytes=max(weights),
+        loaded_bytes=tensor * sum(weights),
+        room_bytes=None if fullest is None else fullest.left_bytes,
+    )
 
 
 def host_error(accounts: Sequence[NodeAccount]) -> VLLMError | None:

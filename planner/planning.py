@@ -25,7 +25,7 @@ from planner.engine_args import check_release
 from planner.environment import environment_from
 from planner.errors import Refused, RefusedArgument, RefusedSince, UnknownArchitecture
 from planner.gpu import GPU
-from planner.hosting import host_accounts, host_error
+from planner.hosting import host_accounts, host_error, host_loading
 from planner.lengths import derived_max_model_len, resolve_max_model_len
 from planner.memory import kv_cache
 from planner.memory.kernels import Kernels
@@ -244,6 +244,7 @@ def _plan_resolved(
         error=error,
         outcome=outcome,
         host=host,
+        loading=host_loading(question, host, stages),
         blocks_per_request=figures.blocks_per_request,
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,

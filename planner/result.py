@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from planner.defaults import ResolvedSettings
     from planner.gpu import GPU
-    from planner.memory.host import NodeAccount
+    from planner.memory.host import HostLine, NodeAccount
+    from planner.memory.loading import Loading
     from planner.memory.profile_run import ProfileRun
     from planner.model import ModelArchitecture
     from planner.widgets.explorer import Explorer
@@ -89,8 +90,10 @@ class RankMemory:
     """What the CUDA graphs take once captured, whatever is charged for them."""
     outside: tuple[Line, ...] = ()
     """What takes memory beside the budget."""
-    offloaded_bytes: int = 0
-    """Parameters that lie in CPU memory, in no line."""
+    offloaded: HostLine | None = None
+    """Parameters that lie in CPU memory, in no line; None: all are on the GPU."""
+    offloaded_parameter_bytes: int = 0
+    """The same by their own bytes, without what pinning adds."""
     profile_run: ProfileRun | None = field(default=None, compare=False, repr=False)
     """What the lines were computed from."""
 
@@ -183,6 +186,8 @@ class Plan:
     """KV cache that one request of `max_model_len` needs on the limiting rank."""
     host: tuple[NodeAccount, ...] = ()
     """CPU memory of each machine; nodes that are alike share an account."""
+    loading: Loading | None = None
+    """What loading reads from disk; None where that is not modelled."""
     notes: tuple[str, ...] = ()
     """What a reader must know: replaced release, uncertain facts, warnings."""
     entrypoint: str = "serve"

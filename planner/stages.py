@@ -20,7 +20,8 @@ from planner.memory.kv_groups import LayerGroup
 from planner.memory.lora import graph_cases, lora_config, with_adapters
 from planner.memory.media_limits import sizes_of
 from planner.memory.non_torch import fused_all_reduce_bytes
-from planner.memory.offload import offload_bytes, without_offloaded
+from planner.memory.offload import without_offloaded
+from planner.memory.offloading import offloading_of
 from planner.memory.pixels import asked_settings
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
@@ -90,24 +91,21 @@ def _weights(
         enforce_eager=resolved.enforce_eager,
     )
     model, settings, dtype = question.model, question.settings, resolved.dtype
-    budget = offload_bytes(
+    offloading = offloading_of(
         settings,
         model,
         release=question.release,
         forces_v2_runner=question.env.use_v2_model_runner,
     )
     lora = lora_config(settings, question.release, max_num_seqs=resolved.max_num_seqs)
-    loaded = stage_weights(
-        with_adapters(model, lora),
-        layout,
-        dtype,
-        kernels.buffers,
-        tuple(
-            (tower, tower_layout(tower, layout, settings))
-            for tower in built_towers(model, settings, question.release)
-        ),
+    towers = tuple(
+        (tower, tower_layout(tower, layout, settings))
+        for tower in built_towers(model, settings, question.release)
     )
-    return without_offloaded(loaded, model, layout, dtype, budget)
+    loaded = stage_weights(
+        with_adapters(model, lora), layout, dtype, kernels.buffers, towers
+    )
+    return without_offloaded(loaded, model, layout, dtype, offloading, towers)
 
 
 def _lines(

@@ -5,7 +5,8 @@ import pytest
 import planner
 from planner.engine import EngineSettings, settings_from
 from planner.errors import PlannerError, UnknownArchitecture
-from planner.memory.offload import offload_bytes, without_offloaded
+from planner.memory.offload import without_offloaded
+from planner.memory.offloading import Offloading, offloading_of
 from planner.memory.weights import StageWeights, explain, stage_weights
 from planner.parallel import ParallelLayout
 from planner.releases import Release
@@ -26,7 +27,8 @@ def left_and_moved(
     """Llama-3.1-8B in bfloat16: bytes that leave each stage, as both figures say."""
     layout, model = layout or ParallelLayout(), architecture(LLAMA_8B)
     whole = stage_weights(model, layout, "bfloat16")
-    left = without_offloaded(whole, model, layout, "bfloat16", budget_bytes)
+    asked = Offloading(cpu_offload_gb=budget_bytes / GIB)
+    left = without_offloaded(whole, model, layout, "bfloat16", asked)
     return [
         (before.weights_bytes - after.weights_bytes, after.offloaded_bytes)
         for before, after in zip(whole, left, strict=True)
@@ -93,7 +95,8 @@ def test_the_second_runner_came_without_an_offloader(
 ) -> None:
     """From 0.22.0 to 0.27.1 it leaves cpu_offload_gb alone."""
     asked = EngineSettings(cpu_offload_gb=4)
-    assert expected == offload_bytes(asked, architecture(config), Release(number))
+    found = offloading_of(asked, architecture(config), Release(number))
+    assert expected == (0 if found is None else found.budget_bytes)
 
 
 @pytest.mark.parametrize("config", [BERT, QWEN3_MOE])
@@ -101,7 +104,7 @@ def test_other_models_are_not_guessed(config: dict[str, object]) -> None:
     """Experts are shuffled after loading; encoders are not built by make_layers."""
     asked = EngineSettings(cpu_offload_gb=4)
     with pytest.raises(UnknownArchitecture, match="cpu_offload_gb"):
-        offload_bytes(asked, architecture(config), V0_17)
+        offloading_of(asked, architecture(config), V0_17)
 
 
 def test_quantised_weights_are_not_guessed() -> None:
@@ -109,7 +112,7 @@ def test_quantised_weights_are_not_guessed() -> None:
     config = {**LLAMA_8B, "quantization_config": {"quant_method": "fp8"}}
     asked = EngineSettings(cpu_offload_gb=4)
     with pytest.raises(UnknownArchitecture, match="quantised by fp8"):
-        offload_bytes(asked, architecture(config), V0_17)
+        offloading_of(asked, architecture(config), V0_17)
 
 
 @pytest.mark.parametrize("value", [-1, "much", True])

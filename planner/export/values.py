@@ -111,7 +111,7 @@ def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _is_layer(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -119,7 +119,9 @@ def _is_layer(value: object) -> bool:
 def _lists() -> Mapping[str, _Items]:
     return {
         "cudagraph_capture_sizes": _Items("whole numbers from 1", _is_size),
-        "kv_cache_dtype_skip_layers": _Items("texts", _is_layer),
+        "kv_cache_dtype_skip_layers": _Items("texts", _is_text),
+        "cpu_offload_params": _Items("texts", _is_text),
+        "offload_params": _Items("texts", _is_text),
     }
 
 

@@ -1,137 +1,163 @@
-"""Parameters that cpu_offload_gb moves from a GPU to host memory.
+"""Parameters that a start moves from a GPU to CPU memory.
 
-vLLM builds the decoder layers one after the other and moves each parameter, whole and
-in the order of the classes, until the bytes moved reach the budget. The last one goes
-beyond it. Embeddings, the head, the final norm and buffers stay on the GPU.
+Two ways. cpu_offload_gb moves whole parameters, in the order in which vLLM's classes
+register them, until the bytes moved reach the budget; the last one goes beyond it.
+Prefetching moves the last layers of each group, and keeps buffers on the GPU into which
+they are copied ahead of their turn. Embeddings, the head, the final norm and buffers
+stay on the GPU.
 
 Source: vLLM 0.9.2 `models/utils.py` make_layers and maybe_offload_to_cpu; from 0.17.0
-`model_executor/offloader/uva.py` UVAOffloader.
+`model_executor/offloader/uva.py` UVAOffloader and `prefetch.py` PrefetchOffloader;
+from 0.29.0 `models/interfaces.py` _mark_tower_model (towers before the layers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 from planner.dtypes import element_bytes
-from planner.engine import EngineSettings
 from planner.errors import UnknownArchitecture
 from planner.layers import Module, Part
-from planner.memory.runner import uses_v2_runner
+from planner.memory.host import HostLine
+from planner.memory.host_tables import pinned_bytes
+from planner.memory.offload_order import order_of
+from planner.memory.offloading import Offloading
 from planner.memory.weights import StageWeights, allocated_bytes
-from planner.model import ModelArchitecture
+from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
-from planner.releases import Release
-from planner.units import GIB
+from planner.result import Basis
+from planner.units import format_size
 
-_KNOWN = frozenset(
-    {
-        "GemmaForCausalLM",
-        "GraniteForCausalLM",
-        "LlamaForCausalLM",
-        "MistralForCausalLM",
-        "Phi3ForCausalLM",
-        "Qwen2ForCausalLM",
-        "Qwen3ForCausalLM",
-    }
-)
-"""Classes that register their parameters in the order of the planner's modules."""
+Towers = Sequence[tuple[Tower, ParallelLayout]]
 
 
-def offload_bytes(
-    settings: EngineSettings,
-    model: ModelArchitecture,
-    release: Release,
-    *,
-    forces_v2_runner: bool | None = None,
-) -> int:
-    """Return the budget of a rank for parameters in host memory; 0: all stay.
+class Parameter(NamedTuple):
+    """One parameter of a layer on one rank."""
 
-    Raises:
-        UnknownArchitecture: naming cpu_offload_gb, where it is not certain which
-            parameters move, or what becomes of them after loading.
-    """
-    gib = settings.cpu_offload_gb
-    if not gib:
-        return 0
-    reason = _unknown(model)
-    if reason is not None:
-        raise UnknownArchitecture(
-            f"cpu_offload_gb={gib!r} {reason} is not modelled yet. "
-            "Leave cpu_offload_gb out."
-        )
-    if is_ignored(model, release, forces_v2_runner=forces_v2_runner):
-        return 0
-    return int(gib * GIB)
+    name: str
+    """Of its module."""
+    number: int
+    """Among those of its module."""
+    part: Part
+    size_bytes: int
 
 
-def is_ignored(
-    model: ModelArchitecture, release: Release, *, forces_v2_runner: bool | None = None
-) -> bool:
-    """Return whether cpu_offload_gb has no effect: the runner sets no offloader.
-
-    Source: vLLM 0.27.1 and 0.28.0 `v1/worker/gpu/model_runner.py` load_model.
-    """
-    uses_v2 = uses_v2_runner(model, release, forced=forces_v2_runner)
-    return uses_v2 and not release.since(0, 28)
-
-
-def without_offloaded(
+def without_offloaded(  # noqa: PLR0913 - what it depends on
     stages: tuple[StageWeights, ...],
     model: ModelArchitecture,
     layout: ParallelLayout,
     dtype: str,
-    budget_bytes: int,
+    offloading: Offloading | None,
+    towers: Towers = (),
 ) -> tuple[StageWeights, ...]:
-    """Return what stays on the GPUs of each stage when each has this budget."""
-    if not budget_bytes:
+    """Return what stays on the GPUs of each stage.
+
+    Raises:
+        UnknownArchitecture: where the budget ends within an encoder.
+    """
+    if offloading is None:
         return stages
     layout = replace(layout, dtype=dtype)
-    kinds = [_parameters(kind.modules, layout, dtype) for kind in model.layer_kinds]
+    order = order_of(model.architecture, layout.release)
+    kinds: dict[int, tuple[Parameter, ...]] = {}
+    # vLLM builds no layer of a kind that the model does not have after all.
+    for index in dict.fromkeys(model.layers):
+        modules = model.layer_kinds[index].modules
+        modules = order.sorted(modules) if order else modules
+        kinds[index] = tuple(_parameters(modules, layout, dtype))
     left, begin = [], 0
-    sizes = layout.stage_sizes(model.num_hidden_layers)
-    for stage, size in zip(stages, sizes, strict=True):
-        layers = model.layers[begin : begin + size]
-        parameters = chain.from_iterable(kinds[index] for index in layers)
-        left.append(_without(stage, _moved(parameters, budget_bytes)))
+    for number, (stage, size) in enumerate(
+        zip(stages, layout.stage_sizes(model.num_hidden_layers), strict=True)
+    ):
+        layers = [kinds[index] for index in model.layers[begin : begin + size]]
+        if offloading.is_prefetching:
+            left.append(_prefetched(stage, layers, offloading))
+        else:
+            first = _of_towers(towers, dtype) if number == 0 else ()
+            moved = _moved(first, layers, offloading)
+            left.append(_without(stage, moved, offloading.why))
         begin += size
     return tuple(left)
 
 
 def _parameters(
-    modules: tuple[Module, ...], layout: ParallelLayout, dtype: str
-) -> tuple[tuple[Part, int], ...]:
-    """Return part and bytes of each parameter of a decoder layer."""
-    return tuple(
-        (module.part, tensor.elements * element_bytes(tensor.dtype or dtype))
-        for module in modules
-        if module.part is not Part.BUFFERS
-        for tensor in module.tensors(layout)
-        if tensor.workspace is None
+    modules: Iterable[Module], layout: ParallelLayout, dtype: str
+) -> Iterator[Parameter]:
+    for module in modules:
+        if module.part is Part.BUFFERS:
+            continue
+        kept = (t for t in module.tensors(layout) if t.workspace is None)
+        for number, tensor in enumerate(kept):
+            size = tensor.elements * element_bytes(tensor.dtype or dtype)
+            yield Parameter(module.name, number, module.part, size)
+
+
+def _of_towers(towers: Towers, dtype: str) -> tuple[Parameter, ...]:
+    found = (
+        _parameters(tower.modules, replace(layout, dtype=dtype), dtype)
+        for tower, layout in towers
     )
+    return tuple(chain.from_iterable(found))
 
 
 def _moved(
-    parameters: Iterable[tuple[Part, int]], budget_bytes: int
-) -> list[tuple[Part, int]]:
+    first: tuple[Parameter, ...],
+    layers: Sequence[tuple[Parameter, ...]],
+    offloading: Offloading,
+) -> list[Parameter]:
     """Return the parameters up to the one that reaches the budget."""
-    moved, moved_bytes = [], 0
-    for part, size_bytes in parameters:
-        if moved_bytes >= budget_bytes:
+    moved = [one for one in first if offloading.takes(one.name)]
+    moved_bytes = sum(one.size_bytes for one in moved)
+    if moved and moved_bytes > offloading.budget_bytes:
+        raise UnknownArchitecture(
+            f"cpu_offload_gb={offloading.cpu_offload_gb:g}: vLLM moves the "
+            f"{format_size(moved_bytes)} of the encoders of images or sounds first, "
+            "and which of their parameters come before others is not modelled. Give "
+            "more, or leave cpu_offload_gb out."
+        )
+    for one in chain.from_iterable(layers):
+        if moved_bytes >= offloading.budget_bytes:
             break
-        moved.append((part, size_bytes))
-        moved_bytes += size_bytes
+        if offloading.takes(one.name):
+            moved.append(one)
+            moved_bytes += one.size_bytes
     return moved
 
 
-def _without(stage: StageWeights, moved: list[tuple[Part, int]]) -> StageWeights:
-    moved_bytes = sum(size_bytes for _, size_bytes in moved)
+def _prefetched(
+    stage: StageWeights, layers: Sequence[tuple[Parameter, ...]], offloading: Offloading
+) -> StageWeights:
+    """Move layers of each group; the GPU keeps buffers for those under way."""
+    chosen = [
+        [one for one in layer if offloading.takes(one.name)]
+        for number, layer in enumerate(layers)
+        if offloading.is_prefetched(number)
+    ]
+    moved = list(chain.from_iterable(chosen))
+    # Parameters of one name and size share buffers, whatever their layer.
+    buffers = {(one.name, one.number, one.size_bytes) for one in moved}
+    slots = offloading.prefetch_step
+    pool = sum(slots * size for _, _, size in buffers)
+    layers_moved = sum(1 for layer in chosen if layer)
+    why = (
+        f"the last {offloading.num_in_group} of every {offloading.group_size} layers, "
+        f"{layers_moved} in all"
+    )
+    return replace(_without(stage, moved, why), prefetch_bytes=pool)
+
+
+def _without(stage: StageWeights, moved: list[Parameter], why: str) -> StageWeights:
+    if not moved:
+        return stage
+    moved_bytes = sum(one.size_bytes for one in moved)
     parts = (
         replace(
             part,
             size_bytes=part.size_bytes
-            - sum(size for name, size in moved if str(name) == part.name),
+            - sum(one.size_bytes for one in moved if str(one.part) == part.name),
         )
         for part in stage.parts
     )
@@ -139,20 +165,21 @@ def _without(stage: StageWeights, moved: list[tuple[Part, int]]) -> StageWeights
         stage,
         weights_bytes=stage.weights_bytes - moved_bytes,
         allocated_bytes=stage.allocated_bytes
-        - sum(allocated_bytes(size_bytes) for _, size_bytes in moved),
+        - sum(allocated_bytes(one.size_bytes) for one in moved),
         parts=tuple(part for part in parts if part.size_bytes),
         offloaded_bytes=moved_bytes,
+        offloaded=_host_line(moved, why),
     )
 
 
-def _unknown(model: ModelArchitecture) -> str | None:
-    if model.is_multimodal:
-        return "with the encoders of a multimodal model"
-    if model.quantization is not None:
-        return f"with weights quantised by {model.quantization}"
-    if model.is_moe or model.is_pooling or model.architecture not in _KNOWN:
-        return f"with {model.architecture}"
-    if len(model.cache_layers) > 1:
-        # vLLM stops on an assertion when caches have several sizes of blocks.
-        return "with layers whose caches differ"
-    return None
+def _host_line(moved: Sequence[Parameter], why: str) -> HostLine:
+    """Return what the moved parameters take, each pinned on its own."""
+    own = sum(one.size_bytes for one in moved)
+    pinned = sum(pinned_bytes(one.size_bytes) for one in moved)
+    return HostLine(
+        name="offloaded weights",
+        size_bytes=pinned,
+        basis=Basis.FORMULA,
+        why=f"{len(moved):,} parameters of {format_size(own)} ({why}), each pinned in "
+        f"a power of two, {format_size(pinned)}",
+    )

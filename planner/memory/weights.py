@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from planner.dtypes import element_bytes
 from planner.layers import Module, Part
+from planner.memory.host import HostLine
 from planner.model import ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.result import WeightPart
@@ -32,6 +33,10 @@ class StageWeights:
     """What kernels keep once for all layers, in no part of the weights."""
     offloaded_bytes: int = 0
     """Parameters that lie in host memory, counted in none of the above."""
+    offloaded: HostLine | None = None
+    """The same as that memory counts them."""
+    prefetch_bytes: int = 0
+    """Buffers on the GPU into which they are copied ahead, made after loading."""
 
 
 @dataclass(slots=True)

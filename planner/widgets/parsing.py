@@ -107,7 +107,7 @@ def parse_list(name: str, text: str) -> Any:  # noqa: ANN401 - a list of vLLM's 
         return checked(name, parse_json(name, text, unchecked=True))
     items = [item for item in _ITEMS.split(text) if item]
     values = [int(item) if _WHOLE.match(item) else item for item in items]
-    if name == "kv_cache_dtype_skip_layers":
+    if name != "cudagraph_capture_sizes":
         values = [*items]
     return checked(name, values)
 
