@@ -28,7 +28,7 @@ def test_an_argument_without_effect_is_kept_for_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("enable_tower_connector_lora", True), ("offload_group_size", 4)],
+    [("enable_tower_connector_lora", True), ("kv_transfer_config", {"a": 1})],
 )
 def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -> None:
     """Its memory would be missing from the figures."""
@@ -37,9 +37,9 @@ def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -
 
 
 def test_the_value_that_switches_it_off_is_welcome() -> None:
-    """offload_group_size=0 is what vLLM does anyway."""
-    given = {"offload_group_size": 0}
-    assert (("offload_group_size", 0),) == settings_from(given).others
+    """ubatch_size=0 is what vLLM does anyway."""
+    given = {"ubatch_size": 0}
+    assert (("ubatch_size", 0),) == settings_from(given).others
 
 
 @pytest.mark.parametrize(

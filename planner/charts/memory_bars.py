@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.charts.axes import layout
 from planner.charts.frame import plotly_figure
+from planner.charts.host_bars import with_hosts
 from planner.charts.layout import bars
 from planner.charts.one_trace import as_one_trace
 from planner.charts.traces import edge_traces, line_traces
@@ -39,7 +40,8 @@ def figure_spec(plan: Plan) -> dict[str, Any]:
     package would cost each visitor a second and 60 MiB.
     """
     drawn = bars(plan)
-    return {
+    spec = {
         "data": [*line_traces(drawn), *edge_traces(plan, drawn)],
         "layout": layout(plan, drawn),
     }
+    return with_hosts(spec, plan)

@@ -34,12 +34,25 @@ class _Segment:
 
 
 def as_one_trace(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a chart of stacked bars with all its segments in one trace."""
-    segments = _segments(spec["data"])
+    """Return a chart of stacked bars with all its segments in one trace.
+
+    Where bars stand on scales of their own, one trace for each scale.
+    """
+    by_axis: dict[str, list[dict[str, Any]]] = {}
+    for trace in spec["data"]:
+        by_axis.setdefault(trace.get("yaxis", ""), []).append(trace)
+    return {
+        "data": [_merged(traces) for traces in by_axis.values()],
+        "layout": spec["layout"] | {"barmode": "overlay"},
+    }
+
+
+def _merged(traces: list[dict[str, Any]]) -> dict[str, Any]:
+    segments = _segments(traces)
     markers = [segment.marker for segment in segments]
     patterns = [marker.get("pattern", {}) for marker in markers]
-    trace = {
-        **_shared(spec["data"][0]),
+    return {
+        **_shared(traces[0]),
         "y": [segment.row for segment in segments],
         "base": [segment.base for segment in segments],
         "x": [segment.size for segment in segments],
@@ -69,13 +82,13 @@ def as_one_trace(spec: dict[str, Any]) -> dict[str, Any]:
             },
         },
     }
-    return {"data": [trace], "layout": spec["layout"] | {"barmode": "overlay"}}
 
 
 def _shared(trace: dict[str, Any]) -> dict[str, Any]:
     """Return what all traces have in common."""
     names = ("type", "orientation", "textposition", "insidetextanchor", "textangle")
-    return {name: trace[name] for name in names}
+    axes = (name for name in ("xaxis", "yaxis") if name in trace)
+    return {name: trace[name] for name in (*names, *axes)}
 
 
 def _segments(traces: list[dict[str, Any]]) -> list[_Segment]:

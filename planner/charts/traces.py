@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
 """How memory is drawn in which vLLM allocates nothing."""
+OVER: dict[str, Any] = {
+    "color": "#00000000",
+    "line": {"color": MISSING, "width": 2},
+    "pattern": {
+        "shape": "\\",
+        "bgcolor": "#D55E0022",
+        "fgcolor": MISSING,
+        "size": 9,
+        "solidity": 0.35,
+    },
+}
+"""How memory is drawn that is needed and not there."""
 
 HOVER = "%{customdata}<extra></extra>"
 
@@ -138,16 +150,6 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         "x": absent,
         "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
         "hovertemplate": HOVER,
-        "marker": {
-            "color": "#00000000",
-            "line": {"color": MISSING, "width": 2},
-            "pattern": {
-                "shape": "\\",
-                "bgcolor": "#D55E0022",
-                "fgcolor": MISSING,
-                "size": 9,
-                "solidity": 0.35,
-            },
-        },
+        "marker": OVER,
     }
     return [outside, missing]

@@ -183,8 +183,7 @@ def _speed(bytes_per_second: int) -> str:
 def _speed_of(name: str, given: float | None) -> int | None:
     if given is None:
         return None
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not is_number or not 0 < given <= 10**6:
+    if isinstance(given, bool) or not 0 < given <= 10**6:
         raise PlannerError(f"{name}={given!r}: a number of GB/s above 0 is needed.")
     return max(int(given * 10**9), 1)
 

@@ -24,6 +24,14 @@ def shown_accounts(plan: Plan) -> tuple[NodeAccount, ...]:
     return tuple(account for account in plan.host if account.is_worth_showing)
 
 
+def bar_label(plan: Plan, account: NodeAccount) -> str:
+    """Name the machines of an account as briefly as a bar's label."""
+    if sum(len(one.nodes) for one in plan.host) == 1:
+        return "machine"
+    first, last = account.nodes[0], account.nodes[-1]
+    return f"machine {first}" if first == last else f"machines {first}-{last}"
+
+
 def node_title(plan: Plan, account: NodeAccount) -> str:
     """Name the machines that an account stands for."""
     gpus = f"{account.gpus} GPU{'' if account.gpus == 1 else 's'}"
@@ -54,6 +62,17 @@ def host_lines(plan: Plan) -> list[str]:
             for line in account.lines
         ]
     return lines
+
+
+def host_spoken(plan: Plan) -> str:
+    """Read the machines' bars aloud; empty where none is drawn."""
+    said = []
+    for account in shown_accounts(plan):
+        lines = ", ".join(
+            f"{line.name} {format_gib(line.size_bytes)}" for line in account.lines
+        )
+        said.append(f"{node_title(plan, account)}, {node_budget(account)}: {lines}.")
+    return " ".join(said)
 
 
 def host_title(plan: Plan) -> str:

@@ -33,6 +33,15 @@ SWATCHES = {
     "CUDA graphs": Swatch(fill="#F0E442", hatch="#BDB219", label=_BLACK),
     "KV cache": Swatch(fill="#009E73", hatch="#24B086", label=_BLACK),
     "not planned": Swatch(fill="#BBBBBB", hatch="#DDDDDD", label=_BLACK),
+    # In CPU memory, where no two of them meet a line of a GPU:
+    "offloaded weights": Swatch(fill="#0072B2", hatch="#005A8E", label=_WHITE),
+    "weights while asleep": Swatch(fill="#56B4E9", hatch="#A3D6F3", label=_BLACK),
+    "offloaded KV blocks": Swatch(fill="#009E73", hatch="#24B086", label=_BLACK),
+    "token ids": Swatch(fill="#E69F00", hatch="#FFCF66", label=_BLACK),
+    "rope positions": Swatch(fill="#F0E442", hatch="#BDB219", label=_BLACK),
+    "worker processes": Swatch(fill="#CC79A7", hatch="#E3B3CC", label=_BLACK),
+    "engine processes": Swatch(fill="#BBBBBB", hatch="#DDDDDD", label=_BLACK),
+    "API server": Swatch(fill="#DDDDDD", hatch="#F2F2F2", label=_BLACK),
 }
 OTHER = Swatch(fill="#999999", hatch="#C4C4C4", label=_BLACK)
 """For a line that has no colour of its own."""

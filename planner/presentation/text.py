@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.presentation.host import host_lines
+from planner.presentation.host import host_lines, host_spoken
 from planner.presentation.verdict import OURS, key_figures, verdict
 from planner.units import format_gib
 
@@ -52,7 +52,8 @@ def spoken(plan: Plan) -> str:
     return (
         f"Memory of one {plan.gpu.kind} with "
         f"{format_gib(plan.gpu.total_memory_bytes)}, of which vLLM may use "
-        f"{format_gib(rank.requested_memory_bytes)}: {lines}. {verdict_text(plan)}."
+        f"{format_gib(rank.requested_memory_bytes)}: {lines}. "
+        f"{' '.join([*filter(None, [host_spoken(plan)]), verdict_text(plan)])}."
     )
 
 

@@ -214,4 +214,16 @@ def _other_groups(without: frozenset[str]) -> list[Group]:
         if field.name == "max_num_batched_tokens" and isinstance(field, EntryField):
             field.set_steps(BATCH_STEPS)
     made = [Group(title, fields) for title, fields in groups.items()]
-    return [Group("Start", start), *made]
+    return [Group("Start", start), Group("Machine", _machine_fields()), *made]
+
+
+def _machine_fields() -> list[Field]:
+    """Return what is told to the planner alone: each machine's memory and GPUs."""
+    return [
+        EntryField(
+            "node_memory_gib", "GiB of CPU memory of each machine", parsing.NUMBER
+        ),
+        EntryField(
+            "node_gpus", "GPUs of each machine; empty: at most 8", parsing.COUNT
+        ),
+    ]
