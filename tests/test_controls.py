@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import PlannerError
+from planner.flags import PLANNER_ONLY
 from planner.gpu import CPU
 from planner.widgets import arguments, choices, parsing
 from planner.widgets.controls import Controls, Group
@@ -194,7 +195,7 @@ def test_every_argument_of_the_planner_has_a_control_but_the_secret(form) -> Non
     start = {"model", "gpu", "entrypoint", "vllm_version"}
     others = set(arguments.table()) - set(arguments.SECRET)
 
-    assert set(form.fields) == start | others
+    assert set(form.fields) == start | others | {*PLANNER_ONLY}
     assert set(form.main.fields) | set(form.more.fields) == set(form.fields)
 
 

@@ -65,14 +65,27 @@ ORDERS: Mapping[str, Order] = {
     ),
     **dict.fromkeys(
         (
+            "Gemma2ForCausalLM",
+            "Gemma3ForCausalLM",
+            "Gemma3ForConditionalGeneration",
             "Qwen2AudioForConditionalGeneration",
             "Qwen2VLForConditionalGeneration",
             "Qwen2_5_VLForConditionalGeneration",
+            "Qwen3VLForConditionalGeneration",
         ),
         _AS_THEY_STAND,
     ),
+    "MixtralForCausalLM": Order(
+        names=("self_attn", "block_sparse_moe.gate", "block_sparse_moe.experts")
+    ),
     "Qwen2MoeForCausalLM": _SHARED_EXPERT,
     "Qwen3MoeForCausalLM": _EXPERTS,
+    "Qwen3_5ForConditionalGeneration": Order(
+        names=(
+            *("linear_attn.dt_bias", "linear_attn.A_log", "linear_attn"),
+            *("self_attn", "mlp"),
+        )
+    ),
 }
 """By architecture."""
 
