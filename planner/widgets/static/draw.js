@@ -37,7 +37,7 @@ function loadPlotly(model) {
 async function keepDrawn(model, node, undo) {
   node.classList.add("planner-chart");
   node.setAttribute("role", "img");
-  node.style.minHeight = `${model.get("figure").layout?.height ?? 160}px`;
+  node.style.height = `${model.get("figure").layout?.height ?? 160}px`;
   const name = () => node.setAttribute("aria-label", model.get("label"));
   name();
   model.on("change:label", name);
@@ -49,7 +49,7 @@ async function keepDrawn(model, node, undo) {
   const draw = () => {
     if (!width) return; // hidden: the observer below tells when it is not
     const { data, layout } = model.get("figure");
-    node.style.minHeight = `${layout.height}px`;
+    node.style.height = `${layout.height}px`;
     Plotly.react(node, data, { ...layout, width, autosize: false }, CONFIG);
   };
   draw();

@@ -15,7 +15,7 @@
     const figure = JSON.parse(place.nextElementSibling.textContent);
     const node = document.createElement("div");
     node.className = "planner-chart";
-    node.style.minHeight = `${figure.layout.height}px`;
+    node.style.height = `${figure.layout.height}px`;
     place.append(node);
     const script = document.getElementById("planner-plotly");
     if (window.Plotly) draw(node, figure);
