@@ -6,6 +6,9 @@ Source of all rules: vLLM 0.33.0 `config/vllm.py` _set_cudagraph_sizes;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from planner.compilation import Compilation, GraphMode, resolve_compilation
 from planner.engine import EngineSettings
 from planner.errors import Refused
 from planner.gpu import GPU
@@ -30,57 +33,108 @@ def capture_sizes(
     `batch` is max_num_batched_tokens and max_num_seqs.
 
     Raises:
-        Refused: when both size arguments are given and disagree, or allow no graph.
+        Refused: when sizes are given twice, disagree, or allow no graph.
     """
-    if settings.enforce_eager or gpu.is_cpu:
+    compilation = resolve_compilation(settings, model, gpu, release)
+    if compilation.graph_mode is GraphMode.NONE:
         return ()
     max_num_batched_tokens, max_num_seqs = batch
+    asked = compilation.capture_sizes
     if not release.widens_capture_steps:
-        sizes = _in_eights(settings, model, max_num_seqs, release)
+        sizes = _in_eights(compilation, model, max_num_seqs, release)
         # Sizes that the user lists are taken as they are.
-        kept = settings.cudagraph_capture_sizes is not None
+        kept = asked is not None
         return tuple(sorted(s for s in sizes if kept or s <= max_num_batched_tokens))
-    limit, uniform = _largest(settings, model, gpu, max_num_seqs, release)
+    seqs = _Requests(count=max_num_seqs, query_len=model.query_len)
+    limit, uniform = _largest(compilation, model, gpu, seqs, release)
     limit = min(max_num_batched_tokens, limit)
     if limit < 1:
         raise Refused(
             "Maximum cudagraph size should be greater than or equal to 1 when using "
             "cuda graph."
         )
-    if settings.cudagraph_capture_sizes is not None:
-        sizes = {
-            s for s in settings.cudagraph_capture_sizes if s <= max_num_batched_tokens
-        }
+    if asked is not None:
+        if not asked:
+            raise Refused(
+                "cudagraph_capture_sizes should contain at least one element when "
+                "using cuda graph."
+            )
+        sizes = {s for s in asked if s <= max_num_batched_tokens}
     else:
         sizes = _widening(settings.performance_mode, limit)
         if max_num_batched_tokens <= limit and release.captures_the_largest_step:
             sizes.add(max_num_batched_tokens)
         sizes.update(size for size in uniform if size <= max_num_batched_tokens)
-    _check_sizes(settings, max(sizes, default=0))
+    _check_sizes(compilation, max(sizes, default=0))
     return tuple(sorted(sizes))
 
 
+def in_whole_requests(
+    sizes: tuple[int, ...], compilation: GraphMode, query_len: int
+) -> tuple[int, ...]:
+    """Return the sizes as the first model runner rounds them, to whole requests.
+
+    Raises:
+        Refused: in vLLM's words, when none is left.
+
+    Source: vLLM 0.33.0 `config/compilation.py` adjust_cudagraph_sizes_for_spec_decode.
+    """
+    if not sizes or query_len == 1 or not compilation.has_full:
+        return sizes
+    largest = sizes[-1]
+    rounded = {-(-size // query_len) * query_len for size in sizes}
+    kept = tuple(sorted(size for size in rounded if size <= largest))
+    if not kept and query_len <= largest:
+        kept = (query_len,)
+    if not kept:
+        raise Refused(
+            f"No valid cudagraph sizes after rounding to multiple of {query_len} "
+            "(num_speculative_tokens + 1) please adjust num_speculative_tokens "
+            f"({query_len - 1}) or max_cudagraph_capture_size ({largest}) or "
+            f"cudagraph_capture_sizes ({list(sizes)})"
+        )
+    return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Requests:
+    """All requests at once, and the tokens of each in a decode step."""
+
+    count: int
+    query_len: int
+
+
 def _largest(
-    settings: EngineSettings,
+    compilation: Compilation,
     model: ModelArchitecture,
     gpu: GPU,
-    max_num_seqs: int,
+    requests: _Requests,
     release: Release,
 ) -> tuple[int, tuple[int, ...]]:
-    """Return the largest size by default or as asked, and a size of its own.
+    """Return the largest size by default or as asked, and sizes of decode steps.
 
-    The latter is that of all requests at once.
+    The latter need not lie on the usual steps.
     """
-    asked = settings.max_cudagraph_capture_size
+    asked = compilation.max_capture_size
     if asked is not None:
         return asked, ()
-    if model.architecture == _GPT_OSS and settings.cudagraph_capture_sizes is None:
+    if model.architecture == _GPT_OSS and compilation.capture_sizes is None:
         return release.gpt_oss_capture_size, ()
     is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
     is_wide = is_blackwell and release.captures_more_on_blackwell
-    limit = min(max_num_seqs * 2, 1024 if is_wide else 512)
-    is_captured = release.captures_all_requests and max_num_seqs <= limit
-    return limit, (max_num_seqs,) if is_captured else ()
+    default = 1024 if is_wide else 512
+    length = requests.query_len if release.captures_by_query_length else 1
+    limit = min(requests.count * length * 2, default)
+    if length > 1 and release.captures_decode_steps:
+        steps = {n * length for n in _request_counts(min(requests.count, default))}
+        return limit, tuple(size for size in steps if size <= limit)
+    is_captured = release.captures_all_requests and requests.count <= limit
+    is_captured = is_captured and requests.query_len == 1
+    return limit, (requests.count,) if is_captured else ()
+
+
+def _request_counts(most: int) -> set[int]:
+    return {*_widening(None, most), most}
 
 
 def _widening(performance_mode: str | None, limit: int) -> set[int]:
@@ -96,7 +150,7 @@ def _widening(performance_mode: str | None, limit: int) -> set[int]:
 
 
 def _in_eights(
-    settings: EngineSettings,
+    compilation: Compilation,
     model: ModelArchitecture,
     max_num_seqs: int,
     release: Release,
@@ -106,18 +160,18 @@ def _in_eights(
     Source: vLLM 0.11.0 `config/vllm.py` _set_cudagraph_sizes, `config/scheduler.py`
     cuda_graph_sizes, `models/config.py` GptOssForCausalLMConfig.
     """
-    if settings.cudagraph_capture_sizes is not None:
-        return set(settings.cudagraph_capture_sizes)
+    if compilation.capture_sizes is not None:
+        return set(compilation.capture_sizes)
     by_default = min(max_num_seqs * 2, 512) if release.captures_by_requests else 512
-    limit = settings.max_cudagraph_capture_size or by_default
+    limit = compilation.max_capture_size or by_default
     if model.architecture == _GPT_OSS and limit < release.gpt_oss_capture_size:
         return _widening(None, release.gpt_oss_capture_size)
     return {*_FIRST, *range(_EIGHTS_FROM, limit + 1, 8)}
 
 
-def _check_sizes(settings: EngineSettings, largest: int) -> None:
-    asked = settings.max_cudagraph_capture_size
-    if settings.cudagraph_capture_sizes is None or asked in (None, largest):
+def _check_sizes(compilation: Compilation, largest: int) -> None:
+    asked = compilation.max_capture_size
+    if compilation.capture_sizes is None or asked in (None, largest):
         return
     raise Refused(
         f"customized max_cudagraph_capture_size(={asked}) should be consistent with "

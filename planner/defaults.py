@@ -50,6 +50,12 @@ class ResolvedSettings:
     enforce_eager: bool
     cudagraph_capture_sizes: tuple[int, ...]
     max_cudagraph_capture_size: int
+    cudagraph_mode: str
+    """Of what CUDA graphs are captured, by vLLM's name."""
+    is_compiled: bool
+    """Whether vLLM compiles the model."""
+    may_fuse_all_reduce: bool
+    """Whether compilation may fuse all-reduce with the norm behind it."""
     performance_mode: str
     async_scheduling: bool
     uses_v2_model_runner: bool

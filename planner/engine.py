@@ -50,6 +50,18 @@ class EngineSettings:
     enforce_eager: bool | None = None
     cudagraph_capture_sizes: tuple[int, ...] | None = None
     max_cudagraph_capture_size: int | None = None
+    optimization_level: int | None = None
+    """0 (no CUDA graphs) to 3; 2 is the default."""
+    compilation_config: Mapping[str, Any] | None = None
+    """cudagraph_mode, mode and capture sizes; JSON, or its mode alone."""
+    speculative_config: Mapping[str, Any] | None = None
+    """Tokens guessed ahead: method, model, num_speculative_tokens; or JSON."""
+    spec_method: str | None = None
+    """Short for speculative_config's method."""
+    spec_model: str | None = None
+    """Short for its model, the draft."""
+    spec_tokens: int | None = None
+    """Short for its num_speculative_tokens."""
     performance_mode: str | None = None
     """balanced, interactivity or throughput."""
     async_scheduling: bool | None = None
@@ -132,6 +144,7 @@ _WHOLE_NUMBERS = (
     "data_parallel_size",
     "decode_context_parallel_size",
     "max_cudagraph_capture_size",
+    "optimization_level",
     "max_loras",
     "max_lora_rank",
     "max_cpu_loras",
@@ -150,8 +163,13 @@ _MAY_BE_ZERO = (
     "max_cudagraph_capture_size",
     "offload_group_size",
     "offload_prefetch_step",
+    "optimization_level",
 )
-_MOST = {"pipeline_parallel_size": 1024, "max_cudagraph_capture_size": 65536}
+_MOST = {
+    "pipeline_parallel_size": 1024,
+    "max_cudagraph_capture_size": 65536,
+    "optimization_level": 3,
+}
 """Where each one more is worked out: beyond any machine, a plan would take minutes."""
 _MOST_AMOUNT = 1e9
 _LONGEST = 1 << 40

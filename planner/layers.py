@@ -36,6 +36,7 @@ class Part(StrEnum):
     LM_HEAD = "lm_head"
     CLASSIFIER = "classifier"
     LORA = "LoRA adapters"
+    DRAFT = "draft model"
     BUFFERS = "buffers"
 
 

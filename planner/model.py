@@ -190,6 +190,34 @@ class QuantizationLimits:
     """The first release that refuses so."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Speculation:
+    """How tokens are guessed ahead of a model, which then checks them.
+
+    Source: vLLM 0.33.0 `config/speculative.py` SpeculativeConfig.
+    """
+
+    method: str
+    """As vLLM resolves it: ngram, suffix, mtp, eagle, eagle3, draft_model."""
+    num_speculative_tokens: int
+    """Tokens guessed in each step."""
+    draft: ModelArchitecture | None = None
+    """The model that guesses, as it lies beside its target; None: there is none."""
+    draft_tensor_parallel_size: int | None = None
+    """Ranks over which the draft is cut; None: as its target."""
+    is_probabilistic: bool = False
+    """Whether the draft's logits are kept to check its guesses by."""
+    counts_lookahead: bool = True
+    """Whether a step needs room for one request's guesses, not a token of each."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know about what was assumed."""
+
+    @property
+    def query_len(self) -> int:
+        """Tokens of a request in a step that checks guesses."""
+        return 1 + self.num_speculative_tokens
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelArchitecture:
     """A model as vLLM builds it: its modules per stage and layer, and its limits.
@@ -261,6 +289,8 @@ class ModelArchitecture:
     is_certain: bool = True
     reconciliation: Reconciliation | None = None
     """The computed weights beside the checkpoint's headers, where these are known."""
+    speculation: Speculation | None = None
+    """How tokens are guessed ahead of it; None: they are not."""
     files: ModelFiles | None = field(default=None, repr=False)
     """What it was read from; None for a model that was put together by hand."""
 
@@ -268,6 +298,11 @@ class ModelArchitecture:
     def num_hidden_layers(self) -> int:
         """Decoder layers."""
         return len(self.layers)
+
+    @property
+    def query_len(self) -> int:
+        """Tokens of a request in a decode step: one, and those guessed before it."""
+        return 1 if self.speculation is None else self.speculation.query_len
 
     @cached_property
     def is_moe(self) -> bool:

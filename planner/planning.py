@@ -33,10 +33,11 @@ from planner.model import ModelArchitecture
 from planner.model_files import ModelFiles
 from planner.quantization import requantised
 from planner.releases import NEWEST, Release, resolve_version
-from planner.resolving import Question, resolve
+from planner.resolving import Question, resolve, with_speculation
 from planner.result import KVCacheGroup, Outcome, Plan, VLLMError
 from planner.sources.device import gpu_named
 from planner.sources.load import load
+from planner.speculating.asked import asked_speculation
 from planner.stages import plan_stages, whole_groups
 from planner.verdict import judge, limiting_cache, longest_request
 
@@ -86,6 +87,7 @@ def plan(
             entrypoint=entrypoint,
             env=given_env,
         )
+    draft = _draft_files(settings, architecture, release)
     question = Question(
         model=architecture,
         gpu=device,
@@ -96,8 +98,23 @@ def plan(
         release=release,
         notes=(*notes, *_source_notes(architecture)),
         given_env=given_env,
+        draft=draft,
     )
     return _answer(question)
+
+
+def _draft_files(
+    settings: EngineSettings, model: ModelArchitecture, release: Release
+) -> ModelFiles | None:
+    """Return the files of the draft named in speculative_config, if it is another."""
+    try:
+        asked = asked_speculation(settings, release)
+    except Refused:
+        return None  # said again, in vLLM's order
+    if asked is None or asked.model is None or model.is_pooling:
+        return None
+    files = load(asked.model)
+    return None if files is model.files else files
 
 
 def _check_refuses(refusal: Refused, release: Release) -> None:
@@ -175,8 +192,13 @@ def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
     return notes
 
 
+def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
+    return () if model.speculation is None else model.speculation.notes
+
+
 def _answer(question: Question) -> Plan:
     try:
+        question = with_speculation(question)
         resolved, kernels = resolve(question)
         return _plan_resolved(question, resolved, kernels)
     except RefusedArgument as refusal:
@@ -254,6 +276,7 @@ def _plan_resolved(
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         notes=(
             *question.notes,
+            *_draft_notes(question.model),
             *found.told(asked, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
         ),

@@ -309,3 +309,35 @@ def check_architecture(model: ModelArchitecture, release: Release) -> None:
             f"(It came with vLLM {first}; before, only a Transformers of the time that "
             "knew it could serve it, which is not modelled.)"
         )
+
+
+def check_speculation(
+    model: ModelArchitecture, max_num_batched_tokens: int, max_num_seqs: int
+) -> None:
+    """Refuse steps without room for what is guessed.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 and 0.25.0 `config/vllm.py` _set_max_num_scheduled_tokens.
+    """
+    found = model.speculation
+    if found is None or found.draft is None:
+        return
+    if found.counts_lookahead:
+        if max_num_batched_tokens <= found.num_speculative_tokens:
+            raise Refused(
+                "VllmConfig does not have enough slots to schedule a token and support "
+                "the speculative decoding settings. Got "
+                f"{max_num_batched_tokens=} and "
+                f"num_lookahead_tokens={found.num_speculative_tokens}."
+            )
+        return
+    left = max_num_batched_tokens - max_num_seqs
+    if found.method == "draft_model" and left <= 0:
+        raise Refused(
+            f"max_num_scheduled_tokens is set to {left} based on the speculative "
+            "decoding settings, which does not allow any tokens to be scheduled. "
+            "Increase max_num_batched_tokens to accommodate the additional draft token "
+            "slots, or decrease num_speculative_tokens or max_num_seqs."
+        )

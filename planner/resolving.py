@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner import defaults
-from planner.capture_sizes import capture_sizes
+from planner.capture_sizes import capture_sizes, in_whole_requests
+from planner.compilation import GraphMode, resolve_compilation
 from planner.cpu_build import (
     check_block_size,
     check_cpu_build,
@@ -32,6 +33,7 @@ from planner.memory.build_order import (
 )
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
+from planner.memory.graph_support import runner_mode
 from planner.memory.kernels import Kernels, resolve_kernels
 from planner.memory.media_limits import check_limits
 from planner.memory.pixels import check_pixels
@@ -39,6 +41,7 @@ from planner.memory.runner import uses_v2_runner
 from planner.memory.skipped_layers import skipped_layers
 from planner.memory.towers import is_prefix_lm, tower_layout
 from planner.model import ModelArchitecture
+from planner.model_files import ModelFiles
 from planner.parallel import ParallelLayout
 from planner.refusals import (
     check_architecture,
@@ -51,9 +54,12 @@ from planner.refusals import (
     check_parallel,
     check_quantization,
     check_quantization_argument,
+    check_speculation,
     check_states,
 )
 from planner.releases import Release
+from planner.speculating.asked import asked_speculation
+from planner.speculating.attaching import speculating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +76,28 @@ class Question:
     notes: tuple[str, ...]
     given_env: tuple[tuple[str, str], ...] = ()
     """Environment variables as given, vLLM's and others."""
+    draft: ModelFiles | None = None
+    """Of the model named in speculative_config."""
     is_waived: bool = False
     """Whether arguments that vLLM refuses on their own are let through."""
+
+
+def with_speculation(question: Question) -> Question:
+    """Return the question with the draft beside its model, where one is asked for.
+
+    Raises:
+        PlannerError: for arguments that vLLM could not read.
+        Refused: in vLLM's words.
+        UnknownArchitecture: for a draft that is not modelled.
+    """
+    asked = asked_speculation(question.settings, question.release)
+    if asked is None or question.model.speculation is not None:
+        return question
+    length = resolve_max_model_len(
+        question.settings.max_model_len, question.model, question.env, question.release
+    )
+    model = speculating(question.model, asked, question.draft, length, question.layout)
+    return replace(question, model=model)
 
 
 def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
@@ -108,6 +134,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         tokens, chunked, caching = whole_prompts(length), False, False
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
+    check_speculation(model, tokens, seqs)
     check_parallel(model, question.layout)
     check_kv_offloading(settings, gpu, release)
     check_limits(settings, model, release)
@@ -115,7 +142,17 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu, release)
     check_latent_cache_dtype(kv_dtype, model)
+    compilation = resolve_compilation(settings, model, gpu, release)
     sizes = capture_sizes(settings, model, gpu, (tokens, seqs), release)
+    # The CPU build's second runner needs a Triton that it does not install.
+    is_v2 = not gpu.is_cpu and uses_v2_runner(
+        model,
+        release,
+        forced=question.env.use_v2_model_runner,
+        pipeline_parallel_size=question.layout.pipeline_parallel_size,
+    )
+    if not is_v2:
+        sizes = in_whole_requests(sizes, compilation.graph_mode, model.query_len)
     check_mamba_block_size(
         settings.mamba_block_size, length, has_prefix_caching=caching
     )
@@ -154,6 +191,11 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         enforce_eager=bool(settings.enforce_eager),
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
+        cudagraph_mode=str(
+            runner_mode(compilation, kernels, gpu) if sizes else GraphMode.NONE
+        ),
+        is_compiled=compilation.is_compiled,
+        may_fuse_all_reduce=compilation.may_fuse_all_reduce,
         performance_mode=settings.performance_mode or "balanced",
         async_scheduling=not gpu.is_cpu
         and defaults.async_scheduling(
@@ -162,9 +204,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
             release,
             pipeline_parallel_size=question.layout.pipeline_parallel_size,
         ),
-        # The CPU build's second runner needs a Triton that it does not install.
-        uses_v2_model_runner=not gpu.is_cpu
-        and uses_v2_runner(model, release, forced=question.env.use_v2_model_runner),
+        uses_v2_model_runner=is_v2,
         enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
     )
@@ -220,6 +260,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         max_model_len=batch.max_model_len,
         max_num_batched_tokens=batch.max_num_batched_tokens,
         max_num_seqs=batch.max_num_seqs,
+        num_speculative_tokens=model.query_len - 1,
         has_prefix_caching=defaults.prefix_caching(settings, model, question.release),
         has_kv_cache_scales=model.quantization_limits.has_kv_scales,
         head_size=model.head_size,

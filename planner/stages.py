@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from planner.calibrations.applying import applied, captured_applied, non_torch_applied
 from planner.calibrations.finding import Found
+from planner.compilation import GraphMode
 from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
     Budget,
@@ -25,6 +26,7 @@ from planner.memory.offloading import offloading_of
 from planner.memory.pixels import asked_settings
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
+from planner.memory.stage_layers import stage_layers
 from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
@@ -56,11 +58,12 @@ def plan_stages(
     """
     weights = _weights(question, resolved, kernels)
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
-    stages, begin = [], 0
-    for pp_rank, (stage, size) in enumerate(zip(weights, sizes, strict=True)):
+    ranges = stage_layers(question.model, question.layout)
+    stages = []
+    for pp_rank, (stage, layers) in enumerate(zip(weights, ranges, strict=True)):
         cache = empty_cache(
             kernels.layers,
-            range(begin, begin + size),
+            layers,
             has_hybrid_manager=_has_hybrid(question),
         )
         run = _profile_run(question, resolved, pp_rank, sizes)
@@ -69,7 +72,6 @@ def plan_stages(
         if found.record is not None:
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
-        begin += size
     return tuple(stages)
 
 
@@ -172,6 +174,9 @@ def _profile_run(
         flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
         enforce_eager=resolved.enforce_eager,
         skips_warm_up=question.env.skips_cpu_warm_up,
+        is_compiled=resolved.is_compiled,
+        may_fuse_all_reduce=resolved.may_fuse_all_reduce,
+        graph_mode=GraphMode(resolved.cudagraph_mode),
         capture_sizes=resolved.cudagraph_capture_sizes,
         pp_rank=pp_rank,
         num_layers=sizes[pp_rank],

@@ -43,8 +43,8 @@ class Mamba1State:
     """Which vLLM takes for the recurrence when the user names none; None: the dtype of
     the convolution."""
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the states on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:  # noqa: ARG002
+        """Return the states on one of so many ranks, for so many tokens guessed."""
         channels = divide(self.intermediate_size, ranks)
         return (
             State(channels * (self.conv_kernel - 1), Role.CONVOLUTION),
@@ -71,13 +71,13 @@ class Mamba2State:
     has_default_dtype: bool = False
     """Whether `recurrent_dtype` is vLLM's, as the config is silent."""
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the states on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:
+        """Return the states on one of so many ranks, for so many tokens guessed."""
         groups = held_groups(self.n_groups, ranks)
         channels = divide(self.intermediate_size + 2 * groups * self.state_size, ranks)
         heads = divide(self.num_heads, ranks)
         return (
-            State(channels * (self.conv_kernel - 1), Role.CONVOLUTION),
+            State(channels * (self.conv_kernel - 1 + num_spec), Role.CONVOLUTION),
             State(heads * self.head_dim * self.state_size, Role.RECURRENCE),
         )
 
@@ -107,13 +107,13 @@ class GatedDeltaNetState:
     """Whether FlashInfer's prefill kernel, where there is one, saves states on its way
     (Qwen's layer does, Olmo's does not)."""
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the states on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:
+        """Return the states on one of so many ranks, for so many tokens guessed."""
         keys = self.num_k_heads * self.head_k_dim
         channels = divide(2 * keys + self.num_v_heads * self.head_v_dim, ranks)
         heads = divide(self.num_v_heads, ranks)
         return (
-            State(channels * (self.conv_kernel - 1), Role.CONVOLUTION),
+            State(channels * (self.conv_kernel - 1 + num_spec), Role.CONVOLUTION),
             State(heads * self.head_v_dim * self.head_k_dim, Role.RECURRENCE),
         )
 
@@ -134,14 +134,14 @@ class KimiDeltaAttentionState:
     may_use_flash_kda: bool = False
     """Whether vLLM's class asks for FlashKDA, and the gate is bounded as it needs."""
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the states on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:
+        """Return the states on one of so many ranks, for so many tokens guessed."""
         k_heads = self.num_heads if self.num_k_heads is None else self.num_k_heads
         k_dim = self.head_dim if self.head_k_dim is None else self.head_k_dim
         channels = divide(self.num_heads * self.head_dim + 2 * k_heads * k_dim, ranks)
         heads = divide(self.num_heads, ranks)
         return (
-            State(channels * (self.conv_kernel - 1), Role.CONVOLUTION),
+            State(channels * (self.conv_kernel - 1 + num_spec), Role.CONVOLUTION),
             State(heads * self.head_dim * self.head_dim, Role.RECURRENCE),
         )
 
@@ -157,10 +157,10 @@ class ShortConvolutionState:
     conv_kernel: int
     recurrent_dtype: str | None = None
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the state on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:
+        """Return the state on one of so many ranks, for so many tokens guessed."""
         channels = divide(self.intermediate_size, ranks)
-        return (State(channels * (self.conv_kernel - 1), Role.CONVOLUTION),)
+        return (State(channels * (self.conv_kernel - 1 + num_spec), Role.CONVOLUTION),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +175,8 @@ class LinearAttentionState:
     head_dim: int
     recurrent_dtype: str | None = None
 
-    def states(self, ranks: int) -> tuple[State, ...]:
-        """Return the state on one of so many tensor-parallel ranks."""
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:  # noqa: ARG002
+        """Return the state on one of so many ranks, for so many tokens guessed."""
         heads = self.num_heads // ranks
         return (State(heads * self.head_dim * self.head_dim, Role.CONVOLUTION),)
 

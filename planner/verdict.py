@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from planner.compilation import GraphMode
 from planner.defaults import ResolvedSettings
 from planner.memory import cpu_errors, kv_cache
 from planner.memory.kv_cache import StageCache
@@ -56,8 +57,7 @@ def judge(
         return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
     seqs = 0
     is_limited = question.release.limits_requests_to_states
-    has_graphs = resolved.cudagraph_capture_sizes and not question.model.is_pooling
-    if has_graphs and is_limited:
+    if GraphMode(resolved.cudagraph_mode).has_full and is_limited:
         seqs = resolved.max_num_seqs
     error, at_low, at_high = (
         _cache_error(caches, request, whole, seqs)

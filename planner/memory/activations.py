@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.memory.calibration import experts_range
+from planner.memory.drafting import checking_bytes, draft_step_bytes
 from planner.memory.encoder import encoder_kept_bytes, encoder_peak_bytes
 from planner.memory.expert_workspace import (
     expert_transient,
@@ -79,13 +80,15 @@ def _sampling(run: ProfileRun) -> _Moment:
     drawn = sampling(run)
     kept, text = _kept(run, sampled=True)
     images = encoder_kept_bytes(run)
-    size_bytes = drawn.size_bytes + kept + images
+    checked = checking_bytes(run)
+    size_bytes = drawn.size_bytes + kept + images + checked
     spread = size_bytes * run.peak_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
         low_bytes=drawn.low_bytes + kept + images - spread,
-        high_bytes=size_bytes + spread,
-        why=f"{drawn.why}{text}{_images(images)}",
+        high_bytes=size_bytes + spread + checked,
+        why=f"{drawn.why}{text}{_images(images)}"
+        + (f" + checking guesses {format_size(checked)}" if checked else ""),
     )
 
 
@@ -110,14 +113,16 @@ def _forward(run: ProfileRun) -> _Moment:
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = cold_compile_bytes(run)
-    size_bytes = widest + kept + images + cold
+    drafted = draft_step_bytes(run)
+    size_bytes = widest + kept + images + cold + drafted
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
-        low_bytes=size_bytes - cold - spread,
+        low_bytes=size_bytes - cold - spread - drafted,
         high_bytes=size_bytes + spread,
         why=f"{why}{text}{_images(images)}"
-        + (f" + compiling {format_size(cold)}" if cold else ""),
+        + (f" + compiling {format_size(cold)}" if cold else "")
+        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
     )
 
 

@@ -37,6 +37,8 @@ class CacheContext:
     max_model_len: int = 0
     max_num_batched_tokens: int = 0
     max_num_seqs: int = 0
+    num_speculative_tokens: int = 0
+    """Tokens guessed ahead, for which layers with states keep more."""
     has_prefix_caching: bool = True
     head_size: int = 0
     """The model's, as its config declares it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from planner.compilation import GraphMode
 from planner.memory.calibration import GraphFit, graphs
 from planner.memory.profile_run import ProfileRun
 from planner.parallel import HOPPER
@@ -21,12 +22,20 @@ from planner.units import KIB, MIB, format_size
 _SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH = 1 * MIB, 20 * MIB, 22 * MIB
 
 
-def num_full_graphs(sizes: tuple[int, ...], max_num_seqs: int) -> int:
+def num_full_graphs(
+    sizes: tuple[int, ...], max_num_seqs: int, query_len: int = 1
+) -> int:
     """Return how many whole-model graphs are captured for decoding; `sizes` ascend.
 
-    Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` (sizes up to max_num_seqs).
+    Sizes become whole requests of `query_len` tokens, each once.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` _init_candidates.
     """
-    return bisect_right(sizes, max_num_seqs)
+    if query_len == 1:
+        return bisect_right(sizes, max_num_seqs)
+    largest = min(sizes[-1], max_num_seqs * query_len)
+    rounded = {-(-size // query_len) for size in sizes}
+    return sum(requests * query_len <= largest for requests in rounded)
 
 
 def line(run: ProfileRun, *, is_charged: bool) -> Line:
@@ -40,7 +49,8 @@ def line(run: ProfileRun, *, is_charged: bool) -> Line:
     `planner/data/calibration/cudagraphs.json`.
     """
     if not run.capture_sizes:
-        return _line(0, 0, 0, "no CUDA graphs (enforce_eager)")
+        asked = "enforce_eager" if run.enforce_eager else "cudagraph_mode NONE"
+        return _line(0, 0, 0, f"no CUDA graphs ({asked})")
     if run.uses_v2_runner and not run.release.v2_estimates_cudagraphs:
         return _line(0, 0, 0, "this release's second runner estimates nothing")
     if not is_charged:
@@ -65,18 +75,17 @@ def actual_bytes(run: ProfileRun) -> int:
 
 
 def _v2_estimate(run: ProfileRun) -> Line:
-    full = _num_full(run)
+    more = max(_num_full(run) - 1, 0)
     base = _fitted_bytes(run, graphs("estimated"), num_graphs=num_pieces(run))
     low, middle, high = (
-        base + max(full - 1, 0) * sample
-        for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
+        base + more * sample for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
     )
     fit = graphs("estimated")
     return _line(
         middle,
         max(0, low + fit.low_bytes),
         high + fit.high_bytes,
-        f"{num_pieces(run)} piecewise graphs {format_size(base)} + {full - 1} "
+        f"{num_pieces(run)} piecewise graphs {format_size(base)} + {more} "
         f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
         "vLLM extrapolates",
         Basis.ASSUMED,
@@ -84,13 +93,19 @@ def _v2_estimate(run: ProfileRun) -> Line:
 
 
 def _num_full(run: ProfileRun) -> int:
-    if run.model.is_pooling or not run.release.captures_full_graphs:
+    if run.graph_mode is GraphMode.FULL:
+        return run.graph_cases * len(run.capture_sizes)
+    if not run.graph_mode.has_full:
         return 0
-    return run.graph_cases * num_full_graphs(run.capture_sizes, run.max_num_seqs)
+    query_len = run.model.query_len
+    full = num_full_graphs(run.capture_sizes, run.max_num_seqs, query_len)
+    return run.graph_cases * full
 
 
 def num_pieces(run: ProfileRun) -> int:
     """Return how many graphs of pieces are captured."""
+    if not run.graph_mode.has_pieces:
+        return 0
     return run.graph_cases * len(run.capture_sizes)
 
 

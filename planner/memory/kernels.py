@@ -36,6 +36,7 @@ from planner.memory.mla_buffers import (
     sparse_buffers,
 )
 from planner.memory.skipped_layers import check_aligned, suiting_both
+from planner.memory.stage_layers import stage_layers
 from planner.model import ModelArchitecture
 from planner.releases import Release
 
@@ -177,9 +178,9 @@ def _stage_buffers(
     if context.gpu.is_cpu:
         return ((),) * context.layout.pipeline_parallel_size
     shared = _buffers(kernels.distinct, context)
-    stages, begin = [], 0
-    for size in context.layout.stage_sizes(model.num_hidden_layers):
-        held, distinct = _latent_on_stage(kernels, begin, begin + size)
+    stages = []
+    for layers in stage_layers(model, context.layout):
+        held, distinct = _latent_on_stage(kernels, layers.start, layers.stop)
         stages.append(
             (
                 *shared,
@@ -188,7 +189,6 @@ def _stage_buffers(
                 *sparse_buffers(held, context),
             )
         )
-        begin += size
     return tuple(stages)
 
 

@@ -26,7 +26,7 @@ from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
 from planner.memory.kv_packing import kv_element_bytes
 from planner.memory.kv_spec import KVCacheSpec, MultipleOf
-from planner.model import ModelArchitecture
+from planner.model import LayerKind, ModelArchitecture
 
 _FAMILIES: dict[type, CacheFamily] = {
     **attention_caches.FAMILIES,
@@ -63,10 +63,10 @@ def backed_caches(
     # facts for each layer would take longer than all else.
     chosen: dict[tuple[int, int], AttentionBackend | None] = {}
     found = []
-    for layer, kind in enumerate(model.layers):
+    for layer, kind in enumerate(_kinds(model)):
         # Only skipped layers are told by their index.
         place = layer if context.skip_layers else 0
-        for cache in model.layer_kinds[kind].caches:
+        for cache in kind.caches:
             key = (place, id(cache))
             if key not in chosen:
                 here = _for_layer(context, layer)
@@ -74,6 +74,13 @@ def backed_caches(
                 chosen[key] = None if family is None else family.backend(cache, here)
             found.append(BackedCache(layer=layer, cache=cache, backend=chosen[key]))
     return tuple(found)
+
+
+def _kinds(model: ModelArchitecture) -> tuple[LayerKind, ...]:
+    """Return the kind of each layer; a draft's layers follow its target's."""
+    own = tuple(model.layer_kinds[kind] for kind in model.layers)
+    draft = None if model.speculation is None else model.speculation.draft
+    return own if draft is None else (*own, *_kinds(draft))
 
 
 def _for_layer(context: CacheContext, layer: int) -> CacheContext:

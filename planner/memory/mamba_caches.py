@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.dtypes import element_bytes
-from planner.errors import Refused
+from planner.errors import Refused, UnknownArchitecture
 from planner.memory.backend import AttentionBackend
 from planner.memory.cache_context import BlockSizes, CacheContext
 from planner.memory.cache_family import CacheFamily
@@ -64,6 +64,7 @@ def state_bytes(layer: StateLayer, context: CacheContext) -> tuple[int, ...]:
 
     Source: vLLM 0.33.0 `layers/mamba/mamba_utils.py` MambaStateDtypeCalculator.
     """
+    _check_speculation(layer, context)
     kept = context.mamba_cache_dtype
     dtype = context.dtype if kept == "auto" else kept
     recurrent = _recurrent_dtype(layer, context)
@@ -78,8 +79,26 @@ def state_bytes(layer: StateLayer, context: CacheContext) -> tuple[int, ...]:
     }
     return tuple(
         state.elements * element_bytes(by_role[state.role])
-        for state in layer.states(context.layout.tensor_parallel_size)
+        for state in layer.states(
+            context.layout.tensor_parallel_size, context.num_speculative_tokens
+        )
     )
+
+
+def _check_speculation(layer: StateLayer, context: CacheContext) -> None:
+    """Leave out states whose part in speculative decoding is not known.
+
+    Raises:
+        UnknownArchitecture: naming the argument.
+    """
+    if not context.num_speculative_tokens or isinstance(layer, GatedDeltaNetState):
+        return
+    takes_part = isinstance(layer, Mamba2State | KimiDeltaAttentionState)
+    if not takes_part or not context.layout.release.since(0, 30):
+        raise UnknownArchitecture(
+            f"speculative_config with a model of {type(layer).__name__} is not "
+            "modelled yet for this release. Leave it out."
+        )
 
 
 def _recurrent_dtype(layer: StateLayer, context: CacheContext) -> str:
@@ -169,6 +188,7 @@ def state_spec(
         mamba_type=type(layer).__name__,
         state_bytes=state_bytes(layer, context),
         mamba_cache_mode=cache_mode(context),
+        num_speculative_blocks=context.num_speculative_tokens,
         num_prefill_checkpoint_blocks=int(_saves_states(layer, context, sizes)),
         page_size_padded_bytes=sizes.mamba_page_size_padded_bytes,
     )

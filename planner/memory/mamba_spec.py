@@ -25,6 +25,8 @@ class MambaSpec(KVCacheSpec):
     state_bytes: tuple[int, ...]
     """Of each state of one layer on one rank."""
     mamba_cache_mode: str = NONE
+    num_speculative_blocks: int = 0
+    """One for each token guessed ahead."""
     num_prefill_checkpoint_blocks: int = 0
     """Blocks beside for the states that a kernel saves on its way."""
     page_size_padded_bytes: int | None = None
@@ -39,11 +41,13 @@ class MambaSpec(KVCacheSpec):
     def blocks(self, request: Request) -> int:  # noqa: ARG002
         """Blocks one request takes, however long it is.
 
-        One state; with prefix caching the one before it, and those that a kernel saves.
+        One state and one for each token guessed; with prefix caching the one before it,
+        and those that a kernel saves.
         """
         if self.mamba_cache_mode == ALIGN:
-            return 2 + self.num_prefill_checkpoint_blocks
-        return 1
+            more = self.num_speculative_blocks + self.num_prefill_checkpoint_blocks
+            return 2 + more
+        return 1 + self.num_speculative_blocks
 
     @property
     def is_state(self) -> bool:
@@ -54,6 +58,7 @@ class MambaSpec(KVCacheSpec):
         """Whether all specs are states of the same size, of whatever kind of layer."""
         return all(
             isinstance(spec, MambaSpec)
+            and spec.num_speculative_blocks == self.num_speculative_blocks
             and spec.num_prefill_checkpoint_blocks == self.num_prefill_checkpoint_blocks
             and spec.page_size_bytes == self.page_size_bytes
             for spec in specs

@@ -66,7 +66,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     generation = "hopper" if run.gpu.compute_capability[0] == HOPPER else "other"
     names = [f"modules, {generation}"]
     is_alone = run.layout.world_size == 1
-    if release.counts_graph_residue and is_alone and not run.enforce_eager:
+    if release.counts_graph_residue and is_alone and run.capture_sizes:
         names.append("graph profiling")
     if ranks > 1:
         has_switch = run.gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
@@ -111,7 +111,7 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
     is_alone = layout.data_parallel_size == 1 or release.since(0, 21)
     if (
         not release.fuses_all_reduce
-        or run.enforce_eager
+        or not run.may_fuse_all_reduce
         or ranks not in _FUSED_RANKS
         or not is_alone
         or not _may_pipeline(run)

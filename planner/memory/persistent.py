@@ -9,6 +9,7 @@ was there before it is counted nowhere, but takes memory beside the budget.
 from __future__ import annotations
 
 from planner.memory.calibration import experts_range
+from planner.memory.drafting import draft_buffer_bytes
 from planner.memory.expert_workspace import expert_workspace_bytes
 from planner.memory.latent_context import shared_workspace
 from planner.memory.profile_run import ProfileRun, once
@@ -74,6 +75,7 @@ def kept_before(run: ProfileRun) -> dict[str, int]:
     return {
         "sampler state": sampler_state_bytes(run),
         "input buffers": input_buffer_bytes(run),
+        "draft buffers": draft_buffer_bytes(run),
         "multimodal input": multimodal_input_bytes(run),
         "hand-over between stages": intermediate_tensors_bytes(run) if is_v2 else 0,
     }
@@ -116,7 +118,8 @@ def sampler_state_bytes(run: ProfileRun) -> int:
     bit_mask = -(-vocabulary // 32)
     entries = (
         vocabulary  # output_bin_counts
-        + 2 * bit_mask  # prompt_bin_mask, grammar bitmask
+        + bit_mask  # prompt_bin_mask
+        + run.model.query_len * bit_mask  # grammar bitmask
         + _LOGIT_BIAS_ENTRIES
         + _BAD_WORDS_ENTRIES
         + _LOGPROB_TOKEN_IDS

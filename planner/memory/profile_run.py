@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
+from planner.compilation import GraphMode
 from planner.dtypes import element_bytes
 from planner.gpu import GPU
 from planner.model import DummySizes, ModelArchitecture, Tower
@@ -78,6 +79,12 @@ class ProfileRun:
     enforce_eager: bool = False
     skips_warm_up: bool = False
     """VLLM_CPU_CI_ENV, on a processor."""
+    is_compiled: bool = True
+    """Whether vLLM compiles the model."""
+    may_fuse_all_reduce: bool = True
+    """Whether compilation may fuse all-reduce with the norm behind it."""
+    graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
+    """Of what CUDA graphs are captured."""
     capture_sizes: tuple[int, ...] = ()
     """Batch sizes of the CUDA graphs; none in eager mode."""
     graph_cases: int = 1
@@ -164,9 +171,15 @@ class ProfileRun:
     def heeds_length(self) -> bool:
         """Whether a line of the budget depends on the longest request.
 
-        Latent attention sizes its context by it, and encoders their items.
+        Latent attention sizes its context by it, encoders their items, and who guesses
+        by what was said before a table of all tokens.
         """
-        return bool(self.towers) or self.model.has_latent_attention or self.gpu.is_cpu
+        return (
+            bool(self.towers)
+            or self.model.has_latent_attention
+            or self.gpu.is_cpu
+            or self.model.speculation is not None
+        )
 
     @property
     def samples(self) -> bool:

@@ -101,6 +101,7 @@ def stage_weights(
     last = _tally(model.last_stage, layout, dtype)
     every = _tally(model.every_stage, layout, dtype)
     tied = _tally(model.tied_embeddings, layout, dtype)
+    draft = _draft(model, layout, dtype)
     sizes = layout.stage_sizes(model.num_hidden_layers)
     stages, begin = [], 0
     for stage, size in enumerate(sizes):
@@ -119,11 +120,29 @@ def stage_weights(
             total.add(encoders)
         if is_last:
             total.add(last)
+            total.add(draft)
         if is_last and not is_first:
             total.add(tied)
         stages.append(_finish(total))
         begin += size
     return tuple(stages)
+
+
+def _draft(model: ModelArchitecture, layout: ParallelLayout, dtype: str) -> _Tally:
+    """Return the weights of a model's draft on a rank, as one part."""
+    draft = None if model.speculation is None else model.speculation.draft
+    if draft is None:
+        return _Tally()
+    modules = (
+        *draft.first_stage,
+        *(m for kind in draft.layers for m in draft.layer_kinds[kind].modules),
+        *_shared(draft, draft.layers),
+        *draft.last_stage,
+        *draft.every_stage,
+    )
+    found = _tally(modules, layout, dtype)
+    found.bytes_by_part = {Part.DRAFT: sum(found.bytes_by_part.values())}
+    return found
 
 
 def _encoders(towers: tuple[tuple[Tower, ParallelLayout], ...], dtype: str) -> _Tally:

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from planner.releases.number import Numbered
 
+_BREAKABLE = frozenset(
+    """
+    AliceAIForCausalLM BeamForCausalLM DeepseekV32ForCausalLM DeepseekV41ForCausalLM
+    DeepseekV4ForCausalLM DeepseekV4ForConditionalGeneration Dots3NoteForCausalLM
+    Glm5NextForCausalLM Glm5NextForConditionalGeneration GlmMoeDsaForCausalLM
+    HYV4ForCausalLM InklingForCausalLM InklingForConditionalGeneration
+    KimiK3ForConditionalGeneration KimiLinearForCausalLM MiniMaxM3SparseForCausalLM
+    MiniMaxM3SparseForConditionalGeneration MuseSpark1xForCausalLM
+    MuseSparkForConditionalGeneration Qwen4ExpForCausalLM
+    Qwen4ExpForConditionalGeneration Step5ForCausalLM Step5ForConditionalGeneration
+    """.split()
+)
+
 
 class GraphFacts(Numbered):
     """The batch sizes that a release captures.
@@ -62,3 +75,51 @@ class GraphFacts(Numbered):
         if self.number[:2] == (0, 11) and not self.since(0, 11, 1):
             return 992
         return 1024 if self.since(0, 10, 1) else 0
+
+    @property
+    def captures_by_query_length(self) -> bool:
+        """Whether the largest size counts the tokens of a draft in each request.
+
+        Source: vLLM 0.13.0 `config/vllm.py` _set_cudagraph_sizes.
+        """
+        return self.since(0, 13)
+
+    @property
+    def captures_decode_steps(self) -> bool:
+        """Whether steps of whole requests with their drafts are sizes of their own.
+
+        Source: vLLM 0.29.0 `config/vllm.py` _set_cudagraph_sizes.
+        """
+        return self.since(0, 29)
+
+    @property
+    def has_optimization_levels(self) -> bool:
+        """Whether graphs follow from optimization_level, as they do today.
+
+        Source: vLLM 0.13.0 `config/vllm.py` OPTIMIZATION_LEVEL_TO_CONFIG.
+        """
+        return self.since(0, 13)
+
+    @property
+    def keeps_full_graphs(self) -> bool:
+        """Whether graphs of whole steps stay where there can be none of pieces.
+
+        Source: vLLM 0.30.0 `config/vllm.py` _normalize_piecewise_cudagraph_mode.
+        """
+        return self.since(0, 30)
+
+    @property
+    def captures_decoding_of_encoders(self) -> bool:
+        """Whether encoder-decoder models have graphs of whole decode steps.
+
+        Source: vLLM 0.13.0 `config/vllm.py` VllmConfig.__post_init__.
+        """
+        return self.since(0, 13)
+
+    def breaks_graphs(self, architecture: str) -> bool:
+        """Whether an architecture is captured in pieces without being compiled.
+
+        Source: vLLM 0.33.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES,
+        which came with 0.29.0.
+        """
+        return self.since(0, 29) and architecture in _BREAKABLE

@@ -1,0 +1,90 @@
+"""What guessing tokens ahead keeps and needs beside the draft's weights and KV cache.
+
+Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/speculator.py` DraftModelSpeculator,
+`target_dependent_ar/speculator.py`, `standalone_ar/speculator.py`,
+`ngram/speculator.py`; `v1/worker/gpu/states.py` RequestState; 0.25.0
+`v1/spec_decode/llm_base_proposer.py`, `v1/worker/gpu_model_runner.py`
+_dummy_sampler_run.
+"""
+
+from __future__ import annotations
+
+from planner.memory.profile_run import ProfileRun, once
+from planner.model import Speculation
+
+_FP32, _INT32, _INT64 = 4, 4, 8
+_AUX_STATES = 3
+_SCANNED_TOKENS = 256
+
+
+def _drafts(run: ProfileRun) -> Speculation | None:
+    return run.model.speculation if run.samples else None
+
+
+@once
+def draft_buffer_bytes(run: ProfileRun) -> int:
+    """Return the buffers of who guesses: inputs, hidden states, logits, a token table.
+
+    All lie on the last pipeline stage.
+    """
+    found = _drafts(run)
+    if found is None:
+        return 0
+    seqs, guessed = run.max_num_seqs, found.num_speculative_tokens
+    size_bytes = seqs * guessed * _INT64
+    if found.method == "ngram":
+        return size_bytes + (_ngram_bytes(run, guessed) if run.uses_v2_runner else 0)
+    if found.draft is None:
+        return size_bytes
+    tokens = run.max_num_batched_tokens
+    size_bytes += 13 * tokens + 12 * seqs + seqs * guessed * (_INT64 + _FP32)
+    if found.method == "draft_model":
+        size_bytes += (tokens + seqs) * (_INT32 + _INT64)
+    else:
+        hidden = tokens * found.draft.hidden_size * run.element_size
+        # Drafts from the target's own checkpoint may be given images as well.
+        takes_images = found.method == "mtp" and bool(run.towers)
+        size_bytes += hidden * (2 if takes_images else 1)
+    return size_bytes + _kept_logits_bytes(run, found)
+
+
+def _ngram_bytes(run: ProfileRun, guessed: int) -> int:
+    """Return the table of all requests' tokens, which the GPU searches."""
+    scanned = -(-run.max_model_len // _SCANNED_TOKENS)
+    each = run.max_model_len * _INT32 + scanned * _INT64 + guessed * _INT64
+    return run.max_num_seqs * each
+
+
+def _kept_logits_bytes(run: ProfileRun, found: Speculation) -> int:
+    """Return the draft's logits, kept to check its guesses by."""
+    if not (found.is_probabilistic and run.uses_v2_runner and found.draft):
+        return 0
+    rows = run.max_num_seqs * found.num_speculative_tokens
+    return rows * found.draft.vocab_size * run.element_size
+
+
+def draft_step_bytes(run: ProfileRun) -> int:
+    """Return the target's hidden states that a draft's forward pass looks at.
+
+    EAGLE-3 gathers those of three layers while the target runs.
+    """
+    found = _drafts(run)
+    if found is None or found.draft is None or found.method == "draft_model":
+        return 0
+    states = _AUX_STATES if found.method == "eagle3" else 1
+    tokens = run.max_num_batched_tokens * run.element_size
+    return states * tokens * run.model.hidden_size
+
+
+def checking_bytes(run: ProfileRun) -> int:
+    """Return the logits with which the first model runner tries its checks out.
+
+    Two rows a request, beside the row each that was sampled from; a draft's
+    probabilities where they are kept.
+    """
+    found = _drafts(run)
+    if found is None or run.uses_v2_runner:
+        return 0
+    entries = run.num_requests * run.model.vocab_size
+    kept = 2 * _FP32 if found.is_probabilistic else 0
+    return entries * (3 * run.element_size + kept)

@@ -1,0 +1,213 @@
+"""Puts a draft beside its target: the model that every line is then planned for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.lengths import derived_max_model_len
+from planner.model import ModelArchitecture, Speculation
+from planner.model_files import ModelFiles
+from planner.parallel import ParallelLayout
+from planner.releases import Release
+from planner.speculating.asked import AskedSpeculation
+from planner.speculating.eagle import Target, read_eagle
+from planner.speculating.heads import num_heads, read_heads
+from planner.speculating.methods import mtp_type, not_modelled, resolved_method
+from planner.speculating.standalone import read_draft
+
+_REMEMBERED = 64
+_OLDEST = (0, 13, 0)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def speculating(
+    model: ModelArchitecture,
+    asked: AskedSpeculation,
+    draft: ModelFiles | None,
+    max_model_len: int,
+    layout: ParallelLayout,
+) -> ModelArchitecture:
+    """Return the model with what is guessed ahead of it.
+
+    Remembered, so that the same question gives the same object.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: for a draft that is not modelled.
+    """
+    release = layout.release
+    if not release.since(*_OLDEST):
+        raise UnknownArchitecture(
+            "speculative_config is not modelled for vLLM before 0.13.0. Leave it out."
+        )
+    if model.is_pooling:
+        raise UnknownArchitecture(
+            "speculative_config with a model that gives embeddings is not modelled. "
+            "Leave it out."
+        )
+    if asked.method in ("ngram", "suffix"):
+        return replace(model, speculation=_without_draft(asked))
+    if model.files is None:
+        raise PlannerError(
+            "speculative_config needs the files of the model: give its name or folder."
+        )
+    method = resolved_method(asked, model.files, draft)
+    if layout.decode_context_parallel_size > 1:
+        raise UnknownArchitecture(
+            "speculative_config with decode_context_parallel_size above 1 is not "
+            "modelled yet. Leave one of them out."
+        )
+    target = Target(model=model, files=model.files, max_model_len=max_model_len)
+    return replace(
+        model, speculation=_speculation(method, asked, target, draft, layout)
+    )
+
+
+def _without_draft(asked: AskedSpeculation) -> Speculation:
+    assert asked.num_speculative_tokens is not None
+    notes: tuple[str, ...] = ()
+    if asked.method == "suffix":
+        notes = ("method='suffix' needs the package arctic-inference beside vLLM.",)
+    return Speculation(
+        method=asked.method,
+        num_speculative_tokens=asked.num_speculative_tokens,
+        notes=notes,
+    )
+
+
+def _speculation(
+    method: str,
+    asked: AskedSpeculation,
+    target: Target,
+    draft: ModelFiles | None,
+    layout: ParallelLayout,
+) -> Speculation:
+    release = layout.release
+    notes: tuple[str, ...] = ()
+    files = target.files if draft is None else draft
+    tokens = asked.num_speculative_tokens
+    kind = mtp_type(files.config) if method == "mtp" else None
+    if kind is not None:
+        tokens = _tokens_of_heads(tokens, num_heads(kind, files.config), release)
+    if tokens is None:
+        raise Refused(
+            "A speculative model was provided, but `num_speculative_tokens` was not "
+            "provided"
+        )
+    _check_ranks(asked.draft_tensor_parallel_size, layout, method)
+    if kind is not None:
+        if draft is not None:
+            raise not_modelled(kind, "layers in a checkpoint of their own are not")
+        found = read_heads(kind, files, asked.target_quantization, release)
+    elif method == "draft_model":
+        assert draft is not None
+        _check_stages(layout)
+        found = read_draft(
+            draft, asked.quantization, target.model, target.files, release
+        )
+        _check_length(asked, found, target.max_model_len, release)
+    else:
+        assert draft is not None
+        found, notes = read_eagle(method, draft, target, release)
+    return Speculation(
+        method=method,
+        num_speculative_tokens=tokens,
+        draft=_as_shared(found, method, layout),
+        is_probabilistic=asked.is_probabilistic,
+        counts_lookahead=release.since(0, 33),
+        notes=notes,
+    )
+
+
+def _tokens_of_heads(
+    tokens: int | None, heads: int | None, release: Release
+) -> int | None:
+    """Return the tokens guessed with so many layers that guess one each.
+
+    Raises:
+        Refused: in vLLM's words.
+    """
+    if heads is None:
+        return tokens
+    if tokens is None:
+        return heads
+    if tokens > heads and tokens % heads:
+        raise Refused(
+            f"num_speculative_tokens:{tokens} must be divisible by n_predict={heads}"
+        )
+    if min(tokens, heads) > 1 and release.since(0, 28):
+        raise UnknownArchitecture(
+            f"speculative_config: {heads} layers for multi-token prediction, one after "
+            "the other, are not modelled yet."
+        )
+    return tokens
+
+
+def _check_ranks(asked: int | None, layout: ParallelLayout, method: str) -> None:
+    ranks = layout.tensor_parallel_size
+    if asked is None or asked == ranks:
+        return
+    if asked != 1:
+        raise Refused(
+            f"speculative_draft_tensor_parallel_size={asked} cannot be other value "
+            "than 1 or target model tensor_parallel_size"
+        )
+    if method == "draft_model":
+        raise UnknownArchitecture(
+            "speculative_config.draft_tensor_parallel_size=1 beside "
+            f"tensor_parallel_size={ranks}: how the draft is then cut is not modelled. "
+            "Leave it out."
+        )
+
+
+def _check_stages(layout: ParallelLayout) -> None:
+    if layout.pipeline_parallel_size > 1:
+        raise UnknownArchitecture(
+            "speculative_config with a draft model and pipeline_parallel_size above 1 "
+            "is not modelled. Leave one of them out."
+        )
+
+
+def _check_length(
+    asked: AskedSpeculation, draft: ModelArchitecture, length: int, release: Release
+) -> None:
+    """Refuse a draft for shorter requests than its target.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: where vLLM shortens max_model_len to the draft's.
+    """
+    longest = int(min(derived_max_model_len(draft, release), 1 << 40))
+    own = asked.max_model_len
+    if own is not None and own > longest:
+        raise Refused(
+            f"speculative_max_model_len={own} cannot be larger than "
+            f"draft_max_model_len={longest}"
+        )
+    if own is not None and own > length:
+        raise Refused(
+            f"speculative_max_model_len={own} cannot be larger than "
+            f"target_max_model_len={length}"
+        )
+    if min(longest, own or longest) < length and release.since(0, 33):
+        raise UnknownArchitecture(
+            f"speculative_config: the draft serves requests of {own or longest:,} "
+            f"tokens, to which vLLM then shortens max_model_len={length}. Set "
+            f"max_model_len={own or longest} yourself."
+        )
+
+
+def _as_shared(
+    draft: ModelArchitecture, method: str, layout: ParallelLayout
+) -> ModelArchitecture:
+    """Leave out what the draft takes from its target.
+
+    A draft on a later pipeline stage than the word embeddings holds them itself.
+    """
+    if method == "draft_model":
+        return draft
+    if layout.pipeline_parallel_size > 1:
+        return draft
+    return replace(draft, first_stage=())
