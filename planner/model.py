@@ -201,6 +201,8 @@ class Speculation:
     """As vLLM resolves it: ngram, suffix, mtp, eagle, eagle3, draft_model."""
     num_speculative_tokens: int
     """Tokens guessed in each step."""
+    target: ModelArchitecture
+    """The model alone, without this."""
     draft: ModelArchitecture | None = None
     """The model that guesses, as it lies beside its target; None: there is none."""
     draft_tensor_parallel_size: int | None = None

@@ -133,6 +133,8 @@ def _check_refuses(refusal: Refused, release: Release) -> None:
 def _architecture(
     model: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
 ) -> ModelArchitecture:
+    if isinstance(model, ModelArchitecture) and model.speculation is not None:
+        model = model.speculation.target  # the settings say anew who guesses
     method, trusted = settings.quantization, bool(settings.trust_remote_code)
     asks_for_pooling = False
     if not isinstance(model, ModelArchitecture):

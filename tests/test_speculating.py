@@ -502,6 +502,20 @@ def test_the_short_spellings_are_the_same_and_exclude_the_long_ones(tmp_path) ->
     )
 
 
+def test_a_plan_changed_forgets_its_draft(tmp_path) -> None:
+    """Its model is the target, whatever guessed for it before."""
+    plan = drafted(tmp_path, LLAMA_8B, {"num_speculative_tokens": 4}, LLAMA_1B)
+    alone = plan.changed(speculative_config=None)
+    again = plan.changed(
+        speculative_config={"method": "ngram", "num_speculative_tokens": 2}
+    )
+    assert [34] == [group.num_layers for group in plan.kv_groups]
+    assert [32] == [group.num_layers for group in alone.kv_groups]
+    assert 0 == draft_bytes(alone) == draft_bytes(again)
+    assert alone.model is not None
+    assert alone.model.speculation is None
+
+
 def test_bad_json_is_said_to_be_bad(tmp_path) -> None:
     """With what would be right."""
     model = written(tmp_path / "target", LLAMA_8B)

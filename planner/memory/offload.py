@@ -60,6 +60,12 @@ def without_offloaded(  # noqa: PLR0913 - what it depends on
     """
     if offloading is None:
         return stages
+    if model.speculation is not None and model.speculation.draft is not None:
+        raise UnknownArchitecture(
+            "speculative_config with parameters in CPU memory (cpu_offload_gb, "
+            "offload_group_size): which of the draft's go there is not modelled. "
+            "Leave one of them out."
+        )
     layout = replace(layout, dtype=dtype)
     order = order_of(model.architecture, layout.release)
     kinds: dict[int, tuple[Parameter, ...]] = {}

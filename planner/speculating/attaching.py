@@ -48,7 +48,7 @@ def speculating(
             "Leave it out."
         )
     if asked.method in ("ngram", "suffix"):
-        return replace(model, speculation=_without_draft(asked))
+        return replace(model, speculation=_without_draft(asked, model))
     if model.files is None:
         raise PlannerError(
             "speculative_config needs the files of the model: give its name or folder."
@@ -65,13 +65,14 @@ def speculating(
     )
 
 
-def _without_draft(asked: AskedSpeculation) -> Speculation:
+def _without_draft(asked: AskedSpeculation, model: ModelArchitecture) -> Speculation:
     assert asked.num_speculative_tokens is not None
     notes: tuple[str, ...] = ()
     if asked.method == "suffix":
         notes = ("method='suffix' needs the package arctic-inference beside vLLM.",)
     return Speculation(
         method=asked.method,
+        target=model,
         num_speculative_tokens=asked.num_speculative_tokens,
         notes=notes,
     )
@@ -113,6 +114,7 @@ def _speculation(
         found, notes = read_eagle(method, draft, target, release)
     return Speculation(
         method=method,
+        target=target.model,
         num_speculative_tokens=tokens,
         draft=_as_shared(found, method, layout),
         is_probabilistic=asked.is_probabilistic,
