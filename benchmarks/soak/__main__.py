@@ -28,7 +28,8 @@ GROWTH_LIMIT_MB = 25
 OPEN_FILES_LIMIT = 8
 """Connections that clients have not closed yet."""
 _AT_ONCE = 6
-_WARM_SECONDS = 15.0
+_WARM_SECONDS = 60.0
+"""Long enough for the server's heap to hold what so many visitors at once need."""
 _CALM_SECONDS = 4.0
 """At the end nobody vanishes, and nothing is killed or full."""
 _DISTURB_SECONDS = 20.0
@@ -36,6 +37,9 @@ _DISK_FULL_SECONDS = 3.0
 _LOST_SECONDS = 90.0
 """Longer than a published server waits for a page that vanished."""
 _SETTLE_SECONDS = 2.0
+_LONG_SECONDS = 300.0
+_LONG_SETTLE_SECONDS = 65.0
+"""A long soak waits until the server has given free memory back, once a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +96,14 @@ async def _soaked(
     """Warm the server up, look, soak, wait until it rests, look again."""
     warm = Soak(address, seed=0)
     await _visits_of(warm, min(_WARM_SECONDS, seconds / 2), vanishing_seconds=0)
-    before = await _at_rest(address, temporary)
+    settle = _LONG_SETTLE_SECONDS if seconds >= _LONG_SECONDS else _SETTLE_SECONDS
+    before = await _at_rest(address, temporary, settle)
     soaking = Soak(address)
     await asyncio.gather(
         _visits_of(soaking, seconds, vanishing_seconds=seconds - _CALM_SECONDS),
         _disturb(soaking, seconds - _CALM_SECONDS),
     )
-    return before, await _at_rest(address, temporary), soaking.tally
+    return before, await _at_rest(address, temporary, settle), soaking.tally
 
 
 async def _visits_of(soaking: Soak, seconds: float, vanishing_seconds: float) -> None:
@@ -125,8 +130,8 @@ async def _disturb(soaking: Soak, seconds: float) -> None:
         await soaking.fill_the_disk(full)
 
 
-async def _at_rest(address: str, temporary: Path) -> Rest:
-    """Wait until nobody is there and the pool is full."""
+async def _at_rest(address: str, temporary: Path, settle_seconds: float) -> Rest:
+    """Wait until nobody is there and the pool is full, and a while more."""
     clock = asyncio.get_running_loop().time
     end = clock() + _LOST_SECONDS
     while clock() < end:
@@ -134,7 +139,7 @@ async def _at_rest(address: str, temporary: Path) -> Rest:
         if not health["sessions"] and health["pool"] == health["pool_size"]:
             break
         await asyncio.sleep(1)
-    await asyncio.sleep(_SETTLE_SECONDS)
+    await asyncio.sleep(settle_seconds)
     family = served.family(address)
     folder = _folder_of(family)
     files = frozenset(

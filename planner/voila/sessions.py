@@ -23,7 +23,10 @@ from tornado.ioloop import PeriodicCallback
 from traitlets import Bool, Float, Integer, Unicode
 from voila.notebook_renderer import NotebookRenderer
 
+from planner.voila.heap import give_back
+
 _TEND_MILLISECONDS = 500
+_TIDY_MILLISECONDS = 60_000
 _COMPRESSION = 6
 _RUSH_SECONDS = 0.5
 """Controls that moved so lately move still."""
@@ -87,6 +90,7 @@ class Sessions(AsyncMappingKernelManager):
         self._tasks: set[asyncio.Task[None]] = set()
         self._exporter: Any = None
         self._tending = PeriodicCallback(self._tend, _TEND_MILLISECONDS)
+        self._tidying = PeriodicCallback(give_back, _TIDY_MILLISECONDS)
 
     # Asked by Voila, which draws no page here.
     notebook_data: dict[str, Any] = {}  # noqa: RUF012
@@ -98,6 +102,7 @@ class Sessions(AsyncMappingKernelManager):
     def begin(self) -> None:
         """Start drawing pages, and looking after kernels."""
         self._tending.start()
+        self._tidying.start()
         self._work()
 
     @property
