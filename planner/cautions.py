@@ -8,6 +8,7 @@ from math import floor
 from planner.defaults import ResolvedSettings
 from planner.memory.non_torch import is_unified
 from planner.memory.offloading import is_ignored
+from planner.refusals import is_lmcache
 from planner.resolving import Question
 from planner.stages import Stage
 from planner.units import MIB, format_gib
@@ -99,6 +100,12 @@ def _kv_offloading(question: Question) -> str:
     Source: vLLM 0.33.0 `distributed/kv_transfer/kv_connector/v1/offloading/`.
     """
     size = question.settings.kv_offloading_size
+    if size is not None and is_lmcache(question.settings):
+        return (
+            "kv_offloading_backend=lmcache: blocks go to a server of LMCache's own, "
+            "which decides itself how much memory it takes; vLLM does not hand "
+            "kv_offloading_size on, and it stands in no account here."
+        )
     if not size:
         return ""
     return (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.engine_args import REASONS, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.flags import flags as flags
 from planner.releases import NEWEST_RELEASE, Release
@@ -219,8 +219,8 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
 def _refuse_unless_off(name: str, value: object) -> None:
     if value is not None and value not in SWITCHED_OFF[name]:
         raise UnknownArchitecture(
-            f"{name}={value!r} changes memory in a way that is not modelled yet. "
-            f"Leave {name} out."
+            f"{name}={value!r} changes memory in a way that is not modelled yet"
+            f"{f': {REASONS[name]}' if name in REASONS else ''}. Leave {name} out."
         )
 
 

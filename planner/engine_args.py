@@ -25,10 +25,12 @@ WITHOUT_EFFECT = frozenset(
     default_mm_loras device_ids disable_cascade_attn disable_log_stats
     disable_nccl_for_dp_synchronization distributed_timeout_seconds download_dir
     dp_sync_interval enable_layerwise_nvtx_tracing enable_log_requests
+    enable_sleep_mode
     enable_logging_iteration_details enable_mfu_metrics enable_mm_processor_stats
     fail_on_environ_validation generation_config hf_config_path hf_token
     ignore_patterns interleave_mm_strings io_processor_plugin jit_monitor_mode
     jit_monitor_verbose kv_cache_metrics kv_cache_metrics_sample kv_events_config
+    kv_offloading_backend kv_transfer_config
     load_format log_config_file log_level logging_config logits_processors
     logprobs_mode long_prefill_token_threshold long_prefill_token_threshold_adaptive
     mamba_cache_mode master_addr master_port max_logprobs max_num_queued_reqs
@@ -86,7 +88,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_prompt_embeds": (False,),
     "enable_return_routed_experts": (False,),
     "enable_shm_tensor_arena": (False, True),
-    "enable_sleep_mode": (False, True),
     "enable_tower_connector_lora": (False,),
     "enable_trace_replay": (False,),
     "engram_config": (),
@@ -98,9 +99,7 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "kda_decode_backend": (),
     "kda_prefill_backend": (),
     "kernel_config": ({},),
-    "kv_offloading_backend": ("native", "lmcache"),
     "kv_sharing_fast_prefill": (False,),
-    "kv_transfer_config": (),
     "linear_backend": (),
     "lora_target_modules": (),
     "mamba_backend": ("triton",),
@@ -152,6 +151,33 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "scheduler_cls": (),
     "convert": ("auto",),
 }
+
+_EXPERTS_MOVE = (
+    "redundant experts add weights to every rank, and moving experts takes a layer's "
+    "more"
+)
+_TWO_BATCHES = (
+    "two micro-batches are under way at once, each with buffers and graphs of its own"
+)
+REASONS: Mapping[str, str] = {
+    **dict.fromkeys(("enable_eplb", "eplb_config"), _EXPERTS_MOVE),
+    **dict.fromkeys(
+        ("enable_elastic_ep", "elastic_ep_max_dp_size"),
+        "ranks come and go, and each keeps room for experts that may come to it",
+    ),
+    **dict.fromkeys(
+        (
+            *("enable_dbo", "ubatch_size", "dbo_decode_token_threshold"),
+            "dbo_prefill_token_threshold",
+        ),
+        _TWO_BATCHES,
+    ),
+    "prefill_context_parallel_size": "prompts are cut over further ranks, whose "
+    "buffers and collectives are not known",
+    "ec_transfer_config": "encoders run in an engine of their own",
+    "sleep_mode_offload_cudagraph": "CUDA graphs then lie in a pool of their own",
+}
+"""Why an argument is not modelled, where there is more to say than that."""
 
 _ALSO_UNDER_OTHER_NAMES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 """Older releases have them in compilation_config, or as cuda_graph_sizes."""

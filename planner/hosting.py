@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.defaults import ResolvedSettings
-from planner.errors import PlannerError
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.layers import Part
 from planner.memory.host import HostLine, NodeAccount, Per, node_accounts
 from planner.memory.host_tables import rope_positions, token_ids
+from planner.memory.kv_connectors import (
+    Connector,
+    connectors,
+    engine_lines,
+    worker_lines,
+)
 from planner.memory.loading import Loading, loading_of, reading_of
 from planner.memory.nodes import gpus_of_a_node, nodes
 from planner.memory.processes import api_server, engine_core, worker_process
 from planner.memory.sleep import asleep
+from planner.refusals import is_lmcache
 from planner.resolving import Question
 from planner.result import Basis, RankMemory, VLLMError
 from planner.stages import Stage
@@ -30,6 +38,7 @@ def host_accounts(
     There the plan is about the machine's memory anyway.
     """
     if question.gpu.is_cpu:
+        _check_cpu_build(question)
         return ()
     layout, settings = question.layout, question.settings
     total = layout.world_size * layout.data_parallel_size
@@ -47,6 +56,25 @@ def host_accounts(
         tuple(_of_engine(question)),
         capacity_bytes(question),
     )
+
+
+def _check_cpu_build(question: Question) -> None:
+    """Refuse what the CPU build does not have.
+
+    Raises:
+        Refused: in vLLM's words, for sleep mode.
+        UnknownArchitecture: naming kv_transfer_config.
+
+    Source: vLLM 0.33.0 `config/model.py` ModelConfig, `platforms/interface.py`
+    is_sleep_mode_available.
+    """
+    others = dict(question.settings.others)
+    if others.get("enable_sleep_mode"):
+        raise Refused("Sleep mode is not supported on current platform.")
+    if others.get("kv_transfer_config"):
+        raise UnknownArchitecture(
+            "kv_transfer_config on vLLM's CPU build is not modelled. Leave it out."
+        )
 
 
 def capacity_bytes(question: Question) -> int | None:
@@ -69,13 +97,25 @@ def _of_worker(
     positions = rope_positions(question.model, seqs, length) if uses_v2 else None
     if positions is not None:
         yield positions
+    yield from worker_lines(
+        _connectors(question), rank.num_blocks * rank.bytes_per_block
+    )
     yield worker_process()
+
+
+def _connectors(question: Question) -> tuple[Connector, ...]:
+    config = dict(question.settings.others).get("kv_transfer_config")
+    settings = question.settings
+    if settings.kv_offloading_size is not None and is_lmcache(settings):
+        config = {"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both"}
+    return connectors(config, question.model, question.release)
 
 
 def _of_engine(question: Question) -> Iterator[HostLine]:
     """Return what each engine keeps, or a machine once."""
     blocks = question.settings.kv_offloading_size
-    if blocks:
+    yield from engine_lines(_connectors(question))
+    if blocks and not is_lmcache(question.settings):
         yield HostLine(
             name="offloaded KV blocks",
             size_bytes=int(blocks * GIB),
@@ -108,10 +148,7 @@ def host_loading(
     if reading is None:
         return None
     fullest = max(accounts, key=lambda one: one.gpus, default=None)
-    weights = [
-        stage.rank.weights_bytes + stage.rank.offloaded_parameter_bytes
-        for stage in stages
-    ]
+    weights = [_loaded_bytes(stage.rank) for stage in stages]
     tensor = question.layout.tensor_parallel_size
     return loading_of(
         question.model,
@@ -122,6 +159,12 @@ def host_loading(
         loaded_bytes=tensor * sum(weights),
         room_bytes=None if fullest is None else fullest.left_bytes,
     )
+
+
+def _loaded_bytes(rank: RankMemory) -> int:
+    """Return the bytes of a worker's weights that come from files."""
+    buffers = (p.size_bytes for p in rank.weight_parts if p.name == Part.BUFFERS)
+    return rank.weights_bytes - sum(buffers) + rank.offloaded_parameter_bytes
 
 
 def host_error(accounts: Sequence[NodeAccount]) -> VLLMError | None:

@@ -102,6 +102,16 @@ def check_device_dtype(dtype: str, gpu: GPU) -> None:
     )
 
 
+def is_lmcache(settings: EngineSettings) -> bool:
+    """Whether blocks that leave the GPU go to a server of LMCache's own.
+
+    It decides itself how much it keeps: vLLM does not hand the size on.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _post_init_kv_transfer_config.
+    """
+    return dict(settings.others).get("kv_offloading_backend") == "lmcache"
+
+
 def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) -> None:
     """Leave out ways of offloading blocks that are not modelled.
 
@@ -119,13 +129,12 @@ def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) ->
     size = settings.kv_offloading_size
     if size is None:
         return
-    backend = dict(settings.others).get("kv_offloading_backend")
-    if backend not in (None, "native") or gpu.is_cpu or not release.since(0, 33):
+    if gpu.is_cpu or not release.since(0, 33):
         raise UnknownArchitecture(
-            f"kv_offloading_size={size!r} is modelled for vLLM 0.33.0 on GPUs with "
-            'kv_offloading_backend="native" only. Leave kv_offloading_size out.'
+            f"kv_offloading_size={size!r} is modelled for vLLM 0.33.0 on GPUs only. "
+            "Leave kv_offloading_size out."
         )
-    if not size:
+    if not size and not is_lmcache(settings):
         raise Refused(
             "cpu_bytes_to_use must be specified in kv_connector_extra_config "
             "(kv_offloading_size=0 starts the connector too: leave it out, or give GiB)"

@@ -133,14 +133,117 @@ def test_blocks_in_host_memory_leave_the_gpu_as_it_is(name: str) -> None:
     assert any("10 GiB of host memory" in note for note in offloading.notes)
 
 
-@pytest.mark.parametrize(
-    "other", [{"kv_offloading_backend": "lmcache"}, {"vllm_version": "0.32.0"}]
-)
-def test_other_ways_to_offload_blocks_are_not_guessed(other: dict[str, object]) -> None:
-    """LMCache's own process, and releases whose connectors were not read."""
+def test_older_ways_to_offload_blocks_are_not_guessed() -> None:
+    """Releases whose connectors were not read."""
     for size in (0, 10.0):
         with pytest.raises(UnknownArchitecture, match=f"kv_offloading_size={size}"):
-            planner.plan("Qwen/Qwen3-8B", kv_offloading_size=size, **other)
+            planner.plan(
+                "Qwen/Qwen3-8B", kv_offloading_size=size, vllm_version="0.32.0"
+            )
+
+
+def test_a_server_of_lmcache_keeps_the_blocks_itself() -> None:
+    """VLLM hands the size to no one; a model of two caches would lose its manager."""
+    asked = {"kv_offloading_size": 10.0, "kv_offloading_backend": "lmcache"}
+    plan = planner.plan("Qwen/Qwen3-8B", **asked)
+    names = [line.name for account in plan.host for line in account.lines]
+    assert "offloaded KV blocks" not in names
+    assert any("LMCache's own" in note for note in plan.notes)
+    with pytest.raises(UnknownArchitecture, match="layers whose caches differ"):
+        planner.plan("openai/gpt-oss-20b", **asked)
+
+
+def test_experts_move_before_the_norms_of_their_layer() -> None:
+    """1.2 GiB of Qwen3-30B-A3B: the first layer, and of the second up to w13.
+
+    Its class registers attention (qkv 20,971,520 and o 16,777,216 bytes, two norms of
+    256), the gate 524,288, w13 805,306,368, w2 402,653,184 and two norms of 4,096. One
+    layer is 1,246,241,280 bytes; 1,288,490,188 are reached with w13 of the second:
+    1,246,241,280 + 38,273,536 + 805,306,368 = 2,089,821,184.
+    """
+    plan = planner.plan(
+        "Qwen/Qwen3-30B-A3B-Instruct-2507", cpu_offload_gb=1.2, max_model_len=4096
+    )
+    (rank,) = plan.ranks
+    assert rank.offloaded_parameter_bytes == 2_089_821_184
+
+
+def test_each_moved_parameter_is_pinned_in_a_power_of_two() -> None:
+    """A byte moves Llama-3.1-8B's first qkv, 48 MiB: pinning takes 64 MiB."""
+    plan = planner.plan(
+        "meta-llama/Llama-3.1-8B-Instruct", cpu_offload_gb=1e-9, max_model_len=4096
+    )
+    (rank,) = plan.ranks
+    assert rank.offloaded is not None
+    assert (rank.offloaded_parameter_bytes, rank.offloaded.size_bytes) == (
+        48 << 20,
+        64 << 20,
+    )
+
+
+def test_only_named_modules_move() -> None:
+    """cpu_offload_params=("mlp",): 32 layers of gate_up 224 MiB and down 112 MiB."""
+    plan = planner.plan(
+        "meta-llama/Llama-3.1-8B-Instruct",
+        cpu_offload_gb=100,
+        cpu_offload_params=["mlp"],
+    )
+    assert plan.ranks[0].offloaded_parameter_bytes == 32 * (GATE_UP + DOWN)
+    with pytest.raises(UnknownArchitecture, match="cpu_offload_params"):
+        plan.changed(cpu_offload_params=["weight"])
+
+
+def test_the_last_layers_of_each_group_are_prefetched() -> None:
+    """Groups of 8 with 2 of 32 layers: 8 move, buffers for one layer stay, for two 2x.
+
+    A layer is 436,224,000 bytes; its six parameters have different names, though the
+    norms' sizes are alike: two norms of 8,192 bytes share no buffer.
+    """
+    plain = planner.plan("meta-llama/Llama-3.1-8B-Instruct", max_model_len=4096)
+    asked = {"offload_group_size": 8, "offload_num_in_group": 2}
+    one = plain.changed(**asked)
+    two = plain.changed(**asked, offload_prefetch_step=2)
+
+    moved = 8 * LAYER
+    assert one.ranks[0].weights_bytes == plain.ranks[0].weights_bytes - moved
+    assert one.ranks[0].offloaded_parameter_bytes == moved
+    before, after, twice = (
+        plan.ranks[0].line("persistent buffers").size_bytes
+        for plan in (plain, one, two)
+    )
+    assert (after - before, twice - before) == (LAYER, 2 * LAYER)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            {"offload_group_size": 2, "offload_num_in_group": 3},
+            "offload_num_in_group (3) must be <= offload_group_size (2)",
+        ),
+        (
+            {"offload_group_size": 2, "offload_prefetch_step": 0},
+            "offload_prefetch_step (0) must be >= 1 when prefetch offloading",
+        ),
+        ({"offload_backend": "prefetch"}, "must be <= offload_group_size (0)"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused_as_vllm_does(asked, words) -> None:
+    """In its configuration class's words."""
+    plan = planner.plan("Qwen/Qwen3-8B", **asked)
+    assert plan.error is not None
+    assert plan.error.kind == "refused"
+    assert words in plan.error.message
+
+
+def test_encoders_move_first_and_whole_or_not_at_all() -> None:
+    """Qwen2.5-VL's 1,353,100,288 bytes of encoder come before any layer."""
+    model = "Qwen/Qwen2.5-VL-7B-Instruct"
+    plan = planner.plan(model, cpu_offload_gb=1.3, max_model_len=4096)
+    (rank,) = plan.ranks
+    assert rank.offloaded_parameter_bytes > 1_353_100_288
+    with pytest.raises(UnknownArchitecture, match="encoders of images"):
+        planner.plan(model, cpu_offload_gb=1, max_model_len=4096)
 
 
 def test_an_offloading_size_of_nothing_is_refused_as_vllm_does() -> None:

@@ -13,6 +13,7 @@ from planner.export.machines import environment
 from planner.gpu import gpu_dict
 
 if TYPE_CHECKING:
+    from planner.memory.host import NodeLine
     from planner.result import Line, Plan
 
 _COLUMNS = (
@@ -63,7 +64,23 @@ def csv(plan: Plan) -> str:
         for place, lines in (("budget", rank.lines), ("beside it", rank.outside)):
             for line in lines:
                 writer.writerow(_row(plan, rank.pp_rank, place, line))
+    for account in plan.host:
+        for kept in account.lines if account.is_worth_showing else ():
+            writer.writerow(_host_row(plan, account.nodes[0], kept))
     return table.getvalue()
+
+
+def _host_row(plan: Plan, node: int, line: NodeLine) -> list[object]:
+    """Return a line of a machine's CPU memory; its number stands in the place."""
+    return [
+        *map(_harmless, (plan.name, plan.gpu.name, plan.vllm_version)),
+        "",
+        f"CPU memory of machine {node}",
+        _harmless(line.name),
+        *((line.size_bytes,) * 3),
+        str(line.basis),
+        _harmless(line.why),
+    ]
 
 
 def _row(plan: Plan, pp_rank: int, place: str, line: Line) -> list[object]:

@@ -18,6 +18,7 @@ from planner.export.report_parts import (
     ways,
 )
 from planner.presentation.certainty import certainty_html
+from planner.presentation.host import host_html
 from planner.presentation.page import bars_html, style
 from planner.presentation.tables import (
     error_html,
@@ -94,7 +95,7 @@ def _section(name: str, title: str, content: str) -> str:
 def _memory(plan: Plan) -> str:
     if not plan.ranks:
         return ""
-    lines = tables_html(plan) + outside_html(plan)
+    lines = tables_html(plan) + outside_html(plan) + host_html(plan)
     return bars_html(plan) + _scrolling("Memory lines", lines)
 
 

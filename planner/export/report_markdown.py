@@ -22,6 +22,12 @@ from planner.presentation.certainty import (
     record_sentence,
     sizes_by_basis,
 )
+from planner.presentation.host import (
+    loading_rows,
+    node_budget,
+    node_title,
+    shown_accounts,
+)
 from planner.presentation.text import (
     budget,
     range_text,
@@ -92,8 +98,28 @@ def _memory(plan: Plan) -> list[str]:
             f"{format_gib(room)}.",
             table(_LINES, map(_row, limiting.outside)),
         ]
+    parts += _host(plan)
     figures = [(f.name, f.text, f.detail) for f in key_figures(plan)]
     return [*parts, *([table(("Figure", "Value", ""), figures)] if figures else [])]
+
+
+def _host(plan: Plan) -> list[str]:
+    """Show the CPU memory of the machines, where there is something to show."""
+    parts: list[str] = []
+    for account in shown_accounts(plan):
+        rows = [
+            (line.name, format_gib(line.size_bytes), "", str(line.basis), line.why)
+            for line in account.lines
+        ]
+        title = f"{node_title(plan, account)}: {node_budget(account)}"
+        parts += [text(title), table(_LINES, rows)]
+    if parts and plan.loading is not None:
+        rows = [
+            (row.name, row.figure, "", row.basis, row.why)
+            for row in loading_rows(plan.loading)
+        ]
+        parts += ["Loading the weights on one machine", table(_LINES, rows)]
+    return parts
 
 
 def _bars(rank: RankMemory) -> str:

@@ -31,6 +31,8 @@ from planner.parallel import ParallelLayout
 from planner.result import Basis
 from planner.units import format_size
 
+_BUFFERS = ("cos_sin_cache", "position_ids", "input_norm")
+"""What the names of an encoder's buffers end with: they are no parameters."""
 Towers = Sequence[tuple[Tower, ParallelLayout]]
 
 
@@ -93,7 +95,7 @@ def _parameters(
     modules: Iterable[Module], layout: ParallelLayout, dtype: str
 ) -> Iterator[Parameter]:
     for module in modules:
-        if module.part is Part.BUFFERS:
+        if module.part is Part.BUFFERS or module.name.endswith(_BUFFERS):
             continue
         kept = (t for t in module.tensors(layout) if t.workspace is None)
         for number, tensor in enumerate(kept):

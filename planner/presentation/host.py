@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
+from math import ceil
 from typing import TYPE_CHECKING
 
 from planner.presentation.palette import css_background
@@ -10,8 +12,14 @@ from planner.units import format_gib
 
 if TYPE_CHECKING:
     from planner.memory.host import NodeAccount, NodeLine
+    from planner.memory.loading import Loading
     from planner.result import Plan
 
+_LOADING_HEAD = (
+    "<thead><tr><th scope='col'>Loading</th><th scope='col' class='pl-number'>Size or "
+    "time</th><th scope='col' class='pl-number pl-range'></th><th scope='col'>Basis"
+    "</th></tr></thead>"
+)
 _HEAD = (
     "<thead><tr><th scope='col'>In CPU memory</th><th scope='col' class='pl-number'>"
     "Size</th><th scope='col' class='pl-number pl-range'>Kept</th>"
@@ -61,7 +69,55 @@ def host_lines(plan: Plan) -> list[str]:
             f"  {line.why}"
             for line in account.lines
         ]
+    if lines and plan.loading is not None:
+        lines += [
+            f"  {row.name:<19}{row.figure:>12}  {row.basis:<8}  {row.why}"
+            for row in loading_rows(plan.loading)
+        ]
     return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingRow:
+    """One figure of loading."""
+
+    name: str
+    figure: str
+    basis: str
+    why: str
+
+
+def loading_rows(loading: Loading) -> tuple[LoadingRow, ...]:
+    """Return what loading reads, leaves in the page cache, and takes."""
+    size = loading.checkpoint_bytes
+    basis = str(loading.checkpoint_basis)
+    return (
+        LoadingRow(
+            name="checkpoint",
+            figure=format_gib(size),
+            basis=basis,
+            why=loading.checkpoint_why,
+        ),
+        LoadingRow(
+            name="read from disk",
+            figure=format_gib(loading.disk_bytes),
+            basis="formula",
+            why=loading.reading_why,
+        ),
+        LoadingRow(
+            name="page cache",
+            figure=format_gib(loading.page_cache_bytes),
+            basis="formula",
+            why="what is read stays in memory that nothing else needs; it is given "
+            "back at once and counted nowhere",
+        ),
+        LoadingRow(
+            name="load time",
+            figure=f"{ceil(loading.seconds):,} s",
+            basis=str(loading.basis),
+            why=loading.seconds_why,
+        ),
+    )
 
 
 def host_spoken(plan: Plan) -> str:
@@ -76,25 +132,49 @@ def host_spoken(plan: Plan) -> str:
 
 
 def host_title(plan: Plan) -> str:
-    """Say how much the fullest machine needs; empty where nothing is shown."""
+    """Say how much the fullest machine needs, else how much is read from disk."""
     accounts = shown_accounts(plan)
-    if not accounts:
+    if accounts:
+        return node_budget(max(accounts, key=lambda one: one.needed_bytes))
+    if plan.loading is None:
         return ""
-    return node_budget(max(accounts, key=lambda one: one.needed_bytes))
+    return f"{format_gib(plan.loading.disk_bytes)} read from disk"
 
 
 def host_tables(plan: Plan) -> str:
-    """Show each account; every line opens to its arithmetic."""
-    return "".join(_table(plan, account) for account in shown_accounts(plan))
+    """Show each account, and loading; every line opens to its arithmetic."""
+    accounts = "".join(_table(plan, account) for account in plan.host)
+    return accounts + loading_table(plan)
+
+
+def loading_table(plan: Plan) -> str:
+    """Show what loading reads and takes; empty where that is not modelled."""
+    if plan.loading is None:
+        return ""
+    rows = "".join(
+        f"<tr class='pl-line' data-key='loading-{escape(row.name)}'><th scope='row'>"
+        f"<span class='pl-line-name'>{escape(row.name)}</span></th>"
+        f"<td class='pl-number'>{escape(row.figure)}</td>"
+        "<td class='pl-number pl-range'></td>"
+        f"<td class='pl-basis'>{escape(row.basis)}</td></tr>"
+        f"<tr class='pl-explained'><td colspan='4'><p class='pl-why'>{escape(row.why)}"
+        "</p></td></tr>"
+        for row in loading_rows(plan.loading)
+    )
+    return (
+        "<table class='pl-lines'><caption>Loading the weights on one machine</caption>"
+        f"{_LOADING_HEAD}<tbody>{rows}</tbody></table>"
+    )
 
 
 def host_html(plan: Plan) -> str:
-    """Show the accounts, to be opened."""
-    tables = host_tables(plan)
-    if not tables:
+    """Show the accounts, to be opened; nothing where none is worth showing."""
+    if not shown_accounts(plan):
         return ""
+    tables = host_tables(plan)
     return (
-        "<details class='pl-rank pl-host' data-key='host'><summary>CPU memory: "
+        "<details class='pl-rank pl-host' data-key='host'><summary>CPU memory and "
+        f"disk: "
         f"{escape(host_title(plan))}</summary>{tables}</details>"
     )
 

@@ -1,0 +1,91 @@
+"""Connectors that hand KV blocks to others: what they keep in CPU memory."""
+
+import pytest
+
+import planner
+from planner.errors import PlannerError, UnknownArchitecture
+
+MODEL = "Qwen/Qwen3-8B"
+
+
+def config(name: str, **more: object) -> dict[str, object]:
+    """A connector in the role of both sides."""
+    return {"kv_connector": name, "kv_role": "kv_both", **more}
+
+
+def kept(plan: planner.Plan) -> dict[str, int]:
+    """Bytes in CPU memory by line."""
+    return {line.name: line.size_bytes for one in plan.host for line in one.lines}
+
+
+def test_a_connector_leaves_the_gpu_as_it_is() -> None:
+    """NIXL sends the blocks that are there: nothing more on the GPU or the host."""
+    plan = planner.plan(MODEL)
+    connected = plan.changed(kv_transfer_config=config("NixlConnector"))
+
+    assert connected.ranks == plan.ranks
+    assert kept(connected) == kept(plan)
+    assert "--kv-transfer-config" in connected.command()
+
+
+def test_a_buffer_on_the_host_is_as_large_as_the_blocks() -> None:
+    """kv_buffer_device=cpu: a copy of each worker's blocks."""
+    asked = config("NixlConnector", kv_buffer_device="cpu")
+    plan = planner.plan(MODEL, kv_transfer_config=asked, tensor_parallel_size=2)
+    (rank,) = plan.ranks
+
+    copied = 2 * rank.num_blocks * rank.bytes_per_block
+    assert kept(plan)["KV transfer buffers"] == copied
+
+
+def test_several_connectors_keep_what_each_does() -> None:
+    """10^10 bytes of OffloadingConnector, and LMCache's own 5 GB for each worker."""
+    inner = [
+        config(
+            "OffloadingConnector", kv_connector_extra_config={"cpu_bytes_to_use": 1e10}
+        ),
+        config("LMCacheConnectorV1"),
+    ]
+    asked = config("MultiConnector", kv_connector_extra_config={"connectors": inner})
+    plan = planner.plan(MODEL, kv_transfer_config=asked)
+
+    assert kept(plan)["offloaded KV blocks"] == 10**10
+    assert kept(plan)["LMCache"] == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"kv_connector": "NixlConnector"}, "Please specify kv_role"),
+        (config("NixlConnector", kv_role="both"), "Unsupported kv_role: both"),
+        (config("OffloadingConnector"), "cpu_bytes_to_use must be specified"),
+    ],
+)
+def test_what_vllm_refuses(asked, words) -> None:
+    """In its words."""
+    plan = planner.plan(MODEL, kv_transfer_config=asked)
+
+    assert plan.error is not None
+    assert plan.error.kind == "refused"
+    assert words in plan.error.message
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "more"),
+    [
+        (MODEL, "P2pNcclConnector", {}),
+        (MODEL, "HiSparseConnector", {}),
+        ("openai/gpt-oss-20b", "NixlConnector", {}),
+        (MODEL, "NixlConnector", {"vllm_version": "0.20.0"}),
+    ],
+)
+def test_what_is_not_modelled_is_named(model, name, more) -> None:
+    """Connectors whose memory is decided elsewhere, and layers that differ."""
+    with pytest.raises(UnknownArchitecture, match="kv_transfer_config"):
+        planner.plan(model, kv_transfer_config=config(name), **more)
+
+
+def test_a_configuration_is_a_table() -> None:
+    """A name alone is none."""
+    with pytest.raises(PlannerError, match="kv_transfer_config="):
+        planner.plan(MODEL, kv_transfer_config="NixlConnector")
