@@ -178,6 +178,7 @@ def test_a_phone_shows_the_verdict_while_the_controls_fill_the_screen(
     bar = page.locator(".planner-bar")
     bar.wait_for(timeout=PATIENCE)
     told = bar.inner_text()
+    place = bar.bounding_box()
     enter(page, "gpu_memory_utilization", "0.2")
     page.locator(".planner-bar", has_text="Does not fit").wait_for(timeout=PATIENCE)
     bar.click()
@@ -186,6 +187,7 @@ def test_a_phone_shows_the_verdict_while_the_controls_fill_the_screen(
     page.context.close()
 
     assert told.startswith("✔ Fits +")
+    assert place["y"] + place["height"] == pytest.approx(844, abs=1)
     assert 0 <= in_sight["y"] < 400
 
 
