@@ -190,6 +190,20 @@ def test_adapters_of_a_lower_rank_and_fewer_of_them():
     assert any("Room for 4 adapters of rank 256" in text for text in warnings)
 
 
+def test_fewer_tokens_are_guessed_or_none():
+    """4, 2, 1 of 5; or the argument is taken back."""
+    plan = _plan(spec_method="ngram", spec_tokens=5, max_model_len=8192)
+    fewer = _proposed("fewer guesses", plan)
+    assert fewer == [{"spec_tokens": n} for n in (4, 2, 1)]
+    assert _proposed("no draft", plan) == [{"spec_method": None, "spec_tokens": None}]
+    config = {"method": "ngram", "num_speculative_tokens": 2}
+    other = _plan(speculative_config=config, max_model_len=8192)
+    assert _proposed("fewer guesses", other) == [
+        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 1}}
+    ]
+    assert _proposed("fewer guesses", _plan(max_model_len=8192)) == []
+
+
 def test_adapters_are_cut_over_the_ranks():
     """Only where there are ranks, and they are not cut yet."""
     plan = _plan(enable_lora=True, tensor_parallel_size=2, max_model_len=8192)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import planner
+from planner.cli import main
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.result import Plan
 from planner.units import GIB
@@ -514,6 +515,20 @@ def test_a_plan_changed_forgets_its_draft(tmp_path) -> None:
     assert 0 == draft_bytes(alone) == draft_bytes(again)
     assert alone.model is not None
     assert alone.model.speculation is None
+
+
+def test_the_command_line_takes_vllms_spellings(tmp_path, capsys) -> None:
+    """-sc, -O and -cc as well as their long forms; bad JSON in a sentence."""
+    folder = str(written(tmp_path / "target", LLAMA_8B))
+    config = '{"method": "ngram", "num_speculative_tokens": 4}'
+    assert 0 == main(["plan", folder, "-sc", config, "-O1"])
+    told = capsys.readouterr().out
+    assert f"--speculative-config '{config}'" in told
+    assert "--optimization-level 1" in told
+    assert 0 == main(["plan", folder, "-cc", '{"cudagraph_mode": "NONE"}'])
+    capsys.readouterr()
+    assert 0 != main(["plan", folder, "--speculative-config", '{"method": ngram}'])
+    assert "is not JSON" in capsys.readouterr().err
 
 
 def test_bad_json_is_said_to_be_bad(tmp_path) -> None:

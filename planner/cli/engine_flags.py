@@ -16,6 +16,12 @@ from planner.releases import NEWEST
 from planner.result import Plan
 from planner.units import SUFFIX_FACTORS
 
+_SHORT = {
+    "optimization_level": ("-O",),
+    "compilation_config": ("-cc",),
+    "speculative_config": ("-sc",),
+}
+"""Source: vLLM 0.33.0 `engine/arg_utils.py` add_cli_args, `utils/argparse_utils.py`."""
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 
 
@@ -128,14 +134,16 @@ def _add_engine_flag(
     elif float in types:
         group.add_argument(_flag(name), type=float, metavar="SHARE", **common)
     elif int in types:
-        group.add_argument(_flag(name), type=_number_or_text, metavar="N", **common)
+        names = (_flag(name), *_SHORT.get(name, ()))
+        group.add_argument(*names, type=_number_or_text, metavar="N", **common)
     elif str in types:
         group.add_argument(_flag(name), metavar="NAME", **common)
     elif get_origin(types[0]) is tuple:
         element = get_args(types[0])[0]
         group.add_argument(_flag(name), type=element, nargs="+", metavar="N", **common)
     else:
-        group.add_argument(_flag(name), type=_literal, metavar="JSON", **common)
+        names = (_flag(name), *_SHORT.get(name, ()))
+        group.add_argument(*names, type=_literal, metavar="JSON", **common)
 
 
 def _number_or_text(text: str) -> int | str:

@@ -112,8 +112,22 @@ def num_pieces(run: ProfileRun) -> int:
 def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None) -> int:
     if num_graphs is None:
         num_graphs = num_pieces(run) + _num_full(run)
-    per_graph = fit.bytes_per_layer_and_graph * run.num_layers
+    per_graph = fit.bytes_per_layer_and_graph * _num_layers(run)
     return fit.pool_bytes[_generation(run)] + int(per_graph * num_graphs)
+
+
+def _num_layers(run: ProfileRun) -> int:
+    """Return the layers of a stage that are captured, its draft's among them.
+
+    A draft model is not captured.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py`
+    and `standalone_ar/speculator.py` capture.
+    """
+    found = run.model.speculation if run.is_last_stage else None
+    if found is None or found.draft is None or found.method == "draft_model":
+        return run.num_layers
+    return run.num_layers + found.draft.num_hidden_layers
 
 
 def _generation(run: ProfileRun) -> str:
@@ -125,7 +139,7 @@ def _why(run: ProfileRun, fit: GraphFit) -> str:
     each = fit.bytes_per_layer_and_graph / KIB
     pool = fit.pool_bytes[_generation(run)]
     return (
-        f"{pieces} piecewise + {full} full graphs x {run.num_layers} layers x "
+        f"{pieces} piecewise + {full} full graphs x {_num_layers(run)} layers x "
         f"{each:.0f} KiB + {format_size(pool)} pool (fitted to {fit.starts} published "
         "starts)"
     )

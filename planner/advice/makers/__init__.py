@@ -15,6 +15,7 @@ from planner.advice.makers import (
     batch,
     budget,
     cache,
+    drafts,
     hardware,
     length,
     media,
@@ -54,6 +55,8 @@ MAKERS: Mapping[str, Maker] = {
     "fewer adapters": adapters.fewer_adapters,
     "adapters cut": adapters.sharded,
     "no adapters": adapters.without,
+    "fewer guesses": drafts.fewer_guesses,
+    "no draft": drafts.without,
     "balanced": asked.balanced,
     "context parallel": parallel.context_parallel,
     "expert parallel": parallel.expert_parallel,
@@ -68,7 +71,7 @@ MAKERS: Mapping[str, Maker] = {
 
 LADDERS = (
     *("fewer requests", "fewer tokens", "fewer graphs", "smaller images"),
-    *("adapter rank", "fewer adapters"),
+    *("adapter rank", "fewer adapters", "fewer guesses"),
 )
 """Makers of which the last candidate frees most."""
 

@@ -13,6 +13,7 @@ _NEVER = (
     *("runner", "trust_remote_code"),
     # These have makers of their own.
     *("kv_cache_memory_bytes", "num_gpu_blocks_override", "enable_lora"),
+    *("speculative_config", "spec_method", "spec_model", "spec_tokens"),
     "disable_hybrid_kv_cache_manager",
 )
 
