@@ -325,7 +325,8 @@ def hybrid_manager(
     """
     asked = settings.disable_hybrid_kv_cache_manager
     has_chunks = model.attention_chunk_size is not None
-    is_off = has_chunks and not env.allow_chunked_local_attention
+    is_fed = model.speculation is not None and model.speculation.reads_target
+    is_off = has_chunks and (is_fed or not env.allow_chunked_local_attention)
     if asked is None:
         return not is_off
     if asked is False and is_off:

@@ -215,6 +215,14 @@ class Speculation:
     """What a reader should know about what was assumed."""
 
     @property
+    def reads_target(self) -> bool:
+        """Whether the draft is fed with what the target saw.
+
+        Source: vLLM 0.33.0 `config/speculative.py` use_eagle.
+        """
+        return self.method in ("eagle", "eagle3", "mtp")
+
+    @property
     def query_len(self) -> int:
         """Tokens of a request in a step that checks guesses."""
         return 1 + self.num_speculative_tokens

@@ -198,6 +198,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         may_fuse_all_reduce=compilation.may_fuse_all_reduce,
         performance_mode=settings.performance_mode or "balanced",
         async_scheduling=not gpu.is_cpu
+        and (is_v2 or not _waits_for_guesses(model))
         and defaults.async_scheduling(
             settings,
             model,
@@ -209,6 +210,16 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         enable_chunked_prefill=chunked,
     )
     return resolved, kernels
+
+
+def _waits_for_guesses(model: ModelArchitecture) -> bool:
+    """Whether the first model runner prepares no batch before tokens are guessed.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.__post_init__
+    (v1_async_sched_incompat).
+    """
+    found = model.speculation
+    return found is not None and found.draft is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

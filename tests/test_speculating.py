@@ -88,6 +88,33 @@ GLM4_MOE: dict[str, Any] = {
     "vocab_size": 32000,
     "max_position_embeddings": 32768,
 }
+NEMOTRON: dict[str, Any] = {
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 1024,
+    "hybrid_override_pattern": "ME*E",
+    "mtp_hybrid_override_pattern": "*E",
+    "num_nextn_predict_layers": 1,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "mamba_num_heads": 16,
+    "mamba_head_dim": 64,
+    "n_groups": 2,
+    "ssm_state_size": 64,
+    "conv_kernel": 4,
+    "use_conv_bias": True,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 256,
+    "moe_shared_expert_intermediate_size": 512,
+    "intermediate_size": 1024,
+    "vocab_size": 32000,
+    "max_position_embeddings": 32768,
+}
 LLAMA_1B = {
     **LLAMA_8B,
     "hidden_size": 2048,
@@ -215,6 +242,32 @@ def test_glm_45s_head_is_one_more_layer(tmp_path) -> None:
     four = drafted_without(tmp_path, {**GLM4_MOE, "num_hidden_layers": 4})
     around = 2 * (3 * 1024 + 1024 * 2048)
     assert four.ranks[0].weights_bytes - three + around == draft_bytes(plan)
+
+
+def test_nemotrons_head_follows_its_pattern(tmp_path) -> None:
+    """One layer of attention and one of experts; three norms, a projection, two norms.
+
+    eh_proj                          1024 x 2048
+    norms                            (3 + 2) x 1024
+    qkv and o_proj                   (8 + 2 + 2) x 128 x 1024, 1024 x 1024
+    scales of attention              4 x 4 bytes
+    router, its bias of 4 bytes      8 x 1024, 8
+    8 experts, a shared one          8 x 2 x 256 x 1024, 2 x 512 x 1024
+    """
+    asked = {"method": "mtp", "num_speculative_tokens": 1}
+    plan = drafted(tmp_path, NEMOTRON, asked)
+    elements = (
+        1024 * 2048
+        + 5 * 1024
+        + 12 * 128 * 1024
+        + 1024 * 1024
+        + 8 * 2 * 256 * 1024
+        + 2 * 512 * 1024
+        + 8 * 1024
+    )
+    assert 2 * elements + 4 * 8 + 4 * 4 == draft_bytes(plan)
+    attention = [g for g in plan.kv_groups if g.kind == "FullAttentionSpec"]
+    assert 2 == sum(group.num_layers for group in attention)
 
 
 def test_a_quantised_checkpoint_holds_its_head_as_its_exceptions_say(tmp_path) -> None:
@@ -481,6 +534,21 @@ def test_a_draft_is_cut_as_its_target_or_not_at_all(tmp_path) -> None:
         "speculative_draft_tensor_parallel_size=2 cannot be other value than 1 or "
         "target model tensor_parallel_size"
     )
+
+
+def test_guesses_without_a_draft_are_waited_for_on_the_first_runner(tmp_path) -> None:
+    """No second batch in advance for suffixes; n-grams from 0.32.0 on have one."""
+    suffix = {"method": "suffix", "num_speculative_tokens": 4}
+    ngram = {"method": "ngram", "num_speculative_tokens": 4}
+    ahead = [
+        drafted(tmp_path, LLAMA_8B, asked, vllm_version=version).resolved
+        for asked, version in (
+            (suffix, "0.33.0"),
+            (ngram, "0.31.0"),
+            (ngram, "0.33.0"),
+        )
+    ]
+    assert [False, False, True] == [r is not None and r.async_scheduling for r in ahead]
 
 
 def test_the_short_spellings_are_the_same_and_exclude_the_long_ones(tmp_path) -> None:

@@ -5,7 +5,7 @@ target saw; word embeddings and head are the target's own. It is read as the tar
 would be with one more layer.
 
 Source: vLLM 0.33.0 `models/deepseek_mtp.py`, `glm4_moe_mtp.py`, `glm4_moe_lite_mtp.py`,
-`qwen3_next_mtp.py`, `qwen3_5_mtp.py`, `mimo_mtp.py`.
+`qwen3_next_mtp.py`, `qwen3_5_mtp.py`, `mimo_mtp.py`, `nemotron_h_mtp.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ _FULL = "full_attention"
 class HeadShape:
     """What surrounds the decoder layer of one family."""
 
-    prefix: Callable[[int], str]
-    """vLLM's name of a layer, by its number among all of the model's."""
+    prefix: str
+    """vLLM's name of the list of layers."""
+    is_numbered_on: bool
+    """Whether its layers are numbered after the target's, not from nothing."""
     around: Callable[[int], tuple[Module, ...]]
     """Norms and projection, each layer its own, by the hidden size."""
     once: Callable[[int], tuple[Module, ...]]
     """The same, once for all layers."""
+    keeps_embeddings: bool = True
+    """Whether a stage apart from the word embeddings holds them for the draft."""
 
 
 def _norms(hidden_size: int, count: int) -> Replicated:
@@ -73,8 +77,29 @@ def _nothing(_hidden_size: int) -> tuple[Module, ...]:
     return ()
 
 
-_NUMBERED = HeadShape(prefix="model.layers.{}".format, around=_projected, once=_nothing)
-_QWEN = HeadShape(prefix="mtp.layers.{}".format, around=_nothing, once=_fc)
+def _eh_proj(hidden_size: int) -> tuple[Module, ...]:
+    return (
+        _norms(hidden_size, 3),
+        ColumnParallelLinear(
+            name="mtp.layers.0.eh_proj",
+            part=Part.MLP,
+            input_size=2 * hidden_size,
+            output_sizes=(hidden_size,),
+        ),
+    )
+
+
+_NUMBERED = HeadShape(
+    prefix="model.layers", is_numbered_on=True, around=_projected, once=_nothing
+)
+_QWEN = HeadShape(prefix="mtp.layers", is_numbered_on=False, around=_nothing, once=_fc)
+_NEMOTRON = HeadShape(
+    prefix="mtp.layers",
+    is_numbered_on=False,
+    around=_nothing,
+    once=_eh_proj,
+    keeps_embeddings=False,
+)
 SHAPES: Mapping[str, HeadShape] = {
     "deepseek_mtp": _NUMBERED,
     "glm4_moe_mtp": _NUMBERED,
@@ -82,6 +107,7 @@ SHAPES: Mapping[str, HeadShape] = {
     "mimo_mtp": _NUMBERED,
     "qwen3_next_mtp": _QWEN,
     "qwen3_5_mtp": _QWEN,
+    "nemotron_h_mtp": _NEMOTRON,
 }
 _FIRST_MODELLED = (0, 18, 0)
 
@@ -115,7 +141,10 @@ def read_heads(
             "for vLLM before 0.18.0."
         )
     count = num_heads(kind, files.config) or 1
-    config = _lengthened(kind, files.config, count)
+    if kind == "nemotron_h_mtp":
+        count, config = _with_pattern(files.config, count)
+    else:
+        config = _lengthened(kind, files.config, count)
     model = _read(files, config)
     draft = _built(shape, model, files, count, has_plain_fc=False)
     found = quantised(draft, files, asked_quantization)
@@ -171,6 +200,23 @@ def _lengthened(kind: str, config: Mapping[str, Any], count: int) -> dict[str, A
     return changed
 
 
+def _with_pattern(config: Mapping[str, Any], count: int) -> tuple[int, dict[str, Any]]:
+    """Return Nemotron-H with the layers that its pattern for prediction names.
+
+    Source: vLLM 0.33.0 `models/nemotron_h_mtp.py` NemotronHMultiTokenPredictor.
+    """
+    own = config.get("mtp_hybrid_override_pattern")
+    pattern = config.get("hybrid_override_pattern")
+    is_known = isinstance(own, str) and own and set(own) <= set("*E") and count == 1
+    if not (is_known and isinstance(pattern, str) and not config.get("layer_types")):
+        raise UnknownArchitecture(
+            "speculative_config with mtp_hybrid_override_pattern="
+            f"{own!r} is not modelled: one head of attention and experts is."
+        )
+    assert isinstance(own, str)
+    return len(own), {**config, "hybrid_override_pattern": pattern + own}
+
+
 def _read(files: ModelFiles, config: dict[str, Any]) -> ModelArchitecture:
     """Return the lengthened target as its reader has it, without quantisation."""
     architecture = str(config["architectures"][0])
@@ -199,14 +245,16 @@ def _built(
     kinds = []
     for index in range(count):
         kind = model.layer_kinds[model.layers[first + index]]
-        number = index if shape is _QWEN else first + index
-        prefix = shape.prefix(number)
+        number = first + index if shape.is_numbered_on else index
+        prefix = f"{shape.prefix}.{number}"
         modules += _renamed((*shape.around(size), *kind.modules), prefix)
         kinds.append(LayerKind(caches=kind.caches, modules=()))
     return replace(
         model,
         name=files.name,
-        first_stage=(embeddings(model.vocab_size, size),),
+        first_stage=(embeddings(model.vocab_size, size),)
+        if shape.keeps_embeddings
+        else (),
         last_stage=tuple(modules),
         every_stage=(),
         tied_embeddings=(),
