@@ -646,6 +646,37 @@ def test_what_is_not_modelled_is_named(tmp_path, asked, words) -> None:
         drafted(tmp_path, LLAMA_8B, asked, draft)
 
 
+RECORDED = [
+    # What vLLM 0.33.0's own classes hold after loading, less the embeddings and heads
+    # that they share, and the buffer of choices, which is the target's.
+    ("deepseek-ai--DeepSeek-V3.2", 8, 1, 1_680_581_808),
+    ("Qwen--Qwen3.5-27B", 2, 2, 424_725_520),
+    ("zai-org--GLM-4.5", 8, 1, 1_091_885_712),
+    ("nvidia--Qwen3.6-35B-A3B-NVFP4", 1, 2, 1_689_281_552),
+    ("Qwen--Qwen3-Next-80B-A3B-Instruct-FP8", 4, 2, 827_876_368),
+    ("XiaomiMiMo--MiMo-7B-Base", 1, 1, 421_580_816),
+]
+
+
+@pytest.mark.skipif(
+    not (Path(__file__).resolve().parent.parent.parent / "shared").exists(),
+    reason="the configs are not beside the repository",
+)
+@pytest.mark.parametrize(("config", "ranks", "tokens", "size_bytes"), RECORDED)
+def test_layers_for_prediction_are_vllms_to_the_byte(
+    config: str, ranks: int, tokens: int, size_bytes: int
+) -> None:
+    """Quantised or not, of dense models and of experts."""
+    plan = planner.plan(
+        SHARED / "configs" / config,
+        gpu="H100",
+        tensor_parallel_size=ranks,
+        trust_remote_code=True,
+        speculative_config={"method": "mtp", "num_speculative_tokens": tokens},
+    )
+    assert size_bytes == draft_bytes(plan)
+
+
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 PUBLISHED = [
     # id of the corpus row, config of the same layers, prefix caching, tokens logged

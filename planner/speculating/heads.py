@@ -5,7 +5,8 @@ target saw; word embeddings and head are the target's own. It is read as the tar
 would be with one more layer.
 
 Source: vLLM 0.33.0 `models/deepseek_mtp.py`, `glm4_moe_mtp.py`, `glm4_moe_lite_mtp.py`,
-`qwen3_next_mtp.py`, `qwen3_5_mtp.py`, `mimo_mtp.py`, `nemotron_h_mtp.py`.
+`qwen3_next_mtp.py`, `qwen3_5_mtp.py`, `mimo_mtp.py`, `nemotron_h_mtp.py`;
+`vllm/models/deepseek_v32/nvidia/mtp.py`.
 """
 
 from __future__ import annotations
@@ -140,6 +141,11 @@ def read_heads(
             "speculative_config with layers for multi-token prediction is not modelled "
             "for vLLM before 0.18.0."
         )
+    if files.config.get("index_topk") is not None and not release.since(0, 30):
+        raise UnknownArchitecture(
+            "speculative_config with a model of sparse latent attention (index_topk) "
+            "is not modelled for vLLM before 0.30.0."
+        )
     count = num_heads(kind, files.config) or 1
     if kind == "nemotron_h_mtp":
         count, config = _with_pattern(files.config, count)
@@ -173,11 +179,6 @@ def _lengthened(kind: str, config: Mapping[str, Any], count: int) -> dict[str, A
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": _lengthened(kind, text, count)}
-    if config.get("index_topk") is not None:
-        raise UnknownArchitecture(
-            "speculative_config with a model of sparse latent attention (index_topk) "
-            "is not modelled yet: its draft's buffers of choices are not known."
-        )
     if config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1:
         raise UnknownArchitecture(
             "speculative_config with a model of which some layers have no experts "
