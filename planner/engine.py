@@ -91,6 +91,19 @@ class EngineSettings:
     """weights (cut over the ranks) or data (whole on each)."""
     skip_mm_profiling: bool | None = None
     """Leaves the encoders out of the profile run."""
+    enable_mm_embeds: bool | None = None
+    """Takes embeddings in place of images, also where the limit of images is 0."""
+    disable_chunked_mm_input: bool | None = None
+    """Keeps an image's tokens in one step, which must have room for them."""
+    mm_processor_cache_gb: float | None = None
+    """GiB of CPU memory for what the processor made of images."""
+    mm_processor_cache_type: str | None = None
+    """lru, or shm for shared memory."""
+    mm_shm_cache_max_object_size_mb: int | None = None
+    mm_ipc_gpu_memory_gb: float | None = None
+    """GiB of each GPU in which API servers decode videos."""
+    media_io_kwargs: Mapping[str, Any] | None = None
+    """How images, videos and sounds are read, by modality."""
     cpu_offload_gb: float | None = None
     """GiB of each GPU's parameters that go to host memory."""
     cpu_offload_params: tuple[str, ...] | None = None
@@ -148,6 +161,7 @@ _WHOLE_NUMBERS = (
     "max_loras",
     "max_lora_rank",
     "max_cpu_loras",
+    "mm_shm_cache_max_object_size_mb",
     "node_gpus",
     "offload_group_size",
     "offload_num_in_group",
@@ -159,8 +173,16 @@ _LISTS = (
     "cpu_offload_params",
     "offload_params",
 )
+_AMOUNTS = (
+    "cpu_offload_gb",
+    "kv_offloading_size",
+    "node_memory_gib",
+    "mm_processor_cache_gb",
+    "mm_ipc_gpu_memory_gb",
+)
 _MAY_BE_ZERO = (
     "max_cudagraph_capture_size",
+    "mm_shm_cache_max_object_size_mb",
     "offload_group_size",
     "offload_prefetch_step",
     "optimization_level",
@@ -175,11 +197,16 @@ _MOST_AMOUNT = 1e9
 _LONGEST = 1 << 40
 """Tokens of max_model_len; no config.json may say more either."""
 
+_MAPPINGS = {
+    "mm_processor_kwargs": {"max_pixels": 1003520},
+    "media_io_kwargs": {"video": {"num_frames": 32}},
+}
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "mamba_cache_dtype": _STATE_DTYPES,
     "mamba_ssm_cache_dtype": _STATE_DTYPES,
     "gdn_prefill_backend": ("flashinfer", "triton", "cutedsl"),
+    "mm_processor_cache_type": ("lru", "shm"),
     "lora_dtype": ("auto", "float16", "bfloat16"),
     "offload_backend": ("auto", "prefetch", "uva"),
     "runner": ("auto", "generate", "pooling"),
@@ -258,19 +285,19 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _check_kinds(given: Mapping[str, Any]) -> None:
-    for name in ("cpu_offload_gb", "kv_offloading_size", "node_memory_gib"):
+    for name in _AMOUNTS:
         amount = given.get(name)
         if amount is not None and not _is_amount(amount):
             raise PlannerError(
                 f"{name}={amount!r}: a number of GiB from 0 to {_MOST_AMOUNT:,.0f} is "
                 "needed."
             )
-    asked = given.get("mm_processor_kwargs")
-    if not isinstance(asked, Mapping | None):
-        raise PlannerError(
-            f"mm_processor_kwargs={asked!r}: names and values are needed, such as "
-            "{'max_pixels': 1003520}."
-        )
+    for name, example in _MAPPINGS.items():
+        asked = given.get(name)
+        if not isinstance(asked, Mapping | None):
+            raise PlannerError(
+                f"{name}={asked!r}: names and values are needed, such as {example}."
+            )
 
 
 def _check_choices(given: Mapping[str, Any]) -> None:

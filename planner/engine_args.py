@@ -35,7 +35,6 @@ WITHOUT_EFFECT = frozenset(
     logprobs_mode long_prefill_token_threshold long_prefill_token_threshold_adaptive
     mamba_cache_mode master_addr master_port max_logprobs max_num_queued_reqs
     max_num_queued_tokens max_num_scheduled_tokens max_parallel_loading_workers
-    media_io_kwargs
     mm_hasher_algorithm mm_tensor_ipc model_loader_extra_config nnodes node_rank
     numa_bind numa_bind_cpus numa_bind_nodes otlp_traces_endpoint
     override_generation_config per_request_spec_decode_metrics
@@ -63,7 +62,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "dcp_kv_cache_interleave_size": (1,),
     "dcp_q_replicate": (False,),
     "diffusion_config": (),
-    "disable_chunked_mm_input": (False,),
     "disable_custom_all_reduce": (False,),
     "disable_sliding_window": (False,),
     "distributed_executor_backend": ("mp", "uni"),
@@ -82,7 +80,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_mamba_cache_stochastic_rounding": (False,),
     "enable_mamba_shared_prefix_checkpoint": (False,),
     "enable_mixed_moe_lora_format": (False,),
-    "enable_mm_embeds": (False,),
     "enable_moe_shared_loras": (False,),
     "enable_nccl_comm_suspend": (False,),
     "enable_prompt_embeds": (False,),
@@ -115,11 +112,7 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "mm_encoder_fp8_scale_save_margin": (),
     "mm_encoder_fp8_scale_save_path": (),
     "mm_encoder_only": (False,),
-    "mm_ipc_gpu_memory_gb": (0,),
-    "mm_processor_cache_gb": (4, 0),
-    "mm_processor_cache_type": ("lru", "shm"),
     "mm_processor_device": (),
-    "mm_shm_cache_max_object_size_mb": (128,),
     "model_class_overrides": (),
     "model_impl": ("auto",),
     "model_weights": (),

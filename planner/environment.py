@@ -21,6 +21,8 @@ KNOWN = (
     "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
     "VLLM_CPU_KVCACHE_SPACE",
     "VLLM_CPU_CI_ENV",
+    "VLLM_MM_INPUT_CACHE_GIB",
+    "VLLM_VIDEO_LOADER_BACKEND",
 )
 NOT_MODELLED = (
     "VLLM_BATCH_INVARIANT",
@@ -56,6 +58,10 @@ class Environment:
     """KV cache of vLLM's CPU build; None: what is left of its share."""
     skips_cpu_warm_up: bool = False
     """Whether the CPU build neither compiles nor warms up."""
+    mm_input_cache_gib: int | None = None
+    """Cache of processed images in older releases; None: its usual size."""
+    video_loader_backend: str | None = None
+    """What reads videos; None: OpenCV."""
 
 
 def environment_from(
@@ -107,6 +113,8 @@ def environment_from(
         ),
         cpu_kv_cache_gib=_number(given, "VLLM_CPU_KVCACHE_SPACE"),
         skips_cpu_warm_up=_is_on(given, "VLLM_CPU_CI_ENV", "0"),
+        mm_input_cache_gib=_number(given, "VLLM_MM_INPUT_CACHE_GIB"),
+        video_loader_backend=given.get("VLLM_VIDEO_LOADER_BACKEND"),
     )
 
 

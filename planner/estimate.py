@@ -10,6 +10,7 @@ from planner.memory import (
     activations,
     cpu_account,
     cudagraphs,
+    frontend,
     non_torch,
     outside,
     persistent,
@@ -91,6 +92,7 @@ def _profiled_lines(run: ProfileRun, *, is_charged: bool) -> tuple[Line, ...]:
         activations.line(run),
         non_torch.line(run),
         cudagraphs.line(run, is_charged=is_charged),
+        *([frontend.decoding_line(run.decoding_bytes)] if run.decoding_bytes else []),
     )
 
 

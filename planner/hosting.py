@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from planner.defaults import ResolvedSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.layers import Part
+from planner.memory.frontend import cache_lines
 from planner.memory.host import HostLine, NodeAccount, Per, node_accounts
 from planner.memory.host_tables import rope_positions, token_ids
 from planner.memory.kv_connectors import (
@@ -113,6 +114,13 @@ def _connectors(question: Question) -> tuple[Connector, ...]:
 
 def _of_engine(question: Question) -> Iterator[HostLine]:
     """Return what each engine keeps, or a machine once."""
+    yield from cache_lines(
+        question.settings,
+        question.model,
+        question.env,
+        question.release,
+        question.entrypoint,
+    )
     blocks = question.settings.kv_offloading_size
     yield from engine_lines(_connectors(question))
     if blocks and not is_lmcache(question.settings):

@@ -33,6 +33,7 @@ from planner.memory.build_order import (
 )
 from planner.memory.cache_context import CacheContext
 from planner.memory.flash_attention import for_mixed_head_sizes
+from planner.memory.frontend import check_frontend
 from planner.memory.graph_support import runner_mode
 from planner.memory.kernels import Kernels, resolve_kernels
 from planner.memory.media_limits import check_limits
@@ -138,6 +139,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_parallel(model, question.layout)
     check_kv_offloading(settings, gpu, release)
     check_limits(settings, model, release)
+    check_frontend(settings, model, release)
     check_pixels(settings, model, release)
     _check_shared_experts(question)
     check_quantization(model, dtype, gpu, release)

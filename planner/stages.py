@@ -14,7 +14,9 @@ from planner.estimate import (
     requested_memory_bytes,
     used_lines,
 )
+from planner.memory.encoder import check_whole_items
 from planner.memory.forward import cold_compile_bytes
+from planner.memory.frontend import decoding_bytes
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
@@ -27,7 +29,13 @@ from planner.memory.pixels import asked_settings
 from planner.memory.profile_run import ProfileRun
 from planner.memory.stage_caches import empty_cache, kernel_groups
 from planner.memory.stage_layers import stage_layers
-from planner.memory.towers import built_towers, limit_per_prompt, tower_layout
+from planner.memory.towers import (
+    built_towers,
+    is_prefix_lm,
+    limit_per_prompt,
+    tower_layout,
+    unserved_towers,
+)
 from planner.memory.weights import StageWeights, stage_weights
 from planner.resolving import Question
 from planner.result import Line, RankMemory
@@ -67,12 +75,22 @@ def plan_stages(
             has_hybrid_manager=_has_hybrid(question),
         )
         run = _profile_run(question, resolved, pp_rank, sizes)
+        check_whole_items(run, is_whole=_keeps_items_whole(question))
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         if found.record is not None:
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
     return tuple(stages)
+
+
+def _keeps_items_whole(question: Question) -> bool:
+    """Whether all tokens of an image or sound must come in one step."""
+    model, settings = question.model, question.settings
+    since = (0, 20) if model.model_type.startswith("gemma4") else (0, 13)
+    is_bidirectional = is_prefix_lm(model, settings) and question.release.since(*since)
+    asked = bool(settings.disable_chunked_mm_input)
+    return asked or is_bidirectional or model.is_encoder_decoder
 
 
 def whole_groups(question: Question, kernels: Kernels) -> tuple[LayerGroup, ...]:
@@ -135,11 +153,20 @@ def _lines(
 
 
 def _budget(question: Question, resolved: ResolvedSettings) -> Budget:
+    fixed = resolved.kv_cache_memory_bytes
     return Budget(
         requested_bytes=requested_memory_bytes(
             question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
         ),
-        kv_cache_memory_bytes=resolved.kv_cache_memory_bytes,
+        kv_cache_memory_bytes=(
+            None if fixed is None else fixed - _decoding_bytes(question)
+        ),
+    )
+
+
+def _decoding_bytes(question: Question) -> int:
+    return decoding_bytes(
+        question.settings, question.model, question.env, question.entrypoint
     )
 
 
@@ -159,8 +186,12 @@ def _profile_run(
             (m, limit_per_prompt(m, question.settings)) for m in modalities
         ),
         mm_settings=asked_settings(question.settings),
-        mm_sizes=sizes_of(question.settings),
+        mm_sizes=sizes_of(question.settings, question.model),
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
+        embeds_only=unserved_towers(
+            question.model, question.settings, question.release
+        ),
+        decoding_bytes=_decoding_bytes(question),
         model=question.model,
         gpu=question.gpu,
         layout=question.layout,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from planner.compilation import GraphMode
 from planner.defaults import ResolvedSettings
 from planner.memory import cpu_errors, kv_cache
+from planner.memory.frontend import DECODING, no_room
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.kv_spec import Request
@@ -20,7 +21,7 @@ from planner.releases import Release
 from planner.resolving import Question
 from planner.result import Outcome, RankMemory, VLLMError
 from planner.stages import Stage
-from planner.units import format_gib, vllm_gib
+from planner.units import GIB, format_gib, vllm_gib
 
 _BEYOND = ("KV cache", "not planned")
 """Lines of a rank that its process does not hold when the cache is sized."""
@@ -88,6 +89,10 @@ def _as_told(
     stages: Sequence[Stage],
 ) -> VLLMError:
     """Return the error in the device's words: a processor's worker speaks first."""
+    for stage in stages:
+        told = _taken_by_videos(error, question, stage.rank)
+        if told is not None:
+            return told
     rank = stages[0].rank
     is_full = rank.available_kv_cache_bytes <= 0 and error.kind == "no_kv"
     if not (question.gpu.is_cpu and is_full):
@@ -95,6 +100,21 @@ def _as_told(
     if resolved.kv_cache_memory_bytes is not None:
         return error
     return cpu_errors.no_room(_share(question, resolved, rank))
+
+
+def _taken_by_videos(
+    error: VLLMError, question: Question, rank: RankMemory
+) -> VLLMError | None:
+    """Return the error where videos to be decoded take what the KV cache would have.
+
+    Source: vLLM 0.33.0 `multimodal/gpu_ipc_memory.py` reserve_mm_ipc_gpu_memory.
+    """
+    taken = sum(line.size_bytes for line in rank.lines if line.name == DECODING)
+    available = rank.available_kv_cache_bytes + taken
+    if not taken or error.kind != "no_kv" or available <= 0 or available > taken:
+        return None
+    frames = int((question.settings.mm_ipc_gpu_memory_gb or 0) * GIB)
+    return replace(error, message=no_room(taken, available, frames))
 
 
 def _share(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from planner.errors import Refused
 from planner.memory.encoder_widths import widths
 from planner.memory.pixels import resized
 from planner.memory.profile_run import ProfileRun, once
+from planner.memory.towers import is_of
 from planner.model import MediaItem
 
 _ASSUMED_PATCHES = 4
@@ -58,8 +60,39 @@ def encoder_budget_tokens(run: ProfileRun) -> int:
 
     Source: vLLM 0.33.0 `v1/core/encoder_cache_manager.py` compute_mm_encoder_budget.
     """
-    tokens = [_counted_tokens(run, item) for item in _items(run)]
-    return max((run.max_num_batched_tokens, *tokens)) if tokens else 0
+    largest = _most_tokens(run)
+    return max(run.max_num_batched_tokens, largest) if largest else 0
+
+
+def check_whole_items(run: ProfileRun, *, is_whole: bool) -> None:
+    """Refuse a step that has no room for an item that is not split over steps.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `v1/core/encoder_cache_manager.py` compute_mm_encoder_budget;
+    `platforms/cuda.py` check_and_update_config (is_mm_prefix_lm).
+    """
+    tokens, step = _most_tokens(run), run.max_num_batched_tokens
+    is_known = any(tower.items for tower, _layout in run.towers)
+    if is_whole and is_known and tokens > step:
+        raise Refused(
+            f"Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is "
+            f"larger than max_num_batched_tokens ({step}). Please increase "
+            "max_num_batched_tokens."
+        )
+
+
+def _most_tokens(run: ProfileRun) -> int:
+    """Return the tokens of the largest item; 0 where there is none."""
+    only_brought = (
+        item
+        for tower in run.embeds_only
+        for item in tower.items
+        if is_of(item, run.release)
+    )
+    items = (*_items(run), *only_brought)
+    return max((_counted_tokens(run, item) for item in items), default=0)
 
 
 @once
@@ -196,7 +229,7 @@ def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
         return tuple(
             _counted(run, item)
             for item in known
-            if item.modality in switched_on and _is_current(run, item)
+            if item.modality in switched_on and is_of(item, run.release)
         )
     tokens = run.max_num_batched_tokens
     return tuple(
@@ -228,11 +261,6 @@ def _encoded(run: ProfileRun, item: MediaItem) -> MediaItem:
     if item.sizing is None or sizes is None:
         return item
     return item.sizing.shrunk(item, sizes)
-
-
-def _is_current(run: ProfileRun, item: MediaItem) -> bool:
-    is_over = item.until is not None and run.release.since(*item.until)
-    return run.release.since(*item.since) and not is_over
 
 
 def _largest(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.engine import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
-from planner.memory.towers import UNLIMITED, served_towers
+from planner.memory.towers import UNLIMITED, is_of, served_towers
 from planner.model import DummySizes, MediaItem, ModelArchitecture
 from planner.releases import Release
 
@@ -33,8 +33,12 @@ class Limit:
     sizes: DummySizes = _NO_SIZES
 
 
-def sizes_of(settings: EngineSettings) -> tuple[tuple[str, DummySizes], ...]:
+def sizes_of(
+    settings: EngineSettings, model: ModelArchitecture
+) -> tuple[tuple[str, DummySizes], ...]:
     """Return the sizes of the modalities that have any."""
+    if not model.towers:
+        return ()
     found = {
         name: _limit(name, value).sizes
         for name, value in (settings.limit_mm_per_prompt or {}).items()
@@ -145,7 +149,7 @@ def _check_sizes(
             f"limit_mm_per_prompt: vLLM {release.version} takes a number for each "
             f"modality; sizes of {name} came with 0.11.1. Leave them out."
         )
-    items = _served_items(name, settings, model)
+    items = _served_items(name, settings, model, release)
     if items is None:
         return
     asked = [
@@ -168,10 +172,15 @@ def _check_sizes(
 
 
 def _served_items(
-    name: str, settings: EngineSettings, model: ModelArchitecture
+    name: str, settings: EngineSettings, model: ModelArchitecture, release: Release
 ) -> list[MediaItem] | None:
     """Return the items of a modality; None where no tower that is built serves it."""
     towers = [t for t in served_towers(model, settings) if name in t.modalities]
     if not towers:
         return None
-    return [item for tower in towers for item in tower.items if item.modality == name]
+    return [
+        item
+        for tower in towers
+        for item in tower.items
+        if item.modality == name and is_of(item, release)
+    ]

@@ -8,7 +8,7 @@ from math import isqrt
 
 from planner.engine import EngineSettings
 from planner.errors import PlannerError, UnknownArchitecture
-from planner.memory.towers import served_towers
+from planner.memory.towers import is_of, served_towers
 from planner.model import MediaItem, ModelArchitecture, Resizing
 from planner.releases import Release
 
@@ -102,7 +102,7 @@ def check_pixels(
     if not asked or not towers:
         return
     _check_numbers(asked)
-    items = [item for tower in towers for item in tower.items if _holds(item, release)]
+    items = [item for tower in towers for item in tower.items if is_of(item, release)]
     for name in asked:
         if name in _WITHOUT_EFFECT:
             continue
@@ -123,10 +123,6 @@ def check_pixels(
             f"mm_processor_kwargs: min_dynamic_patch={least} is more than "
             f"max_dynamic_patch={most}."
         )
-
-
-def _holds(item: MediaItem, release: Release) -> bool:
-    return item.until is None or not release.since(*item.until)
 
 
 def _understands(item: MediaItem, name: str, release: Release) -> bool:

@@ -107,6 +107,10 @@ class ProfileRun:
     mm_sizes: tuple[tuple[str, DummySizes], ...] = ()
     """Sizes of limit_mm_per_prompt, by modality."""
     skip_mm_profiling: bool = False
+    embeds_only: tuple[Tower, ...] = ()
+    """Towers that are not served, but whose embeddings requests may bring."""
+    decoding_bytes: int = 0
+    """What is taken off the KV cache for videos that API servers decode."""
 
     memo: dict[str, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False

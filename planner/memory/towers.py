@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.engine import EngineSettings
-from planner.model import ModelArchitecture, Tower
+from planner.model import MediaItem, ModelArchitecture, Tower
 from planner.parallel import ParallelLayout
 from planner.releases import Release
 
@@ -73,6 +73,25 @@ def served_towers(
         for tower in model.towers
         if any(limit_per_prompt(modality, settings) for modality in tower.modalities)
     )
+
+
+def unserved_towers(
+    model: ModelArchitecture, settings: EngineSettings, release: Release
+) -> tuple[Tower, ...]:
+    """Return the towers whose embeddings requests bring in place of images.
+
+    Source: vLLM 0.16.0 `multimodal/encoder_budget.py` (embed_only_modalities).
+    """
+    if not settings.enable_mm_embeds or not release.since(0, 16):
+        return ()
+    served = served_towers(model, settings)
+    return tuple(tower for tower in model.towers if tower not in served)
+
+
+def is_of(item: MediaItem, release: Release) -> bool:
+    """Return whether a release has an item in this form."""
+    is_over = item.until is not None and release.since(*item.until)
+    return release.since(*item.since) and not is_over
 
 
 def tower_layout(

@@ -53,6 +53,11 @@ LINE_FACTS = {
         _RUNNER,
         "profile_cudagraph_memory",
     ),
+    "frontend video decoding": LineFacts(
+        "Room for videos that API servers decode on the GPU, off the KV cache.",
+        "multimodal/gpu_ipc_memory.py",
+        "reserve_mm_ipc_gpu_memory",
+    ),
     "KV cache": LineFacts(
         "What is left of the budget: keys and values of the tokens in work.",
         _WORKER,

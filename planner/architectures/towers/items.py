@@ -11,7 +11,13 @@ from dataclasses import replace
 
 from planner.architectures.facts import Facts
 from planner.architectures.towers.knowing import RGB, Items, if_known
-from planner.architectures.towers.sizing import AnyPixels, AnySize, Clip, SoftTokens
+from planner.architectures.towers.sizing import (
+    AnyPixels,
+    AnySize,
+    Clip,
+    PaddedSound,
+    SoftTokens,
+)
 from planner.model import MediaItem, Resizing
 
 
@@ -234,7 +240,8 @@ def gemma4_audio_items(mel_bins: int = 128) -> Items:
 def whisper_items(facts: Facts) -> Items:
     """Return 30 seconds of sound. Source: vLLM 0.33.0 `models/whisper.py`."""
     positions = facts.integer("max_source_positions")
-    return (_padded_sound(facts, tokens=positions, patches=positions, per_prompt=1),)
+    sound = _sound(facts, tokens=positions, patches=positions, per_prompt=1)
+    return (replace(sound, sizing=AnySize()),)
 
 
 @if_known
@@ -243,7 +250,7 @@ def qwen2_audio_items(facts: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/qwen2_audio.py` Qwen2AudioProcessingInfo.
     """
-    return (_padded_sound(facts, tokens=750, patches=1500),)
+    return (replace(_sound(facts, tokens=750, patches=1500), sizing=PaddedSound()),)
 
 
 @if_known
@@ -253,14 +260,6 @@ def qwen3_asr_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/qwen3_asr.py` Qwen3ASRDummyInputsBuilder.
     """
     return (_sound(facts, tokens=390, patches=390),)
-
-
-def _padded_sound(
-    facts: Facts, *, tokens: int, patches: int, per_prompt: int | None = None
-) -> MediaItem:
-    """Return a sound that the processor pads with silence, whatever its length."""
-    sound = _sound(facts, tokens=tokens, patches=patches, per_prompt=per_prompt)
-    return replace(sound, sizing=AnySize())
 
 
 def _sound(

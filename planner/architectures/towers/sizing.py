@@ -42,6 +42,33 @@ class AnySize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedSound:
+    """Sounds that the processor pads with silence, of which no token comes out.
+
+    Source: vLLM 0.33.0 `models/qwen2_audio.py` _get_feat_extract_output_lengths.
+    """
+
+    hop: int = 160
+    """Samples of a step of the spectrogram."""
+    keys: tuple[str, ...] = ()
+    options: tuple[str, ...] = ("length",)
+    is_counted: bool = False
+
+    def processed(self, item: MediaItem, asked: Mapping[str, int]) -> MediaItem:
+        """Return the sound as it is."""
+        del asked
+        return item
+
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the sound with the tokens of its length."""
+        if sizes.length is None:
+            return item
+        halved = (sizes.length // self.hop - 1) // 2 + 1
+        tokens = (halved - 2) // 2 + 1
+        return replace(item, embeddings=max(0, min(item.tokens, tokens)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnyPixels:
     """Images and frames of Qwen-VL, whose sides are rounded to those of a token.
 

@@ -188,6 +188,34 @@ def mistral3_items(facts: Facts, vision: Facts) -> Items:
 
 
 @if_known
+def minicpm_v_items(facts: Facts, *, has_videos: bool) -> Items:
+    """Return nine slices below each other and the whole, and videos of 16 frames.
+
+    A slice or frame is 448 x 448 pixels, of which the resampler makes 64 tokens.
+
+    Source: vLLM 0.33.0 `models/minicpmv.py` MiniCPMVProcessingInfo.
+    """
+    slices = facts.integer("max_slice_num", default=9) + 1
+    tokens, side = facts.integer("query_num", default=64), 448
+    patches = (side // facts.integer("patch_size", default=14)) ** 2
+    image = MediaItem(
+        modality="image",
+        tokens=slices * tokens,
+        patches=slices * patches,
+        inputs=slices * RGB * side * side,
+    )
+    video = MediaItem(
+        modality="video",
+        tokens=tokens,
+        patches=patches,
+        inputs=RGB * side * side,
+        most_parts=16,
+        leaves_room=True,
+    )
+    return (image, video) if has_videos else (image,)
+
+
+@if_known
 def paligemma_items(vision: Facts) -> Items:
     """Return one image of the tower's size.
 
