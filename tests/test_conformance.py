@@ -43,7 +43,7 @@ _EXPLAINED = {
 }
 """Cases that differ, each with its reason (docs/conformance.md)."""
 
-_NOT_MODELLED = {"deepseek-ai--DeepSeek-OCR"}
+_NOT_MODELLED: frozenset[str] = frozenset()
 
 
 @cache

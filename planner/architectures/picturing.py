@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.architectures import (
+    deepseek_ocr,
     gemma3_mm,
     gemma4,
     idefics3,
@@ -16,6 +17,7 @@ from planner.architectures import (
 )
 
 READERS = {
+    **deepseek_ocr.READERS,
     **gemma3_mm.READERS,
     **gemma4.READERS,
     **idefics3.READERS,

@@ -9,6 +9,7 @@ from planner.advice.candidate import Burden, Candidate
 from planner.advice.situation import Situation
 from planner.memory.towers import limit_per_prompt
 
+_TILES = ("max_dynamic_patch", "max_patches")
 _NAMES = {"image": "images", "video": "videos", "audio": "sounds"}
 
 
@@ -96,6 +97,52 @@ def encoder_cut(situation: Situation) -> Iterator[Candidate]:
         title="Cut the encoder over the GPUs, in place of a whole one on each",
         changes={"mm_encoder_tp_mode": "weights"},
         cost="The GPUs exchange the encoder's activations, which may take longer.",
+        burden=Burden.SPEED,
+    )
+
+
+def fewer_tiles(situation: Situation) -> Iterator[Candidate]:
+    """Cut large images into fewer tiles, where the processor cuts them at all."""
+    if not _modalities(situation) or situation.model is None:
+        return
+    given = dict(situation.plan.settings.mm_processor_kwargs or {})
+    keys = {
+        key: item.sizing
+        for tower in situation.model.towers
+        for item in tower.items
+        if item.sizing is not None
+        for key in item.sizing.keys
+        if key in _TILES
+    }
+    for key, sizing in keys.items():
+        now = int(given.get(key, getattr(sizing, "most", 1)))
+        for most in (now // 2, now // 4, 1):
+            if 0 < most < now:
+                yield Candidate(
+                    kind="mm_processor_kwargs",
+                    title=f"Cut images into {most} tile{'s' if most > 1 else ''} at "
+                    f"most, in place of {now}",
+                    changes={"mm_processor_kwargs": {**given, key: most}},
+                    cost="Details of large images are lost.",
+                    burden=Burden.ABILITY,
+                )
+
+
+def encoder_whole(situation: Situation) -> Iterator[Candidate]:
+    """Share images out over the ranks, each with the whole encoder."""
+    plan = situation.plan
+    ranks = plan.settings.tensor_parallel_size or 1
+    if plan.settings.mm_encoder_tp_mode == "data" or ranks == 1:
+        return
+    if not _modalities(situation) or situation.model is None:
+        return
+    if not any(tower.supports_data_parallel for tower in situation.model.towers):
+        return
+    yield Candidate(
+        kind="mm_encoder_tp_mode",
+        title="Share images out over the GPUs, each with the whole encoder",
+        changes={"mm_encoder_tp_mode": "data"},
+        cost="Each GPU holds all weights of the encoder, and encodes a part of them.",
         burden=Burden.SPEED,
     )
 

@@ -46,8 +46,14 @@ def clip_vision(
     facts: Facts, name: str, depth: Depth = ALL_LAYERS
 ) -> tuple[Module, ...]:
     """Return CLIP's vision model. Source: vLLM 0.33.0 `models/clip.py`."""
+    return clip_layers(facts, f"{name}.vision_model", depth)
+
+
+def clip_layers(
+    facts: Facts, name: str, depth: Depth = ALL_LAYERS
+) -> tuple[Module, ...]:
+    """Return the layers of CLIP's vision model, under a name of their own."""
     size = facts.integer("hidden_size")
-    name = f"{name}.vision_model"
     patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     return (
         blocks.replicated(f"{name}.embeddings.class_embedding", (size,)),
