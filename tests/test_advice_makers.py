@@ -235,6 +235,23 @@ def test_an_encoder_that_every_rank_holds_is_cut():
     assert _proposed("encoder cut", plan) == [{"mm_encoder_tp_mode": "weights"}]
 
 
+def test_an_encoder_is_held_whole_and_images_shared_out():
+    """Where there are ranks, and the class can."""
+    model = "Qwen/Qwen2.5-VL-7B-Instruct"
+    plan = _plan(model, tensor_parallel_size=2, max_model_len=8192)
+    assert _proposed("encoder whole", plan) == [{"mm_encoder_tp_mode": "data"}]
+    assert _proposed("encoder whole", plan.changed(tensor_parallel_size=1)) == []
+    assert _proposed("encoder whole", plan.changed(language_model_only=True)) == []
+
+
+def test_fewer_tiles_of_large_images():
+    """8, 4 and 1 of Llama 4's 16; Qwen has no tiles."""
+    plan = _plan("meta-llama/Llama-4-Scout-17B-16E-Instruct", max_model_len=8192)
+    found = _proposed("fewer tiles", plan)
+    assert found == [{"mm_processor_kwargs": {"max_patches": n}} for n in (8, 4, 1)]
+    assert _proposed("fewer tiles", _plan("Qwen/Qwen2.5-VL-7B-Instruct")) == []
+
+
 def test_thirty_two_bits_and_doubled_batches_are_taken_back():
     """dtype=float32 doubles weights and cache; throughput doubles batches."""
     wide = _plan(dtype="float32", max_model_len=8192)
