@@ -154,7 +154,8 @@ def cache_lines(
         return
     servers = api_servers(settings, entrypoint)
     engines = settings.data_parallel_size or 1
-    together = f"{gib:g} GiB x ({servers} API servers + {engines} engines)"
+    together = f"{gib:g} GiB x ({_some(servers, 'API server')} + "
+    together += f"{_some(engines, 'engine')})"
     if not release.since(0, 10, 2):
         count, where = servers + engines, f"{together}, each with a cache of its own"
     elif servers > 1 or engines > 1:
@@ -175,6 +176,10 @@ def cache_lines(
         per=Per.NODE,
         is_usual=settings.mm_processor_cache_gb is None,
     )
+
+
+def _some(count: int, name: str) -> str:
+    return f"{count} {name}" + ("" if count == 1 else "s")
 
 
 def cache_gib(settings: EngineSettings, env: Environment, release: Release) -> float:
