@@ -412,6 +412,13 @@ def test_states_keep_one_more_of_each_token_guessed(tmp_path) -> None:
     assert attention <= before
 
 
+def test_states_of_older_releases_are_not_modelled_with_guesses(tmp_path) -> None:
+    """Before 0.15.0 their slots are counted otherwise."""
+    asked = {"method": "ngram", "num_speculative_tokens": 3}
+    with pytest.raises(UnknownArchitecture, match="GatedDeltaNetState"):
+        drafted(tmp_path, QWEN3_NEXT, asked, vllm_version="0.14.0")
+
+
 def test_n_grams_keep_every_requests_tokens_on_the_gpu(tmp_path) -> None:
     """64 requests x (8,192 tokens x 4 + 32 x 8 + 4 x 8 bytes + 4 x 8)."""
     asked = {"method": "ngram", "num_speculative_tokens": 4}
@@ -655,6 +662,8 @@ RECORDED = [
     ("nvidia--Qwen3.6-35B-A3B-NVFP4", 1, 2, 1_689_281_552),
     ("Qwen--Qwen3-Next-80B-A3B-Instruct-FP8", 4, 2, 827_876_368),
     ("XiaomiMiMo--MiMo-7B-Base", 1, 1, 421_580_816),
+    ("zai-org--GLM-5.2-FP8", 8, 1, 1_415_952_912),
+    ("nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 4, 2, 1_487_972_368),
 ]
 
 

@@ -91,10 +91,15 @@ def _check_speculation(layer: StateLayer, context: CacheContext) -> None:
     Raises:
         UnknownArchitecture: naming the argument.
     """
-    if not context.num_speculative_tokens or isinstance(layer, GatedDeltaNetState):
+    if not context.num_speculative_tokens:
         return
-    takes_part = isinstance(layer, Mamba2State | KimiDeltaAttentionState)
-    if not takes_part or not context.layout.release.since(0, 30):
+    since = {
+        GatedDeltaNetState: (0, 15),
+        Mamba2State: (0, 30),
+        KimiDeltaAttentionState: (0, 30),
+    }
+    first = since.get(type(layer))
+    if first is None or not context.layout.release.since(*first):
         raise UnknownArchitecture(
             f"speculative_config with a model of {type(layer).__name__} is not "
             "modelled yet for this release. Leave it out."
