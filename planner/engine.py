@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from planner.engine_args import REASONS, SWITCHED_OFF, WITHOUT_EFFECT
+from planner.engine_args import GONE, REASONS, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.flags import flags as flags
 from planner.releases import NEWEST_RELEASE, Release
@@ -226,7 +226,8 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
     for name, value in engine_args.items():
         if name in _FIELDS:
             given[name] = value
-        elif name in WITHOUT_EFFECT:
+        elif name in WITHOUT_EFFECT or name in GONE:
+            _check_swap_space(name, value)
             others.append((name, value))
         elif name in SWITCHED_OFF:
             _refuse_unless_off(name, value)
@@ -241,6 +242,11 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
         if isinstance(given.get(name), list | set | frozenset):
             given[name] = tuple(given[name])
     return EngineSettings(**given, others=tuple(others))
+
+
+def _check_swap_space(name: str, value: object) -> None:
+    if name in GONE and value is not None and not _is_amount(value):
+        raise PlannerError(f"{name}={value!r}: a number of GiB from 0 is needed.")
 
 
 def _refuse_unless_off(name: str, value: object) -> None:

@@ -172,6 +172,9 @@ REASONS: Mapping[str, str] = {
 }
 """Why an argument is not modelled, where there is more to say than that."""
 
+GONE: Mapping[str, tuple[int, ...]] = {"swap_space": (0, 18)}
+"""Arguments of older releases, and the one that took them away."""
+
 _ALSO_UNDER_OTHER_NAMES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 """Older releases have them in compilation_config, or as cuda_graph_sizes."""
 
@@ -188,6 +191,12 @@ def check_release(engine_args: Mapping[str, object], release: Release) -> None:
         first = came_later("arguments", name, release)
         if first is not None:
             raise _not_yet(f"the argument {name}", first, release)
+        if name in GONE and release.since(*GONE[name]):
+            went = ".".join(map(str, (*GONE[name], 0)))
+            raise PlannerError(
+                f"vLLM {release.version} has no {name} any more: it went with {went}. "
+                "Leave it out."
+            )
     dtype = engine_args.get("kv_cache_dtype")
     first = came_later("kv_cache_dtypes", str(dtype), release)
     if first is not None:

@@ -24,6 +24,7 @@ from planner.memory.loading import Loading, loading_of, reading_of
 from planner.memory.nodes import gpus_of_a_node, nodes
 from planner.memory.processes import api_server, engine_core, worker_process
 from planner.memory.sleep import asleep
+from planner.memory.swap import check_swap_space
 from planner.refusals import is_lmcache
 from planner.resolving import Question
 from planner.result import Basis, RankMemory, VLLMError
@@ -42,6 +43,12 @@ def host_accounts(
         _check_cpu_build(question)
         return ()
     layout, settings = question.layout, question.settings
+    check_swap_space(
+        dict(settings.others).get("swap_space"),
+        layout.tensor_parallel_size,
+        capacity_bytes(question),
+        question.release,
+    )
     total = layout.world_size * layout.data_parallel_size
     gpus = gpus_of_a_node(
         total, settings.node_gpus, dict(settings.others).get("nnodes")

@@ -107,6 +107,26 @@ def test_the_machine_is_told_to_the_planner_alone() -> None:
     assert plan.changed(max_model_len=4096).host[0].capacity_bytes == 64 * GIB
 
 
+def test_older_releases_refuse_swap_space_beyond_70_percent() -> None:
+    """8 ranks x 4 GiB of 40 GiB are 80 %, 0.5 GiB each are not; 0.18.0 asks no more."""
+    asked = {"tensor_parallel_size": 8, "node_memory_gib": 40, "max_model_len": 4096}
+    old = planner.plan(LLAMA_8B, vllm_version="0.17.1", **asked)
+    first = planner.plan(LLAMA_8B, vllm_version="0.9.2", **asked)
+
+    words = "of the {} GiB total CPU memory is allocated for the swap space."
+    assert old.error is not None
+    assert first.error is not None
+    assert old.error.message == f"Too large swap space. 32.0 GiB out {words}".format(
+        "40.0"
+    )
+    assert "32.00 GiB out of the 40.00 GiB" in first.error.message
+    less = old.changed(swap_space=0.5)
+    assert less.error is None or less.error.kind != "refused"
+    assert "--swap-space 0.5" in less.command()
+    with pytest.raises(planner.PlannerError, match="swap_space any more"):
+        planner.plan(LLAMA_8B, swap_space=4)
+
+
 @pytest.mark.parametrize("value", [-1, True, "much", 1e300])
 def test_a_machine_s_memory_is_a_number(value) -> None:
     """GiB from 0."""

@@ -8,7 +8,7 @@ import re
 from typing import Any, get_args, get_origin, get_type_hints
 
 from planner.engine import EngineSettings
-from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.engine_args import GONE, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError
 from planner.flags import SEVERAL_WORDS
 from planner.planning import plan
@@ -60,7 +60,7 @@ def add_plan_arguments(
     for name, hint in get_type_hints(EngineSettings).items():
         if name != "others":
             _add_engine_flag(engine, name, get_args(hint))
-    for name in sorted((*WITHOUT_EFFECT, *SWITCHED_OFF)):
+    for name in sorted((*WITHOUT_EFFECT, *SWITCHED_OFF, *GONE)):
         engine.add_argument(
             _flag(name),
             dest=name,

@@ -8,7 +8,7 @@ code.
 from __future__ import annotations
 
 from planner.engine import EngineSettings
-from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.engine_args import GONE, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.environment import KNOWN
 
 ENVIRONMENT = KNOWN
@@ -52,6 +52,7 @@ CARRIED = (
     frozenset(EngineSettings.__dataclass_fields__) - {"others"}
     | WITHOUT_EFFECT
     | frozenset(SWITCHED_OFF)
+    | frozenset(GONE)
 ) - frozenset(KEPT_OUT)
 """Engine arguments that a link may set."""
 

@@ -31,7 +31,10 @@ from planner.parallel import ParallelLayout
 from planner.result import Basis
 from planner.units import format_size
 
-_BUFFERS = ("cos_sin_cache", "position_ids", "input_norm")
+_BUFFERS = (
+    *("cos_sin_cache", "input_norm", "patch_positional_embedding", "position_ids"),
+    "vision_model.rotary_emb",
+)
 """What the names of an encoder's buffers end with: they are no parameters."""
 Towers = Sequence[tuple[Tower, ParallelLayout]]
 

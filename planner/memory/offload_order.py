@@ -43,6 +43,10 @@ class Order:
 _AS_THEY_STAND = Order()
 _LONG_KNOWN = Order(since=_ALWAYS)
 _EXPERTS = Order(names=("self_attn", "mlp.gate", "mlp.experts", "mlp"))
+_BLOCK_EXPERTS = Order(
+    names=("self_attn", "block_sparse_moe.gate", "block_sparse_moe.experts")
+)
+_DELTA_ATTENTION = ("linear_attn.dt_bias", "linear_attn.A_log", "linear_attn")
 _SHARED_EXPERT = Order(
     names=(
         *("self_attn", "mlp.gate", "mlp.shared_expert_gate"),
@@ -68,6 +72,7 @@ ORDERS: Mapping[str, Order] = {
             "Gemma2ForCausalLM",
             "Gemma3ForCausalLM",
             "Gemma3ForConditionalGeneration",
+            "Mistral3ForConditionalGeneration",
             "Qwen2AudioForConditionalGeneration",
             "Qwen2VLForConditionalGeneration",
             "Qwen2_5_VLForConditionalGeneration",
@@ -75,16 +80,22 @@ ORDERS: Mapping[str, Order] = {
         ),
         _AS_THEY_STAND,
     ),
-    "MixtralForCausalLM": Order(
-        names=("self_attn", "block_sparse_moe.gate", "block_sparse_moe.experts")
+    "Llama4ForConditionalGeneration": Order(
+        names=(
+            *("self_attn", "feed_forward.router", "feed_forward.shared_expert"),
+            *("feed_forward.experts", "feed_forward"),
+        )
     ),
+    "MixtralForCausalLM": _BLOCK_EXPERTS,
+    "PhiMoEForCausalLM": _BLOCK_EXPERTS,
     "Qwen2MoeForCausalLM": _SHARED_EXPERT,
     "Qwen3MoeForCausalLM": _EXPERTS,
+    "Qwen3VLMoeForConditionalGeneration": _EXPERTS,
     "Qwen3_5ForConditionalGeneration": Order(
-        names=(
-            *("linear_attn.dt_bias", "linear_attn.A_log", "linear_attn"),
-            *("self_attn", "mlp"),
-        )
+        names=(*_DELTA_ATTENTION, "self_attn", "mlp")
+    ),
+    "Qwen3_5MoeForConditionalGeneration": Order(
+        names=(*_DELTA_ATTENTION, *_SHARED_EXPERT.names)
     ),
 }
 """By architecture."""

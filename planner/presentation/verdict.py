@@ -78,6 +78,13 @@ def _request_bytes(plan: Plan, rank: RankMemory) -> int:
 def verdict(plan: Plan) -> Verdict:
     """Put the verdict of `plan` into words."""
     state = state_of(plan)
+    if plan.error is not None and plan.error.kind == "host_memory":
+        return Verdict(
+            state=state,
+            headline=_headline(plan, state),
+            margin=format_gib(-_missing_host_bytes(plan), signed=True),
+            sentence="of CPU memory missing on a machine",
+        )
     margin = plan.margin_bytes
     return Verdict(
         state=state,
@@ -86,6 +93,14 @@ def verdict(plan: Plan) -> Verdict:
         if margin is None or state is State.REFUSED
         else format_gib(margin, signed=True),
         sentence=_sentence(plan, margin),
+    )
+
+
+def _missing_host_bytes(plan: Plan) -> int:
+    """What the machine lacks that is shortest of CPU memory."""
+    return max(
+        one.certain_bytes - (one.capacity_bytes or one.certain_bytes)
+        for one in plan.host
     )
 
 

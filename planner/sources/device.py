@@ -255,7 +255,13 @@ def _attached(
         system=system_memory() if memory is None else None,
     )
     if gpu is not None:
-        gpu = replace(gpu, is_under_wsl=in_wsl())
+        # Where GPU and processor share a memory, there is none beside it.
+        host = None if memory is None else system_memory()
+        gpu = replace(
+            gpu,
+            is_under_wsl=in_wsl(),
+            host_memory_bytes=host.total_bytes if host else None,
+        )
     return AttachedGPU(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
