@@ -6,7 +6,7 @@ import pytest
 
 import planner
 from planner.charts.layout import MAX_SINGLE_BARS, bars
-from planner.charts.memory_bars import figure, figure_spec
+from planner.charts.memory_bars import figure, figure_spec, page_spec
 from planner.presentation.page import style
 from planner.presentation.palette import MISSING, OTHER, SWATCHES, css_background
 from planner.presentation.verdict import missing_bytes
@@ -186,3 +186,43 @@ def test_plotly_accepts_the_figure(plan) -> None:
     drawn = figure(plan())
 
     assert len(drawn.data) == len(figure_spec(plan())["data"])
+
+
+def test_the_machine_s_memory_stands_below_the_gpus_on_a_scale_of_its_own() -> None:
+    """Offloaded weights of two GPUs and the rest of 64 GiB; the GPUs' bars above."""
+    plan = planner.plan(
+        plans.LLAMA_8B,
+        tensor_parallel_size=2,
+        cpu_offload_gb=2,
+        max_model_len=4096,
+        node_memory_gib=64,
+    )
+    spec = figure_spec(plan)
+    below = [trace for trace in spec["data"] if trace.get("yaxis") == "y2"]
+    drawn = {trace["name"]: trace["x"][0] for trace in below}
+    (account,) = plan.host
+
+    for line in account.lines:
+        assert drawn[line.name] == pytest.approx(line.size_bytes / GIB, abs=0.001)
+    assert sum(x or 0 for x in drawn.values()) == pytest.approx(64, abs=0.01)
+    layout = spec["layout"]
+    assert layout["yaxis2"]["domain"][1] < layout["yaxis"]["domain"][0]
+    assert any(shape.get("xref") == "x2" for shape in layout["shapes"])
+    assert "yaxis2" not in figure_spec(plans.fitting())["layout"]
+
+
+def test_what_a_machine_lacks_is_drawn_beyond_its_memory() -> None:
+    """From the capacity on, as long as what is missing."""
+    plan = planner.plan(
+        plans.LLAMA_8B, cpu_offload_gb=8, max_model_len=4096, node_memory_gib=8
+    )
+    over = next(
+        trace
+        for trace in figure_spec(plan)["data"]
+        if trace["name"] == "missing CPU memory"
+    )
+    (account,) = plan.host
+
+    assert over["base"] == [8]
+    assert over["x"][0] == pytest.approx(account.needed_bytes / GIB - 8, abs=0.001)
+    assert len(page_spec(plan)["data"]) == 2

@@ -5,8 +5,11 @@ import pytest
 import planner
 from planner.memory.host import HostLine, Per, node_accounts
 from planner.memory.nodes import gpus_of_a_node, nodes
+from planner.presentation.host import host_tables
+from planner.presentation.text import spoken
+from planner.presentation.verdict import verdict
 from planner.result import Basis, Outcome
-from planner.units import GIB, MIB
+from planner.units import GIB, MIB, format_gib
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -132,3 +135,46 @@ def test_a_machine_s_memory_is_a_number(value) -> None:
     """GiB from 0."""
     with pytest.raises(planner.PlannerError, match="node_memory_gib="):
         planner.plan(LLAMA_8B, node_memory_gib=value)
+
+
+def test_every_way_to_show_a_plan_shows_the_machine() -> None:
+    """Text, page, screen reader, reports and tables name the line."""
+    plan = planner.plan(
+        LLAMA_8B, cpu_offload_gb=2, max_model_len=4096, node_memory_gib=64
+    )
+    shown = (
+        str(plan),
+        plan._repr_mimebundle_()["text/html"],
+        spoken(plan),
+        planner.export.html(plan),
+        planner.export.markdown(plan),
+        planner.export.csv(plan),
+        host_tables(plan),
+    )
+
+    assert all("offloaded weights" in text for text in shown)
+    assert all("load time" in text for text in (shown[0], shown[3], shown[4]))
+
+
+def test_a_verdict_names_the_machine_s_memory() -> None:
+    """What is missing there, not what the GPU has left."""
+    plan = planner.plan(
+        LLAMA_8B, cpu_offload_gb=8, max_model_len=4096, node_memory_gib=8
+    )
+    said = verdict(plan)
+    (account,) = plan.host
+
+    assert said.margin == format_gib(8 * GIB - account.certain_bytes, signed=True)
+    assert "CPU memory" in said.sentence
+    assert all(
+        "node_memory_gib" not in item.title for item in planner.advise(plan).items
+    )
+
+
+def test_the_attached_machine_s_memory_is_known() -> None:
+    """A GPU of this machine tells it; what is typed counts more."""
+    card = planner.GPU.named("H100", host_memory_bytes=128 * GIB)
+    plan = planner.plan(LLAMA_8B, gpu=card)
+
+    assert plan.host[0].capacity_bytes == 128 * GIB
+    assert plan.changed(node_memory_gib=64).host[0].capacity_bytes == 64 * GIB

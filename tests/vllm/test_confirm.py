@@ -56,7 +56,7 @@ def check_exact(confirmation: Confirmation) -> None:
     ("model", "arguments"),
     [
         ("dense", {"max_model_len": 1024}),
-        ("windows", {"entrypoint": "llm"}),
+        ("windows", {"entrypoint": "llm", "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}}),
         ("experts", {"max_num_seqs": 32, "max_num_batched_tokens": 4096}),
         ("latent", {"entrypoint": "llm"}),
         ("states", {}),

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.situation import Situation
 from planner.engine import given_arguments
+from planner.flags import PLANNER_ONLY
 
 _NEVER = (
+    # They are facts of the machine.
+    *PLANNER_ONLY,
     # Without these it would be another model, or none.
     *("runner", "trust_remote_code"),
     # These have makers of their own.
