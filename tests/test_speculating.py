@@ -428,6 +428,22 @@ def test_n_grams_keep_every_requests_tokens_on_the_gpu(tmp_path) -> None:
     assert 0 == draft_bytes(plan)
 
 
+def test_ngram_gpu_is_ngram_from_0_32_on(tmp_path) -> None:
+    """The same table; before, its buffers are not known."""
+    one, other = (
+        drafted(tmp_path, LLAMA_8B, {"method": method, "num_speculative_tokens": 4})
+        for method in ("ngram", "ngram_gpu")
+    )
+    assert one.ranks[0].lines == other.ranks[0].lines
+    with pytest.raises(UnknownArchitecture, match="ngram_gpu"):
+        drafted(
+            tmp_path,
+            LLAMA_8B,
+            {"method": "ngram_gpu", "num_speculative_tokens": 4},
+            vllm_version="0.31.0",
+        )
+
+
 def test_a_probabilistic_drafts_logits_are_kept(tmp_path) -> None:
     """64 requests x 3 tokens x 128,256 words x 2 bytes, beside the buffers."""
     asked = {"num_speculative_tokens": 3}

@@ -32,7 +32,7 @@ def draft_buffer_bytes(run: ProfileRun) -> int:
         return 0
     seqs, guessed = run.max_num_seqs, found.num_speculative_tokens
     size_bytes = seqs * guessed * _INT64
-    if found.method == "ngram":
+    if found.method in ("ngram", "ngram_gpu"):
         return size_bytes + (_ngram_bytes(run, guessed) if run.uses_v2_runner else 0)
     if found.draft is None:
         return size_bytes

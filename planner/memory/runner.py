@@ -54,7 +54,12 @@ def _speculates(
     if model.speculation is None:
         return True
     method = model.speculation.method
-    since = {"suffix": None, "ngram": (0, 32), "draft_model": (0, 31)}
+    since = {
+        "suffix": None,
+        "ngram": (0, 32),
+        "ngram_gpu": (0, 32),
+        "draft_model": (0, 31),
+    }
     first = since.get(method, (0, 22))
     if first is None or not release.since(*first):
         return False

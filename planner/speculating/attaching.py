@@ -47,7 +47,7 @@ def speculating(
             "speculative_config with a model that gives embeddings is not modelled. "
             "Leave it out."
         )
-    if asked.method in ("ngram", "suffix"):
+    if _is_looked_up(asked.method, release):
         return replace(model, speculation=_without_draft(asked, model))
     if model.files is None:
         raise PlannerError(
@@ -63,6 +63,17 @@ def speculating(
     return replace(
         model, speculation=_speculation(method, asked, target, draft, layout)
     )
+
+
+def _is_looked_up(method: str, release: Release) -> bool:
+    """Whether tokens are found in what was said before, without a draft.
+
+    ngram_gpu is another name of ngram since the second model runner does it.
+
+    Source: vLLM 0.32.0 `v1/worker/gpu/spec_decode/__init__.py` init_speculator.
+    """
+    is_other_name = method == "ngram_gpu" and release.since(0, 32)
+    return method in ("ngram", "suffix") or is_other_name
 
 
 def _without_draft(asked: AskedSpeculation, model: ModelArchitecture) -> Speculation:
