@@ -61,7 +61,6 @@ def check_cpu_build(  # noqa: PLR0913 - what a start is made of
         ("data_parallel_size", layout.data_parallel_size > 1),
         ("decode_context_parallel_size", layout.decode_context_parallel_size > 1),
         ("enable_expert_parallel", layout.enable_expert_parallel),
-        ("enable_lora", settings.enable_lora),
         ("cpu_offload_gb", settings.cpu_offload_gb),
         ("kv_cache_dtype_skip_layers", settings.kv_cache_dtype_skip_layers),
         ("VLLM_USE_V2_MODEL_RUNNER", env.use_v2_model_runner),

@@ -94,6 +94,7 @@ def layout_of(
         pp_layer_partition=env.pp_layer_partition,
         compute_capability=gpu.compute_capability,
         num_sms=gpu.num_sms or 0,
+        enable_lora=bool(settings.enable_lora),
         release=release,
     )
 

@@ -130,6 +130,16 @@ class EngineSettings:
     """Cuts both factors of an adapter over the ranks, not only one."""
     max_cpu_loras: int | None = None
     """Adapters in host memory."""
+    lora_target_modules: tuple[str, ...] | None = None
+    """Names of the only layers that adapters change."""
+    specialize_active_lora: bool | None = None
+    """CUDA graphs for one, two, four ... adapters in a batch."""
+    enable_mixed_moe_lora_format: bool | None = None
+    """Keeps the gate and up projections of experts' adapters apart."""
+    enable_moe_shared_loras: bool | None = None
+    """Keeps the outer factors of experts' adapters once for all experts."""
+    max_lora_cls_labels: int | None = None
+    """Outputs of an adapter's own classification head."""
     runner: str | None = None
     """auto, generate, or pooling: embeddings of a model that could generate."""
     trust_remote_code: bool | None = None
@@ -162,6 +172,7 @@ _WHOLE_NUMBERS = (
     "max_lora_rank",
     "max_cpu_loras",
     "mm_shm_cache_max_object_size_mb",
+    "max_lora_cls_labels",
     "node_gpus",
     "offload_group_size",
     "offload_num_in_group",
@@ -171,6 +182,7 @@ _LISTS = (
     "cudagraph_capture_sizes",
     "kv_cache_dtype_skip_layers",
     "cpu_offload_params",
+    "lora_target_modules",
     "offload_params",
 )
 _AMOUNTS = (
@@ -304,6 +316,12 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
             raise PlannerError(
                 f"{name}={asked!r}: names and values are needed, such as {example}."
             )
+    names = given.get("lora_target_modules")
+    if names is not None and not _are_names(names):
+        raise PlannerError(
+            f"lora_target_modules={names!r}: names of layers are needed, such as "
+            "['qkv_proj', 'o_proj']."
+        )
 
 
 def _check_choices(given: Mapping[str, Any]) -> None:
@@ -311,6 +329,10 @@ def _check_choices(given: Mapping[str, Any]) -> None:
         value = given.get(name)
         if value is not None and value not in choices:
             raise PlannerError(f"{name}={value!r}: use one of {', '.join(choices)}.")
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(x, str) for x in value)
 
 
 def _is_share(value: object) -> bool:

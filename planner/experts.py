@@ -51,6 +51,8 @@ class FusedMoE:
         Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
         `layers/fused_moe/experts/trtllm_bf16_moe.py`.
         """
+        if layout.enable_lora:
+            return False
         is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
         release = layout.release
         known = ("silu", "relu2_no_mul") if release.pads_plain_experts else ("silu",)
@@ -105,7 +107,7 @@ class FusedMoE:
         select_unquantized_moe_backend.
         """
         majors = layout.release.flashinfer_expert_majors
-        if layout.compute_capability[0] not in majors:
+        if layout.compute_capability[0] not in majors or layout.enable_lora:
             return ExpertsKernel.TRITON
         if self.uses_trtllm(layout):
             return ExpertsKernel.TRTLLM

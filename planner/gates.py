@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.layers import Part
+from planner.layers import Part, ReplicatedLinear
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER, ParallelLayout
 from planner.tensors import Tensor
 
@@ -30,3 +30,15 @@ class Float32Gate:
         has_kernel = (major, minor) == (HOPPER, 0) or major == DATACENTER_BLACKWELL
         elements = self.num_experts * self.hidden_size
         return (Tensor(elements, None if has_kernel else "float32"),)
+
+    def as_linear(
+        self,
+        layout: ParallelLayout,  # noqa: ARG002 - as others' may depend on it
+    ) -> ReplicatedLinear:
+        """Return vLLM's layer."""
+        return ReplicatedLinear(
+            name=self.name,
+            part=self.part,
+            input_size=self.hidden_size,
+            output_sizes=(self.num_experts,),
+        )

@@ -21,6 +21,7 @@ from planner.memory.kv_connectors import (
     worker_lines,
 )
 from planner.memory.loading import Loading, loading_of, reading_of
+from planner.memory.lora_host import adapters_on_host
 from planner.memory.nodes import gpus_of_a_node, nodes
 from planner.memory.processes import api_server, engine_core, worker_process
 from planner.memory.sleep import asleep
@@ -97,6 +98,11 @@ def _of_worker(
     """Return what each worker of a pipeline stage keeps."""
     if rank.offloaded is not None:
         yield rank.offloaded
+    adapters = adapters_on_host(
+        question.model, question.settings, question.layout, resolved.dtype
+    )
+    if adapters is not None:
+        yield adapters
     if dict(question.settings.others).get("enable_sleep_mode"):
         yield asleep(rank.allocated_weights_bytes)
     seqs, length = resolved.max_num_seqs, resolved.max_model_len

@@ -240,6 +240,8 @@ class ModelArchitecture:
     """As the user called it; stands in the command."""
     architecture: str
     """The entry of config.json's `architectures` that vLLM uses."""
+    language_architecture: str | None = None
+    """That of the language model within a model that also takes images or sounds."""
     model_type: str
     config_dtype: str
     """dtype of the published weights, float32 where the config is silent."""

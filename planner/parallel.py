@@ -63,6 +63,8 @@ class ParallelLayout:
     """Tokens of a step, by which some models size buffers."""
     enforce_eager: bool = False
     """Whether models run uncompiled, and with them vLLM's own operations."""
+    enable_lora: bool = False
+    """Whether experts are left to kernels that heed adapters."""
     release: Release = NEWEST_RELEASE
     """Of vLLM, whose rules the ranks follow."""
 

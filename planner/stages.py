@@ -117,7 +117,12 @@ def _weights(
         release=question.release,
         forces_v2_runner=question.env.use_v2_model_runner,
     )
-    lora = lora_config(settings, question.release, max_num_seqs=resolved.max_num_seqs)
+    lora = lora_config(
+        settings,
+        question.release,
+        max_num_seqs=resolved.max_num_seqs,
+        is_on_cpu=question.gpu.is_cpu,
+    )
     towers = tuple(
         (tower, tower_layout(tower, layout, settings))
         for tower in built_towers(model, settings, question.release)

@@ -111,6 +111,8 @@ class ServedExperts:
     """Whether the release takes intermediate results from the shared workspace."""
     input_copy: InputCopy | None = None
     """None: the kernel reads inputs as they are."""
+    is_declared: bool = False
+    """Whether vLLM's own configuration of the layer says the padded sizes."""
 
 
 class LinearMethod(Protocol):

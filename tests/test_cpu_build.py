@@ -249,7 +249,6 @@ def test_the_rules_are_the_same_from_0_29(version: str) -> None:
         ({"pipeline_parallel_size": 2}, "pipeline_parallel_size"),
         ({"data_parallel_size": 2}, "data_parallel_size"),
         ({"cpu_offload_gb": 1}, "cpu_offload_gb"),
-        ({"enable_lora": True}, "enable_lora"),
         ({"kv_cache_dtype": "int8_per_token_head"}, "kv_cache_dtype"),
         ({"quantization": "fp8_per_tensor"}, "quantization"),
     ],

@@ -12,7 +12,7 @@ from planner.memory.lora_stacks import LoRAConfig
 from planner.memory.weights import stage_weights
 from planner.parallel import ParallelLayout
 from planner.releases import NEWEST_RELEASE, Release
-from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.configs import BERT, GPT2, LLAMA_8B, QWEN3_MOE, architecture, gpu
 
 TINY: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -249,11 +249,27 @@ def test_factors_heed_no_quantisation() -> None:
         {**LLAMA_8B, "quantization_config": MODELOPT},
     ],
 )
-def test_other_models_are_not_guessed(config: dict[str, Any]) -> None:
-    """Encoders, experts and rarer quantisation."""
+def test_older_releases_know_dense_text_models(config: dict[str, Any]) -> None:
+    """Encoders, experts and rarer quantisation are answered later."""
     model = architecture(config)
-    with pytest.raises(UnknownArchitecture, match="enable_lora"):
-        with_adapters(model, LoRAConfig(release=NEWEST_RELEASE))
+    with pytest.raises(UnknownArchitecture, match=r"before vLLM 0\.22\.0"):
+        with_adapters(model, LoRAConfig(release=Release((0, 21, 0))))
+    assert with_adapters(model, LoRAConfig(release=NEWEST_RELEASE)) is not model
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ((0, 33, 0), r"LoRA is not supported for GPT2LMHeadModel \(.*Supported models"),
+        ((0, 32, 0), "GPT2LMHeadModel does not support LoRA yet."),
+    ],
+)
+def test_a_class_without_the_interface_is_refused(
+    number: tuple[int, int, int], message: str
+) -> None:
+    """In vLLM's words."""
+    with pytest.raises(Refused, match=message):
+        with_adapters(architecture(GPT2), LoRAConfig(release=Release(number)))
 
 
 def test_without_adapters_the_model_is_the_same() -> None:
@@ -276,6 +292,19 @@ def test_a_plan_counts_them_among_the_weights() -> None:
     grown = adapted.allocated_weights_bytes - without.allocated_weights_bytes
     less = without.available_kv_cache_bytes - adapted.available_kv_cache_bytes
     assert grown == less > 0
+
+
+@pytest.mark.parametrize(
+    ("loras", "cases"), [(1, 1 + 2), (2, 1 + 3), (4, 1 + 4), (7, 1 + 4)]
+)
+def test_graphs_may_be_told_apart_by_the_adapters_in_a_batch(
+    loras: int, cases: int
+) -> None:
+    """Without; 1, 2, 4, ...; and all with requests that have none."""
+    config = LoRAConfig(
+        max_loras=loras, has_graphs_by_count=True, release=NEWEST_RELEASE
+    )
+    assert cases == graph_cases(config, uses_v2_runner=True)
 
 
 def test_batches_with_adapters_have_graphs_of_their_own() -> None:

@@ -281,10 +281,12 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
         )
     if shape.has_shared_gate:
         modules.append(
-            Replicated(
+            ReplicatedLinear(
                 name=f"{shape.name}.shared_expert_gate",
                 part=Part.SHARED_EXPERTS,
-                shapes=((1, shape.hidden_size),),
+                input_size=shape.hidden_size,
+                output_sizes=(1,),
+                is_quantizable=False,
             )
         )
     return tuple(modules)

@@ -87,17 +87,21 @@ class WholeBlocks:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and scales on a rank."""
+        return self.as_linear(layout).tensors(layout)
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | RowParallelLinear:
+        """Return vLLM's layer."""
         if self.method is None:
-            return self.layer.tensors(layout)
+            return self.layer
         ranks = layout.tensor_parallel_size
         layer = self.layer
         if isinstance(layer, RowParallelLinear):
             size = _whole_blocks(layer.input_size, ranks)
-            filled: Module = replace(layer, input_size=size, method=self.method)
-            return filled.tensors(layout)
+            return replace(layer, input_size=size, method=self.method)
         sizes = tuple(_whole_blocks(size, ranks) for size in layer.output_sizes)
-        filled = replace(layer, output_sizes=sizes, method=self.method)
-        return filled.tensors(layout)
+        return replace(layer, output_sizes=sizes, method=self.method)
 
 
 def _whole_blocks(size: int, ranks: int) -> int:

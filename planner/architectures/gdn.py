@@ -45,15 +45,21 @@ class GateProjection:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight on a rank."""
+        return self.as_linear(layout).tensors(layout)
+
+    def as_linear(
+        self,
+        layout: ParallelLayout,  # noqa: ARG002 - as others' may depend on it
+    ) -> ColumnParallelLinear | ReplicatedLinear:
+        """Return vLLM's layer."""
         kind = ReplicatedLinear if self.is_replicated else ColumnParallelLinear
-        linear = kind(
+        return kind(
             name=self.name,
             part=self.part,
             input_size=self.input_size,
             output_sizes=self.output_sizes,
             method=self.method,
         )
-        return linear.tensors(layout)
 
 
 def gated_delta_net_state(facts: Facts) -> GatedDeltaNetState:

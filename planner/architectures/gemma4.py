@@ -193,6 +193,14 @@ class QueryProjection:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank, of older releases also the norms."""
+        held, size = self.as_linear(layout).tensors(layout), self.shape.head_size
+        has_norms = not layout.release.has_query_projections
+        return (*held, *((Tensor(size),) * 2 if has_norms else ()))
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | QKVParallelLinear:
+        """Return vLLM's layer."""
         shape = self.shape
         if layout.release.has_query_projections:
             return ColumnParallelLinear(
@@ -202,8 +210,8 @@ class QueryProjection:
                 output_sizes=(shape.num_heads * shape.head_size,),
                 bias=shape.qkv_bias,
                 method=self.method,
-            ).tensors(layout)
-        projections = QKVParallelLinear(
+            )
+        return QKVParallelLinear(
             name="self_attn.qkv_proj",
             input_size=shape.hidden_size,
             num_heads=shape.num_heads,
@@ -212,8 +220,6 @@ class QueryProjection:
             bias=shape.qkv_bias,
             method=self.method,
         )
-        norm = Tensor(shape.head_size)
-        return (*projections.tensors(layout), norm, norm)
 
 
 def _query_attention(shape: AttentionShape) -> tuple[Module, ...]:
@@ -245,12 +251,16 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         return ()
     size = facts.integer("hidden_size")
     return (
-        # Scale per dimension, scale per expert, the projection's root, and the ones
-        # of a norm.
+        # Scale per dimension, scale per expert, the projection's root, a norm's ones.
         Replicated(
-            name="router",
+            name="router", part=Part.ROUTER, shapes=((size,), (count,), (), (size,))
+        ),
+        ReplicatedLinear(
+            name="router.proj",
             part=Part.ROUTER,
-            shapes=((size,), (count,), (), (size,), (count, size)),
+            input_size=size,
+            output_sizes=(count,),
+            is_quantizable=False,
         ),
         FusedMoE(
             name="experts",

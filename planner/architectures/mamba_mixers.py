@@ -13,9 +13,9 @@ from planner.layers import (
     RowParallelLinear,
     Sharded,
 )
-from planner.parallel import ParallelLayout, divide
+from planner.parallel import ParallelLayout
 from planner.states import Mamba1State, Mamba2State, held_groups
-from planner.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.tensors import LinearMethod, Tensor
 
 
 def mamba1(  # noqa: PLR0913 - what vLLM's class takes
@@ -120,6 +120,14 @@ class MixerProjection:
         Raises:
             Refused: in vLLM's words, when ranks divide neither heads nor groups.
         """
+        return self.as_linear(layout).tensors(layout)
+
+    def as_linear(self, layout: ParallelLayout) -> ColumnParallelLinear:
+        """Return vLLM's layer.
+
+        Raises:
+            Refused: in vLLM's words, when ranks divide neither heads nor groups.
+        """
         ranks, state = layout.tensor_parallel_size, self.state
         _check(state, ranks)
         groups = held_groups(state.n_groups, ranks) * state.state_size
@@ -128,19 +136,15 @@ class MixerProjection:
             sizes = (state.intermediate_size, *sizes, state.num_heads)
         if state.n_groups % ranks:
             sizes = (sum(sizes),)
-        on_rank = LinearOnRank(
+        return ColumnParallelLinear(
             name=self.name,
+            part=self.part,
             input_size=self.input_size,
-            output_size=sum(sizes),
-            input_size_per_partition=self.input_size,
-            output_partition_sizes=tuple(divide(size, ranks) for size in sizes),
-            has_bias=self.bias,
+            output_sizes=sizes,
+            bias=self.bias,
+            dtype=self.dtype,
+            method=self.method,
         )
-        rows = on_rank.output_size_per_partition
-        bias = (Tensor(rows, self.dtype),) if self.bias else ()
-        if self.method is not None:
-            return (*self.method.tensors(on_rank, layout), *bias)
-        return (Tensor(rows * self.input_size, self.dtype), *bias)
 
 
 def _check(state: Mamba2State, ranks: int) -> None:

@@ -84,17 +84,24 @@ class KVUpProjection:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight, and its copy where that is quantised."""
-        linear = ColumnParallelLinear(
+        linear = self.as_linear(layout).tensors(layout)
+        if self.method is None:
+            return linear
+        heads = divide(self.num_heads, layout.tensor_parallel_size)
+        return (*linear, Tensor(self.kv_lora_rank * heads * self.head_size))
+
+    def as_linear(
+        self,
+        layout: ParallelLayout,  # noqa: ARG002 - as others' may depend on it
+    ) -> ColumnParallelLinear:
+        """Return vLLM's layer."""
+        return ColumnParallelLinear(
             name=self.name,
             part=self.part,
             input_size=self.kv_lora_rank,
             output_sizes=(self.num_heads * self.head_size,),
             method=self.method,
-        ).tensors(layout)
-        if self.method is None:
-            return linear
-        heads = divide(self.num_heads, layout.tensor_parallel_size)
-        return (*linear, Tensor(self.kv_lora_rank * heads * self.head_size))
+        )
 
 
 def latent_attention(

@@ -218,6 +218,7 @@ def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchi
     return replace(
         model,
         architecture=label.architecture,
+        language_architecture=model.architecture,
         model_type=facts.model_type,
         float16_refusal=float16_refusal(facts.model_type),
     )

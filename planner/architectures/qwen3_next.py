@@ -215,8 +215,12 @@ def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     num_experts = facts.integer("num_experts")
     shared = facts.integer("shared_expert_intermediate_size")
     return (
-        Replicated(
-            name="mlp.gate", part=Part.ROUTER, shapes=((num_experts, hidden_size),)
+        ReplicatedLinear(
+            name="mlp.gate",
+            part=Part.ROUTER,
+            input_size=hidden_size,
+            output_sizes=(num_experts,),
+            is_quantizable=False,
         ),
         ReplicatedLinear(
             name="mlp.shared_expert_gate",

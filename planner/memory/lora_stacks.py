@@ -5,7 +5,8 @@ Source: vLLM 0.33.0 `lora/layers/` create_lora_weights, `lora/punica_wrapper/`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from planner.layers import (
     ColumnParallelLinear,
@@ -24,7 +25,38 @@ _EXTRA_VOCABULARY = 256
 HEAD_PADDING = 256
 """Of the head's vocabulary with adapters (lora_vocab_padding_size), until 0.11.2."""
 
+_PAIR = 2
+
 Linear = QKVParallelLinear | ColumnParallelLinear | RowParallelLinear | ReplicatedLinear
+
+
+@runtime_checkable
+class PackedLinear(Protocol):
+    """A family's own linear layer, which says what it is to vLLM on given ranks."""
+
+    @property
+    def name(self) -> str:
+        """Name within its layer."""
+        ...
+
+    def as_linear(self, layout: ParallelLayout) -> Linear:
+        """Return vLLM's layer."""
+        ...
+
+
+class Pieces(NamedTuple):
+    """Sizes of the factors of one linear layer on a rank."""
+
+    inputs: int
+    rank_rows: int
+    """Of each first factor."""
+    outputs: tuple[int, ...]
+    """Of each second factor."""
+
+
+def plain_linear(base: Linear | PackedLinear, layout: ParallelLayout) -> Linear:
+    """Return the layer as one of vLLM's general classes."""
+    return base if isinstance(base, Linear) else base.as_linear(layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +72,18 @@ class LoRAConfig:
     """None: the model's."""
     is_fully_sharded: bool = False
     max_num_seqs: int = 0
+    is_on_cpu: bool = False
+    """Whether PyTorch computes the factors, and no kernel wants orders of tokens."""
+    targets: tuple[str, ...] | None = None
+    """lora_target_modules: names of the only layers to change; None: all."""
+    forces_2d_experts: bool = False
+    """enable_mixed_moe_lora_format: gate and up projections of experts apart."""
+    shares_expert_factors: bool = False
+    """enable_moe_shared_loras: one outer factor for all experts of a layer."""
+    has_graphs_by_count: bool = False
+    """specialize_active_lora: CUDA graphs by the number of adapters in a batch."""
+    max_cls_labels: int | None = None
+    """max_lora_cls_labels: outputs of an adapter's own classification head."""
     release: Release
 
     @property
@@ -63,16 +107,16 @@ class LoRAConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearStacks:
-    """Both factors of each adapter for one linear layer.
-
-    One pair for each layer of the checkpoint that vLLM packs into it.
+    """Both factors of each adapter for one linear layer, once for each of its pieces.
 
     Source: vLLM 0.33.0 `lora/layers/base_linear.py` and `column_parallel_linear.py`
     create_lora_weights.
     """
 
-    base: Linear
+    base: Linear | PackedLinear
     config: LoRAConfig
+    num_packed: int = 0
+    """Layers of an adapter that vLLM's class packs into it; 0: it does not say."""
     part: Part = Part.LORA
 
     @property
@@ -81,35 +125,113 @@ class LinearStacks:
         return self.base.name
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
-        """Return the stacked first factors, then the second ones."""
+        """Return the stacked first factors, then the second ones; none unwrapped."""
+        pieces = self.pieces(layout)
+        if pieces is None:
+            return ()
         rank, slots = self.config.max_lora_rank, self.config.max_loras
-        inputs, rank_rows, outputs = self._shape(layout)
+        inputs, rank_rows, outputs = pieces
         first = Tensor(slots * rank_rows * inputs, self.config.dtype)
         return (
             *((first,) * len(outputs)),
             *(Tensor(slots * rows * rank, self.config.dtype) for rows in outputs),
         )
 
-    def _shape(self, layout: ParallelLayout) -> tuple[int, int, tuple[int, ...]]:
-        """Return inputs, rows of the first factor, rows of each second factor."""
-        base, ranks = self.base, layout.tensor_parallel_size
+    def pieces(self, layout: ParallelLayout) -> Pieces | None:
+        """Return the sizes of the factors; None where vLLM wraps no such layer."""
+        base = plain_linear(self.base, layout)
         rank = self.config.max_lora_rank
         if isinstance(base, RowParallelLinear):
-            rows = base.output_size
+            ranks, rows = layout.tensor_parallel_size, base.output_size
             if self.config.is_fully_sharded:
                 rows = divide(rows, ranks)
-            return divide(base.input_size, ranks), rank, (rows,)
-        if isinstance(base, ReplicatedLinear):
-            return base.input_size, rank, (sum(base.output_sizes),)
-        outputs: tuple[int, ...]
+            return Pieces(divide(base.input_size, ranks), rank, (rows,))
         if isinstance(base, QKVParallelLinear):
-            kv_rows = kv_heads_per_rank(base.num_kv_heads, layout) * base.head_size
-            outputs = (divide(base.num_heads, ranks) * base.head_size, kv_rows, kv_rows)
-        else:
-            outputs = tuple(divide(size, ranks) for size in base.output_sizes)
-        if len(base.shards) != len(outputs):
-            outputs = (sum(outputs),)
-        return base.input_size, self.config.rank_per_gpu(layout), outputs
+            return self._of_attention(base, layout)
+        if isinstance(base, ColumnParallelLinear):
+            return self._of_columns(base, layout)
+        if len(base.output_sizes) == 1:
+            return Pieces(base.input_size, rank, base.output_sizes)
+        # vLLM's class for several columns, of which ranks divide none.
+        return self._of_columns(
+            ColumnParallelLinear(
+                name=base.name,
+                part=base.part,
+                input_size=base.input_size,
+                output_sizes=base.output_sizes,
+            ),
+            replace(layout, tensor_parallel_size=1),
+        )
+
+    def _of_attention(
+        self, base: QKVParallelLinear, layout: ParallelLayout
+    ) -> Pieces | None:
+        """Return one pair for each of query, key and value, or one for all."""
+        heads = divide(base.num_heads, layout.tensor_parallel_size)
+        kv_heads = kv_heads_per_rank(base.num_kv_heads, layout)
+        rank_rows = self.config.rank_per_gpu(layout)
+        # The values are taken to be as wide as the keys.
+        kv_rows = kv_heads * base.head_size
+        outputs: tuple[int, ...] = (heads * base.head_size, kv_rows, kv_rows)
+        if self.num_packed == 1:
+            size_v = base.head_size if base.head_size_v is None else base.head_size_v
+            outputs = (outputs[0] + kv_rows + kv_heads * size_v,)
+        elif self.num_packed != len(outputs):
+            return None
+        return Pieces(base.input_size, rank_rows, outputs)
+
+    def _of_columns(
+        self, base: ColumnParallelLinear, layout: ParallelLayout
+    ) -> Pieces | None:
+        """Return one pair for each output merged in the layer, or one for all.
+
+        Three outputs and more are told apart from 0.15.0 on, unless adapters are
+        fully sharded.
+        """
+        ranks, config = layout.tensor_parallel_size, self.config
+        outputs = tuple(divide(size, ranks) for size in base.output_sizes)
+        sizes = Pieces(base.input_size, config.rank_per_gpu(layout), outputs)
+        if len(outputs) == 1:
+            return sizes
+        whole = sizes._replace(outputs=(sum(outputs),))
+        tells_many_apart = config.release.since(0, 15)
+        if self.num_packed == _PAIR:
+            return sizes
+        if len(outputs) > _PAIR and tells_many_apart:
+            return None if config.is_fully_sharded else sizes
+        return whole if self.num_packed == 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifierStacks:
+    """Both factors of each adapter for a head that classifies, and a head of its own.
+
+    Source: vLLM 0.33.0 `lora/layers/classifier.py` BaseClassificationHeadWithLoRA,
+    which came with 0.31.0.
+    """
+
+    base: ReplicatedLinear
+    config: LoRAConfig
+    part: Part = Part.LORA
+
+    @property
+    def name(self) -> str:
+        """Of the head."""
+        return self.base.name
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the factors, then an adapter's own weight, bias and switch."""
+        config, base = self.config, self.base
+        factors = LinearStacks(base=base, config=config).tensors(layout)
+        if not config.release.since(0, 31):
+            return factors
+        labels = max(sum(base.output_sizes), config.max_cls_labels or 0)
+        return (
+            *factors,
+            Tensor(config.max_loras * labels * base.input_size, config.dtype),
+            Tensor(config.max_loras * labels, base.dtype),
+            Tensor(config.max_loras, "uint8"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +320,13 @@ class IndexBuffers:
         if not release.since(0, 10):
             by_token.append(tokens)
         prompts = tokens if release.since(0, 11, 1) else seqs
+        indices = (*by_token, seqs, seqs, seqs)
+        if self.config.is_on_cpu:
+            return tuple(Tensor(elements, "int64") for elements in indices)
         small = (slots + 1, slots + 1, slots + 2)
         counts = (tokens, tokens, *small, prompts, prompts, *small)
         return (
-            *(Tensor(elements, "int64") for elements in (*by_token, seqs, seqs, seqs)),
+            *(Tensor(elements, "int64") for elements in indices),
             *(Tensor(elements, "int32") for elements in counts),
         )
 

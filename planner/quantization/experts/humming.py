@@ -23,7 +23,8 @@ _SMALL_ZERO_POINT_BITS, _ZERO_POINT_BITS = 4, 8
 
 def prefers_humming(layout: ParallelLayout) -> bool:
     """Whether vLLM takes Humming where it would take Marlin on other GPUs."""
-    return layout.capability == HOPPER and layout.release.prefers_humming
+    is_hopper = layout.capability == HOPPER
+    return is_hopper and layout.release.prefers_humming and not layout.enable_lora
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

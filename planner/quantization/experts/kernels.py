@@ -2,6 +2,7 @@
 
 Each GPU generation has kernels of its own. Many hold the tensors as they were
 published; others pad, expand or repack them, and those are the ones told apart here.
+Only Triton's and Marlin's heed adapters (LoRAExpertsMixin).
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def fp8_tensor_kernel(
     """
     if layout.capability < ADA:
         return Kernel.MARLIN
-    if not is_static or not layout.release.prefers_flashinfer_quantised_experts:
+    if (
+        layout.enable_lora
+        or not is_static
+        or not layout.release.prefers_flashinfer_quantised_experts
+    ):
         return Kernel.PLAIN
     if (
         is_datacenter_blackwell(layout)
@@ -90,7 +95,7 @@ def fp8_block_kernel(
     if layout.capability < ADA:
         return Kernel.MARLIN
     is_b200, is_rtx = is_datacenter_blackwell(layout), is_consumer_blackwell(layout)
-    if is_refined or not (is_b200 or is_rtx):
+    if layout.enable_lora or is_refined or not (is_b200 or is_rtx):
         return Kernel.PLAIN
     if (
         is_b200
@@ -119,7 +124,7 @@ def mxfp8_kernel(on_rank: ExpertsOnRank, layout: ParallelLayout) -> Kernel:
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp8.py` select_mxfp8_moe_backend.
     """
-    if not is_datacenter_blackwell(layout):
+    if layout.enable_lora or not is_datacenter_blackwell(layout):
         return Kernel.MARLIN
     if (
         on_rank.activation in _FP8_TRTLLM_ACTIVATIONS
@@ -136,7 +141,7 @@ def nvfp4_kernel(
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/nvfp4.py` select_nvfp4_moe_backend.
     """
-    if not has_input_scale or layout.capability < BLACKWELL:
+    if not has_input_scale or layout.capability < BLACKWELL or layout.enable_lora:
         return Kernel.MARLIN
     if (
         is_datacenter_blackwell(layout)

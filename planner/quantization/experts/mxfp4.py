@@ -50,7 +50,7 @@ class Mxfp4Experts:
             return _as_published(on_rank)
         if self.source == Mxfp4Source.GPT_OSS:
             _check_known(layout)
-        if is_datacenter_blackwell(layout):
+        if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
             if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
                 # FlashInfer's TRT-LLM kernel reads biases in 32 bits.
                 tile = layout.release.trtllm_mxfp4_columns
@@ -74,6 +74,7 @@ class Mxfp4Experts:
             self.source == Mxfp4Source.GPT_OSS
             and on_rank.activation == "swigluoai"
             and HOPPER <= layout.capability < BLACKWELL
+            and not _is_left_to_marlin(layout)
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -84,7 +85,7 @@ class Mxfp4Experts:
         if self.source == Mxfp4Source.COMPRESSED_TENSORS:
             is_blackwell = layout.capability >= BLACKWELL
             return ExpertsKernel.CUTLASS_FP4 if is_blackwell else ExpertsKernel.MARLIN
-        if is_datacenter_blackwell(layout):
+        if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
             if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
                 return ExpertsKernel.TRTLLM
             return ExpertsKernel.DEEPGEMM
@@ -92,6 +93,15 @@ class Mxfp4Experts:
             return ExpertsKernel.OAI_TRITON
         is_humming = prefers_humming(layout)
         return ExpertsKernel.HUMMING if is_humming else ExpertsKernel.MARLIN
+
+
+def _is_left_to_marlin(layout: ParallelLayout) -> bool:
+    """Whether no other kernel on vLLM's list heeds adapters.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py` (TRITON_UNFUSED is not on
+    the list); read from 0.28.0 on.
+    """
+    return layout.enable_lora and layout.release.since(0, 28)
 
 
 def _check_known(layout: ParallelLayout) -> None:

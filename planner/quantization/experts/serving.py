@@ -176,4 +176,5 @@ def by_mxfp4(
         found,
         intermediate_size=round_up(found.intermediate_size, tile),
         hidden_size=round_up(found.hidden_size, 256),
+        is_declared=True,
     )
