@@ -185,14 +185,18 @@ def _unordered(value: Any) -> Any:
 
 
 def _answer(model: object, **settings: Any) -> Any:
-    """What a plan says, without the name that the model was called by."""
+    """What a plan says, without the name that the model was called by.
+
+    Without the files' size too: the catalogue may know it, a folder with nothing but a
+    config.json does not.
+    """
     try:
         plan = planner.plan(model, gpu="H100", trust_remote_code=True, **settings)
         answer = plan.to_dict()
     except PlannerError as error:
         return type(error).__name__, str(error).replace(str(model), "it")
-    for by_name in ("model", "command", "notes"):
-        answer.pop(by_name, None)
+    for other in ("model", "command", "notes", "loading"):
+        answer.pop(other, None)
     return answer
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import planner
 from planner.advice import Advice, AdviceItem
-from planner.errors import UnknownArchitecture
 from planner.units import GIB
 
 
@@ -245,10 +244,22 @@ def test_adapters_take_memory_by_their_largest_rank():
     assert rank.gain_bytes > 5 * GIB
 
 
-def test_a_draft_model_is_refused_by_name_and_not_left_out():
-    """#9995, PR #37521: The draft model's weights and KV cache are not counted."""
-    with pytest.raises(UnknownArchitecture, match="speculative_config"):
-        planner.plan("Qwen/Qwen3-8B", speculative_config={"model": "Qwen/Qwen3-0.6B"})
+def test_a_draft_models_weights_and_cache_are_counted():
+    """#9995, PR #37521: The draft model's weights and KV cache are not counted.
+
+    Qwen3-8B with Qwen3-0.6B before it: 1.11 GiB more weights, and 28 layers more in the
+    cache beside the 36, of the same 8 heads of 128, so 36/64 of the tokens at most.
+    """
+    plain = planner.plan("Qwen/Qwen3-8B")
+    draft = {"model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}
+    drafted = plain.changed(speculative_config=draft)
+    more = drafted.limiting_rank.weights_bytes - plain.limiting_rank.weights_bytes
+    assert 1.10 * GIB < more < 1.12 * GIB
+    assert [group.num_layers for group in plain.kv_groups] == [36]
+    assert [group.num_layers for group in drafted.kv_groups] == [64]
+    assert drafted.kv_cache_size_tokens < plain.kv_cache_size_tokens * 36 / 64
+    without_length = plain.changed(speculative_config={"model": "Qwen/Qwen3-0.6B"})
+    assert "num_speculative_tokens" in without_length.error.message
 
 
 def test_cpu_offload_is_accepted_and_does_nothing():

@@ -72,6 +72,11 @@ def _line(page: Page) -> None:
     page.locator(".planner-more").evaluate("node => node.scrollIntoView()")
 
 
+def _machine(page: Page) -> None:
+    page.locator(".pl-panel", has_text="CPU memory and disk").locator("summary").click()
+    page.locator(".planner-bars").evaluate("node => node.scrollIntoView()")
+
+
 def _arguments(page: Page) -> None:
     page.get_by_role("button", name="All engine arguments").click()
     section = page.locator(".planner-arguments")
@@ -128,6 +133,10 @@ STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "search": ("", _search),
     "meaning": ("", _meaning),
     "lines": ("", _line),
+    "machine": (
+        "?model=Qwen/Qwen3-8B&gpu=L4&cpu_offload_gb=4&node_memory_gib=64",
+        _machine,
+    ),
     "advice": (_70B, _advice),
     "arguments": ("", _arguments),
     "compared": (f"{_70B}&tensor_parallel_size=2", _compared),

@@ -9,6 +9,7 @@ import resource
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tornado.httpclient import HTTPClientError
@@ -150,8 +151,9 @@ class Soak:
         kernels = served.family(self.address).kernels
         if kernels:
             self._excuse(10.0)
-            os.kill(self._random.choice(kernels).pid, signal.SIGKILL)
-            self.tally.done["kernels killed"] += 1
+            with suppress(ProcessLookupError):  # its visitor has just left
+                os.kill(self._random.choice(kernels).pid, signal.SIGKILL)
+                self.tally.done["kernels killed"] += 1
 
     async def fill_the_disk(self, seconds: float) -> None:
         """Let no process of the server write a byte to a file for a while."""
