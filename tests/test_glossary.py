@@ -53,7 +53,7 @@ def test_no_two_entries_say_the_same() -> None:
 def test_the_page_says_what_is_not_modelled_as_the_planner_does() -> None:
     """From the planner's own lists."""
     assert explained("seed").endswith("It does not change GPU memory.")
-    assert "only 2 can be planned" in explained("optimization_level")
+    assert "only triton can be planned" in explained("mamba_backend")
     assert all("not modelled yet" in explained(name) for name in SWITCHED_OFF)
     assert all("does not change GPU memory" in explained(n) for n in WITHOUT_EFFECT)
 

@@ -50,7 +50,7 @@ def forward(run: ProfileRun) -> Forward:
 
 def cold_compile_bytes(run: ProfileRun) -> int:
     """Return what compiling takes beside the layer where nothing is cached yet."""
-    if not run.is_compiled:
+    if not run.compiles:
         return 0
     return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
 
@@ -95,7 +95,7 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
 
     Without compilation a third hidden state is alive, and one more beside all-reduce.
     """
-    if run.is_compiled:
+    if run.compiles:
         return 2 * hidden + attention, f"2 x {hidden:,} residual + {attention:,} output"
     count = 3 + int(run.layout.tensor_parallel_size > 1)
     return count * hidden, f"{count} x {hidden:,} hidden states"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
+from planner.compilation import GraphMode
 from planner.memory.calibration import Fitted, non_torch
 from planner.memory.profile_run import ProfileRun
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER, UNIFIED
@@ -66,7 +67,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     generation = "hopper" if run.gpu.compute_capability[0] == HOPPER else "other"
     names = [f"modules, {generation}"]
     is_alone = run.layout.world_size == 1
-    if release.counts_graph_residue and is_alone and run.capture_sizes:
+    if release.counts_graph_residue and is_alone and _captures(run):
         names.append("graph profiling")
     if ranks > 1:
         has_switch = run.gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
@@ -80,6 +81,11 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     if is_unified(run):
         names.append("unified memory")
     return tuple(names)
+
+
+def _captures(run: ProfileRun) -> bool:
+    """Return whether CUDA graphs are captured, of which profiling leaves something."""
+    return not run.enforce_eager and run.graph_mode is not GraphMode.NONE
 
 
 def is_unified(run: ProfileRun) -> bool:
@@ -111,6 +117,7 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
     is_alone = layout.data_parallel_size == 1 or release.since(0, 21)
     if (
         not release.fuses_all_reduce
+        or run.enforce_eager
         or not run.may_fuse_all_reduce
         or ranks not in _FUSED_RANKS
         or not is_alone

@@ -186,6 +186,11 @@ class ProfileRun:
         )
 
     @property
+    def compiles(self) -> bool:
+        """Whether the model runs compiled."""
+        return self.is_compiled and not self.enforce_eager
+
+    @property
     def samples(self) -> bool:
         """Whether this rank turns hidden states into tokens."""
         return self.is_last_stage and not self.model.is_pooling
