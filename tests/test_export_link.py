@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import planner
 from planner import GPU, Inputs, PlannerError
 from planner.engine import EngineSettings
-from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
+from planner.engine_args import GONE, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.export import link, read_link
 from planner.export.link_names import CARRIED, KEPT_OUT
 from planner.export.reading_links import DEFAULT_GPU, LONGEST_LINK, MOST_PARTS
@@ -298,7 +298,8 @@ def test_a_model_that_is_not_bundled_is_not_fetched_to_read_a_link():
 
 def test_every_argument_is_either_carried_or_kept_out_with_a_reason():
     """An argument that names a file or code is not carried."""
-    known = {*EngineSettings.__dataclass_fields__, *WITHOUT_EFFECT, *SWITCHED_OFF}
+    settings = EngineSettings.__dataclass_fields__
+    known = {*settings, *WITHOUT_EFFECT, *SWITCHED_OFF, *GONE}
     telling = ("path", "dir", "cls", "plugin", "token", "file", "addr", "endpoint")
     harmless = {
         # No path: what a name merely resembles, or what only "off" is taken for.

@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tools.accuracy_features import as_table, feature_rows  # noqa: E402
 from tools.accuracy_figures import draw  # noqa: E402
 from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E402
-from tools.starts import asked_for  # noqa: E402
+from tools.starts import asked_for, places  # noqa: E402
 
 DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
@@ -39,7 +40,8 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     write_rows(rows, folder / "starts.csv")
     draw(rows, folder)
-    replace_between(DOCS / "accuracy.md", report(rows))
+    features = as_table(feature_rows(*places(__doc__)))
+    replace_between(DOCS / "accuracy.md", report(rows, features))
     replace_between(ROOT / "README.md", short(rows))
     print(json.dumps(figures, indent=1))
     return 0
@@ -93,7 +95,7 @@ def patched(rows: Sequence[Row]) -> str:
     )
 
 
-def report(rows: Sequence[Row]) -> str:
+def report(rows: Sequence[Row], features: str) -> str:
     """Write the tables."""
     return "\n\n".join(
         [
@@ -114,6 +116,10 @@ def report(rows: Sequence[Row]) -> str:
             "![Range of each start](accuracy/ranges.svg)",
             "### The largest errors",
             worst(rows),
+            "### Adapters, drafts, offloading, encoders",
+            "Every published start with one of them, scored above or not; weights and "
+            "the encoders' budget need no GPU, the KV cache does.",
+            features,
             "Every start, with the address of its log: "
             "[accuracy/starts.csv](accuracy/starts.csv).",
         ]

@@ -219,8 +219,8 @@ def _their_plan(
     return planner.plan(config, gpu, vllm_version=record["vllm_version"], **given)
 
 
-def asked_for(description: str | None) -> list[Start]:
-    """Read the command line's --corpus and --configs, and the starts in them."""
+def places(description: str | None) -> tuple[pathlib.Path, pathlib.Path]:
+    """Read the command line's --corpus and --configs."""
     # A report must not depend on what its author's own GPUs have measured.
     os.environ["PLANNER_CALIBRATION"] = "off"
     parser = argparse.ArgumentParser(description=description)
@@ -228,4 +228,9 @@ def asked_for(description: str | None) -> list[Start]:
     parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
     parser.add_argument("--configs", default=shared / "configs")
     options = parser.parse_args()
-    return read_starts(pathlib.Path(options.corpus), pathlib.Path(options.configs))
+    return pathlib.Path(options.corpus), pathlib.Path(options.configs)
+
+
+def asked_for(description: str | None) -> list[Start]:
+    """Read the command line's --corpus and --configs, and the starts in them."""
+    return read_starts(*places(description))
