@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.charts.scale import BAR_PIXELS, GAP_PIXELS, INK, in_gib
-from planner.charts.traces import HOVER, NOTHING, OVER, wrapped
+from planner.charts.traces import HOVER, NOTHING, OVER, segment_looks, wrapped
 from planner.presentation.host import bar_label, shown_accounts
-from planner.presentation.palette import PLOTLY_HATCHES, swatch
 from planner.units import GIB, format_gib
 
 if TYPE_CHECKING:
@@ -44,25 +43,13 @@ def _line_trace(
     plan: Plan, name: str, accounts: tuple[NodeAccount, ...]
 ) -> dict[str, Any]:
     lines = [_find(one, name) for one in accounts]
-    colours = swatch(name)
     return {
         **_bar_trace(plan, name, accounts),
         "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
         "text": ["" if line is None else _text(line) for line in lines],
         "customdata": ["" if line is None else _hover(line) for line in lines],
         "hovertemplate": HOVER,
-        "textfont": {"color": colours.label, "size": 12},
-        "marker": {
-            "color": colours.fill,
-            "line": {"color": "#00000055", "width": 1},
-            "pattern": {
-                "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
-                "bgcolor": colours.fill,
-                "fgcolor": colours.hatch,
-                "size": 7,
-                "solidity": 0.25,
-            },
-        },
+        **segment_looks(name, lines),
     }
 
 

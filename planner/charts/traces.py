@@ -12,6 +12,9 @@ from planner.presentation.verdict import missing_bytes
 from planner.units import GIB, format_gib
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.memory.host import NodeLine
     from planner.result import Line, Plan
 
 NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
@@ -40,13 +43,20 @@ def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
 
 def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     lines = [_find(bar, name) for bar in drawn]
-    colours = swatch(name)
     return {
         **_bar_trace(name, drawn),
         "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
         "text": [_segment_text(line) for line in lines],
         "customdata": [_hover_text(line) for line in lines],
         "hovertemplate": HOVER,
+        **segment_looks(name, lines),
+    }
+
+
+def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[str, Any]:
+    """Describe how the segments of a line look: its colour, hatched by their basis."""
+    colours = swatch(name)
+    return {
         "textfont": {"color": colours.label, "size": 12},
         "marker": {
             "color": colours.fill,

@@ -7,7 +7,7 @@ from html import escape
 from math import ceil
 from typing import TYPE_CHECKING
 
-from planner.presentation.palette import css_background
+from planner.presentation.line_rows import line_rows
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -190,14 +190,9 @@ def _table(plan: Plan, account: NodeAccount) -> str:
 
 
 def _row(line: NodeLine, key: str) -> str:
-    background = css_background(line.name, line.basis)
-    return (
-        f"<tr class='pl-line' data-key='{escape(key)}'><th scope='row'>"
-        f"<span class='pl-swatch' style='background:{background}'></span>"
-        f"<span class='pl-line-name'>{escape(line.name)}</span></th>"
-        f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>"
-        f"<td class='pl-number pl-range'>per {escape(str(line.per))}</td>"
-        f"<td class='pl-basis'>{line.basis}</td></tr>"
-        f"<tr class='pl-explained'><td colspan='4'><p class='pl-why'>"
-        f"{escape(line.why)}</p></td></tr>"
+    return line_rows(
+        line,
+        key,
+        beside=f"per {escape(str(line.per))}",
+        explained=f"<p class='pl-why'>{escape(line.why)}</p>",
     )

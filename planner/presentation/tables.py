@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from planner.presentation.line_facts import LINE_FACTS
-from planner.presentation.palette import css_background
+from planner.presentation.line_rows import line_rows
 from planner.presentation.text import (
     budget,
     range_text,
@@ -142,17 +142,7 @@ def outside_html(plan: Plan) -> str:
 
 
 def _rows(line: Line, key: str) -> str:
-    """Write the line, and the row below that explains it."""
-    background = css_background(line.name, line.basis)
-    return (
-        f"<tr class='pl-line' data-key='{escape(key)}'><th scope='row'>"
-        f"<span class='pl-swatch' style='background:{background}'></span>"
-        f"<span class='pl-line-name'>{escape(line.name)}</span></th>"
-        f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>"
-        f"<td class='pl-number pl-range'>{range_text(line)}</td>"
-        f"<td class='pl-basis'>{line.basis}</td></tr>"
-        f"<tr class='pl-explained'><td colspan='4'>{_explained(line)}</td></tr>"
-    )
+    return line_rows(line, key, beside=range_text(line), explained=_explained(line))
 
 
 def _explained(line: Line) -> str:
