@@ -111,3 +111,26 @@ def test_a_connected_page_is_not_given_up() -> None:
     session = Session(began=0, alone_since=None, was_connected=True)
 
     assert not Sessions().is_lost(session, 1e9)
+
+
+def test_memory_is_given_back_once_after_a_visit_and_never_during_one(
+    monkeypatch,
+) -> None:
+    """It takes a tenth of a second, in which nobody would be answered."""
+    pytest.importorskip("voila")
+    from planner.voila import sessions
+
+    given = []
+    monkeypatch.setattr(sessions, "give_back", lambda: given.append("memory"))
+    server = sessions.Sessions()
+    server._tidy()
+    before_anybody = len(given)
+    server.heard("no kernel")
+    server._tidy()
+    while_one_moves = len(given)
+    server._last_message -= 2 * server.settle_seconds
+    server._tidied_at -= 4 * server.settle_seconds
+    server._tidy()
+    server._tidy()
+
+    assert (before_anybody, while_one_moves, len(given)) == (0, 0, 1)
