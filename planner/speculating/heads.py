@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from planner.architectures.assembly import Label
@@ -62,11 +63,12 @@ def _projected(hidden_size: int) -> tuple[Module, ...]:
     )
 
 
-def _fc(hidden_size: int) -> tuple[Module, ...]:
+def _joined(name: str, hidden_size: int) -> tuple[Module, ...]:
+    """Three norms, and a projection of token and state that ranks share."""
     return (
         _norms(hidden_size, 3),
         ColumnParallelLinear(
-            name="mtp.fc",
+            name=name,
             part=Part.MLP,
             input_size=2 * hidden_size,
             output_sizes=(hidden_size,),
@@ -78,27 +80,20 @@ def _nothing(_hidden_size: int) -> tuple[Module, ...]:
     return ()
 
 
-def _eh_proj(hidden_size: int) -> tuple[Module, ...]:
-    return (
-        _norms(hidden_size, 3),
-        ColumnParallelLinear(
-            name="mtp.layers.0.eh_proj",
-            part=Part.MLP,
-            input_size=2 * hidden_size,
-            output_sizes=(hidden_size,),
-        ),
-    )
-
-
 _NUMBERED = HeadShape(
     prefix="model.layers", is_numbered_on=True, around=_projected, once=_nothing
 )
-_QWEN = HeadShape(prefix="mtp.layers", is_numbered_on=False, around=_nothing, once=_fc)
+_QWEN = HeadShape(
+    prefix="mtp.layers",
+    is_numbered_on=False,
+    around=_nothing,
+    once=partial(_joined, "mtp.fc"),
+)
 _NEMOTRON = HeadShape(
     prefix="mtp.layers",
     is_numbered_on=False,
     around=_nothing,
-    once=_eh_proj,
+    once=partial(_joined, "mtp.layers.0.eh_proj"),
     keeps_embeddings=False,
 )
 SHAPES: Mapping[str, HeadShape] = {
