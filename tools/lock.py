@@ -17,7 +17,7 @@ LOCK = ROOT / "requirements.lock"
 
 HEADER = """\
 # The versions that are installed and tested; made by `make lock` from pyproject.toml.
-# pip reads this file as constraints. vllm and ray choose their own versions.
+# pip reads this file as constraints. vllm chooses its own versions.
 """
 
 COMMAND = (

