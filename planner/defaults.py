@@ -21,7 +21,9 @@ from planner.releases import NEWEST_RELEASE, Release
 from planner.states import Mamba1State, Mamba2State
 from planner.units import GIB, parse_size
 
-ENTRYPOINTS = ("serve", "llm")
+ENTRYPOINTS = ("serve", "llm", "engine")
+ENGINE_BATCH = (2048, 128)
+"""What the scheduler's configuration has, whatever the GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,8 @@ def check_entrypoint(entrypoint: str) -> None:
     """
     if entrypoint not in ENTRYPOINTS:
         raise PlannerError(
-            f"entrypoint={entrypoint!r}: use serve (vllm serve) or llm (the LLM class)."
+            f"entrypoint={entrypoint!r}: use serve (vllm serve), llm (the LLM class) "
+            "or engine (the async engine itself, as Ray Data LLM starts it)."
         )
 
 
@@ -116,10 +119,18 @@ def batch_defaults(
 ) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs for a GPU and entry point.
 
+    vLLM looks at the GPU for its server and its class alone: who starts the async
+    engine gets the scheduler's own defaults.
+
     Raises:
         PlannerError: for an unknown entry point.
+
+    Source: vLLM 0.33.0 `v1/engine/async_llm.py` AsyncLLM.from_engine_args
+    (UsageContext.ENGINE_CONTEXT); `config/scheduler.py` SchedulerConfig.
     """
     check_entrypoint(entrypoint)
+    if entrypoint == "engine":
+        return ENGINE_BATCH
     is_server = entrypoint == "serve"
     if gpu.is_cpu:
         return (2048, 128) if is_server else (4096, 256)

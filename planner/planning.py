@@ -58,7 +58,8 @@ def plan(
             ModelArchitecture.
         gpu: catalogue name, "attached" for the first GPU of this machine, or a `GPU`.
         vllm_version: release whose rules apply.
-        entrypoint: serve (`vllm serve`) or llm (the `LLM` class).
+        entrypoint: serve (`vllm serve`), llm (the `LLM` class) or engine (the async
+            engine itself, as Ray Data LLM starts it).
         env: vLLM's environment variables.
         engine_args: vLLM's EngineArgs by name.
 

@@ -62,6 +62,9 @@ from planner.releases import Release
 from planner.speculating.asked import asked_speculation
 from planner.speculating.attaching import speculating
 
+_OLDER_POOLING_TOKENS = 32768
+_OLDER_IMAGE_TOKENS = 5120
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -118,13 +121,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)
     check_kv_cache_dtype(kv_dtype, dtype)
     kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu, release)
-    tokens, seqs = defaults.resolve_batch(
-        settings,
-        model,
-        defaults.batch_defaults(gpu, question.entrypoint, release),
-        length,
-        release,
-    )
+    tokens, seqs = _batch_sizes(question, length)
     # An encoder-decoder model never splits prompts, whatever the user asked for.
     chunked = not model.is_encoder_decoder and defaults.chunked_prefill(
         settings, model, release
@@ -212,6 +209,44 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         enable_chunked_prefill=chunked,
     )
     return resolved, kernels
+
+
+def _batch_sizes(question: Question, max_model_len: int) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs."""
+    settings, model, release = question.settings, question.model, question.release
+    if question.entrypoint == "engine" and not release.fills_in_any_batch:
+        return _older_engine_batch(settings, model, max_model_len, release)
+    batch = defaults.batch_defaults(question.gpu, question.entrypoint, release)
+    return defaults.resolve_batch(settings, model, batch, max_model_len, release)
+
+
+def _older_engine_batch(
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    max_model_len: int,
+    release: Release,
+) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs of an async engine before 0.11.1.
+
+    There the scheduler's configuration filled them in: room for what pooling models and
+    images need, and at most what all requests hold.
+
+    Source: vLLM 0.11.0 `config/scheduler.py` SchedulerConfig.__post_init__; 0.10.0
+    `engine/arg_utils.py` _set_default_args_v1 (prompts that are not split).
+    """
+    default, seqs = defaults.ENGINE_BATCH
+    seqs = settings.max_num_seqs or seqs
+    splits = defaults.chunked_prefill(settings, model, release)
+    if not (splits or release.heeds_tokens_of_whole_prompts):
+        return max_model_len, seqs
+    if settings.max_num_batched_tokens is not None:
+        return settings.max_num_batched_tokens, seqs
+    tokens = default if splits else max(max_model_len, default)
+    if model.is_pooling:
+        tokens = max(tokens, _OLDER_POOLING_TOKENS)
+    if model.is_multimodal:
+        tokens = max(tokens, _OLDER_IMAGE_TOKENS)
+    return min(seqs * max_model_len, tokens), seqs
 
 
 def _waits_for_guesses(model: ModelArchitecture) -> bool:

@@ -191,7 +191,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     """What a reader must know: replaced release, uncertain facts, warnings."""
     entrypoint: str = "serve"
-    """serve (`vllm serve`) or llm (the `LLM` class)."""
+    """serve (`vllm serve`), llm (the `LLM` class) or engine (the async engine)."""
     env: tuple[tuple[str, str], ...] = ()
     """vLLM's environment variables as given."""
 

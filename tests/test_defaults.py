@@ -39,6 +39,8 @@ GB10 = gpu(
         (B200, "serve", (16384, 1024)),
         (L4, "serve", (2048, 256)),
         (GB10, "serve", (2048, 256)),
+        (gpu(), "engine", (2048, 128)),
+        (B200, "engine", (2048, 128)),
     ],
 )
 def test_batch_defaults_depend_on_gpu_and_entry_point(
@@ -75,6 +77,47 @@ def batch(
         max_model_len,
         release,
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "expected"),
+    [
+        ("0.33.0", {}, (2048, 128)),
+        ("0.33.0", {"max_num_seqs": 1, "max_model_len": 1000}, (1000, 1)),
+        ("0.33.0", {"max_num_batched_tokens": 64}, (64, 64)),
+        ("0.33.0", {"performance_mode": "throughput"}, (4096, 256)),
+        ("0.11.0", {}, (2048, 128)),
+        # The scheduler's configuration filled in what the server left whole.
+        ("0.11.0", {"max_num_seqs": 1, "max_model_len": 1000}, (1000, 1)),
+        ("0.11.0", {"max_num_batched_tokens": 4096}, (4096, 128)),
+    ],
+)
+def test_the_async_engine_has_the_scheduler_s_own_defaults(version, given, expected):
+    """2,048 tokens and 128 requests on an H100, where a server has 8,192 and 1,024."""
+    resolved = planner.plan(
+        "Qwen/Qwen3-8B", entrypoint="engine", vllm_version=version, **given
+    ).resolved
+
+    assert resolved is not None
+    assert expected == (resolved.max_num_batched_tokens, resolved.max_num_seqs)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "expected"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", {}, 5120),
+        ("BAAI/bge-m3", {}, 32768),
+        ("BAAI/bge-m3", {"max_num_seqs": 2}, 2 * 8194),
+    ],
+)
+def test_the_older_engine_had_room_for_images_and_for_pooling(model, given, expected):
+    """Until 0.11.1; at most what all requests hold."""
+    resolved = planner.plan(
+        model, entrypoint="engine", vllm_version="0.11.0", **given
+    ).resolved
+
+    assert resolved is not None
+    assert expected == resolved.max_num_batched_tokens
 
 
 def test_throughput_mode_doubles_what_is_not_given() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.defaults import ENTRYPOINTS
 from planner.engine import EngineSettings
 from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
 from planner.flags import PLANNER_ONLY, flags
@@ -234,10 +235,9 @@ ARGUMENTS = st.fixed_dictionaries(
 )
 
 
-@given(ARGUMENTS, st.sampled_from(["H100", "L4", "H200"]), st.booleans())
-def test_any_line_asks_for_the_same_plan(arguments, gpu, is_server):
+@given(ARGUMENTS, st.sampled_from(["H100", "L4", "H200"]), st.sampled_from(ENTRYPOINTS))
+def test_any_line_asks_for_the_same_plan(arguments, gpu, entrypoint):
     """Parsed again, the line plans to the same figures, for the LLM class as well."""
-    entrypoint = "serve" if is_server else "llm"
     try:
         plan = planner.plan(MODEL, gpu=gpu, entrypoint=entrypoint, **arguments)
     except PlannerError:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.defaults import ENTRYPOINTS
 from planner.export import python
 from tests.test_export_command import ARGUMENTS, MODEL, cases, figures
 
@@ -120,10 +121,13 @@ def test_each_argument_plans_to_the_same_figures(release):
     assert tried > 150
 
 
-@given(ARGUMENTS, st.sampled_from(["H100", "L4", "H200", "A100-80GB"]), st.booleans())
-def test_any_code_plans_to_the_same_figures(arguments, gpu, is_server):
+@given(
+    ARGUMENTS,
+    st.sampled_from(["H100", "L4", "H200", "A100-80GB"]),
+    st.sampled_from(ENTRYPOINTS),
+)
+def test_any_code_plans_to_the_same_figures(arguments, gpu, entrypoint):
     """The figures stay, whichever door the plan was made for."""
-    entrypoint = "serve" if is_server else "llm"
     try:
         plan = planner.plan(MODEL, gpu=gpu, entrypoint=entrypoint, **arguments)
         again = planned_again(plan)

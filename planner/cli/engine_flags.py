@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any, get_args, get_origin, get_type_hints
 
+from planner.defaults import ENTRYPOINTS
 from planner.engine import EngineSettings
 from planner.engine_args import GONE, SWITCHED_OFF, WITHOUT_EFFECT
 from planner.errors import PlannerError
@@ -53,7 +54,7 @@ def add_plan_arguments(
     parser.add_argument(
         "--entrypoint",
         default=None if is_in_file else "serve",
-        choices=("serve", "llm"),
+        choices=ENTRYPOINTS,
         help="default: serve",
     )
     engine = parser.add_argument_group("vLLM's engine arguments")

@@ -62,7 +62,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
     variables, notes = _variables(plan, devices, scratch)
     model, has_tokenizer = _model(plan, options, scratch)
     arguments = _arguments(plan, options, has_tokenizer=has_tokenizer)
-    if plan.entrypoint == "llm":
+    if plan.entrypoint != "serve":
         task = {
             "arguments": {"model": model, **_for_python(plan, arguments)},
             "prompt": first_prompt(plan),
@@ -126,6 +126,10 @@ def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as the LLM class takes them: values, not texts."""
     given = python_values(arguments, Release(number_of(plan.vllm_version)))
     given["disable_log_stats"] = False
+    if plan.entrypoint == "engine" and plan.resolved is not None:
+        # The class has other defaults; the engine behind it is the same.
+        given["max_num_batched_tokens"] = plan.resolved.max_num_batched_tokens
+        given["max_num_seqs"] = plan.resolved.max_num_seqs
     if (given.get("data_parallel_size") or 1) > 1:
         raise PlannerError(
             "The LLM class starts one engine only; confirm data_parallel_size="

@@ -1,7 +1,8 @@
-"""The same plan through vLLM's other door: `vllm serve` and the `LLM` class.
+"""The same plan through vLLM's other doors: server, `LLM` class and async engine.
 
-They differ in defaults: a server batches fewer tokens. What the plan leaves to its own
-door is then written out, so that the figures stay.
+They differ in defaults: a server batches fewer tokens than the class, the bare engine
+fewer still. What the plan leaves to its own door is then written out, so that the
+figures stay.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ def kept_defaults(plan: Plan, entrypoint: str) -> dict[str, int]:
 
     Empty where both doors have the same defaults, and for a plan that vLLM refuses.
     """
-    if plan.resolved is None:
+    if plan.resolved is None or plan.entrypoint == entrypoint:
         return {}
     release = release_of(plan)
     own = batch_defaults(plan.gpu, plan.entrypoint, release)
     other = batch_defaults(plan.gpu, entrypoint, release)
+    # The older engine's rule adds what the model needs: its figures are written anyway.
+    is_other_rule = "engine" in (plan.entrypoint, entrypoint) and (
+        not release.fills_in_any_batch
+    )
     values = {
         "max_num_batched_tokens": plan.resolved.max_num_batched_tokens,
         "max_num_seqs": plan.resolved.max_num_seqs,
@@ -39,7 +44,7 @@ def kept_defaults(plan: Plan, entrypoint: str) -> dict[str, int]:
     return {
         name: values[name]
         for name, mine, theirs in zip(values, own, other, strict=True)
-        if mine != theirs and getattr(plan.settings, name) is None
+        if (mine != theirs or is_other_rule) and getattr(plan.settings, name) is None
     }
 
 

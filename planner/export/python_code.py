@@ -83,7 +83,8 @@ def _call(plan: Plan) -> Iterator[str]:
         yield f"        {name}={literal(value)},"
     kept = kept_defaults(plan, "llm")
     if kept:
-        yield "        # The defaults of `vllm serve`, which the class does not share."
+        door = "the async engine" if plan.entrypoint == "engine" else "`vllm serve`"
+        yield f"        # The defaults of {door}, which the class does not share."
     for name, number in kept.items():
         yield f"        {name}={number},"
     yield "    )"

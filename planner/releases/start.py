@@ -35,6 +35,15 @@ class StartFacts(Numbered):
         return self.since(0, 28)
 
     @property
+    def fills_in_any_batch(self) -> bool:
+        """Whether one rule fills the batch in, whoever starts the engine.
+
+        Source: vLLM 0.11.1 `engine/arg_utils.py`
+        _set_default_max_num_seqs_and_batched_tokens_args.
+        """
+        return self.since(0, 11, 1)
+
+    @property
     def schedules_ahead(self) -> bool:
         """Whether a batch is prepared while one runs, unless told otherwise.
 

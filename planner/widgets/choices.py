@@ -65,7 +65,10 @@ QUANTIZATIONS: Options = (
 """Source: vLLM 0.33.0 `model_executor/layers/quantization`, those that vLLM applies
 itself to a checkpoint that is not quantised."""
 
-ENTRYPOINTS: Options = (("vllm serve", "serve"), ("LLM class", "llm"))
+ENTRYPOINTS: Options = (
+    *(("vllm serve", "serve"), ("LLM class", "llm")),
+    ("async engine (Ray Data LLM)", "engine"),
+)
 
 _EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 _STATES = ("mamba_d_state", "ssm_state_size", "linear_num_value_heads", "state_size")

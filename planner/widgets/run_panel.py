@@ -247,7 +247,7 @@ class RunResult(w.VBox):
 def _command(plan: Plan) -> str:
     """Write what is started, with what the command line alone does not say."""
     variables = "".join(f"{name}={value} " for name, value in plan.env)
-    by_class = " (by the LLM class)" if plan.entrypoint == "llm" else ""
+    by_class = " (by the LLM class)" if plan.entrypoint != "serve" else ""
     return f"{variables}{plan.command()}{by_class}"
 
 
