@@ -148,6 +148,10 @@ class EngineSettings:
     """GiB of CPU memory of each machine; for the planner alone."""
     node_gpus: int | None = None
     """GPUs of each machine; for the planner alone."""
+    disk_gb_per_second: float | None = None
+    """10^9 bytes a second that each machine's disk reads; for the planner alone."""
+    pcie_gb_per_second: float | None = None
+    """10^9 bytes a second from a machine to each of its GPUs; for the planner alone."""
     others: tuple[tuple[str, object], ...] = ()
     """Arguments without effect on GPU memory, kept for the command."""
 

@@ -23,7 +23,10 @@ _ONLY_ON = (
 _WITHOUT_FLAG = ("enable_mm_processor_stats",)
 """Arguments of the engine that no command line takes."""
 
-PLANNER_ONLY = ("node_gpus", "node_memory_gib")
+PLANNER_ONLY = (
+    *("node_gpus", "node_memory_gib"),
+    *("disk_gb_per_second", "pcie_gb_per_second"),
+)
 """What is told to the planner and not to vLLM: the machines."""
 
 _SECRET = "hf_token"

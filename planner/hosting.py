@@ -159,7 +159,7 @@ def host_loading(
 
     Raises:
         Refused: in vLLM's words, for a format that it does not have.
-        PlannerError: for one that is no text.
+        PlannerError: for one that is no text, and for a speed that is not above 0.
     """
     asked = dict(question.settings.others).get("load_format") or "auto"
     if not isinstance(asked, str):
@@ -171,7 +171,7 @@ def host_loading(
     fullest = max(accounts, key=lambda one: one.gpus, default=None)
     weights = [_loaded_bytes(stage.rank) for stage in stages]
     tensor = question.layout.tensor_parallel_size
-    return loading_of(
+    loading = loading_of(
         question.model,
         reading,
         load_format,
@@ -179,6 +179,10 @@ def host_loading(
         weights_bytes=max(weights),
         loaded_bytes=tensor * sum(weights),
         room_bytes=None if fullest is None else fullest.left_bytes,
+    )
+    return loading.at(
+        disk_gb_per_second=question.settings.disk_gb_per_second,
+        pcie_gb_per_second=question.settings.pcie_gb_per_second,
     )
 
 

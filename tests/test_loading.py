@@ -7,6 +7,7 @@ from planner.errors import PlannerError
 from planner.memory.loading import Loading, Reading, checkpoint_size
 from planner.result import Basis
 from planner.units import GIB
+from tests import plans
 from tests.configs import LLAMA_8B, architecture
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -54,6 +55,23 @@ def test_the_time_is_the_disk_s_and_the_bus_s() -> None:
     assert "(given) = 12 s" in given.seconds_why
     assert loading().basis is Basis.ASSUMED
     assert "assumed" in loading().seconds_why
+
+
+def test_a_plan_takes_the_speeds_of_its_machines() -> None:
+    """Told to the planner alone: the time follows, no command names them."""
+    plan = planner.plan(plans.LLAMA_8B, disk_gb_per_second=5, pcie_gb_per_second=50)
+    assumed = planner.plan(plans.LLAMA_8B)
+
+    assert (
+        plan.loading.seconds
+        == assumed.loading.at(disk_gb_per_second=5, pcie_gb_per_second=50).seconds
+    )
+    assert plan.loading.seconds < assumed.loading.seconds
+    assert plan.loading.basis is Basis.FORMULA
+    assert plan.ranks == assumed.ranks
+    assert "gb_per_second" not in plan.command()
+    with pytest.raises(PlannerError, match="pcie_gb_per_second='fast'"):
+        planner.plan(plans.LLAMA_8B, pcie_gb_per_second="fast")
 
 
 @pytest.mark.parametrize("speed", [0, -1, True, 1e9])

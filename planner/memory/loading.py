@@ -180,10 +180,14 @@ def _speed(bytes_per_second: int) -> str:
     return f"{bytes_per_second / 10**9:g} GB/s"
 
 
-def _speed_of(name: str, given: float | None) -> int | None:
+def _speed_of(name: str, given: object) -> int | None:
     if given is None:
         return None
-    if isinstance(given, bool) or not 0 < given <= 10**6:
+    if (
+        not isinstance(given, int | float)
+        or isinstance(given, bool)
+        or not 0 < given <= 10**6
+    ):
         raise PlannerError(f"{name}={given!r}: a number of GB/s above 0 is needed.")
     return max(int(given * 10**9), 1)
 

@@ -219,11 +219,13 @@ def _other_groups(without: frozenset[str]) -> list[Group]:
 
 def _machine_fields() -> list[Field]:
     """Return what is told to the planner alone: each machine's memory and GPUs."""
+    amounts = {
+        "node_memory_gib": "GiB of CPU memory of each machine",
+        "disk_gb_per_second": "GB/s from its disk, for the load time; empty: 2",
+        "pcie_gb_per_second": "GB/s to each GPU, for the load time; empty: 25",
+    }
+    gpus = "GPUs of each machine; empty: at most 8"
     return [
-        EntryField(
-            "node_memory_gib", "GiB of CPU memory of each machine", parsing.NUMBER
-        ),
-        EntryField(
-            "node_gpus", "GPUs of each machine; empty: at most 8", parsing.COUNT
-        ),
+        EntryField("node_gpus", gpus, parsing.COUNT),
+        *(EntryField(name, hint, parsing.NUMBER) for name, hint in amounts.items()),
     ]
