@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from planner import export, solve
+    from planner import export, ray, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
     from planner.comparing.gpu_choices import GPUComparison
@@ -74,13 +74,14 @@ __all__ = [
     "confirm_many",
     "export",
     "plan",
+    "ray",
     "read_log",
     "solve",
     "speed_bound",
     "sweep",
 ]
 
-_PACKAGES = ("export", "solve")
+_PACKAGES = ("export", "ray", "solve")
 
 _MODULE_OF = {
     "Advice": "planner.advice",
