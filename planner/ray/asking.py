@@ -1,0 +1,223 @@
+"""pipeline(): from a model or a plan and Ray's arguments to what a cluster needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+from os import PathLike
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.gpu import GPU
+from planner.load import Load
+from planner.model import ModelArchitecture
+from planner.planning import plan as plan_memory
+from planner.ray.bounds import throughput
+from planner.ray.bundles import Bundle, PlacementGroup
+from planner.ray.cautions import cautions
+from planner.ray.engine import backend_of, engine_request
+from planner.ray.pipelines import Asked, Pipeline
+from planner.ray.reading import (
+    concurrency_of,
+    count_of,
+    map_resources,
+    stage_concurrency,
+)
+from planner.ray.releases import NEWEST, RayRelease
+from planner.ray.stages import ENGINE, POSTPROCESS, PREPROCESS, Stage
+from planner.result import Plan
+
+_DEFAULT_SEQS = 128
+"""What Ray took for max_num_seqs where it was not given, before 2.56."""
+_ASKED = frozenset(Asked.__dataclass_fields__)
+
+
+def pipeline(  # noqa: PLR0913 - the door of the package
+    model: str | PathLike[str] | ModelArchitecture | Plan,
+    *,
+    num_rows: int | None = None,
+    load: Load | None = None,
+    ray_version: str = NEWEST,
+    gpu: str | GPU | None = None,
+    vllm_version: str | None = None,
+    env: Mapping[str, str] | None = None,
+    **arguments: Any,  # noqa: ANN401 - Ray's and vLLM's own argument names and types
+) -> Pipeline:
+    """Say what a Ray Data LLM pipeline takes: GPUs, CPUs, placement groups, and why.
+
+    Args:
+        model: a plan, which is kept as it is; or a model as `planner.plan` takes it,
+            planned with the defaults of the engine that Ray Data LLM starts.
+        num_rows: of the dataset, for bounds on its time.
+        load: tokens of a row's prompt and answer.
+        ray_version: release of Ray whose rules apply, 2.44 to 2.60.
+        gpu: as `planner.plan` takes it.
+        vllm_version: as `planner.plan` takes it.
+        env: vLLM's environment variables.
+        arguments: Ray's fields (`concurrency`, `accelerator_type`, `batch_size`,
+            `max_concurrent_batches`, `max_tasks_in_flight_per_actor`,
+            `max_pending_requests`, `placement_group_config`, `preprocess_map_kwargs`,
+            `postprocess_map_kwargs`, `chat_template_stage`, ...) and engine arguments.
+
+    Raises:
+        PlannerError: for input that cannot be, with what to do about it.
+        UnknownArchitecture: for a model or setting whose memory is not modelled.
+
+    >>> pipeline("Qwen/Qwen3-8B", gpu="H100", concurrency=4).gpus_total
+    4
+    """
+    release = RayRelease.named(ray_version)
+    asked = Asked(**{k: v for k, v in arguments.items() if k in _ASKED})
+    engine_args = {k: v for k, v in arguments.items() if k not in _ASKED}
+    start = {"gpu": gpu, "vllm_version": vllm_version, "env": env}
+    plan = _planned(
+        model, {k: v for k, v in start.items() if v is not None}, engine_args
+    )
+    rows = None if num_rows is None else count_of("num_rows", num_rows, 1)
+    bare = _bare(plan, asked, release)
+    found = replace(bare, num_rows=rows, load=load)
+    found = replace(found, throughput=throughput(found))
+    return replace(found, cautions=cautions(found))
+
+
+def _planned(
+    model: str | PathLike[str] | ModelArchitecture | Plan,
+    start: dict[str, Any],
+    engine_args: dict[str, Any],
+) -> Plan:
+    if not isinstance(model, Plan):
+        return plan_memory(model, entrypoint="engine", **start, **engine_args)
+    given = sorted([*start, *engine_args])
+    if given:
+        raise PlannerError(
+            f"{', '.join(given)}: a plan is kept as it is. Use plan.changed(...), or "
+            "give the model instead of the plan."
+        )
+    return model
+
+
+def _bare(plan: Plan, asked: Asked, release: RayRelease) -> Pipeline:
+    """Return the pipeline before bounds and cautions."""
+    batches = count_of(
+        "max_concurrent_batches",
+        asked.max_concurrent_batches,
+        release.max_concurrent_batches,
+    )
+    world_size = (plan.settings.tensor_parallel_size or 1) * (
+        plan.settings.pipeline_parallel_size or 1
+    )
+    backend = backend_of(asked, world_size, release)
+    return Pipeline(
+        plan=plan,
+        asked=asked,
+        ray_version=release.version,
+        backend=backend,
+        batch_size=count_of("batch_size", asked.batch_size, release.batch_size),
+        max_concurrent_batches=batches,
+        max_tasks_in_flight=count_of(
+            "max_tasks_in_flight_per_actor",
+            asked.max_tasks_in_flight_per_actor,
+            release.tasks_in_flight(batches),
+        ),
+        max_pending_requests=_max_pending(plan, asked, release),
+        stages=_stages(asked, world_size, backend, release),
+    )
+
+
+def _max_pending(plan: Plan, asked: Asked, release: RayRelease) -> int | None:
+    """Return how many rows an engine takes at once; None: no limit.
+
+    Source: Ray 2.60.0 and 2.55.1 `stages/vllm_engine_stage.py`.
+    """
+    told = asked.max_pending_requests
+    if told is not None:
+        if type(told) is not int:
+            raise PlannerError(
+                f"max_pending_requests={told!r}: a whole number; 0 or less: no limit."
+            )
+        return told if told > 0 else None
+    seqs = plan.settings.max_num_seqs or _DEFAULT_SEQS
+    if release.reads_resolved_max_num_seqs and plan.resolved is not None:
+        seqs = plan.resolved.max_num_seqs
+    return ceil(seqs * (plan.settings.pipeline_parallel_size or 1) * 1.1)
+
+
+def _stages(
+    asked: Asked, world_size: int, backend: str, release: RayRelease
+) -> tuple[Stage, ...]:
+    least, most = concurrency_of(asked.concurrency, release)
+    worker, actor = engine_request(asked, world_size, backend, release)
+    engine = Stage(
+        name=ENGINE,
+        is_actors=True,
+        workers_minimum=least,
+        workers_maximum=most,
+        worker=worker,
+        actor=actor,
+    )
+    images = (
+        "PrepareMultimodalStage" if release.has_stage_configs else "PrepareImageStage"
+    )
+    found = (
+        _map_stage(PREPROCESS, asked.preprocess_map_kwargs, release),
+        _cpu_stage(images, asked.prepare_multimodal_stage or False, asked, release),
+        _cpu_stage("ChatTemplateStage", asked.chat_template_stage, asked, release),
+        _cpu_stage("TokenizeStage", asked.tokenize_stage, asked, release),
+        engine,
+        _cpu_stage("DetokenizeStage", asked.detokenize_stage, asked, release),
+        _map_stage(POSTPROCESS, asked.postprocess_map_kwargs, release),
+    )
+    return tuple(stage for stage in found if stage is not None)
+
+
+def _map_stage(
+    name: str, given: Mapping[str, Any] | None, release: RayRelease
+) -> Stage:
+    amounts, limit = map_resources(f"{name}_map_kwargs", given, release)
+    return Stage(
+        name=name,
+        is_actors=False,
+        workers_minimum=1,
+        workers_maximum=limit,
+        worker=_single(amounts),
+    )
+
+
+def _cpu_stage(
+    name: str,
+    told: Any,  # noqa: ANN401 - True, False or settings
+    asked: Asked,
+    release: RayRelease,
+) -> Stage | None:
+    """Return a stage on CPUs; None where it is switched off.
+
+    Source: Ray 2.60.0 `stages/configs.py` resolve_stage_config.
+    """
+    settings: dict[str, Any] = dict(told) if isinstance(told, Mapping) else {}
+    if told is False or not settings.get("enabled", True):
+        return None
+    if settings and not release.has_stage_configs:
+        raise PlannerError(
+            f"{name}: Ray {release.version} only switches it on or off; settings of a "
+            "stage came with 2.53."
+        )
+    concurrency = settings.get("concurrency")
+    if concurrency is None:
+        concurrency = asked.concurrency or 1
+    least, most = stage_concurrency(concurrency, name)
+    cpus, memory = settings.get("num_cpus"), settings.get("memory")
+    amounts = {"CPU": 1 if cpus is None else cpus, "memory": memory or 0}
+    return Stage(
+        name=name,
+        is_actors=True,
+        workers_minimum=least,
+        workers_maximum=most,
+        worker=_single(amounts),
+    )
+
+
+def _single(amounts: Mapping[str, float]) -> PlacementGroup:
+    """Return the request of a worker; one that asks for nothing asks for no CPUs."""
+    bundle = Bundle.of(amounts)
+    return PlacementGroup(bundles=(bundle,), strategy="PACK", is_single_request=True)

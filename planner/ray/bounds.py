@@ -1,0 +1,107 @@
+"""Bounds on the speed of a pipeline: what its engines cannot be faster than."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import PlannerError
+from planner.roofline.bound import speed_bound
+from planner.roofline.speed import SpeedBound
+
+if TYPE_CHECKING:
+    from planner.ray.pipelines import Pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """A bound, not a forecast: no start is faster, and most are slower."""
+
+    speed: SpeedBound
+    """Of one replica, with as many rows at once as it is given."""
+    replicas: int
+    """That get rows at all: of few rows not every engine gets a batch."""
+    rows_per_second_per_replica: float
+    rows_per_second: float
+    """Of all replicas at most."""
+    at_least_seconds: float | None
+    """For all rows; None without their number."""
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bound as plain values, without the plan."""
+        return {
+            "replicas": self.replicas,
+            "rows_per_second_per_replica": self.rows_per_second_per_replica,
+            "rows_per_second": self.rows_per_second,
+            "at_least_seconds": self.at_least_seconds,
+            "why": self.why,
+            "load": asdict(self.speed.load),
+        }
+
+
+def throughput(pipeline: Pipeline) -> Throughput | None:
+    """Return the bound of a pipeline's most replicas; None without a load.
+
+    A replica gives at most (tokens per second) / (tokens of an answer) rows; a row
+    without an answer takes at least its prompt. Loading the model, the other stages
+    and the tail of the last batches are left out.
+
+    Raises:
+        PlannerError: where the plan has no speed: refused, or a GPU without figures.
+    """
+    load = pipeline.load
+    if load is None:
+        return None
+    if pipeline.plan.resolved is None:
+        raise PlannerError("A plan that vLLM refuses has no speed: leave the load out.")
+    rows = pipeline.rows_in_flight
+    if pipeline.num_rows is not None:
+        rows = min(rows, pipeline.num_rows)
+    speed = speed_bound(pipeline.plan, replace(load, requests=rows))
+    each = _rows_per_second(speed)
+    replicas = replicas_used(pipeline)
+    bound = Throughput(
+        speed=speed,
+        replicas=replicas,
+        rows_per_second_per_replica=each,
+        rows_per_second=replicas * each,
+        at_least_seconds=_seconds(pipeline.num_rows, replicas * each, speed),
+        why="",
+    )
+    return replace(bound, why=_why(bound, pipeline.num_rows))
+
+
+def replicas_used(pipeline: Pipeline) -> int:
+    """Return how many engines can have work at once: each needs a batch of rows."""
+    most = pipeline.replicas_maximum
+    if pipeline.num_rows is None:
+        return most
+    return min(most, ceil(pipeline.num_rows / pipeline.batch_size))
+
+
+def _rows_per_second(speed: SpeedBound) -> float:
+    load = speed.load
+    if load.output_tokens > 1:
+        return speed.total_at_most_tokens_per_second / (load.output_tokens - 1)
+    return 1 / speed.prefill_at_least_seconds * speed.requests
+
+
+def _seconds(num_rows: int | None, total: float, speed: SpeedBound) -> float | None:
+    if num_rows is None:
+        return None
+    return max(num_rows / total, speed.request_at_least_seconds)
+
+
+def _why(bound: Throughput, num_rows: int | None) -> str:
+    speed = bound.speed
+    text = (
+        f"{speed.requests:,} rows at once in a replica: at most "
+        f"{speed.total_at_most_tokens_per_second:,.0f} tokens per second, "
+        f"{bound.rows_per_second_per_replica:,.2f} rows per second; "
+        f"{bound.replicas} replicas: {bound.rows_per_second:,.2f}."
+    )
+    if bound.at_least_seconds is None:
+        return text
+    return f"{text} {num_rows:,} rows take at least {bound.at_least_seconds:,.0f} s."

@@ -1,0 +1,179 @@
+"""What one engine of a Ray Data LLM pipeline reserves.
+
+Source: Ray 2.60.0 `llm/_internal/batch/stages/vllm_engine_stage.py`
+vLLMEngineStage.post_init, _ray_scheduling_strategy_fn; what older releases do
+otherwise is in `planner.ray.releases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.ray.bundles import (
+    ACCELERATOR,
+    ACCELERATOR_SHARE,
+    Bundle,
+    PlacementGroup,
+    total,
+)
+from planner.ray.pipelines import Asked
+from planner.ray.releases import RayRelease
+
+BACKENDS = ("uni", "mp", "ray")
+
+
+def backend_of(asked: Asked, world_size: int, release: RayRelease) -> str:
+    """Return vLLM's executor: as told, or as the release of Ray chooses.
+
+    Raises:
+        PlannerError: for an executor that Ray Data does not reserve for.
+    """
+    told = asked.distributed_executor_backend
+    if told is None and not release.chooses_ray_executor:
+        return "mp"
+    if told is None:
+        return "uni" if world_size == 1 else "ray"
+    if told not in BACKENDS:
+        raise PlannerError(
+            f"distributed_executor_backend={told!r}: with Ray Data LLM use ray (over "
+            "nodes), mp (processes of one node) or uni (one GPU)."
+        )
+    if told == "uni" and world_size > 1:
+        raise PlannerError(
+            f"distributed_executor_backend='uni' runs one GPU, and tensor x pipeline "
+            f"parallel is {world_size}: use ray, or mp within one node."
+        )
+    return told
+
+
+def engine_request(
+    asked: Asked, world_size: int, backend: str, release: RayRelease
+) -> tuple[PlacementGroup, Bundle | None]:
+    """Return what an engine reserves, and what its actor asks for within a group.
+
+    Raises:
+        PlannerError: for resources by hand that this release of Ray does not take.
+    """
+    by_hand = _by_hand(asked, world_size, release)
+    has_group = backend == "ray" and (world_size > 1 or release.has_group_for_one_gpu)
+    if has_group:
+        return _group(asked, world_size, by_hand, release), _of_actor(asked, {})
+    return _single(asked, world_size, by_hand, release), None
+
+
+def _group(
+    asked: Asked,
+    world_size: int,
+    by_hand: tuple[tuple[Bundle, ...], str] | None,
+    release: RayRelease,
+) -> PlacementGroup:
+    bundles, strategy = by_hand or (
+        (Bundle.of({"GPU": 1, "CPU": 1}),) * world_size,
+        release.strategy,
+    )
+    typed = tuple(
+        Bundle.of(bundle.to_dict() | _accelerator(asked)) for bundle in bundles
+    )
+    return PlacementGroup(bundles=typed, strategy=strategy)
+
+
+def _single(
+    asked: Asked,
+    world_size: int,
+    by_hand: tuple[tuple[Bundle, ...], str] | None,
+    release: RayRelease,
+) -> PlacementGroup:
+    """Return the one request of an actor whose GPUs all lie on its node.
+
+    Raises:
+        PlannerError: where the release puts GPUs or CPUs where Ray refuses them.
+    """
+    wanted: dict[str, float] = {"GPU": world_size}
+    if by_hand is not None:
+        wanted = total(by_hand[0]).to_dict()
+        misplaced = [name for name in ("CPU", "GPU") if name in wanted]
+        if misplaced and not release.since(50):
+            raise PlannerError(
+                f"resources_per_bundle with {' and '.join(misplaced)}: Ray "
+                f"{release.version} refuses it on the {asked_backend(asked)} executor: "
+                "\"Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and "
+                "'GPU' in 'resources' keyword\". Take Ray 2.50 or later."
+            )
+    return PlacementGroup(
+        bundles=(_of_actor(asked, wanted),), strategy="PACK", is_single_request=True
+    )
+
+
+def asked_backend(asked: Asked) -> str:
+    """Return the executor as it is called where none was named."""
+    return asked.distributed_executor_backend or "mp"
+
+
+def _of_actor(asked: Asked, wanted: Mapping[str, float]) -> Bundle:
+    """Return what an actor asks for; one CPU unless told.
+
+    Source: Ray 2.60.0 `actor.py` ActorClass._remote.
+    """
+    return Bundle.of({"CPU": 1} | dict(wanted) | _accelerator(asked))
+
+
+def _accelerator(asked: Asked) -> dict[str, float]:
+    kind = asked.accelerator_type
+    return {f"{ACCELERATOR}{kind}": ACCELERATOR_SHARE} if kind else {}
+
+
+def _by_hand(
+    asked: Asked, world_size: int, release: RayRelease
+) -> tuple[tuple[Bundle, ...], str] | None:
+    """Return bundles and strategy that the user gave; None: none were."""
+    config, each = asked.placement_group_config, asked.resources_per_bundle
+    known = release.resources_argument
+    for name, value in (
+        ("placement_group_config", config),
+        ("resources_per_bundle", each),
+    ):
+        if value is not None and name != known:
+            offer = f"use {known}" if known else "it has none of its kind"
+            raise PlannerError(
+                f"{name}: Ray {release.version} has no such field; {offer}."
+            )
+    if each is not None:
+        return (Bundle.of(each),) * world_size, release.strategy
+    return None if config is None else _of_config(config, world_size, release)
+
+
+def _of_config(
+    config: Mapping[str, Any], world_size: int, release: RayRelease
+) -> tuple[tuple[Bundle, ...], str]:
+    """Read placement_group_config.
+
+    Source: Ray 2.60.0 `llm/_internal/common/placement.py` PlacementGroupConfig.
+    """
+    allowed = ["bundles", "strategy"]
+    if release.has_bundle_per_worker:
+        allowed.insert(0, "bundle_per_worker")
+    unknown = sorted(set(config) - set(allowed))
+    if unknown:
+        raise PlannerError(
+            f"placement_group_config has {', '.join(unknown)}: Ray {release.version} "
+            f"takes {', '.join(allowed)}."
+        )
+    each, bundles = config.get("bundle_per_worker"), config.get("bundles")
+    if (each is None) == (bundles is None):
+        choice = " or ".join(name for name in allowed if name != "strategy")
+        raise PlannerError(f"placement_group_config needs {choice}, and only one.")
+    found = [each] * world_size if bundles is None else bundles
+    checked = tuple(Bundle.of(_checked(bundle)) for bundle in found)
+    return checked, config.get("strategy") or "PACK"
+
+
+def _checked(bundle: Any) -> dict[str, float]:  # noqa: ANN401 - typed by a user
+    if not isinstance(bundle, Mapping):
+        raise PlannerError(f"{bundle!r}: a bundle names resources, as {{'GPU': 1}}.")
+    for name, amount in bundle.items():
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if not is_number or amount < 0:
+            raise PlannerError(f"{name}={amount!r} in a bundle must be 0 or more.")
+    return dict(bundle)

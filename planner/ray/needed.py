@@ -1,0 +1,175 @@
+"""How many nodes of each type a pipeline needs: to start, at its least, at its most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.ray.bundles import PlacementGroup
+from planner.ray.groups import reserve
+from planner.ray.holding import Holding
+from planner.ray.nodes import Node, NodeType
+from planner.ray.pipelines import Pipeline
+from planner.ray.placing import starts_in_group
+from planner.ray.stages import Stage
+from planner.ray.why_placed import why_never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesNeeded:
+    """Nodes of each type; the same order of types throughout."""
+
+    node_types: tuple[NodeType, ...]
+    to_start: tuple[int, ...]
+    """For one engine and one worker of each other stage; tasks take turns."""
+    minimum: tuple[int, ...]
+    """For the fewest workers of each stage."""
+    maximum: tuple[int, ...]
+    """For the most; a stage without a limit counts with one worker."""
+
+    def nodes(self, which: str = "maximum") -> tuple[Node, ...]:
+        """Return such nodes with names, to place on.
+
+        Raises:
+            PlannerError: for what is none of to_start, minimum, maximum.
+        """
+        if which not in ("to_start", "minimum", "maximum"):
+            raise PlannerError(f"{which!r}: to_start, minimum or maximum is needed.")
+        counts: tuple[int, ...] = getattr(self, which)
+        return tuple(
+            kind.node(f"{kind.name}-{number + 1}")
+            for kind, count in zip(self.node_types, counts, strict=True)
+            for number in range(count)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values, by the types' names."""
+        names = [kind.name for kind in self.node_types]
+        return {
+            which: dict(zip(names, getattr(self, which), strict=True))
+            for which in ("to_start", "minimum", "maximum")
+        }
+
+
+def nodes_needed(pipeline: Pipeline, node_types: tuple[NodeType, ...]) -> NodesNeeded:
+    """Return how many nodes of each type a pipeline needs.
+
+    Raises:
+        PlannerError: where no type, or not as many as there may be, hold a worker.
+    """
+    names = [kind.name for kind in node_types]
+    if not node_types or len(set(names)) < len(names):
+        raise PlannerError("Node types are needed, each with a name of its own.")
+    stages = pipeline.stages
+    actors = [stage for stage in stages if stage.is_actors]
+    tasks = [stage for stage in stages if not stage.is_actors]
+    start = _Cluster(node_types)
+    start.add_all((stage, 1) for stage in _largest_first(actors))
+    start.add_in_turn(tasks)
+    least, most = _Cluster(node_types), _Cluster(node_types)
+    least.add_all((s, s.workers_minimum) for s in _largest_first(stages))
+    most.add_all(
+        (s, s.workers_maximum or s.workers_minimum) for s in _largest_first(stages)
+    )
+    return NodesNeeded(
+        node_types=node_types,
+        to_start=start.counts(),
+        minimum=least.counts(),
+        maximum=most.counts(),
+    )
+
+
+def _largest_first(stages: Iterable[Stage]) -> list[Stage]:
+    return sorted(
+        stages, key=lambda s: (s.worker.gpus, s.is_engine, s.worker.cpus), reverse=True
+    )
+
+
+@dataclass(kw_only=False)
+class _Cluster:
+    """Nodes that grow as workers are added."""
+
+    types: tuple[NodeType, ...]
+    holdings: list[Holding] = field(default_factory=list)
+    has: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        for kind in self.types:
+            for _ in range(kind.min_nodes):
+                self._grow(kind)
+
+    def counts(self) -> tuple[int, ...]:
+        return tuple(self.has[kind.name] for kind in self.types)
+
+    def add_all(self, workers: Iterable[tuple[Stage, int]]) -> None:
+        """Add so many workers of each stage."""
+        for stage, count in workers:
+            for _ in range(count):
+                self._add(stage)
+
+    def add_in_turn(self, stages: Iterable[Stage]) -> None:
+        """Make room for one task of each stage, one after the other."""
+        before = [held.copy() for held in self.holdings]
+        for stage in stages:
+            self._add(stage)
+            fresh = self.holdings[len(before) :]
+            self.holdings = [held.copy() for held in before]
+            self.holdings += [Holding.of(held.node, is_empty=True) for held in fresh]
+            before = [held.copy() for held in self.holdings]
+
+    def _add(self, stage: Stage) -> None:
+        if not starts_in_group(stage):
+            raise PlannerError(why_never(stage, [kind.node("") for kind in self.types]))
+        if reserve(self.holdings, stage.worker) is not None:
+            return
+        for kind in self._by_cost(stage.worker):
+            for more in range(1, len(stage.worker.bundles) + 1):
+                if self._grows_to_hold(kind, more, stage.worker):
+                    return
+        raise PlannerError(self._why(stage))
+
+    def _by_cost(self, group: PlacementGroup) -> list[NodeType]:
+        """Return the types: first those with what is asked for and little besides."""
+        bundle = group.bundles[0]
+        return sorted(
+            self.types,
+            key=lambda kind: (kind.gpus and not bundle.gpus, kind.gpus, kind.cpus),
+        )
+
+    def _grows_to_hold(self, kind: NodeType, more: int, group: PlacementGroup) -> bool:
+        limit = kind.max_nodes
+        if limit is not None and self.has[kind.name] + more > limit:
+            return False
+        fresh = [Holding.of(kind.node(str(number))) for number in range(more)]
+        if reserve([*self.holdings, *fresh], group) is None:
+            return False
+        self.holdings += fresh
+        self.has[kind.name] += more
+        return True
+
+    def _grow(self, kind: NodeType) -> None:
+        self.holdings.append(Holding.of(kind.node(str(len(self.holdings)))))
+        self.has[kind.name] += 1
+
+    def _why(self, stage: Stage) -> str:
+        """Say which type lacks what, or that there are too few."""
+        one_each = [kind.node(kind.name) for kind in self.types]
+        many = [
+            kind.node(f"{kind.name}-{number}")
+            for kind in self.types
+            for number in range(len(stage.worker.bundles))
+        ]
+        if reserve([Holding.of(node) for node in many], stage.worker) is None:
+            return why_never(stage, one_each if stage.worker.needs_one_node else many)
+        most = ", ".join(
+            f"{kind.max_nodes} of {kind.name}"
+            for kind in self.types
+            if kind.max_nodes is not None
+        )
+        return (
+            f"{stage.name} needs more nodes than there may be: at most {most}. Ask for "
+            "fewer replicas, or allow more nodes."
+        )

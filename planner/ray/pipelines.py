@@ -1,0 +1,203 @@
+"""Pipeline: what a Ray Data LLM pipeline takes of a cluster, beside vLLM's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.load import Load
+from planner.ray.bundles import PlacementGroup, plain
+from planner.ray.nodes import Node, NodeType
+from planner.ray.stages import Stage
+from planner.result import Plan
+
+if TYPE_CHECKING:
+    from planner.ray.bounds import Throughput
+    from planner.ray.needed import NodesNeeded
+    from planner.ray.placement import Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the user gave, by Ray's names; None: Ray's default counts."""
+
+    concurrency: int | tuple[int, int] | None = None
+    accelerator_type: str | None = None
+    batch_size: int | None = None
+    max_concurrent_batches: int | None = None
+    max_tasks_in_flight_per_actor: int | None = None
+    max_pending_requests: int | None = None
+    distributed_executor_backend: str | None = None
+    """vLLM's argument, which Ray reads to choose what it reserves."""
+    placement_group_config: Mapping[str, Any] | None = None
+    resources_per_bundle: Mapping[str, float] | None = None
+    """Before Ray 2.50."""
+    preprocess_map_kwargs: Mapping[str, Any] | None = None
+    postprocess_map_kwargs: Mapping[str, Any] | None = None
+    chat_template_stage: Mapping[str, Any] | bool | None = None
+    tokenize_stage: Mapping[str, Any] | bool | None = None
+    detokenize_stage: Mapping[str, Any] | bool | None = None
+    prepare_multimodal_stage: Mapping[str, Any] | bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """Something that a pipeline does not do as its numbers suggest."""
+
+    kind: str
+    """starved, queued, in_flight, shared_gpu, no_limit, backend, entrypoint, ..."""
+    message: str
+    is_fatal: bool = False
+    """Whether no engine ever starts as it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Pipeline:
+    """A Ray Data LLM pipeline: stages, what they reserve, and one replica's memory."""
+
+    plan: Plan
+    """The memory of one engine replica."""
+    asked: Asked
+    ray_version: str
+    backend: str
+    """vLLM's executor: uni (one GPU), mp (one node) or ray (over nodes)."""
+    batch_size: int
+    """Rows of a batch."""
+    max_concurrent_batches: int
+    """Batches an engine works on at once."""
+    max_tasks_in_flight: int
+    """Batches that Ray Data sends to an engine at once; further ones wait."""
+    max_pending_requests: int | None
+    """Rows within one engine at once; None: no limit."""
+    stages: tuple[Stage, ...]
+    """In the order of the rows."""
+    num_rows: int | None = None
+    load: Load | None = None
+    """Tokens of a row; what it says of requests at once is not used."""
+    throughput: Throughput | None = None
+    """Bounds on rows per second and time; None without a load."""
+    cautions: tuple[Caution, ...] = ()
+
+    @property
+    def engine(self) -> Stage:
+        """The stage that runs vLLM."""
+        return next(stage for stage in self.stages if stage.is_engine)
+
+    @property
+    def accelerator_type(self) -> str | None:
+        """Ray's name of the GPUs that engines ask for; None: any."""
+        return self.asked.accelerator_type
+
+    @property
+    def replicas_minimum(self) -> int:
+        """Engines that Ray Data asks for from the start."""
+        return self.engine.workers_minimum
+
+    @property
+    def replicas_maximum(self) -> int:
+        """Engines at most."""
+        return self.engine.workers_maximum or self.engine.workers_minimum
+
+    @property
+    def gpus_per_replica(self) -> float:
+        """GPUs of one engine: tensor x pipeline parallel, unless set by hand."""
+        return self.engine.worker.gpus
+
+    @property
+    def gpus_minimum(self) -> float:
+        """GPUs of the fewest workers of each stage."""
+        return plain(sum(stage.gpus_minimum for stage in self.stages))
+
+    @property
+    def gpus_maximum(self) -> float:
+        """GPUs of the most workers of each stage: the guide's upper bound.
+
+        A stage without a limit counts with one worker; a caution says so.
+        """
+        return plain(sum(stage.gpus_maximum for stage in self.stages))
+
+    @property
+    def gpus_total(self) -> float:
+        """The same: what is allocated at most."""
+        return self.gpus_maximum
+
+    @property
+    def gpus_to_start(self) -> float:
+        """GPUs without which no row comes out.
+
+        One engine, and the larger of a pre- and a postprocessing task: tasks give back
+        what they take, so these two can take turns.
+        """
+        tasks = [stage.worker.gpus for stage in self.stages if not stage.is_actors]
+        actors = sum(stage.worker.gpus for stage in self.stages if stage.is_actors)
+        return plain(actors + max(tasks, default=0))
+
+    @property
+    def cpus_per_replica(self) -> float:
+        """Logical CPUs of one engine."""
+        return self.engine.worker.cpus
+
+    @property
+    def cpus_minimum(self) -> float:
+        """Logical CPUs of the fewest workers of each stage."""
+        return plain(sum(stage.cpus_minimum for stage in self.stages))
+
+    @property
+    def cpus_maximum(self) -> float:
+        """Logical CPUs of the most workers of each stage."""
+        return plain(sum(stage.cpus_maximum for stage in self.stages))
+
+    @property
+    def cpus_to_start(self) -> float:
+        """Logical CPUs without which no row comes out; tasks take turns."""
+        tasks = [stage.worker.cpus for stage in self.stages if not stage.is_actors]
+        actors = sum(stage.worker.cpus for stage in self.stages if stage.is_actors)
+        return plain(actors + max(tasks, default=0))
+
+    @property
+    def placement_groups(self) -> tuple[PlacementGroup, ...]:
+        """What each replica reserves, of the most replicas."""
+        return (self.engine.worker,) * self.replicas_maximum
+
+    @property
+    def rows_in_flight(self) -> int:
+        """Rows that one engine has at once: batches x rows, as far as let through."""
+        batches = min(self.max_concurrent_batches, self.max_tasks_in_flight)
+        rows = batches * self.batch_size
+        limit = self.max_pending_requests
+        return rows if limit is None else min(rows, limit)
+
+    def on(self, nodes: Iterable[Node]) -> Placement:
+        """Place the pipeline on nodes, as Ray would.
+
+        Raises:
+            PlannerError: where there is no node, or two of one name.
+        """
+        from planner.ray.placing import place  # noqa: PLC0415 - a cycle
+
+        return place(self, tuple(nodes))
+
+    def nodes_needed(self, node_types: Iterable[NodeType]) -> NodesNeeded:
+        """Return how many nodes of each type the pipeline needs.
+
+        Raises:
+            PlannerError: where no type can hold a worker.
+        """
+        from planner.ray.needed import nodes_needed  # noqa: PLC0415 - a cycle
+
+        return nodes_needed(self, tuple(node_types))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pipeline as plain values; the plan in the contract's shape."""
+        from planner.ray.as_dict import pipeline_dict  # noqa: PLC0415 - a cycle
+
+        return pipeline_dict(self)
+
+    def __repr__(self) -> str:
+        """Return the pipeline in a line; the whole plan would fill pages."""
+        return (
+            f"Pipeline({self.plan.name}: {self.replicas_minimum} to "
+            f"{self.replicas_maximum} replicas of {self.gpus_per_replica:g} GPUs, "
+            f"{self.gpus_total:g} GPUs in all)"
+        )
