@@ -198,7 +198,7 @@ class Speculation:
     """
 
     method: str
-    """As vLLM resolves it: ngram, suffix, mtp, eagle, eagle3, draft_model."""
+    """As vLLM resolves it: ngram, suffix, mtp, eagle, eagle3, draft_model, dflash."""
     num_speculative_tokens: int
     """Tokens guessed in each step."""
     target: ModelArchitecture
@@ -211,6 +211,14 @@ class Speculation:
     """Whether the draft's logits are kept to check its guesses by."""
     counts_lookahead: bool = True
     """Whether a step needs room for one request's guesses, not a token of each."""
+    num_aux_states: int | None = None
+    """Layers of the target that the draft reads; None: as its method usually does."""
+    guesses_at_once: bool = False
+    """Whether all tokens are guessed in one pass of the draft."""
+    has_bonus: bool = False
+    """Whether that pass takes one token more than it guesses."""
+    draft_vocab_size: int | None = None
+    """Words that the draft's head tells apart; None: those of its embeddings."""
     notes: tuple[str, ...] = ()
     """What a reader should know about what was assumed."""
 
@@ -220,7 +228,15 @@ class Speculation:
 
         Source: vLLM 0.33.0 `config/speculative.py` use_eagle.
         """
-        return self.method in ("eagle", "eagle3", "mtp")
+        return self.method in ("eagle", "eagle3", "mtp", "dflash", "dspark")
+
+    @property
+    def num_lookahead_tokens(self) -> int:
+        """Places of the KV cache that the draft writes beyond the target's.
+
+        Source: vLLM 0.33.0 `config/vllm.py` num_lookahead_tokens.
+        """
+        return self.num_speculative_tokens + (1 if self.has_bonus else 0)
 
     @property
     def query_len(self) -> int:

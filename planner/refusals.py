@@ -334,12 +334,12 @@ def check_speculation(
     if found is None or found.draft is None:
         return
     if found.counts_lookahead:
-        if max_num_batched_tokens <= found.num_speculative_tokens:
+        if max_num_batched_tokens <= found.num_lookahead_tokens:
             raise Refused(
                 "VllmConfig does not have enough slots to schedule a token and support "
                 "the speculative decoding settings. Got "
                 f"{max_num_batched_tokens=} and "
-                f"num_lookahead_tokens={found.num_speculative_tokens}."
+                f"num_lookahead_tokens={found.num_lookahead_tokens}."
             )
         return
     left = max_num_batched_tokens - max_num_seqs

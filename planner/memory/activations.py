@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.memory.calibration import experts_range
-from planner.memory.drafting import checking_bytes, draft_step_bytes
+from planner.memory.drafting import block_guess, checking_bytes, draft_step_bytes
 from planner.memory.encoder import encoder_kept_bytes, encoder_peak_bytes
 from planner.memory.expert_workspace import (
     expert_transient,
@@ -44,6 +44,7 @@ def line(run: ProfileRun) -> Line:
     moments = [_forward(run), _encoder(run)]
     if run.samples:
         moments.append(_sampling(run))
+        moments += _guessing(run)
     peak = max(moments, key=lambda moment: moment.size_bytes)
     below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
     return Line(
@@ -123,6 +124,24 @@ def _forward(run: ProfileRun) -> _Moment:
         why=f"{why}{text}{_images(images)}"
         + (f" + compiling {format_size(cold)}" if cold else "")
         + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
+    )
+
+
+def _guessing(run: ProfileRun) -> tuple[_Moment, ...]:
+    """A draft that guesses whole blocks, which it does after the target's pass."""
+    guess = block_guess(run)
+    if guess is None:
+        return ()
+    kept, text = _kept(run, sampled=False)
+    size_bytes = guess.size_bytes + kept
+    spread = guess.size_bytes * run.forward_spread_percent // 100
+    return (
+        _Moment(
+            size_bytes=size_bytes,
+            low_bytes=size_bytes - spread,
+            high_bytes=size_bytes + spread,
+            why=f"{guess.why}{text}",
+        ),
     )
 
 

@@ -24,7 +24,7 @@ _READ = frozenset(
     """
     method model num_speculative_tokens draft_tensor_parallel_size quantization
     max_model_len draft_sample_method prompt_lookup_max prompt_lookup_min
-    tensor_parallel_size suffix_decoding_max_tree_depth
+    tensor_parallel_size suffix_decoding_max_tree_depth dspark_draft_topk xpress_topc
     """.split()
 )
 _WITHOUT_EFFECT = frozenset(
@@ -41,7 +41,6 @@ _WITHOUT_EFFECT = frozenset(
 _SWITCHED_OFF: Mapping[str, tuple[object, ...]] = {
     "attention_backend": (None, "auto"),
     "draft_lm_head_quantization": (None,),
-    "dspark_draft_topk": (None,),
     "enable_adaptive_verification": (None, False),
     "enforce_eager": (None, False),
     "kv_cache_dtype": (None,),
@@ -50,7 +49,6 @@ _SWITCHED_OFF: Mapping[str, tuple[object, ...]] = {
     "parallel_drafting": (None, False),
     "speculative_token_tree": (None,),
     "use_heterogeneous_vocab": (None, False),
-    "xpress_topc": (None,),
 }
 MTP_METHODS = frozenset(
     """
@@ -83,6 +81,8 @@ class AskedSpeculation:
     quantization: str | None = None
     max_model_len: int | None = None
     is_probabilistic: bool = False
+    dspark_draft_topk: int | None = None
+    xpress_topc: int | None = None
     target_quantization: str | None = None
     """The engine argument, which also holds for layers of the target's checkpoint."""
 
@@ -126,6 +126,8 @@ def asked_speculation(
         quantization=given.get("quantization"),
         max_model_len=given.get("max_model_len"),
         is_probabilistic=given.get("draft_sample_method") == "probabilistic",
+        dspark_draft_topk=given.get("dspark_draft_topk"),
+        xpress_topc=given.get("xpress_topc"),
         target_quantization=settings.quantization,
     )
 
@@ -190,6 +192,8 @@ def _check_types(given: Mapping[str, Any]) -> None:
         "max_model_len": ("greater than or equal to 1", "greater_than_equal"),
         "prompt_lookup_max": ("greater than or equal to 1", "greater_than_equal"),
         "prompt_lookup_min": ("greater than or equal to 1", "greater_than_equal"),
+        "dspark_draft_topk": ("greater than or equal to 1", "greater_than_equal"),
+        "xpress_topc": ("greater than or equal to 0", "greater_than_equal"),
     }
     for name, (wanted, kind) in least.items():
         value = given.get(name)
@@ -199,7 +203,7 @@ def _check_types(given: Mapping[str, Any]) -> None:
             raise PlannerError(
                 f"speculative_config.{name}={value!r}: a whole number is needed."
             )
-        if value < 1:
+        if value < (0 if name == "xpress_topc" else 1):
             raise Refused(
                 f"1 validation error for SpeculativeConfig\n{name}\n  Input should be "
                 f"{wanted} [type={kind}, input_value={value}, input_type=int]"

@@ -12,9 +12,11 @@ from planner.model_files import ModelFiles
 from planner.parallel import ParallelLayout
 from planner.releases import Release
 from planner.speculating.asked import AskedSpeculation
-from planner.speculating.eagle import Target, read_eagle
+from planner.speculating.dflash import read_block_draft
+from planner.speculating.eagle import read_eagle
 from planner.speculating.heads import num_heads, read_heads
 from planner.speculating.methods import mtp_type, not_modelled, resolved_method
+from planner.speculating.shared import Target
 from planner.speculating.standalone import read_draft
 
 _REMEMBERED = 64
@@ -100,14 +102,13 @@ def _speculation(
     notes: tuple[str, ...] = ()
     files = target.files if draft is None else draft
     tokens = asked.num_speculative_tokens
+    if method in ("dflash", "dspark"):
+        return _at_once(method, asked, target, draft, layout)
     kind = mtp_type(files.config) if method == "mtp" else None
     if kind is not None:
         tokens = _tokens_of_heads(tokens, num_heads(kind, files.config), release)
     if tokens is None:
-        raise Refused(
-            "A speculative model was provided, but `num_speculative_tokens` was not "
-            "provided"
-        )
+        raise _without_number()
     _check_ranks(asked.draft_tensor_parallel_size, layout, method)
     if kind is not None:
         if draft is not None:
@@ -131,6 +132,51 @@ def _speculation(
         is_probabilistic=asked.is_probabilistic,
         counts_lookahead=release.since(0, 33),
         notes=notes,
+    )
+
+
+def _at_once(
+    method: str,
+    asked: AskedSpeculation,
+    target: Target,
+    draft: ModelFiles | None,
+    layout: ParallelLayout,
+) -> Speculation:
+    """Return what a draft keeps that guesses a whole block in one pass."""
+    if draft is None:
+        raise not_modelled(method, "a draft in the target's own checkpoint is not")
+    if layout.pipeline_parallel_size > 1:
+        raise UnknownArchitecture(
+            f"speculative_config with method={method!r} and pipeline_parallel_size "
+            "above 1 is not modelled: few targets hand on what the draft reads."
+        )
+    found = read_block_draft(asked, method, draft, target, layout.release)
+    tokens = asked.num_speculative_tokens
+    if tokens is None and method == "dspark":
+        tokens = found.block_size
+    if tokens is None:
+        raise _without_number()
+    _check_ranks(asked.draft_tensor_parallel_size, layout, method)
+    _check_length(asked, found.model, target.max_model_len, layout.release)
+    return Speculation(
+        method=method,
+        target=target.model,
+        num_speculative_tokens=tokens,
+        draft=_as_shared(found.model, method, layout),
+        is_probabilistic=asked.is_probabilistic,
+        counts_lookahead=layout.release.since(0, 33),
+        num_aux_states=found.num_aux_states,
+        guesses_at_once=True,
+        has_bonus=found.has_bonus,
+        draft_vocab_size=found.vocab_size,
+        notes=found.notes,
+    )
+
+
+def _without_number() -> Refused:
+    return Refused(
+        "A speculative model was provided, but `num_speculative_tokens` was not "
+        "provided"
     )
 
 

@@ -30,6 +30,7 @@ from planner.model_files import ModelFiles
 from planner.quantization import quantised
 from planner.releases import Release
 from planner.speculating.rope_of import shares_rope
+from planner.speculating.shared import Target, raised_positions
 
 _EAGLE = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 _EAGLE3 = (
@@ -37,17 +38,7 @@ _EAGLE3 = (
     *("Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
 )
 _AUX_STATES = 3
-_CACHE_ONLY = ("default", "linear", "llama3", "ntk")
 _FIRST_MODELLED = (0, 18, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What a draft needs to know of the model it guesses for."""
-
-    model: ModelArchitecture
-    files: ModelFiles
-    max_model_len: int
 
 
 def read_eagle(
@@ -99,17 +90,10 @@ def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _positions(config: Mapping[str, Any], target: Target, release: Release) -> int:
-    """Return the positions of the draft's rotary table, raised to the target's length.
-
-    Source: vLLM 0.27.0 `config/speculative.py`
-    _maybe_override_draft_max_position_embeddings.
-    """
-    own = Facts(config, "llama").integer("max_position_embeddings", default=8192)
-    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    kind = rope.get("rope_type") or rope.get("type") or "default"
-    if release.since(0, 27) and kind in _CACHE_ONLY:
-        return max(own, target.max_model_len)
-    return own
+    """Return the positions of the draft's rotary table."""
+    if release.since(0, 27):
+        return raised_positions(config, target)
+    return Facts(config, "llama").integer("max_position_embeddings", default=8192)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,15 @@ from planner.model_files import ModelFiles
 from planner.speculating.asked import MTP_METHODS, AskedSpeculation
 
 _SPECULATORS_OWN = "speculators_model_type"
-_OWN = ("eagle", "eagle3")
-_ELSEWHERE = ("ngram_gpu", "dflash", "dspark", "extract_hidden_states", "custom_class")
+_OWN = ("eagle", "eagle3", "dflash", "dspark")
+_ELSEWHERE = ("ngram_gpu", "extract_hidden_states", "custom_class")
+_SPECULATORS = {
+    "eagle3": "eagle3",
+    "dflash": "dflash",
+    "dflash2": "dflash",
+    "dspark": "dspark",
+}
+_DSPARK = ("Qwen3DSparkModel", "Qwen3OmniDSparkModel", "Gemma4DSparkModel")
 _BY_TYPE = {
     "deepseek_v3": "deepseek_mtp",
     "deepseek_v32": "deepseek_mtp",
@@ -96,7 +103,7 @@ def resolved_method(
     if method in _OWN:
         return method
     files = target if draft is None else draft
-    named = _named(files.name.lower())
+    named = _named(files)
     if named is not None:
         return named
     if mtp_type(files.config) is not None:
@@ -106,14 +113,21 @@ def resolved_method(
     raise Refused(f"Unsupported speculative method: '{method}'")
 
 
-def _named(name: str) -> str | None:
-    """Return the method that a draft's name tells."""
+def _named(files: ModelFiles) -> str | None:
+    """Return the method that a draft's name, or its architecture, tells."""
+    name, config = files.name.lower(), files.config
+    architectures = config.get("architectures") or ()
     for part, found in (("eagle-", "eagle"), ("eagle3", "eagle3")):
         if part in name:
             return found
-    for part in ("dflash", "dspark"):
-        if part in name:
-            raise not_modelled(part, "its draft is not")
+    if "dflash" in name or "MuseGlimmerAssistantModel" in architectures:
+        return "dflash"
+    is_spark = any(architecture in _DSPARK for architecture in architectures)
+    is_dense = "DSparkDraftModel" in architectures and (
+        config.get("model_type") == "qwen3"
+    )
+    if "dspark" in name or is_spark or is_dense:
+        return "dspark"
     return None
 
 
@@ -131,6 +145,6 @@ def _of_speculators(draft: ModelFiles) -> str:
     Source: vLLM 0.33.0 `transformers_utils/configs/speculators/base.py`.
     """
     kind = str(draft.config[_SPECULATORS_OWN])
-    if kind != "eagle3":
+    if kind not in _SPECULATORS:
         raise not_modelled(kind, "its draft is not")
-    return kind
+    return _SPECULATORS[kind]
