@@ -651,7 +651,10 @@ def test_a_step_needs_room_for_the_guesses(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"method": "dflash", "model": "x", "num_speculative_tokens": 3}, "dflash"),
+        (
+            {"method": "custom_class", "model": "x.Y", "num_speculative_tokens": 3},
+            "class",
+        ),
         (
             {
                 "method": "ngram",

@@ -145,8 +145,14 @@ class ProfileRun:
 
     @property
     def num_requests(self) -> int:
-        """Requests in the profile run."""
-        return min(self.max_num_seqs, self.max_num_batched_tokens)
+        """Requests in the profile run, whose whole blocks of guesses fit in a step.
+
+        Source: vLLM 0.31.0 `v1/worker/gpu/model_runner.py` _dummy_run
+        (num_query_per_req).
+        """
+        found = self.model.speculation
+        each = found.num_lookahead_tokens if found and found.guesses_at_once else 1
+        return min(self.max_num_seqs, max(1, self.max_num_batched_tokens // each))
 
     @property
     def is_verified(self) -> bool:

@@ -123,7 +123,7 @@ def _speculation(
         _check_length(asked, found, target.max_model_len, release)
     else:
         assert draft is not None
-        found, notes = read_eagle(method, draft, target, release)
+        found, notes = read_eagle(asked, method, draft, target, release)
     return Speculation(
         method=method,
         target=target.model,

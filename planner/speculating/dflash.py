@@ -33,9 +33,14 @@ from planner.speculating.block_facts import (
 )
 from planner.speculating.block_modules import FusedContext, assembled
 from planner.speculating.rope_of import shares_rope
-from planner.speculating.shared import Target, names_tensor, raised_positions
+from planner.speculating.shared import (
+    Target,
+    names_tensor,
+    quantised_files,
+    raised_positions,
+)
 
-_FIRST_MODELLED = (0, 30, 0)
+_FIRST_MODELLED = (0, 31, 0)
 _FIRST_QUANTISED = (0, 32, 0)
 _QUANTISED = "fp8"
 
@@ -72,7 +77,7 @@ def read_block_draft(
     if not release.since(*_FIRST_MODELLED):
         raise UnknownArchitecture(
             f"speculative_config with method={method!r} is not modelled for vLLM "
-            "before 0.30.0."
+            "before 0.31.0."
         )
     config = flattened(files.config)
     architecture = str(next(iter(config.get("architectures") or ("",))))
@@ -131,8 +136,11 @@ def _check(head: BlockHead, asked: AskedSpeculation, release: Release) -> None:
         raise Refused("dspark_draft_topk is only supported by DSpark")
     if asked.xpress_topc is not None and not head.is_xpress:
         raise Refused("xpress_topc is only supported by XPress")
-    if not head.is_xpress:
-        return
+    if head.is_xpress:
+        _check_xpress(head, asked, release)
+
+
+def _check_xpress(head: BlockHead, asked: AskedSpeculation, release: Release) -> None:
     if head.draft_vocab_size != head.target.model.vocab_size:
         raise Refused(
             "XPress currently requires a full-vocab draft (the refiner bias is defined "
@@ -160,7 +168,7 @@ def _quantised(
     Raises:
         UnknownArchitecture: for a method whose exceptions are not followed.
     """
-    found = quantised(assembled(head), head.files, asked.quantization)
+    found = quantised(assembled(head), quantised_files(head.files), asked.quantization)
     if found.quantization is None:
         context = FusedContext(shape=head.shape, num_layers=head.num_layers)
         return replace(found, last_stage=(*found.last_stage, context))

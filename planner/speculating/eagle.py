@@ -29,8 +29,9 @@ from planner.model import LayerKind, ModelArchitecture
 from planner.model_files import ModelFiles
 from planner.quantization import quantised
 from planner.releases import Release
+from planner.speculating.asked import AskedSpeculation
 from planner.speculating.rope_of import shares_rope
-from planner.speculating.shared import Target, raised_positions
+from planner.speculating.shared import Target, quantised_files, raised_positions
 
 _EAGLE = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 _EAGLE3 = (
@@ -42,7 +43,11 @@ _FIRST_MODELLED = (0, 18, 0)
 
 
 def read_eagle(
-    method: str, files: ModelFiles, target: Target, release: Release
+    asked: AskedSpeculation,
+    method: str,
+    files: ModelFiles,
+    target: Target,
+    release: Release,
 ) -> tuple[ModelArchitecture, tuple[str, ...]]:
     """Return the draft and notes on what was assumed.
 
@@ -71,7 +76,10 @@ def read_eagle(
     )
     head = _Head(facts=facts, method=method, base=base, target=target)
     draft = _assembled(head, has_rope=not shares_rope(config, target.files))
-    return quantised(draft, files), _notes(head)
+    return (
+        quantised(draft, quantised_files(files), asked.quantization),
+        _notes(head),
+    )
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
