@@ -213,6 +213,8 @@ class Speculation:
     """Whether a step needs room for one request's guesses, not a token of each."""
     num_aux_states: int | None = None
     """Layers of the target that the draft reads; None: as its method usually does."""
+    num_streams: int = 1
+    """Residual streams of the target that are handed on, not yet joined."""
     guesses_at_once: bool = False
     """Whether all tokens are guessed in one pass of the draft."""
     has_bonus: bool = False

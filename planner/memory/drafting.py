@@ -47,9 +47,12 @@ def draft_buffer_bytes(run: ProfileRun) -> int:
         size_bytes += _block_buffer_bytes(run, found)
     else:
         hidden = tokens * found.draft.hidden_size * run.element_size
+        hidden *= found.num_streams
         # Drafts from the target's own checkpoint may be given images as well.
         takes_images = found.method == "mtp" and bool(run.towers)
         size_bytes += hidden * (2 if takes_images else 1)
+        # The target keeps its streams for the draft, where they are not joined yet.
+        size_bytes += hidden if found.num_streams > 1 else 0
     return size_bytes + _kept_logits_bytes(run, found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from planner.architectures.facts import Facts
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.lengths import derived_max_model_len
 from planner.model import ModelArchitecture, Speculation
@@ -131,6 +132,7 @@ def _speculation(
         draft=_as_shared(found, method, layout),
         is_probabilistic=asked.is_probabilistic,
         counts_lookahead=release.since(0, 33),
+        num_streams=_streams(kind, files),
         notes=notes,
     )
 
@@ -178,6 +180,17 @@ def _without_number() -> Refused:
         "A speculative model was provided, but `num_speculative_tokens` was not "
         "provided"
     )
+
+
+def _streams(kind: str | None, files: ModelFiles) -> int:
+    """Return how many residual streams a target hands its draft, not yet joined.
+
+    Source: vLLM 0.33.0 `vllm/models/deepseek_v4/nvidia/model.py`
+    get_mtp_target_hidden_states.
+    """
+    if kind != "deepseek_v4_mtp":
+        return 1
+    return Facts(files.config, "deepseek_v4").integer("hc_mult", default=4)
 
 
 def _tokens_of_heads(

@@ -27,7 +27,7 @@ _BY_TYPE = {
     "deepseek_v3": "deepseek_mtp",
     "deepseek_v32": "deepseek_mtp",
     "glm_moe_dsa": "deepseek_mtp",
-    "deepseek_v4": "deepseek_mtp",
+    "deepseek_v4": "deepseek_v4_mtp",
     "dots3_note": "dots3_note_mtp",
     "pangu_ultra_moe": "pangu_ultra_moe_mtp",
     "kimi_k3": "kimi_k3_mtp",
