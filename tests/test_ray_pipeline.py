@@ -1,10 +1,10 @@
 """planner.ray.pipeline: GPUs, CPUs and groups, by the release of Ray."""
 
 import pytest
-from planner.ray import Bundle, Node, NodeType
 
 import planner
 from planner import ray
+from planner.ray import Bundle, Node, NodeType
 
 R1 = {
     "tensor_parallel_size": 8,
