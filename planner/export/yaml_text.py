@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _PLAIN = re.compile(
@@ -17,14 +17,25 @@ _READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML 1.1 takes for switches or nothing."""
 
 
+class Block(str):
+    """A text of several lines that is written as such, with its line breaks."""
+
+    __slots__ = ()
+
+
 def yaml_text(value: object) -> str:
-    """Return tables, lists, texts, numbers and switches as YAML.
+    r"""Return tables, lists, texts, numbers and switches as YAML.
 
     >>> print(yaml_text({"image": "a:v1", "ports": ["8000:8000"], "tty": None}))
     image: a:v1
     ports:
       - "8000:8000"
     tty: null
+
+    >>> print(yaml_text({"code": Block("if a:\n    b()\n")}))
+    code: |
+      if a:
+          b()
     """
     return "\n".join(_lines(value))
 
@@ -37,7 +48,7 @@ def _lines(value: object) -> Iterator[str]:
         for item in value:
             first, *rest = _lines(item)
             yield f"- {first}"
-            yield from (f"  {line}" for line in rest)
+            yield from _indented(rest)
     else:
         yield _scalar(value)
 
@@ -45,9 +56,28 @@ def _lines(value: object) -> Iterator[str]:
 def _entry(head: str, value: object) -> Iterator[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         yield head
-        yield from (f"  {line}" for line in _lines(value))
+        yield from _indented(_lines(value))
+    elif isinstance(value, Block) and _is_block(value):
+        yield f"{head} |"
+        yield from _indented(value[:-1].split("\n"))
     else:
         yield f"{head} {_scalar(value)}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" if line else "" for line in lines)
+
+
+def _is_block(text: str) -> bool:
+    """Whether a reader finds the same text in a block: one line break at its end."""
+    lines = text[:-1].split("\n")
+    is_plain = all(line.isprintable() and line == line.rstrip() for line in lines)
+    return (
+        text.endswith("\n")
+        and is_plain
+        and bool(lines[-1])
+        and lines[0][:1].strip() != ""
+    )
 
 
 def _scalar(value: Any) -> str:  # noqa: ANN401 - any plain value
