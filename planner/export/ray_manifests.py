@@ -1,0 +1,327 @@
+"""A Ray pipeline on Kubernetes: RayCluster, RayJob and RayService of KubeRay.
+
+The head runs no part of the pipeline. Workers are pods alike, as many as the
+pipeline's fewest and most workers need; between the two, Ray's autoscaler decides.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.export import machines, ray_releases
+from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
+from planner.export.ray_data_code import ray_data
+from planner.export.ray_serve_code import applications
+from planner.export.yaml_text import Block, yaml_text
+from planner.ray import NodeType, Pipeline
+from planner.result import Plan
+from planner.units import GIB
+
+SECRET = "vllm-secrets"
+_CACHE = "/home/ray/.cache/huggingface"
+_CODE = "/home/ray/pipeline"
+_FILE = "pipeline.py"
+_SHARED = "/dev/shm"
+_HEAD_CPUS = 4
+_HEAD_GIB = 16
+"""For the driver, the cluster's tables and the dashboard: assumed."""
+_ACTOR_GIB = 1
+"""CPU memory of a worker of a stage on CPUs, a tokenizer above all: assumed."""
+_OBJECT_STORE_SHARE = 0.3
+"""Of a node's memory, what Ray takes for its object store.
+
+Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPORTION.
+"""
+_TTL_SECONDS = 60
+SOURCE, TARGET = "s3://YOUR-BUCKET/rows", "s3://YOUR-BUCKET/answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Pods that carry the pipeline: alike, between so many and so many."""
+
+    node: NodeType
+    minimum: int
+    maximum: int
+
+
+def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
+    """Return a RayCluster for `kubectl apply` that can carry a pipeline.
+
+    Args:
+        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        node_type: what a worker pod has; made to measure otherwise.
+
+    Raises:
+        PlannerError: for a model in a folder of this machine, for shares of a GPU that
+            Kubernetes cuts, and where no such pod can hold a worker.
+    """
+    found, workers = _checked(what, node_type)
+    document = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": _metadata(found),
+        "spec": _cluster(found, workers, has_code=False),
+    }
+    return _written(found, [document])
+
+
+def ray_job(
+    what: Pipeline | Plan,
+    *,
+    source: str = SOURCE,
+    target: str = TARGET,
+    node_type: NodeType | None = None,
+) -> str:
+    """Return a RayJob with its program: a cluster that runs the pipeline and goes.
+
+    Args:
+        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        source: where the rows are, Parquet files that all nodes can read.
+        target: where the answers go.
+        node_type: what a worker pod has; made to measure otherwise.
+
+    Raises:
+        PlannerError: as `ray_cluster`.
+    """
+    found, workers = _checked(what, node_type)
+    metadata = _metadata(found)
+    program = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {_FILE: Block(ray_data(found))},
+    }
+    words = ["python", f"{_CODE}/{_FILE}", source, target]
+    job = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": metadata,
+        "spec": {
+            "entrypoint": shlex.join(words),
+            "shutdownAfterJobFinishes": True,
+            "ttlSecondsAfterFinished": _TTL_SECONDS,
+            "rayClusterSpec": _cluster(found, workers, has_code=True),
+        },
+    }
+    note = "The entrypoint's last words are where rows are read and answers written."
+    return _written(found, [program, job], note)
+
+
+def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
+    """Return a RayService that serves a pipeline's engine with Ray Serve LLM.
+
+    Args:
+        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        node_type: what a worker pod has; made to measure otherwise.
+
+    Raises:
+        PlannerError: as `ray_cluster`.
+    """
+    found, workers = _checked(what, node_type)
+    document = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": _metadata(found),
+        "spec": {
+            "serveConfigV2": Block(yaml_text(applications(found)) + "\n"),
+            "rayClusterConfig": _cluster(found, workers, has_code=False),
+        },
+    }
+    return _written(found, [document])
+
+
+def _checked(
+    what: Pipeline | Plan, node_type: NodeType | None
+) -> tuple[Pipeline, Workers]:
+    found = pipeline_of(what)
+    if machines.local_folder(found.plan) is not None:
+        raise PlannerError(
+            f"The model {found.plan.name!r} lies in a folder of this machine, which a "
+            "cluster does not see. Put it on a volume or the Hub, and plan with "
+            "that name."
+        )
+    if found.plan.gpu.is_cpu or not found.gpus_maximum:
+        raise PlannerError(
+            "Ray's images with vLLM are for NVIDIA GPUs: plan one, such as gpu='L4'."
+        )
+    if found.plan.gpu.mig_profile:
+        raise PlannerError(
+            f"{found.plan.gpu.name} is a slice of a GPU, which Ray's nodes do not "
+            "count as a GPU on Kubernetes. Plan for the whole GPU, and let engines "
+            "share it by placement_group_config."
+        )
+    node = node_type or _made_to_measure(found)
+    needed = found.nodes_needed([node])
+    return found, Workers(
+        node=node, minimum=needed.minimum[0], maximum=needed.maximum[0]
+    )
+
+
+def _made_to_measure(found: Pipeline) -> NodeType:
+    """Return a node that holds one replica, or its part on one machine."""
+    largest = max(stage.worker.gpus for stage in found.stages)
+    gpus = min(math.ceil(largest), machines.GPUS_IN_A_NODE)
+    cpus = max(
+        _share(found.cpus_minimum, found.gpus_minimum, gpus),
+        _share(found.cpus_maximum, found.gpus_maximum, gpus),
+    )
+    return NodeType(
+        name="workers",
+        cpus=cpus,
+        gpus=gpus,
+        accelerator_type=found.accelerator_type,
+        memory_bytes=_memory_gib(found, gpus, cpus) * GIB,
+    )
+
+
+def _share(cpus: float, all_gpus: float, gpus: int) -> int:
+    """Return the CPUs of one of as many nodes as the GPUs need."""
+    nodes = max(1, math.ceil(all_gpus / gpus)) if gpus else 1
+    return math.ceil(cpus / nodes)
+
+
+def _memory_gib(found: Pipeline, gpus: int, cpus: float) -> int:
+    """Return GiB of CPU memory: engines, workers on CPUs, and the object store."""
+    account = max((node.needed_bytes for node in found.plan.host), default=0)
+    engines = max(1, math.floor(gpus / (found.gpus_per_replica or 1)))
+    used = account * engines / GIB + _ACTOR_GIB * cpus
+    return math.ceil(used / (1 - _OBJECT_STORE_SHARE))
+
+
+def _metadata(found: Pipeline) -> dict[str, Any]:
+    name = machines.short_name(found.plan)
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    return {"name": name, "labels": labels}
+
+
+def _cluster(found: Pipeline, workers: Workers, *, has_code: bool) -> dict[str, Any]:
+    """Return the specification of a RayCluster.
+
+    Source: KubeRay 1.4 `apis/ray/v1/raycluster_types.go` RayClusterSpec; Ray 2.60.0
+    `autoscaler/_private/kuberay/autoscaling_config.py`.
+    """
+    is_scaling = workers.minimum < workers.maximum
+    return {
+        "rayVersion": release_of_ray(found).version,
+        **({"enableInTreeAutoscaling": True} if is_scaling else {}),
+        "headGroupSpec": {
+            # The head holds the cluster together: no worker is placed on it.
+            "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
+            "template": {"spec": _head(found, has_code=has_code)},
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": workers.node.name,
+                "replicas": workers.minimum,
+                "minReplicas": workers.minimum,
+                "maxReplicas": workers.maximum,
+                "rayStartParams": _start_params(workers.node),
+                "template": {"spec": _worker(found, workers.node)},
+            }
+        ],
+    }
+
+
+def _start_params(node: NodeType) -> dict[str, str]:
+    """Return what `ray start` is told: what the autoscaler cannot see of a pod."""
+    named = {name: int(amount) for name, amount in node.resources.items()}
+    if node.accelerator_type:
+        named[f"accelerator_type:{node.accelerator_type}"] = 1
+    params = {}
+    if named:
+        escaped = json.dumps(named).replace('"', '\\"')
+        params["resources"] = f'"{escaped}"'
+    if node.object_store_memory_bytes:
+        params["object-store-memory"] = str(node.object_store_memory_bytes)
+    return params
+
+
+def _head(found: Pipeline, *, has_code: bool) -> dict[str, Any]:
+    container = _container(found, "ray-head", _HEAD_CPUS, _HEAD_GIB, gpus=0)
+    if not has_code:
+        return {"containers": [container]}
+    container["volumeMounts"] = [{"name": "pipeline", "mountPath": _CODE}]
+    name = machines.short_name(found.plan)
+    volume = {"name": "pipeline", "configMap": {"name": name}}
+    return {"containers": [container], "volumes": [volume]}
+
+
+def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
+    gpus = int(node.gpus)
+    total = math.ceil(node.memory_bytes / GIB)
+    store = math.ceil(node.object_store_memory_bytes / GIB) or math.ceil(
+        total * _OBJECT_STORE_SHARE
+    )
+    shared = store + machines.shared_gib(gpus)
+    container = _container(
+        found, "ray-worker", node.cpus, total + machines.shared_gib(gpus), gpus=gpus
+    )
+    container["volumeMounts"] = [
+        {"name": "huggingface", "mountPath": _CACHE},
+        {"name": "shared-memory", "mountPath": _SHARED},
+    ]
+    cache = {"sizeLimit": f"{machines.cache_gib(found.plan)}Gi"}
+    memory = {"medium": "Memory", "sizeLimit": f"{shared}Gi"}
+    return {
+        **_selector(found),
+        "containers": [container],
+        "volumes": [
+            {"name": "huggingface", "emptyDir": cache},
+            {"name": "shared-memory", "emptyDir": memory},
+        ],
+    }
+
+
+def _selector(found: Pipeline) -> dict[str, Any]:
+    """Choose nodes by the label of NVIDIA's GPU feature discovery, where asked for."""
+    if found.accelerator_type is None or not found.plan.gpu.device_name:
+        return {}
+    product = found.plan.gpu.device_name.replace(" ", "-")
+    return {"nodeSelector": {"nvidia.com/gpu.product": product}}
+
+
+def _container(
+    found: Pipeline, name: str, cpus: float, memory_gib: int, *, gpus: int
+) -> dict[str, Any]:
+    amounts = {"cpu": f"{cpus:g}"} | (
+        {"memory": f"{memory_gib}Gi"} if memory_gib else {}
+    )
+    if gpus:
+        amounts["nvidia.com/gpu"] = str(gpus)
+    return {
+        "name": name,
+        "image": ray_releases.image(release_of_ray(found)),
+        "env": _secrets(found),
+        "resources": {"limits": amounts, "requests": dict(amounts)},
+    }
+
+
+def _secrets(found: Pipeline) -> list[dict[str, Any]]:
+    """Return variables from a secret; the others are in the program."""
+    return [
+        {
+            "name": name,
+            "valueFrom": {
+                "secretKeyRef": {"name": SECRET, "key": name, "optional": True}
+            },
+        }
+        for name in machines.secrets(found.plan)
+    ]
+
+
+def _written(found: Pipeline, documents: Sequence[dict[str, Any]], *notes: str) -> str:
+    lines = [
+        *comments(found, brings_vllm=True),
+        f"A model that asks for a token: kubectl create secret generic {SECRET} "
+        "--from-literal=HF_TOKEN=...",
+        *notes,
+    ]
+    head = "".join(f"# {line}\n" for line in lines)
+    return head + "\n---\n".join(yaml_text(one) for one in documents) + "\n"
