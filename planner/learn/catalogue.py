@@ -1,0 +1,81 @@
+"""Every exercise of the workshop, found by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+
+from planner.errors import PlannerError
+from planner.learn.exercise import Exercise
+from planner.learn.judgement import State
+from planner.learn.progress import kept
+from planner.learn.showing import boxed
+
+LESSONS = (
+    "where_memory_goes",
+    "weights",
+    "kv_cache",
+    "rest_of_the_budget",
+    "confirm",
+    "capacity_plan",
+)
+"""The modules of `planner.learn.lessons`, in the order of the workshop."""
+
+
+def exercises() -> tuple[Exercise, ...]:
+    """Return every exercise, in the order of the lessons."""
+    modules = (import_module(f"planner.learn.lessons.{name}") for name in LESSONS)
+    return tuple(one for module in modules for one in module.EXERCISES)
+
+
+def exercise(name: str) -> Exercise:
+    """Return one exercise, such as `exercise("2.1")`.
+
+    Raises:
+        PlannerError: when no exercise has this name.
+    """
+    known = {one.name: one for one in exercises()}
+    if name not in known:
+        raise PlannerError(
+            f"There is no exercise {name!r}. There are: {', '.join(known)}."
+        )
+    return known[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How each exercise stands."""
+
+    rows: tuple[tuple[Exercise, State], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{one.name} {one.title}: {state}" for one, state in self.rows]
+        return "\n".join([self._head, *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope='row'>{escape(one.name)} {escape(one.title)}</th>"
+            f"<td>{state.value}</td></tr>"
+            for one, state in self.rows
+        )
+        return boxed(
+            f"<table class='pl-lines'><caption>{escape(self._head)}</caption>"
+            "<thead><tr><th scope='col'>Exercise</th><th scope='col'>So far</th></tr>"
+            f"</thead><tbody>{rows}</tbody></table>"
+        )
+
+    @property
+    def _head(self) -> str:
+        done = sum(state is State.RIGHT for _, state in self.rows)
+        return f"{done} of {len(self.rows)} exercises right"
+
+
+def progress() -> Progress:
+    """Return how each exercise stands; it is kept on this machine alone."""
+    said = kept().exercises
+    return Progress(
+        rows=tuple(
+            (one, said.get(one.name, State.NOT_ATTEMPTED)) for one in exercises()
+        )
+    )

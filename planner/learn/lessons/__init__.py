@@ -1,0 +1,1 @@
+"""The exercises of the six lessons, one module a lesson."""

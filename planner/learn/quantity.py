@@ -1,0 +1,127 @@
+"""Numbers as learners write them: with a unit, without one, with the wrong one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.units import GIB, KIB, MIB
+
+_WRITTEN = re.compile(r"(-?[0-9]+(?:\.[0-9]*)?(?:e-?[0-9]+)?)\s*([a-z]*)\Z")
+_BYTES_PER_UNIT = {
+    "bytes": 1,
+    "GiB": GIB,
+    "GB": 10**9,
+    "MiB": MIB,
+    "MB": 10**6,
+    "KiB": KIB,
+    "KB": 10**3,
+    "TiB": 1 << 40,
+    "TB": 10**12,
+}
+"""In the order in which a number without a unit is tried."""
+_SAME_LETTER = {
+    "GiB": "GB",
+    "MiB": "MB",
+    "KiB": "KB",
+    "TiB": "TB",
+}
+_SAID = {
+    **{unit.lower(): unit for unit in _BYTES_PER_UNIT},
+    "b": "bytes",
+    "byte": "bytes",
+    "g": "GiB",
+    "m": "MiB",
+    "k": "KiB",
+    "t": "TiB",
+    "gigabytes": "GB",
+    "gibibytes": "GiB",
+    "megabytes": "MB",
+    "mebibytes": "MiB",
+}
+_UNTOUCHED = ("", "...", "?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One way to read what a learner wrote."""
+
+    value: float
+    """Bytes, where a size was asked for."""
+    remark: str = ""
+    """Which unit was meant, where that was not written."""
+
+
+def is_untouched(answer: object) -> bool:
+    """Tell whether nothing was answered: `...`, None, blanks or underscores.
+
+    >>> is_untouched(...), is_untouched("___"), is_untouched(0)
+    (True, True, False)
+    """
+    if answer is None or answer is ...:
+        return True
+    return isinstance(answer, str) and answer.strip().strip("_") in _UNTOUCHED
+
+
+def size_readings(answer: object) -> Iterator[Reading]:
+    """Yield what `answer` may mean in bytes, the likeliest first; none where unread.
+
+    >>> [reading.value for reading in size_readings("2 GiB")][0]
+    2147483648.0
+    """
+    written = _written(answer)
+    if written is None:
+        return
+    number, unit = written
+    if not unit:
+        yield from _unitless(number)
+    elif unit in _SAID:
+        yield from _with_unit(number, _SAID[unit])
+
+
+def number_reading(answer: object) -> Reading | None:
+    """Return `answer` as a plain number; a word behind it, such as x or GPUs, is left.
+
+    >>> number_reading("1,024 tokens").value, number_reading("many")
+    (1024.0, None)
+    """
+    written = _written(answer)
+    return None if written is None else Reading(value=written[0])
+
+
+def _written(answer: object) -> tuple[float, str] | None:
+    """Return number and unit, in lower case; None where it is no number."""
+    if isinstance(answer, bool):
+        return None
+    if isinstance(answer, int | float):
+        return (float(answer), "") if math.isfinite(answer) else None
+    if not isinstance(answer, str):
+        return None
+    plain = answer.lower().replace(",", "").replace("_", "").strip()
+    match = _WRITTEN.match(plain)
+    if match is None:
+        return None
+    number = float(match[1])
+    return (number, match[2]) if math.isfinite(number) else None
+
+
+def _unitless(number: float) -> Iterator[Reading]:
+    for unit, factor in _BYTES_PER_UNIT.items():
+        remark = "" if unit == "bytes" else f"Read as {unit}."
+        yield Reading(value=number * factor, remark=remark)
+
+
+def _with_unit(number: float, unit: str) -> Iterator[Reading]:
+    yield Reading(value=number * _BYTES_PER_UNIT[unit])
+    other = _SAME_LETTER.get(unit) or _binary(unit)
+    if other:
+        yield Reading(
+            value=number * _BYTES_PER_UNIT[other],
+            remark=f"You wrote {unit}; the number is right in {other}.",
+        )
+
+
+def _binary(unit: str) -> str | None:
+    return next((two for two, ten in _SAME_LETTER.items() if ten == unit), None)
