@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from planner import export, ray, solve
+    from planner import export, learn, ray, solve
     from planner.advice import Advice, AdviceItem, advise
     from planner.comparing.comparison import Comparison, compare
     from planner.comparing.gpu_choices import GPUComparison
@@ -73,6 +73,7 @@ __all__ = [
     "confirm",
     "confirm_many",
     "export",
+    "learn",
     "plan",
     "ray",
     "read_log",
@@ -81,7 +82,7 @@ __all__ = [
     "sweep",
 ]
 
-_PACKAGES = ("export", "ray", "solve")
+_PACKAGES = ("export", "learn", "ray", "solve")
 
 _MODULE_OF = {
     "Advice": "planner.advice",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -13,8 +12,9 @@ import pytest
 from nbclient import NotebookClient
 
 from tools import notebooks
+from tools.notebooks import Edition
 
-SOURCES = notebooks.sources()
+EDITIONS = notebooks.editions()
 MAX_CELL_LINES = 8
 TIMEOUT_SECONDS = 120
 
@@ -27,25 +27,29 @@ ALLOWED = (
 )
 
 
-def _name(source: Path) -> str:
-    return source.stem
+def _name(edition: Edition) -> str:
+    return f"{edition.path.parent.name}-{edition.path.stem}"
 
 
-every_notebook = pytest.mark.parametrize("source", SOURCES, ids=_name)
+every_notebook = pytest.mark.parametrize("edition", EDITIONS, ids=_name)
+# Lessons are run by test_lessons.py, as a learner would.
+every_tool = pytest.mark.parametrize(
+    "edition", [one for one in EDITIONS if not one.left_out], ids=_name
+)
 
 
-def _cells(source: Path) -> list[Any]:
+def _cells(edition: Edition) -> list[Any]:
     """Return the cells of the notebook as it is committed."""
-    return list(nbformat.read(notebooks.target(source), as_version=4).cells)
+    return list(nbformat.read(edition.path, as_version=4).cells)
 
 
-def _code(source: Path) -> list[Any]:
-    return [cell for cell in _cells(source) if cell.cell_type == "code"]
+def _code(edition: Edition) -> list[Any]:
+    return [cell for cell in _cells(edition) if cell.cell_type == "code"]
 
 
-def _headings(source: Path) -> list[int]:
+def _headings(edition: Edition) -> list[int]:
     """Return the levels of the headings, in order."""
-    text = [cell.source for cell in _cells(source) if cell.cell_type == "markdown"]
+    text = [cell.source for cell in _cells(edition) if cell.cell_type == "markdown"]
     lines = "\n".join(text).splitlines()
     marks = [re.match(r"(#+) \S", line) for line in lines]
     return [len(mark[1]) for mark in marks if mark]
@@ -58,12 +62,12 @@ def _is_import_only(cell: Any) -> bool:
 
 def test_there_is_a_text_for_the_explorer_and_the_app() -> None:
     """The two notebooks that `make lab` and `make app` open."""
-    assert {"app", "explorer"} <= {_name(source) for source in SOURCES}
+    assert {"app", "explorer"} <= {edition.path.stem for edition in EDITIONS}
 
 
 def test_no_notebook_lies_there_without_a_text() -> None:
     """Every committed notebook is built; none was written by hand."""
-    built = {notebooks.target(source) for source in SOURCES}
+    built = {edition.path for edition in EDITIONS}
     folders = (notebooks.NOTEBOOKS, *notebooks.SHIPPED.values())
     lying = {path for folder in folders for path in folder.rglob("*.ipynb")}
 
@@ -71,40 +75,40 @@ def test_no_notebook_lies_there_without_a_text() -> None:
 
 
 @every_notebook
-def test_a_notebook_is_what_its_text_says(source: Path) -> None:
+def test_a_notebook_is_what_its_text_says(edition: Edition) -> None:
     """Same text, same bytes; `make notebooks` builds them."""
-    path = notebooks.target(source)
+    written = edition.path.read_text(encoding="utf-8")
 
-    assert notebooks.build(source) == path.read_text(encoding="utf-8")
+    assert notebooks.build(edition) == written
 
 
 @every_notebook
-def test_a_notebook_is_committed_without_outputs(source: Path) -> None:
+def test_a_notebook_is_committed_without_outputs(edition: Edition) -> None:
     """Readable differences, and nothing of the machine that ran it last."""
-    left = [(cell.outputs, cell.execution_count) for cell in _code(source)]
+    left = [(cell.outputs, cell.execution_count) for cell in _code(edition)]
 
     assert [([], None)] * len(left) == left
 
 
-@every_notebook
-def test_a_notebook_runs_from_top_to_bottom(source: Path) -> None:
+@every_tool
+def test_a_notebook_runs_from_top_to_bottom(edition: Edition) -> None:
     """A fresh kernel, no network, no GPU: no cell fails and each result is shown."""
-    notebook = nbformat.read(notebooks.target(source), as_version=4)
+    notebook = nbformat.read(edition.path, as_version=4)
 
     NotebookClient(notebook, timeout=TIMEOUT_SECONDS, kernel_name="python3").execute()
 
     shown = [cell for cell in notebook.cells if cell.get("outputs")]
-    results = [cell for cell in _code(source) if not _is_import_only(cell)]
+    results = [cell for cell in _code(edition) if not _is_import_only(cell)]
     kinds = {output.output_type for cell in shown for output in cell.outputs}
     assert len(results) == len(shown)
     assert kinds <= {"execute_result", "display_data"}
 
 
 @every_notebook
-def test_a_cell_holds_no_logic(source: Path) -> None:
+def test_a_cell_holds_no_logic(edition: Edition) -> None:
     """Imports, assignments and calls; what else is wanted belongs in the package."""
     nodes = [
-        node for cell in _code(source) for node in ast.walk(ast.parse(cell.source))
+        node for cell in _code(edition) for node in ast.walk(ast.parse(cell.source))
     ]
     refused = {type(node).__name__ for node in nodes if not isinstance(node, ALLOWED)}
 
@@ -112,17 +116,17 @@ def test_a_cell_holds_no_logic(source: Path) -> None:
 
 
 @every_notebook
-def test_a_cell_is_short(source: Path) -> None:
+def test_a_cell_is_short(edition: Edition) -> None:
     """One idea a cell, in at most eight lines."""
-    lengths = [len(cell.source.splitlines()) for cell in _code(source)]
+    lengths = [len(cell.source.splitlines()) for cell in _code(edition)]
 
     assert max(lengths) <= MAX_CELL_LINES
 
 
 @every_notebook
-def test_headings_go_in_order(source: Path) -> None:
+def test_headings_go_in_order(edition: Edition) -> None:
     """One title, first; then no level is left out on the way down."""
-    levels = _headings(source)
+    levels = _headings(edition)
 
     assert 1 == levels[0]
     assert 1 == levels.count(1)
@@ -130,15 +134,15 @@ def test_headings_go_in_order(source: Path) -> None:
 
 
 @every_notebook
-def test_text_comes_before_code(source: Path) -> None:
+def test_text_comes_before_code(edition: Edition) -> None:
     """Each code cell is announced; only imports may stand between text and code."""
     unannounced = [
         cell.source
-        for before, cell in pairwise(_cells(source))
+        for before, cell in pairwise(_cells(edition))
         if cell.cell_type == "code"
         and before.cell_type == "code"
         and not _is_import_only(before)
     ]
 
-    assert "markdown" == _cells(source)[0].cell_type
+    assert "markdown" == _cells(edition)[0].cell_type
     assert [] == unannounced

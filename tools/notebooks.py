@@ -1,6 +1,8 @@
 """Build the notebooks from their text: notebooks/src/*.py becomes notebooks/*.ipynb.
 
 The app's own notebook ships with the package: it becomes planner/voila/app.ipynb.
+A lesson, in notebooks/src/workshop/, becomes two: the learner's, without the cells
+tagged `solution`, and solutions/ beside it, without those tagged `learner`.
 
     python tools/notebooks.py           write the notebooks
     python tools/notebooks.py --check   exit with 1 when one is not what its text says
@@ -13,6 +15,7 @@ pinned, without which JupyterLab greets its user with a question.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ ROOT = Path(__file__).parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
 SHIPPED = {"app.py": ROOT / "planner" / "voila"}
+LESSONS = SOURCES / "workshop"
+LEARNER, SOLUTION = "learner", "solution"
 
 METADATA = {
     "kernelspec": {
@@ -39,17 +44,49 @@ def sources() -> list[Path]:
     return sorted(SOURCES.rglob("*.py"))
 
 
-def target(source: Path) -> Path:
-    """Return the notebook that a text becomes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edition:
+    """A notebook that a text becomes."""
+
+    source: Path
+    path: Path
+    """Where it is written."""
+    left_out: str = ""
+    """Cells with this tag are not in it; empty: all are."""
+
+    @property
+    def is_solution(self) -> bool:
+        """Whether it is a lesson with its answers filled in."""
+        return self.left_out == LEARNER
+
+
+def editions() -> list[Edition]:
+    """Return every notebook, in order."""
+    return [edition for source in sources() for edition in _editions_of(source)]
+
+
+def _editions_of(source: Path) -> list[Edition]:
     relative = source.relative_to(SOURCES)
     folder = SHIPPED.get(str(relative), NOTEBOOKS)
-    return folder / relative.with_suffix(".ipynb")
+    path = folder / relative.with_suffix(".ipynb")
+    if source.parent != LESSONS:
+        return [Edition(source=source, path=path)]
+    solved = path.parent / "solutions" / path.name
+    return [
+        Edition(source=source, path=path, left_out=SOLUTION),
+        Edition(source=source, path=solved, left_out=LEARNER),
+    ]
 
 
-def build(source: Path) -> str:
+def build(edition: Edition) -> str:
     """Return the notebook of a text, as the file holds it."""
-    notebook = jupytext.read(source, fmt="py:percent")
-    cells = [_cell(number, cell) for number, cell in enumerate(notebook.cells)]
+    notebook = jupytext.read(edition.source, fmt="py:percent")
+    kept = [
+        cell
+        for cell in notebook.cells
+        if edition.left_out not in cell.metadata.get("tags", ())
+    ]
+    cells = [_cell(number, cell) for number, cell in enumerate(kept)]
     built = nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
     built.nbformat_minor = 5
     nbformat.validate(built)
@@ -64,26 +101,26 @@ def _cell(number: int, cell: Any) -> Any:  # noqa: ANN401 - nbformat ships no ty
     return make(source=cell.source, metadata=kept, id=str(number))
 
 
-def is_current(source: Path) -> bool:
+def is_current(edition: Edition) -> bool:
     """Tell whether the notebook that lies there is what its text says."""
-    path = target(source)
-    return path.is_file() and path.read_text(encoding="utf-8") == build(source)
+    path = edition.path
+    return path.is_file() and path.read_text(encoding="utf-8") == build(edition)
 
 
 def write_all() -> None:
     """Write every notebook."""
-    for source in sources():
-        target(source).parent.mkdir(parents=True, exist_ok=True)
-        target(source).write_text(build(source), encoding="utf-8")
-        print(target(source).relative_to(ROOT))
+    for edition in editions():
+        edition.path.parent.mkdir(parents=True, exist_ok=True)
+        edition.path.write_text(build(edition), encoding="utf-8")
+        print(edition.path.relative_to(ROOT))
 
 
 def main(arguments: list[str]) -> int:
     """Run the program; the result is its exit status."""
     if arguments == ["--check"]:
-        stale = [source for source in sources() if not is_current(source)]
-        for source in stale:
-            print(f"{target(source).relative_to(ROOT)} is not what its text says.")
+        stale = [edition for edition in editions() if not is_current(edition)]
+        for edition in stale:
+            print(f"{edition.path.relative_to(ROOT)} is not what its text says.")
         return 1 if stale else 0
     if arguments:
         print(__doc__)

@@ -1,12 +1,27 @@
 """Support for lessons: exercises that check themselves, predictions, progress.
 
 Read in this order: `quantity` (what a learner wrote), `parts` (kinds of answers and
-their judgement), `exercise`, `lessons/` (one module a lesson), `progress`.
+their judgement), `exercise`, `checkpoints` (where each lesson starts), `lessons/` (one
+module a lesson), `progress`.
 Nothing is sent anywhere; what is kept lies in the planner's folder of user data.
 """
 
 from planner.learn.catalogue import exercise, exercises, progress
+from planner.learn.checkpoints import checkpoint
+from planner.learn.here import start_here
 from planner.learn.prediction import predict
 from planner.learn.progress import forget
+from planner.learn.recorded import recorded
+from planner.learn.words import words
 
-__all__ = ["exercise", "exercises", "forget", "predict", "progress"]
+__all__ = [
+    "checkpoint",
+    "exercise",
+    "exercises",
+    "forget",
+    "predict",
+    "progress",
+    "recorded",
+    "start_here",
+    "words",
+]

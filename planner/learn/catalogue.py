@@ -7,25 +7,23 @@ from html import escape
 from importlib import import_module
 
 from planner.errors import PlannerError
+from planner.learn.checkpoints import LESSONS, lesson_name
 from planner.learn.exercise import Exercise
 from planner.learn.judgement import State
 from planner.learn.progress import kept
-from planner.learn.showing import boxed
+from planner.learn.showing import boxed, symbol
 
-LESSONS = (
-    "where_memory_goes",
-    "weights",
-    "kv_cache",
-    "rest_of_the_budget",
-    "confirm",
-    "capacity_plan",
-)
-"""The modules of `planner.learn.lessons`, in the order of the workshop."""
+def exercises(lesson: int | str | None = None) -> tuple[Exercise, ...]:
+    """Return the exercises of a lesson, or of all, in their order.
 
+    Args:
+        lesson: its number, 1 to 6, or its name; None for all.
 
-def exercises() -> tuple[Exercise, ...]:
-    """Return every exercise, in the order of the lessons."""
-    modules = (import_module(f"planner.learn.lessons.{name}") for name in LESSONS)
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    names = LESSONS if lesson is None else (lesson_name(lesson),)
+    modules = (import_module(f"planner.learn.lessons.{name}") for name in names)
     return tuple(one for module in modules for one in module.EXERCISES)
 
 
@@ -50,13 +48,16 @@ class Progress:
     rows: tuple[tuple[Exercise, State], ...]
 
     def __str__(self) -> str:
-        lines = [f"{one.name} {one.title}: {state}" for one, state in self.rows]
+        lines = [
+            f"{symbol(state)} {one.name} {one.title}: {state}"
+            for one, state in self.rows
+        ]
         return "\n".join([self._head, *lines])
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th scope='row'>{escape(one.name)} {escape(one.title)}</th>"
-            f"<td>{state.value}</td></tr>"
+            f"<td>{symbol(state)} {state.value}</td></tr>"
             for one, state in self.rows
         )
         return boxed(
@@ -71,11 +72,18 @@ class Progress:
         return f"{done} of {len(self.rows)} exercises right"
 
 
-def progress() -> Progress:
-    """Return how each exercise stands; it is kept on this machine alone."""
+def progress(lesson: int | str | None = None) -> Progress:
+    """Return how each exercise stands; it is kept on this machine alone.
+
+    Args:
+        lesson: its number, 1 to 6, or its name; None for all.
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
     said = kept().exercises
     return Progress(
         rows=tuple(
-            (one, said.get(one.name, State.NOT_ATTEMPTED)) for one in exercises()
+            (one, said.get(one.name, State.NOT_ATTEMPTED)) for one in exercises(lesson)
         )
     )

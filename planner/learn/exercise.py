@@ -42,6 +42,7 @@ class Exercise:
     """Lesson and number, such as "2.1"."""
     title: str
     minutes: int
+    """What it takes at most, as the lesson says."""
     parts: tuple[Part, ...]
     hints: tuple[str, ...]
     solved: Callable[[], Shown]

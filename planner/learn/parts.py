@@ -110,6 +110,8 @@ class Made:
     kind: type | Callable[[], type]
     """What it has to be; a function where its import is to wait."""
     conditions: tuple[Condition, ...]
+    example: Callable[[], Any]
+    """One of many that do it."""
     how: str
     """How such a thing is made, for who gave something else."""
 

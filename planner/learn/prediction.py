@@ -8,7 +8,7 @@ from html import escape
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import is_untouched, number_reading, size_readings
 from planner.learn.showing import boxed
-from planner.units import format_gib
+from planner.units import format_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Revealed:
     @property
     def _figure(self) -> str:
         if isinstance(self.calculated, int):
-            return format_gib(self.calculated)
+            return format_size(self.calculated)
         return f"{self.calculated:,.2f}"
 
 

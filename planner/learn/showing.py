@@ -18,7 +18,7 @@ _TONE = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A hint or a solution: a title, sentences, and code where it is code."""
+    """A hint or a solution: a title, sentences (a paragraph a line), and code."""
 
     title: str
     text: str
@@ -29,10 +29,13 @@ class Shown:
 
     def _repr_html_(self) -> str:
         code = f"<pre><code>{escape(self.code)}</code></pre>" if self.code else ""
-        return boxed(
-            f"<p><strong>{escape(self.title)}</strong></p>"
-            f"<p>{escape(self.text)}</p>{code}"
-        )
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.text.split("\n"))
+        return boxed(f"<p><strong>{escape(self.title)}</strong></p>{lines}{code}")
+
+
+def symbol(state: State) -> str:
+    """Return the sign of a state; it always stands beside the word."""
+    return _SYMBOL[state]
 
 
 def boxed(inner: str) -> str:
@@ -67,11 +70,14 @@ def _lines(outcome: Outcome) -> list[str]:
     several = len(outcome.judgements) > 1
     if outcome.state is State.NOT_ATTEMPTED:
         return ["Replace the ... by your answer and run the cell again."]
-    return [
+    lines = [
         _line(name if several else "", judgement)
         for name, judgement in outcome.judgements.items()
         if several or judgement.remark
     ]
+    if outcome.state is State.NOT_YET:
+        lines.append(f'Stuck? learn.exercise("{outcome.exercise}").hint()')
+    return lines
 
 
 def _line(name: str, judgement: Judgement) -> str:

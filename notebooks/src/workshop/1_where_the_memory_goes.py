@@ -1,0 +1,242 @@
+# %% [markdown]
+# # 1. Where the memory goes
+#
+# **What you will do**: plan the first day of a help desk on one GPU, and end with a command that starts it.
+#
+# **What you will learn**:
+#
+# - read where each GiB of a GPU goes when vLLM runs on it
+# - tell which part is left for conversations
+# - find out why vLLM does not start, and change one setting so that it does
+#
+# **What you need**: this notebook. No GPU, no network, no account.
+#
+# **Time**: 15 minutes, 9 of them for exercises.
+#
+# **Questions**:
+#
+# - "My card has 24 GB and the model takes 16. Where is the rest?"
+# - "How many people can ask at the same time?"
+# - "Why does vLLM not start with a card that is larger than the model?"
+
+# %% [markdown]
+# ## The story
+#
+# You work for the library of a small city.
+# The library opens a help desk on its web page: visitors ask, and a language model answers.
+# There is one server with one GPU, an L4.
+# The model is Qwen3-8B, and vLLM runs it.
+# A question with its answer may have up to 8,192 tokens.
+#
+# Run each cell with Shift and Enter, from the top down.
+
+# %%
+from planner import learn
+
+# %% [markdown]
+# Some words you will meet.
+# A GiB is 2 to the power of 30 bytes; 24 GB on a box are less than 24 GiB.
+
+# %%
+learn.words("token", "weights", "KV cache", "GiB")
+
+# %% [markdown]
+# ## Predict: what is left for conversations?
+#
+# The L4 is sold as a card with 24 GB.
+# The files of the model have 16.4 GB.
+# What is left for conversations, the KV cache?
+#
+# Replace the `...` by your guess, such as `"5 GiB"`, and run the cell.
+# There is no right or wrong yet.
+
+# %%
+guess = learn.predict("KV cache on the L4", ...)
+guess
+
+# %% [markdown]
+# ## Run: the plan of the first day
+#
+# `checkpoint(1)` is the plan that this lesson starts from.
+# It says what vLLM would do on this card, and nothing is started.
+# Read the verdict first, then the bar from left to right.
+
+# %%
+desk = learn.checkpoint(1)
+desk
+
+# %% [markdown]
+# Your guess beside the plan.
+# The last line is the arithmetic: what vLLM asks for, less everything that comes before the KV cache.
+
+# %%
+guess.reveal(
+    desk.limiting_rank.available_kv_cache_bytes,
+    desk.limiting_rank.line("KV cache").why,
+)
+
+# %% [markdown]
+# ### Exercise 1.1: Read the bar (2 minutes)
+#
+# How much memory does vLLM ask for in all, and how much of it does the KV cache get?
+#
+# Replace each `...` by a size, such as `"5.5 GiB"`.
+# The check says which part is off.
+# Stuck? Type `learn.exercise("1.1").hint()` into a new cell, then `hint(2)`, and at last `solution()`.
+
+# %% tags=["learner"]
+learn.exercise("1.1").check(requested=..., kv_cache=...)
+
+# %% tags=["solution"]
+learn.exercise("1.1").check(
+    requested=desk.limiting_rank.requested_memory_bytes,
+    kv_cache=desk.limiting_rank.available_kv_cache_bytes,
+)
+
+# %% [markdown] tags=["solution"]
+# How it comes about:
+
+# %% tags=["solution"]
+learn.exercise("1.1").solution()
+
+# %% [markdown]
+# ## Investigate: which lines are there?
+#
+# Each line of the plan is one use of memory.
+# `basis` says how it is known: `exact` is certain to the byte, `assumed` is a guess with a wide range.
+# The KV cache comes last, because it gets the rest.
+
+# %%
+desk.to_frame()
+
+# %% [markdown]
+# ### Exercise 1.2: Which line grows? (2 minutes)
+#
+# Visitors want to send longer texts.
+# You raise `max_model_len` from 8,192 to 12,000 tokens.
+# What happens to the lines?
+#
+# - `a`: the weights grow
+# - `b`: the KV cache grows
+# - `c`: no line changes, and fewer requests fit at once
+# - `d`: the peak activation grows
+#
+# Answer with a letter, such as `"a"`.
+
+# %% tags=["learner"]
+learn.exercise("1.2").check(line=...)
+
+# %% tags=["solution"]
+learn.exercise("1.2").check(line="c")
+
+# %% [markdown] tags=["solution"]
+# Planned again, to be sure:
+
+# %% tags=["solution"]
+learn.exercise("1.2").solution()
+
+# %% [markdown]
+# ### Exercise 1.3: Shorter questions (2 minutes)
+#
+# Most questions are short.
+# How many requests of 4,096 tokens fit into the KV cache at once?
+# A number with one or two decimals is enough.
+
+# %% tags=["learner"]
+learn.exercise("1.3").check(requests=...)
+
+# %% tags=["solution"]
+learn.exercise("1.3").check(requests=desk.changed(max_model_len=4096).max_concurrency)
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("1.3").solution()
+
+# %% [markdown]
+# ## Modify: take the limit away
+#
+# `changed` plans again with other settings.
+# Without `max_model_len`, vLLM takes the length that the model was made for: 40,960 tokens.
+# This plan does not fit, and that is an answer too.
+# The sentence is the one that vLLM itself would print.
+
+# %%
+desk.changed(max_model_len=None)
+
+# %% [markdown]
+# vLLM asks for one thing before it starts: one request of the full length has to fit.
+# The length in its message is a little too hopeful on a card that is nearly full.
+# The line "Longest max_model_len" of the plan stays on the safe side.
+
+# %% [markdown]
+# ## Make: a plan of your own
+#
+# ### Exercise 1.4: A plan that starts (3 minutes)
+#
+# The city archive wants to send documents of 12,000 tokens.
+# Make a plan for Qwen/Qwen3-8B on one L4 that starts and takes requests of that length.
+# Write it as `planner.plan("Qwen/Qwen3-8B", gpu="L4", ...)` in place of the dots.
+
+# %%
+import planner
+
+# %% tags=["learner"]
+mine = ...
+learn.exercise("1.4").check(plan=mine)
+
+# %% tags=["solution"]
+mine = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=12000)
+learn.exercise("1.4").check(plan=mine)
+
+# %% [markdown]
+# When your plan is right, `mine.command()` is the line that starts it.
+# Here is the line for the desk's first day.
+
+# %%
+desk.command()
+
+# %% [markdown]
+# ## What could go wrong
+#
+# | vLLM says | What it means | Try first |
+# | --- | --- | --- |
+# | `To serve at least one request with the model's max seq len (…), (… GiB KV cache is needed, which is larger than the available KV cache memory` | One request of the full length does not fit into the KV cache. | A smaller `max_model_len`. |
+# | `User-specified max_model_len (…) is greater than the derived max_model_len` | The model was not made for such long texts. | A smaller `max_model_len`, or another model. |
+#
+# ## Key points
+#
+# - vLLM asks for a share of the card, not for all of it.
+# - Weights, buffers, activation and graphs come first; the KV cache gets what is left.
+# - Nothing is set aside for each request: a longer `max_model_len` changes no line.
+# - The KV cache has a size in tokens; how many requests that is depends on their length.
+# - vLLM starts when one request of the full length fits.
+#
+# ## On your own
+#
+# Type `desk.explore()` into a new cell and move the controls.
+# Find the setting that gives the KV cache most.
+#
+# ## In practice
+#
+# Real questions differ in length, and most are shorter than the limit.
+# So more of them fit at once than the plan says: it counts each at its full length.
+# What the plan calls "beside the budget" is memory that the driver and the graphs take outside of vLLM's share.
+#
+# ## Further reading
+#
+# - `docs/how-it-counts.md` says where each line of the account comes from.
+# - `docs/glossary.md` explains every word and every setting.
+#
+# How you stand in this lesson:
+
+# %%
+learn.progress(1)
+
+# %% [markdown]
+# ## Next
+#
+# **2. Weights**: visitors find the answers too simple.
+# Can the library run a larger model?
+# Before you go on: which line of the account surprised you?

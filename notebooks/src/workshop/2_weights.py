@@ -1,0 +1,229 @@
+# %% [markdown]
+# # 2. Weights
+#
+# **What you will do**: find out how the library can run a model that is larger than its card.
+#
+# **What you will learn**:
+#
+# - compute the bytes of a model from its number of parameters
+# - say what quantization makes smaller, and what it leaves
+# - divide a model over two cards
+#
+# **What you need**: lesson 1, or its key points. No GPU, no network, no account.
+#
+# **Time**: 15 minutes, 10 of them for exercises.
+#
+# **Questions**:
+#
+# - "The larger model has 14 billion parameters. Is that 14 GB?"
+# - "FP8 halves the weights, does it not?"
+# - "Do two cards of 24 GB make one of 48?"
+
+# %% [markdown]
+# ## The story
+#
+# The help desk works, but some answers are too simple.
+# Your colleague wants Qwen3-14B in place of Qwen3-8B.
+# The library may buy a second L4, if it must.
+
+# %%
+import planner
+from planner import learn
+
+# %% [markdown]
+# Some words you will meet.
+
+# %%
+learn.words("weights", "quantised weights", "tensor parallel", "rank")
+
+# %% [markdown]
+# ## Predict: how large is the larger model?
+#
+# Qwen3-14B has 14.8 billion parameters.
+# A parameter is one number, and vLLM keeps it in bfloat16, a format of 16 bits.
+# How much memory do the weights take?
+
+# %%
+guess = learn.predict("weights of Qwen3-14B", ...)
+guess
+
+# %% [markdown]
+# ## Run: the larger model on the same card
+#
+# The lesson starts from the desk of lesson 1.
+# `changed(model=...)` puts another model in its place.
+
+# %%
+desk = learn.checkpoint(2)
+larger = desk.changed(model="Qwen/Qwen3-14B")
+larger
+
+# %% [markdown]
+# It does not even load.
+# Your guess beside the plan:
+
+# %%
+guess.reveal(larger.limiting_rank.weights_bytes, larger.limiting_rank.line("weights").why)
+
+# %% [markdown]
+# ### Exercise 2.1: From parameters to bytes (3 minutes)
+#
+# There is a still larger model, Qwen3-32B, with 32.8 billion parameters.
+# How much memory do its weights take in bfloat16?
+# And how many L4 do the weights alone need, when vLLM may use `gpu_memory_utilization`, 0.92, of each?
+
+# %% tags=["learner"]
+learn.exercise("2.1").check(weights=..., cards=...)
+
+# %% tags=["solution"]
+learn.exercise("2.1").check(weights="65.6 GB", cards=4)
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("2.1").solution()
+
+# %% [markdown]
+# ## Investigate: what are weights made of?
+#
+# A model has a few kinds of parts.
+# The embeddings turn words into numbers, and the head (`lm_head`) turns numbers into words.
+# Between them are layers, each with attention, an mlp and two small norms.
+
+# %%
+desk.limiting_rank.weight_parts
+
+# %% [markdown]
+# Quantization keeps weights in fewer bits.
+# `quantization="fp8"` lets vLLM do it while it loads: 8 bits in place of 16.
+
+# %%
+planner.compare(desk, desk.changed(quantization="fp8"))
+
+# %% [markdown]
+# ### Exercise 2.2: Half the bytes? (2 minutes)
+#
+# How much memory do the weights of Qwen3-8B take with `quantization="fp8"`?
+# And which large part keeps its 16 bits?
+#
+# - `a`: nothing, every part is halved
+# - `b`: attention
+# - `c`: the embeddings and the head (lm_head)
+# - `d`: the mlp
+
+# %% tags=["learner"]
+learn.exercise("2.2").check(weights=..., stays=...)
+
+# %% tags=["solution"]
+learn.exercise("2.2").check(
+    weights=desk.changed(quantization="fp8").limiting_rank.weights_bytes,
+    stays="c",
+)
+
+# %% [markdown] tags=["solution"]
+# Both accounts:
+
+# %% tags=["solution"]
+learn.exercise("2.2").solution()
+
+# %% [markdown]
+# ## Modify: a second card
+#
+# `tensor_parallel_size=2` cuts every large part in two, one half for each card.
+# The lines of the plan are those of one card.
+
+# %%
+pair = larger.changed(tensor_parallel_size=2)
+pair
+
+# %% [markdown]
+# ### Exercise 2.3: Two cards (2 minutes)
+#
+# How much memory do the weights of Qwen3-14B take on each of the two cards?
+# And which part is on both cards in full?
+#
+# - `a`: attention
+# - `b`: the mlp
+# - `c`: the norms
+# - `d`: the embeddings
+
+# %% tags=["learner"]
+learn.exercise("2.3").check(each_card=..., copied=...)
+
+# %% tags=["solution"]
+learn.exercise("2.3").check(each_card=pair.limiting_rank.weights_bytes, copied="c")
+
+# %% [markdown] tags=["solution"]
+# Both accounts:
+
+# %% tags=["solution"]
+learn.exercise("2.3").solution()
+
+# %% [markdown]
+# ## Make: the desk with the larger model
+#
+# ### Exercise 2.4: A larger model (3 minutes)
+#
+# Make a plan for Qwen/Qwen3-14B on at most two L4.
+# It takes requests of 8,192 tokens and has a KV cache for four of them.
+# There is more than one way.
+
+# %% tags=["learner"]
+mine = ...
+learn.exercise("2.4").check(plan=mine)
+
+# %% tags=["solution"]
+mine = planner.plan(
+    "Qwen/Qwen3-14B", gpu="L4", tensor_parallel_size=2, max_model_len=8192
+)
+learn.exercise("2.4").check(plan=mine)
+
+# %% [markdown]
+# Not every number of cards works: vLLM cuts attention by heads, and 3 does not divide them.
+
+# %%
+larger.changed(tensor_parallel_size=3)
+
+# %% [markdown]
+# ## What could go wrong
+#
+# | vLLM says | What it means | Try first |
+# | --- | --- | --- |
+# | `torch.OutOfMemoryError: CUDA out of memory.` | While it loads: the weights alone are larger than the card. | Fewer bytes for each weight, or more cards. |
+# | `Total number of attention heads (…) must be divisible by tensor parallel size (…).` | The heads cannot be shared out evenly. | 2, 4 or 8 cards. |
+#
+# ## Key points
+#
+# - Weights: parameters x bytes of the number format; bfloat16 takes 2 bytes.
+# - Bits are not bytes: 16 bits are 2 bytes, 8 bits are 1.
+# - Quantization halves the large matrices of the layers; embeddings, head and norms stay.
+# - Tensor parallel gives each card its share of the large parts, and a copy of the small ones.
+#
+# ## On your own
+#
+# Does Qwen3-32B fit on one H100?
+# Plan it with 8,192 tokens, and then with its full length.
+#
+# ## In practice
+#
+# Quantized weights can change answers a little: try them with your own questions.
+# Many models are published in fp8 or in 4 bits; then the files are smaller too.
+# Two cards talk to each other at every layer, so they are not twice as fast.
+#
+# ## Further reading
+#
+# - `docs/how-it-counts.md`, "Weights", says which parts each format covers.
+# - `docs/compare.md` shows how to lay plans side by side.
+#
+# How you stand in this lesson:
+
+# %%
+learn.progress(2)
+
+# %% [markdown]
+# ## Next
+#
+# **3. The KV cache**: more visitors come, with longer documents.
+# How many fit at once, and why do some models hold ten times as many?
+# Before you go on: what would you tell your colleague about FP8?

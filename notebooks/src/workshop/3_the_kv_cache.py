@@ -1,0 +1,245 @@
+# %% [markdown]
+# # 3. The KV cache
+#
+# **What you will do**: find room for six visitors with long documents on the library's one card.
+#
+# **What you will learn**:
+#
+# - compute the bytes that one token costs
+# - count in blocks, as vLLM does
+# - trade the length of requests against their number
+# - tell models that keep less for each token
+#
+# **What you need**: lesson 1, or its key points. No GPU, no network, no account.
+#
+# **Time**: 15 minutes, 10 of them for exercises.
+#
+# **Questions**:
+#
+# - "What does one token cost?"
+# - "256 requests of 8,192 tokens cannot fit. Why does vLLM start all the same?"
+# - "Why does another model hold so many more?"
+
+# %% [markdown]
+# ## The story
+#
+# The help desk is known in the city now.
+# Visitors send letters and forms, and several come at once.
+# There is still one L4 with Qwen3-8B.
+
+# %%
+import planner
+from planner import learn
+from planner.comparing import context_against_concurrency
+
+# %% [markdown]
+# Some words you will meet.
+
+# %%
+learn.words("KV cache", "block", "sliding window", "latent attention", "recurrent state")
+
+# %% [markdown]
+# ## Predict: how many tokens are three GiB?
+#
+# The desk has a KV cache of about 3 GiB.
+# For every token of a conversation, each layer of the model keeps a key and a value there.
+# How many tokens does the cache hold?
+
+# %%
+guess = learn.predict("tokens in the KV cache", ...)
+guess
+
+# %% [markdown]
+# ## Run: what the plan says
+#
+# The lesson starts from the desk of lesson 1.
+# Look at the size of the KV cache, in GiB and in tokens.
+
+# %%
+desk = learn.checkpoint(3)
+desk
+
+# %% [markdown]
+# Your guess beside the plan:
+
+# %%
+guess.reveal(float(desk.kv_cache_size_tokens))
+
+# %% [markdown]
+# ## Investigate: one token
+#
+# `kv_groups` names the layers that keep something: how many there are, and of what kind.
+# The rest is in the model's configuration.
+
+# %%
+desk.kv_groups
+
+# %% [markdown]
+# ### Exercise 3.1: The bytes of one token (3 minutes)
+#
+# How many bytes does one token take, in all layers together?
+# The model has 36 layers, 32 attention heads, 8 KV heads, and 128 numbers in each head.
+# Numbers are bfloat16.
+
+# %% tags=["learner"]
+learn.exercise("3.1").check(token=...)
+
+# %% tags=["solution"]
+learn.exercise("3.1").check(token="144 KiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("3.1").solution()
+
+# %% [markdown]
+# ### Blocks
+#
+# vLLM does not keep room for whole requests.
+# It hands out blocks while a text grows, and takes them back when an answer is done.
+# When no block is free, the newest requests wait, or start over later.
+
+# %%
+desk.num_gpu_blocks
+
+# %% [markdown]
+# ### Exercise 3.2: Blocks (2 minutes)
+#
+# How many blocks does a question of 1,000 tokens take?
+#
+# And: vLLM works on up to 256 requests of up to 8,192 tokens here.
+# All of them together would need 288 GiB.
+# Why does vLLM start?
+#
+# - `a`: vLLM hands out blocks only for tokens that are there; who finds none waits
+# - `b`: vLLM keeps what is missing in the computer's memory
+# - `c`: vLLM shortens the requests until they fit
+# - `d`: it does not start
+
+# %% tags=["learner"]
+learn.exercise("3.2").check(blocks=..., start=...)
+
+# %% tags=["solution"]
+learn.exercise("3.2").check(blocks=63, start="a")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("3.2").solution()
+
+# %% [markdown]
+# ## Modify: length against number
+#
+# The cache has a fixed number of tokens.
+# Long requests mean few of them, short ones mean many.
+# The line shows both; the band is how sure the estimate is.
+
+# %%
+context_against_concurrency(desk)
+
+# %% [markdown]
+# `kv_cache_dtype="fp8"` keeps each number in one byte in place of two.
+# The cache has the same bytes, and twice the tokens.
+
+# %%
+desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
+
+# %% [markdown]
+# Some models are built to keep less.
+# Here are three, each on a server with eight H200, and what a request of 32,768 tokens costs.
+
+# %%
+gemma = planner.plan("google/gemma-3-12b-it", gpu="H200", max_model_len=32768)
+deepseek = gemma.changed(model="deepseek-ai/DeepSeek-V3", tensor_parallel_size=8)
+qwen_next = deepseek.changed(model="Qwen/Qwen3-Next-80B-A3B-Instruct")
+planner.compare(gemma.changed(tensor_parallel_size=8), deepseek, qwen_next)
+
+# %% [markdown]
+# The kinds of their layers, by vLLM's names:
+
+# %%
+[gemma.kv_groups[0], gemma.kv_groups[-1], deepseek.kv_groups[0], *qwen_next.kv_groups]
+
+# %% [markdown]
+# ### Exercise 3.3: Three models that keep less (2 minutes)
+#
+# How does each model save?
+# Answer with a letter for each of `gemma`, `deepseek` and `qwen_next`.
+#
+# - `a`: most layers keep the last tokens alone (a window)
+# - `b`: each layer keeps one small vector for each token, for all heads together
+# - `c`: most layers keep one state of fixed size, whatever the length
+
+# %% tags=["learner"]
+learn.exercise("3.3").check(gemma=..., deepseek=..., qwen_next=...)
+
+# %% tags=["solution"]
+learn.exercise("3.3").check(gemma="a", deepseek="b", qwen_next="c")
+
+# %% [markdown] tags=["solution"]
+# Each with its figure:
+
+# %% tags=["solution"]
+learn.exercise("3.3").solution()
+
+# %% [markdown]
+# ## Make: room for long documents
+#
+# ### Exercise 3.4: Long documents (3 minutes)
+#
+# Six visitors at once, each with up to 16,384 tokens.
+# Make a plan for Qwen/Qwen3-8B on one L4 whose KV cache holds all of that.
+# Lesson 2 helps: smaller weights leave more room.
+
+# %% tags=["learner"]
+mine = ...
+learn.exercise("3.4").check(plan=mine)
+
+# %% tags=["solution"]
+mine = desk.changed(max_model_len=16384, quantization="fp8", kv_cache_dtype="fp8")
+learn.exercise("3.4").check(plan=mine)
+
+# %% [markdown]
+# ## What could go wrong
+#
+# | vLLM says | What it means | Try first |
+# | --- | --- | --- |
+# | `which is larger than the available KV cache memory (… GiB). Based on the available memory, the estimated maximum model length is …` | One request of the full length does not fit. | A smaller `max_model_len`, or `kv_cache_dtype="fp8"`. |
+# | `No available memory for the cache blocks.` | Nothing is left for the KV cache. | Smaller weights, or a higher `gpu_memory_utilization`. |
+#
+# ## Key points
+#
+# - A token costs layers x KV heads x numbers in a head x 2 x bytes of a number.
+# - KV heads count, not attention heads; keys and values both; every layer.
+# - vLLM hands out whole blocks for tokens that are there, not for `max_model_len`.
+# - The same cache holds few long requests or many short ones.
+# - Windows, latent attention and states make a token cheaper: look at `kv_groups`.
+#
+# ## On your own
+#
+# Plan Qwen/Qwen3-14B with `tensor_parallel_size=2`.
+# Each card keeps half of the KV heads: what does a token cost on one card?
+#
+# ## In practice
+#
+# Prefix caching lets requests with the same beginning share blocks, so a long common instruction is kept once.
+# An fp8 cache can change answers a little: try it with your own questions.
+# When blocks run out, vLLM takes a request's blocks away and computes it again later: users see a pause.
+#
+# ## Further reading
+#
+# - `docs/how-it-counts.md`, "KV cache", says how groups of layers share blocks.
+# - `docs/compare.md` has sweeps over lengths, dtypes and GPUs.
+#
+# How you stand in this lesson:
+
+# %%
+learn.progress(3)
+
+# %% [markdown]
+# ## Next
+#
+# **4. The rest of the budget**: what are all the other lines, and which of them can you shrink?
+# Before you go on: which of the five factors of a token would you forget first?

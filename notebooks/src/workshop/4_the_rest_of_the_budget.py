@@ -1,0 +1,260 @@
+# %% [markdown]
+# # 4. The rest of the budget
+#
+# **What you will do**: read four ways to fail, and find more room without buying anything.
+#
+# **What you will learn**:
+#
+# - say what `gpu_memory_utilization` allows
+# - name what activation, buffers and CUDA graphs are for, and what makes them grow
+# - tell four kinds of "out of memory" apart, and what helps against each
+#
+# **What you need**: lesson 1, or its key points. No GPU, no network, no account.
+#
+# **Time**: 15 minutes, 10 of them for exercises.
+#
+# **Questions**:
+#
+# - "nvidia-smi shows a full card, and nobody has asked anything yet. Is that a leak?"
+# - "What are CUDA graphs, and why do they cost memory?"
+# - "It says out of memory. What do I change?"
+
+# %% [markdown]
+# ## The story
+#
+# There is no money for a second card this year.
+# Answers must stay as good as they are.
+# So you look at the lines between the weights and the KV cache.
+
+# %%
+import planner
+from planner import learn
+
+# %% [markdown]
+# Some words you will meet.
+
+# %%
+learn.words("requested memory", "profile run", "peak activation", "CUDA graphs")
+
+# %% [markdown]
+# ## Predict: between the weights and the cache
+#
+# vLLM asks for about 20 GiB of the card.
+# The weights take 15.27 GiB, the KV cache about 3.
+# How much is the largest of the lines between them?
+
+# %%
+guess = learn.predict("largest line between weights and KV cache", ...)
+guess
+
+# %% [markdown]
+# ## Run: the account again
+#
+# The lesson starts from the desk of lesson 1.
+
+# %%
+desk = learn.checkpoint(4)
+desk
+
+# %% [markdown]
+# CUDA graphs are recordings of a step, which the GPU replays without waiting for the processor.
+# vLLM records one for each of many batch sizes, so that answers come faster.
+
+# %%
+guess.reveal(
+    desk.limiting_rank.line("CUDA graphs").size_bytes,
+    desk.limiting_rank.line("CUDA graphs").why,
+)
+
+# %% [markdown]
+# ### Exercise 4.1: What is allowed (2 minutes)
+#
+# What does `gpu_memory_utilization=0.92` mean?
+# And how much larger does the KV cache get with 0.95?
+#
+# - `a`: the GPU computes for 92 % of the time
+# - `b`: 92 % of the card becomes KV cache
+# - `c`: vLLM may take up to 92 % of the card, and the KV cache gets what is left of that
+# - `d`: vLLM takes 92 % of what other programs leave free
+
+# %% tags=["learner"]
+learn.exercise("4.1").check(meaning=..., gained=...)
+
+# %% tags=["solution"]
+learn.exercise("4.1").check(meaning="c", gained="0.66 GiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("4.1").solution()
+
+# %% [markdown]
+# ## Investigate: what makes a line grow?
+#
+# Before it gives out the KV cache, vLLM tries its largest step: the profile run.
+# The peak activation is what that step needs for a moment.
+# The persistent buffers are there all the time.
+# Read the factors in `why`.
+
+# %%
+desk.limiting_rank.line("persistent buffers")
+
+# %% [markdown]
+# And the peak:
+
+# %%
+desk.limiting_rank.line("peak activation")
+
+# %% [markdown]
+# ### Exercise 4.2: Fewer at once (2 minutes)
+#
+# `max_num_seqs` is the most requests that vLLM works on at the same time, here 256.
+# How large are the persistent buffers with `max_num_seqs=64`?
+# And what is the price?
+#
+# - `a`: answers get worse
+# - `b`: the 65th request waits until another one is done
+# - `c`: requests must be shorter
+# - `d`: there is none, and vLLM should do it by itself
+
+# %% tags=["learner"]
+learn.exercise("4.2").check(buffers=..., price=...)
+
+# %% tags=["solution"]
+learn.exercise("4.2").check(
+    buffers=desk.changed(max_num_seqs=64)
+    .limiting_rank.line("persistent buffers")
+    .size_bytes,
+    price="b",
+)
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("4.2").solution()
+
+# %% [markdown]
+# ## Modify: four plans that fail
+#
+# Each of these plans fails in another way.
+# Read what vLLM says to the larger model of lesson 2:
+
+# %%
+larger_model = desk.changed(model="Qwen/Qwen3-14B")
+larger_model.error.message
+
+# %% [markdown]
+# To a low share of the card, because another program needs the rest:
+
+# %%
+low_share = desk.changed(gpu_memory_utilization=0.7)
+low_share.error.message
+
+# %% [markdown]
+# To the model's full length:
+
+# %%
+full_length = desk.changed(max_model_len=None)
+full_length.error.message
+
+# %% [markdown]
+# To a share that is too high:
+
+# %%
+high_share = desk.changed(gpu_memory_utilization=0.98)
+high_share.error.message
+
+# %% [markdown]
+# ### Exercise 4.3: Four ways to fail (3 minutes)
+#
+# What do you try first for each plan?
+#
+# - `a`: a smaller max_model_len
+# - `b`: fewer bytes for each weight, a smaller model, or more GPUs
+# - `c`: a higher gpu_memory_utilization
+# - `d`: a lower gpu_memory_utilization, or end what else uses the card
+
+# %% tags=["learner"]
+learn.exercise("4.3").check(
+    larger_model=..., low_share=..., full_length=..., high_share=...
+)
+
+# %% tags=["solution"]
+learn.exercise("4.3").check(
+    larger_model="b", low_share="c", full_length="a", high_share="d"
+)
+
+# %% [markdown] tags=["solution"]
+# The messages again:
+
+# %% tags=["solution"]
+learn.exercise("4.3").solution()
+
+# %% [markdown]
+# ## Make: more room, same answers
+#
+# Without CUDA graphs there is more room, and every answer is slower.
+
+# %%
+planner.compare(desk, desk.changed(enforce_eager=True))
+
+# %% [markdown]
+# ### Exercise 4.4: More room, same answers (3 minutes)
+#
+# Make a plan for Qwen/Qwen3-8B on one L4 with requests of 8,192 tokens.
+# Its KV cache has at least 28,672 tokens, which is three and a half such requests.
+# Weights and cache keep their number format, and the CUDA graphs stay.
+
+# %% tags=["learner"]
+mine = ...
+learn.exercise("4.4").check(plan=mine)
+
+# %% tags=["solution"]
+mine = desk.changed(max_num_seqs=64)
+learn.exercise("4.4").check(plan=mine)
+
+# %% [markdown]
+# ## What could go wrong
+#
+# | vLLM says | What it means | Try first |
+# | --- | --- | --- |
+# | `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization` | Another program holds memory, or the share is too high. | End it, or a lower `gpu_memory_utilization`. |
+# | `No available memory for the cache blocks.` | Weights and the rest fill the budget. | A higher `gpu_memory_utilization`, then smaller weights. |
+# | `torch.OutOfMemoryError: CUDA out of memory.` | While it loads: the weights are too large. | Fewer bytes for each weight, or more cards. |
+#
+# ## Key points
+#
+# - `gpu_memory_utilization` is what vLLM may take; it fills the rest of that with KV cache, so a full card is no leak.
+# - The profile run measures the largest step; `max_num_batched_tokens` and `max_num_seqs` set its size.
+# - CUDA graphs buy speed with memory.
+# - A smaller `max_num_seqs` shrinks buffers, sampler and graphs; who comes too many waits.
+# - Read what a message says is too small: the card, the budget, or the cache.
+#
+# ## On your own
+#
+# Raise `max_num_batched_tokens` to 8,192 and to 16,384.
+# Which line grows, and what happens to the verdict?
+#
+# ## In practice
+#
+# Some memory lies beside the budget: the driver's, and what graphs and libraries take later.
+# A share near 1 leaves no room for it, and the start fails late or in use.
+# `advise(plan)` of the planner lists what would help, with the price of each.
+#
+# ## Further reading
+#
+# - `docs/how-it-counts.md`, "The peak" and "CUDA graphs", says what is counted and what is fitted.
+# - `docs/advice.md` describes the advice.
+#
+# How you stand in this lesson:
+
+# %%
+learn.progress(4)
+
+# %% [markdown]
+# ## Next
+#
+# **5. Confirm**: a plan is a claim. Is it true?
+# Before you go on: which message did you get wrong before today?

@@ -1,0 +1,256 @@
+"""Lesson 3: the KV cache: bytes of a token, blocks, and models that keep less."""
+
+from __future__ import annotations
+
+from planner.errors import PlannerError
+from planner.learn.checkpoints import checkpoint
+from planner.learn.conditions import holds, made_plan, of_model, on_cards, takes
+from planner.learn.exercise import Exercise
+from planner.learn.parts import Choice, Mistake, Number, Size
+from planner.learn.reading import rank_of, token_bytes, why
+from planner.learn.showing import Shown
+from planner.model import ModelArchitecture
+from planner.planning import plan
+from planner.result import Plan
+from planner.units import format_gib, format_size
+
+_QUESTION = 1000
+_LONG, _AT_ONCE = 16_384, 6
+
+
+def _desk() -> Plan:
+    return checkpoint(3)
+
+
+def _model() -> ModelArchitecture:
+    found = _desk().model
+    if found is None:
+        raise PlannerError("The help desk's model was not read.")
+    return found
+
+
+def _token() -> int:
+    return token_bytes(_desk())
+
+
+def _layers() -> int:
+    return sum(group.num_layers for group in _desk().kv_groups)
+
+
+def _heads_ratio() -> int:
+    return _model().num_attention_heads // _model().num_kv_heads
+
+
+def _token_sum() -> str:
+    return (
+        f"{_layers()} layers x {_model().num_kv_heads} KV heads x "
+        f"{_model().head_size} numbers x 2 (keys and values) x 2 bytes = "
+        f"{_token():,} bytes = {format_size(_token())} for each token"
+    )
+
+
+BYTES_OF_A_TOKEN = Exercise(
+    name="3.1",
+    title="The bytes of one token",
+    minutes=3,
+    parts=(
+        Size(
+            name="token",
+            expected=_token,
+            tolerance=0.01,
+            mistakes=(
+                Mistake(
+                    value=lambda: _token() * _heads_ratio(),
+                    says="You counted all attention heads. Several of them share one "
+                    "KV head, and only KV heads are kept.",
+                ),
+                Mistake(
+                    value=lambda: _token() // _layers(),
+                    says="That is one layer. Each layer keeps its own.",
+                ),
+                Mistake(
+                    value=lambda: _token() // 2,
+                    says="Keys and values are kept, both; and each number takes 2 "
+                    "bytes. One of these factors 2 is missing.",
+                ),
+                Mistake(
+                    value=lambda: _token() * 8,
+                    says="16 bits are 2 bytes.",
+                ),
+                Mistake(
+                    value=lambda: _token() * 16,
+                    says="That is a whole block of 16 tokens.",
+                ),
+            ),
+        ),
+    ),
+    hints=(
+        "Each layer keeps one key and one value for each KV head.",
+        "Five factors: layers, KV heads, numbers in a head, keys and values, bytes.",
+        "36 x 8 x 128 x 2 x ...",
+    ),
+    solved=lambda: Shown(title="Solution", text=f"{_token_sum()}."),
+)
+
+
+def _block_size() -> int:
+    return _desk().kv_groups[0].block_size
+
+
+def _blocks() -> int:
+    return -(-_QUESTION // _block_size())
+
+
+BLOCKS = Exercise(
+    name="3.2",
+    title="Blocks",
+    minutes=2,
+    parts=(
+        Number(
+            name="blocks",
+            expected=_blocks,
+            mistakes=(
+                Mistake(
+                    value=lambda: _QUESTION / _block_size(),
+                    says="vLLM hands out whole blocks: the last one may be partly "
+                    "empty.",
+                ),
+                Mistake(
+                    value=lambda: _QUESTION // _block_size(),
+                    says="The last tokens need a block as well.",
+                ),
+                Mistake(
+                    value=lambda: _desk().blocks_per_request,
+                    says="That is a request of the full max_model_len. vLLM hands out "
+                    "blocks for the tokens that are there.",
+                ),
+                Mistake(
+                    value=lambda: _QUESTION,
+                    says="A block holds several tokens.",
+                ),
+            ),
+        ),
+        Choice(
+            name="start",
+            options={
+                "a": "vLLM hands out blocks only for tokens that are there; who finds "
+                "none waits",
+                "b": "vLLM keeps what is missing in the computer's memory",
+                "c": "vLLM shortens the requests until they fit",
+                "d": "it does not start",
+            },
+            expected="a",
+            says={
+                "b": "Only with an offloading argument, and none is given here.",
+                "c": "Requests keep their length.",
+                "d": "It did: one request fits, and that is all vLLM asks for.",
+            },
+        ),
+    ),
+    hints=(
+        "desk.kv_groups says how many tokens a block holds.",
+        "1,000 tokens / 16 tokens, rounded up.",
+        "start: vLLM checks that one request fits, and sets nothing aside for others.",
+    ),
+    solved=lambda: Shown(
+        title="Solution: a",
+        text=f"{_QUESTION:,} tokens / {_block_size()} in a block, rounded up = "
+        f"{_blocks()} blocks, of {_desk().num_gpu_blocks:,}.\n"
+        f"A request of {_desk().blocks_per_request * _block_size():,} tokens takes "
+        f"{_desk().blocks_per_request} blocks once it is that long, and not before.",
+    ),
+)
+
+_WAYS = {
+    "a": "most layers keep the last tokens alone (a window)",
+    "b": "each layer keeps one small vector for each token, for all heads together",
+    "c": "most layers keep one state of fixed size, whatever the length",
+}
+_TOLD = {
+    "a": "A window is called SlidingWindowSpec in kv_groups.",
+    "b": "Latent attention is called MLAAttentionSpec in kv_groups.",
+    "c": "A state is called MambaSpec in kv_groups.",
+}
+
+
+def _kinds(name: str) -> str:
+    planned = plan(name, gpu="H200", tensor_parallel_size=8, max_model_len=32768)
+    kinds = ", ".join(sorted({group.kind for group in planned.kv_groups}))
+    return (
+        f"{name}: {kinds}; a request of 32,768 tokens takes "
+        f"{format_gib(planned.needed_kv_cache_bytes)} on each of eight H200."
+    )
+
+
+THREE_MODELS = Exercise(
+    name="3.3",
+    title="Three models that keep less",
+    minutes=2,
+    parts=(
+        Choice(name="gemma", options=_WAYS, expected="a", says=_TOLD),
+        Choice(name="deepseek", options=_WAYS, expected="b", says=_TOLD),
+        Choice(name="qwen_next", options=_WAYS, expected="c", says=_TOLD),
+    ),
+    hints=(
+        "kv_groups names the kind of each group of layers.",
+        "FullAttentionSpec keeps every token. The other names say what is kept.",
+        "MLA is latent attention, Mamba is a state, SlidingWindow is a window.",
+    ),
+    solved=lambda: Shown(
+        title="Solution: gemma a, deepseek b, qwen_next c",
+        text="\n".join(
+            _kinds(name)
+            for name in (
+                "google/gemma-3-12b-it",
+                "deepseek-ai/DeepSeek-V3",
+                "Qwen/Qwen3-Next-80B-A3B-Instruct",
+            )
+        ),
+    ),
+)
+
+
+def _answer() -> Plan:
+    return plan(
+        "Qwen/Qwen3-8B",
+        gpu="L4",
+        max_model_len=_LONG,
+        quantization="fp8",
+        kv_cache_dtype="fp8",
+    )
+
+
+LONG_DOCUMENTS = Exercise(
+    name="3.4",
+    title="Long documents",
+    minutes=3,
+    parts=(
+        made_plan(
+            of_model("Qwen/Qwen3-8B"),
+            on_cards("L4"),
+            takes(_LONG),
+            holds(_AT_ONCE, _LONG),
+            example=_answer,
+        ),
+    ),
+    hints=(
+        "6 x 16,384 tokens are 98,304 tokens. How many does the desk hold now?",
+        "Two things decide: the bytes of a token, and the bytes left for the cache.",
+        "kv_cache_dtype makes a token smaller, quantization leaves more room.",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"{why(_answer(), 'KV cache')}\n"
+        f"{rank_of(_answer()).available_kv_cache_bytes:,} bytes / "
+        f"{token_bytes(_answer()):,} bytes for each token = "
+        f"{_answer().kv_cache_size_tokens:,} tokens in whole blocks.",
+        code=_answer().command(),
+    ),
+)
+
+EXERCISES: tuple[Exercise, ...] = (
+    BYTES_OF_A_TOKEN,
+    BLOCKS,
+    THREE_MODELS,
+    LONG_DOCUMENTS,
+)

@@ -1,0 +1,254 @@
+"""Lesson 4: activations, sampler, CUDA graphs, utilization, and out of memory."""
+
+from __future__ import annotations
+
+from planner.learn.checkpoints import checkpoint
+from planner.learn.conditions import (
+    holds,
+    keeps,
+    made_plan,
+    of_model,
+    on_cards,
+    takes,
+)
+from planner.learn.exercise import Exercise
+from planner.learn.parts import Choice, Mistake, Size
+from planner.learn.reading import line_of, message_of, rank_of, why
+from planner.learn.showing import Shown
+from planner.planning import plan
+from planner.result import Plan
+from planner.units import format_gib
+
+_FEWER = 64
+_LENGTH, _TOKENS_AT_ONCE = 8192, 28_672
+_HIGHER = 0.95
+
+
+def _desk() -> Plan:
+    return checkpoint(4)
+
+
+def _kv_cache(planned: Plan) -> int:
+    return rank_of(planned).available_kv_cache_bytes
+
+
+def _higher() -> Plan:
+    return _desk().changed(gpu_memory_utilization=_HIGHER)
+
+
+def _gained() -> int:
+    return _kv_cache(_higher()) - _kv_cache(_desk())
+
+
+def _share() -> float:
+    resolved = _desk().resolved
+    return 0.0 if resolved is None else resolved.gpu_memory_utilization
+
+
+WHAT_IS_ALLOWED = Exercise(
+    name="4.1",
+    title="What is allowed",
+    minutes=2,
+    parts=(
+        Choice(
+            name="meaning",
+            options={
+                "a": "the GPU computes for 92 % of the time",
+                "b": "92 % of the card becomes KV cache",
+                "c": "vLLM may take up to 92 % of the card, and the KV cache gets what "
+                "is left of that",
+                "d": "vLLM takes 92 % of what other programs leave free",
+            },
+            expected="c",
+            says={
+                "a": "It is about memory, not about time.",
+                "b": "Weights, buffers, activation and graphs come out of it first.",
+                "d": "It is a share of the whole card. Where less is free, vLLM does "
+                "not start.",
+            },
+        ),
+        Size(
+            name="gained",
+            expected=_gained,
+            mistakes=(
+                Mistake(
+                    value=lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
+                    says="That is a share of the KV cache. The share is of the card.",
+                ),
+                Mistake(
+                    value=lambda: _kv_cache(_higher()),
+                    says="That is the whole KV cache with 0.95. How much is new?",
+                ),
+                Mistake(
+                    value=lambda: rank_of(_higher()).requested_memory_bytes,
+                    says="That is all that vLLM asks for. How much more than before?",
+                ),
+            ),
+        ),
+    ),
+    hints=(
+        "The other lines do not change: all that is new goes to the KV cache.",
+        "0.95 - 0.92 = 0.03 of the whole card.",
+        "0.03 x desk.gpu.total_memory_bytes",
+    ),
+    solved=lambda: Shown(
+        title="Solution: c",
+        text=f"({_HIGHER} - {_share()}) x {format_gib(_desk().gpu.total_memory_bytes)} "
+        f"= {format_gib(_gained())}.\nWith {_HIGHER}, {why(_higher(), 'KV cache')}",
+    ),
+)
+
+
+def _fewer() -> Plan:
+    return _desk().changed(max_num_seqs=_FEWER)
+
+
+def _buffers(planned: Plan) -> int:
+    return line_of(planned, "persistent buffers").size_bytes
+
+
+def _sequences() -> int:
+    resolved = _desk().resolved
+    return 1 if resolved is None else resolved.max_num_seqs
+
+
+FEWER_AT_ONCE = Exercise(
+    name="4.2",
+    title="Fewer at once",
+    minutes=2,
+    parts=(
+        Size(
+            name="buffers",
+            expected=lambda: _buffers(_fewer()),
+            mistakes=(
+                Mistake(
+                    value=lambda: _buffers(_desk()),
+                    says="That is the line for the default number of requests.",
+                ),
+                Mistake(
+                    value=lambda: _buffers(_desk()) // _sequences(),
+                    says="That is the part of one request. There are still 64.",
+                ),
+                Mistake(
+                    value=lambda: _buffers(_fewer()) * 8,
+                    says="Bits are no bytes.",
+                ),
+            ),
+        ),
+        Choice(
+            name="price",
+            options={
+                "a": "answers get worse",
+                "b": "the 65th request waits until another one is done",
+                "c": "requests must be shorter",
+                "d": "there is none, and vLLM should do it by itself",
+            },
+            expected="b",
+            says={
+                "a": "The model computes the same.",
+                "c": "max_model_len does not change.",
+                "d": "A desk with many short questions works on more than 64 at once.",
+            },
+        ),
+    ),
+    hints=(
+        "The line's arithmetic holds max_num_seqs as a factor.",
+        "64 instead of 256: a quarter.",
+        'desk.changed(max_num_seqs=64).limiting_rank.line("persistent buffers")',
+    ),
+    solved=lambda: Shown(
+        title="Solution: b",
+        text=f"By default, {why(_desk(), 'persistent buffers')}\nWith max_num_seqs="
+        f"{_FEWER}, {why(_fewer(), 'persistent buffers')}\n"
+        f"The sampler works on fewer rows as well: {why(_fewer(), 'peak activation')}",
+    ),
+)
+
+_CURES = {
+    "a": "a smaller max_model_len",
+    "b": "fewer bytes for each weight, a smaller model, or more GPUs",
+    "c": "a higher gpu_memory_utilization",
+    "d": "a lower gpu_memory_utilization, or end what else uses the card",
+}
+_NOT = {
+    "a": "The length is not what is too large here.",
+    "b": "The weights are not what fails here. Try what costs nothing first.",
+    "c": "The card has not so much more to give.",
+    "d": "A smaller budget leaves even less room.",
+}
+
+
+def _failing() -> dict[str, Plan]:
+    desk = _desk()
+    return {
+        "larger_model": desk.changed(model="Qwen/Qwen3-14B"),
+        "low_share": desk.changed(gpu_memory_utilization=0.7),
+        "full_length": desk.changed(max_model_len=None),
+        "high_share": desk.changed(gpu_memory_utilization=0.98),
+    }
+
+
+FOUR_WAYS_TO_FAIL = Exercise(
+    name="4.3",
+    title="Four ways to fail",
+    minutes=3,
+    parts=(
+        Choice(name="larger_model", options=_CURES, expected="b", says=_NOT),
+        Choice(name="low_share", options=_CURES, expected="c", says=_NOT),
+        Choice(name="full_length", options=_CURES, expected="a", says=_NOT),
+        Choice(name="high_share", options=_CURES, expected="d", says=_NOT),
+    ),
+    hints=(
+        "Read what each message says is too small: the card, the cache, or the rest.",
+        "CUDA out of memory while loading: the weights alone are too large.",
+        "No available memory for the cache blocks: the budget ends before the cache.",
+    ),
+    solved=lambda: Shown(
+        title="Solution: b, c, a, d",
+        text="\n".join(
+            f"{name}: {message_of(failed)}" for name, failed in _failing().items()
+        ),
+    ),
+)
+
+
+def _answer() -> Plan:
+    return plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=_LENGTH, max_num_seqs=_FEWER)
+
+
+MORE_WITHOUT_LOSS = Exercise(
+    name="4.4",
+    title="More room, same answers",
+    minutes=3,
+    parts=(
+        made_plan(
+            of_model("Qwen/Qwen3-8B"),
+            on_cards("L4"),
+            takes(_LENGTH),
+            holds(1, _TOKENS_AT_ONCE),
+            keeps("quantization", None, "leave the weights as they are"),
+            keeps("kv_cache_dtype", "auto", "leave the KV cache's dtype as it is"),
+            keeps("enforce_eager", False, "keep its CUDA graphs"),
+            example=_answer,
+        ),
+    ),
+    hints=(
+        "Weights, KV cache dtype and graphs stay. Which lines are left to shrink?",
+        "Two lines grow with max_num_seqs, and so does the number of graphs.",
+        "Try max_num_seqs=64, then less.",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"{why(_answer(), 'KV cache')}\nThat is "
+        f"{_answer().kv_cache_size_tokens:,} tokens instead of "
+        f"{_desk().kv_cache_size_tokens:,}.",
+        code=_answer().command(),
+    ),
+)
+
+EXERCISES: tuple[Exercise, ...] = (
+    WHAT_IS_ALLOWED,
+    FEWER_AT_ONCE,
+    FOUR_WAYS_TO_FAIL,
+    MORE_WITHOUT_LOSS,
+)

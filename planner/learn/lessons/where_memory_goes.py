@@ -1,0 +1,222 @@
+"""Lesson 1: where the memory goes."""
+
+from __future__ import annotations
+
+from planner.learn.checkpoints import checkpoint
+from planner.learn.conditions import made_plan, of_model, on_cards, takes
+from planner.learn.exercise import Exercise
+from planner.learn.parts import Choice, Mistake, Number, Size
+from planner.learn.reading import line_of, rank_of, why
+from planner.learn.showing import Shown
+from planner.planning import plan
+from planner.result import Plan
+
+_LONG, _SHORT = 12_000, 4096
+
+
+def _desk() -> Plan:
+    return checkpoint(1)
+
+
+def _requested() -> int:
+    return rank_of(_desk()).requested_memory_bytes
+
+
+def _total() -> int:
+    return _desk().gpu.total_memory_bytes
+
+
+def _weights() -> int:
+    return line_of(_desk(), "weights").size_bytes
+
+
+def _kv_cache() -> int:
+    return rank_of(_desk()).available_kv_cache_bytes
+
+
+READ_THE_BAR = Exercise(
+    name="1.1",
+    title="Read the bar",
+    minutes=2,
+    parts=(
+        Size(
+            name="requested",
+            expected=_requested,
+            mistakes=(
+                Mistake(
+                    value=_total,
+                    says="That is the whole card. vLLM asks for a share of it, "
+                    "gpu_memory_utilization.",
+                ),
+                Mistake(
+                    value=lambda: _requested() - _kv_cache(),
+                    says="That is what is used before the KV cache. The KV cache is "
+                    "part of what vLLM asks for.",
+                ),
+            ),
+        ),
+        Size(
+            name="kv_cache",
+            expected=_kv_cache,
+            mistakes=(
+                Mistake(
+                    value=lambda: _total() - _weights(),
+                    says="That is the card less the weights. vLLM does not ask for the "
+                    "whole card, and there are more lines than the weights.",
+                ),
+                Mistake(
+                    value=lambda: _requested() - _weights(),
+                    says="You took off the weights alone. More lines come off before "
+                    "the KV cache gets the rest.",
+                ),
+                Mistake(
+                    value=_total,
+                    says="That is the whole card. The KV cache gets what is left.",
+                ),
+            ),
+        ),
+    ),
+    hints=(
+        "The line above the table says what is requested, and of what.",
+        "The KV cache is the last line of the table.",
+        "Type desk.limiting_rank.lines to see each line with its bytes.",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"The card has {_desk().gpu.total_memory_bytes:,} bytes; vLLM asks for a "
+        f"share of it, {_requested():,} bytes.\n{why(_desk(), 'KV cache')}",
+    ),
+)
+
+
+def _unmoved() -> str:
+    longer = _desk().changed(max_model_len=_LONG)
+    return (
+        f"Planned again with max_model_len={_LONG:,}: "
+        f"{why(longer, 'KV cache')}\nThe cache still holds "
+        f"{longer.kv_cache_size_tokens:,} tokens, which are now "
+        f"{longer.max_concurrency:.2f} requests instead of "
+        f"{_desk().max_concurrency:.2f}."
+    )
+
+
+WHICH_LINE_GROWS = Exercise(
+    name="1.2",
+    title="Which line grows?",
+    minutes=2,
+    parts=(
+        Choice(
+            name="line",
+            options={
+                "a": "the weights grow",
+                "b": "the KV cache grows",
+                "c": "no line changes, and fewer requests fit at once",
+                "d": "the peak activation grows",
+            },
+            expected="c",
+            says={
+                "a": "The weights are the model itself. They do not know how long "
+                "questions are.",
+                "b": "vLLM sets nothing aside for each request when it starts. The KV "
+                "cache gets what is left, whatever the length.",
+                "d": "vLLM works through a long question in pieces of at most "
+                "max_num_batched_tokens, so that a step does not grow.",
+            },
+        ),
+    ),
+    hints=(
+        "Plan it: desk.changed(max_model_len=12000). Compare the lines.",
+        "planner.compare(desk, desk.changed(max_model_len=12000)) lays them side by "
+        "side.",
+        "Look at the KV cache in GiB, then at the maximum concurrency.",
+    ),
+    solved=lambda: Shown(title="Solution: c", text=_unmoved()),
+)
+
+
+def _requests(length: int) -> float:
+    return _desk().changed(max_model_len=length).max_concurrency
+
+
+def _max_num_seqs() -> int:
+    resolved = _desk().resolved
+    return 0 if resolved is None else resolved.max_num_seqs
+
+
+SHORTER_QUESTIONS = Exercise(
+    name="1.3",
+    title="Shorter questions",
+    minutes=2,
+    parts=(
+        Number(
+            name="requests",
+            expected=lambda: _requests(_SHORT),
+            tolerance=0.02,
+            mistakes=(
+                Mistake(
+                    value=lambda: _desk().max_concurrency,
+                    says="That is the number for the long requests. The cache keeps "
+                    "its tokens, and each request now needs fewer of them.",
+                ),
+                Mistake(
+                    value=lambda: _desk().max_concurrency / 2,
+                    says="Shorter requests leave room for more of them, not for fewer.",
+                ),
+                Mistake(
+                    value=_max_num_seqs,
+                    says="That is max_num_seqs, the most that vLLM works on at once. "
+                    "The KV cache is full before.",
+                ),
+            ),
+        ),
+    ),
+    hints=(
+        "The size of the KV cache in tokens does not change.",
+        "Divide the tokens of the cache by the tokens of a request.",
+        "desk.kv_cache_size_tokens / 4096",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"{_desk().kv_cache_size_tokens:,} tokens / {_SHORT:,} tokens for each "
+        f"request = {_requests(_SHORT):.2f} requests.",
+        code="desk.changed(max_model_len=4096).max_concurrency",
+    ),
+)
+
+
+def _long_plan() -> Plan:
+    return plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=_LONG)
+
+
+A_PLAN_THAT_STARTS = Exercise(
+    name="1.4",
+    title="A plan that starts",
+    minutes=3,
+    parts=(
+        made_plan(
+            of_model("Qwen/Qwen3-8B"),
+            on_cards("L4"),
+            takes(_LONG),
+            example=_long_plan,
+        ),
+    ),
+    hints=(
+        "A plan for the model's own length does not start on this card.",
+        "The plan says how long a request may be: Longest max_model_len.",
+        'planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=...) with a length '
+        "between 12,000 and that one.",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"Any length from {_LONG:,} to "
+        f"{_desk().max_model_len_that_fits or 0:,} tokens does.",
+        code=_long_plan().command(),
+    ),
+)
+
+EXERCISES: tuple[Exercise, ...] = (
+    READ_THE_BAR,
+    WHICH_LINE_GROWS,
+    SHORTER_QUESTIONS,
+    A_PLAN_THAT_STARTS,
+)
