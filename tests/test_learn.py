@@ -129,6 +129,7 @@ def test_what_a_learner_makes_is_right_however_it_meets_the_conditions() -> None
             Condition(text="hold two things", is_met=lambda one: len(one) == 2),
             Condition(text="begin with a", is_met=lambda one: one[:1] == ["a"]),
         ),
+        example=lambda: ["a", "b"],
         how="Write one in brackets.",
     )
 

@@ -11,7 +11,8 @@ from planner.learn.checkpoints import LESSONS, lesson_name
 from planner.learn.exercise import Exercise
 from planner.learn.judgement import State
 from planner.learn.progress import kept
-from planner.learn.showing import boxed, symbol
+from planner.learn.showing import Spoken, boxed, symbol
+
 
 def exercises(lesson: int | str | None = None) -> tuple[Exercise, ...]:
     """Return the exercises of a lesson, or of all, in their order.
@@ -41,8 +42,8 @@ def exercise(name: str) -> Exercise:
     return known[name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Progress(Spoken):
     """How each exercise stands."""
 
     rows: tuple[tuple[Exercise, State], ...]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from planner.errors import PlannerError
 from planner.learn.judgement import Judgement, State, together
 from planner.learn.parts import Part
-from planner.learn.showing import Shown, outcome_html, outcome_text
+from planner.learn.showing import Shown, Spoken, outcome_html, outcome_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Outcome(Spoken):
     """What a check said; it shows itself in a notebook and in a terminal."""
 
     exercise: str

@@ -7,12 +7,12 @@ from html import escape
 
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import is_untouched, number_reading, size_readings
-from planner.learn.showing import boxed
+from planner.learn.showing import Spoken, boxed
 from planner.units import format_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Prediction(Spoken):
     """What a learner expects; there is no right or wrong before it is revealed."""
 
     name: str
@@ -37,8 +37,8 @@ class Prediction:
         return boxed(f"<p>{escape(str(self))}</p>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revealed:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Revealed(Spoken):
     """A guess beside the figure that was calculated."""
 
     prediction: Prediction

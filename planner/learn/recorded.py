@@ -15,7 +15,7 @@ from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.from_log import measurement_of
 from planner.gpu import CPU, GPU, Processor
-from planner.learn.showing import Shown, boxed
+from planner.learn.showing import Shown, Spoken, boxed
 from planner.planning import plan
 from planner.presentation.confirmation import confirmation_html
 from planner.result import Plan
@@ -24,8 +24,8 @@ _FOLDER = Path(__file__).parents[1] / "data" / "recorded"
 _ONLY = "qwen3-0.6b-cpu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Recorded(Spoken):
     """A recorded start: what was asked, on which machine, and vLLM's log."""
 
     what: str

@@ -16,8 +16,17 @@ _SYMBOL = {State.RIGHT: "✔", State.NOT_YET: "✘", State.NOT_ATTEMPTED: "…"}
 _TONE = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Spoken:
+    """What shows itself in a terminal by its text, not by its fields."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Shown(Spoken):
     """A hint or a solution: a title, sentences (a paragraph a line), and code."""
 
     title: str

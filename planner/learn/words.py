@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from html import escape
 
 from planner.errors import PlannerError
-from planner.learn.showing import boxed
+from planner.learn.showing import Spoken, boxed
 from planner.presentation.glossary import explained
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Words(Spoken):
     """Words with their explanations; they show themselves."""
 
     explained: tuple[tuple[str, str], ...]

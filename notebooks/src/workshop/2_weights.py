@@ -63,7 +63,9 @@ larger
 # Your guess beside the plan:
 
 # %%
-guess.reveal(larger.limiting_rank.weights_bytes, larger.limiting_rank.line("weights").why)
+guess.reveal(
+    larger.limiting_rank.weights_bytes, larger.limiting_rank.line("weights").why
+)
 
 # %% [markdown]
 # ### Exercise 2.1: From parameters to bytes (3 minutes)

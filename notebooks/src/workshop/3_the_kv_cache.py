@@ -36,7 +36,9 @@ from planner.comparing import context_against_concurrency
 # Some words you will meet.
 
 # %%
-learn.words("KV cache", "block", "sliding window", "latent attention", "recurrent state")
+learn.words(
+    "KV cache", "block", "sliding window", "latent attention", "recurrent state"
+)
 
 # %% [markdown]
 # ## Predict: how many tokens are three GiB?
@@ -230,7 +232,7 @@ learn.exercise("3.4").check(plan=mine)
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "KV cache", says how groups of layers share blocks.
+# - `docs/how-it-counts.md`, "From layers to tokens", says how groups of layers share blocks.
 # - `docs/compare.md` has sweeps over lengths, dtypes and GPUs.
 #
 # How you stand in this lesson:

@@ -12,13 +12,13 @@
 #
 # **What you need**: lessons 1 to 3, or their key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: 15 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
-# - "Forty visitors at once: which card do we buy?"
+# - "Forty visitors come at once. Which card do we buy?"
 # - "One large card or two small ones?"
-# - "What happens with the cards at night?"
+# - "What do the cards do at night?"
 
 # %% [markdown]
 # ## The story
@@ -115,7 +115,7 @@ planner.compare_gpus(desk, prices, prices, visitors, currency="euros")
 # %% [markdown]
 # ## Make: the plan for the city
 #
-# ### Exercise 6.3: Choose the cards (3 minutes)
+# ### Exercise 6.3: Choose the cards (2 minutes)
 #
 # Make a plan for Qwen/Qwen3-8B that serves the forty visitors and costs at most 1.8 euros per hour.
 # Start from `desk.changed(...)`.
@@ -134,3 +134,105 @@ learn.exercise("6.3").check(plan=mine)
 
 # %%
 planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
+
+# %% [markdown]
+# ## At night: Ray Data LLM
+#
+# At night nobody asks, and the city archive has 20,000 old letters to summarise.
+# Ray Data LLM runs vLLM over the rows of a table.
+# Each replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
+
+# %%
+letter = planner.Load(prompt_tokens=3000, output_tokens=300)
+pair = desk.changed(tensor_parallel_size=2)
+night = planner.ray.pipeline(
+    pair, concurrency=(1, 4), accelerator_type="L4", num_rows=20_000, load=letter
+)
+night
+
+# %% [markdown]
+# ### Exercise 6.4: Cards for the night (2 minutes)
+#
+# Each replica takes two L4, as by day.
+# How many cards does this pipeline take at least, and how many at most?
+
+# %% tags=["learner"]
+learn.exercise("6.4").check(at_least=..., at_most=...)
+
+# %% tags=["solution"]
+learn.exercise("6.4").check(at_least=2, at_most=8)
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("6.4").solution()
+
+# %% [markdown]
+# The library has two servers with two L4 each.
+# `on` puts the replicas onto them as Ray would.
+# What finds no place waits, and the job goes on without it.
+
+# %%
+first = planner.ray.Node(name="first", cpus=16, gpus=2, accelerator_type="L4")
+second = planner.ray.Node(name="second", cpus=16, gpus=2, accelerator_type="L4")
+night.on([first, second]).replicas
+
+# %% [markdown]
+# ### Exercise 6.5: A place for every replica (2 minutes)
+#
+# Make a pipeline that takes all four cards from the start, and finds a place for every replica.
+# Start from `planner.ray.pipeline(pair, accelerator_type="L4", ...)`.
+
+# %% tags=["learner"]
+job = ...
+learn.exercise("6.5").check(pipeline=job)
+
+# %% tags=["solution"]
+job = planner.ray.pipeline(pair, concurrency=(2, 2), accelerator_type="L4")
+learn.exercise("6.5").check(pipeline=job)
+
+# %% [markdown]
+# ## What could go wrong
+#
+# | vLLM says | What it means | Try first |
+# | --- | --- | --- |
+# | `Total number of attention heads (…) must be divisible by tensor parallel size (…).` | Three cards cannot share the heads evenly. | 2 or 4 cards, or several replicas. |
+# | `To serve at least one request with the model's max seq len (…)` | A smaller card than planned: not even one request fits. | `max_model_len` as long as the load needs, and no longer. |
+#
+# ## Key points
+#
+# - Write the load down first: tokens of a question, tokens of an answer, how many at once.
+# - KV cache of a load: requests x tokens x bytes of a token, in whole blocks.
+# - Plan with the low end of the range; the solver does.
+# - Compare by what is served at which price, not by the size of a card.
+# - Ray counts replicas: cards are replicas x tensor parallel.
+#
+# ## On your own
+#
+# Take your own service: how long are its questions and answers, and how many come at once?
+# Plan it, and send the command to a colleague.
+#
+# ## In practice
+#
+# Not every visitor sends 3,000 tokens, so the plan has room to spare; measure your own questions.
+# Speed decides as well as memory: the bound above is what no start can beat, and most are slower.
+# Keep room for one card that fails.
+#
+# ## Further reading
+#
+# - `docs/solve.md` has every question that the solver answers.
+# - `docs/compare.md`, "GPUs", says how cards are compared.
+# - `docs/speed.md` says what the bound leaves out.
+#
+# How you stand in the whole workshop:
+
+# %%
+learn.progress()
+
+# %% [markdown]
+# ## Next
+#
+# This was the last lesson.
+# Open the explorer, `notebooks/explorer.ipynb`, with your own model.
+# Before you go: what will you plan first?

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from planner.learn.checkpoints import checkpoint
 from planner.learn.conditions import made_plan, of_model
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Condition, Mistake, Number, Size
+from planner.learn.parts import Condition, Made, Mistake, Number, Size
 from planner.learn.reading import rank_of
 from planner.learn.showing import Shown
 from planner.load import Load
+from planner.ray.asking import pipeline
+from planner.ray.nodes import Node
+from planner.ray.pipelines import Pipeline
 from planner.result import Plan
 from planner.serving import serving
 from planner.solve.requests import most_requests
@@ -123,9 +126,7 @@ ON_ONE_CARD = Exercise(
         "planner.solve.most_requests(desk, prompt_tokens=3000, output_tokens=1000)",
         "Its answer stands behind the check mark, and in .value.",
     ),
-    solved=lambda: Shown(
-        title="Solution", text=_most().why, code=_most().command()
-    ),
+    solved=lambda: Shown(title="Solution", text=_most().why, code=_most().command()),
 )
 
 
@@ -140,7 +141,7 @@ def _answer() -> Plan:
 CHOOSE_THE_CARDS = Exercise(
     name="6.3",
     title="Choose the cards",
-    minutes=3,
+    minutes=2,
     parts=(
         made_plan(
             of_model("Qwen/Qwen3-8B"),
@@ -172,8 +173,124 @@ CHOOSE_THE_CARDS = Exercise(
 )
 
 
+REPLICAS = (1, 4)
+"""Of the nightly job: the fewest and the most."""
+
+
+def _night() -> Pipeline:
+    return pipeline(_pair(), concurrency=REPLICAS, accelerator_type="L4")
+
+
+def _pair() -> Plan:
+    return _desk().changed(tensor_parallel_size=2)
+
+
+CARDS_FOR_THE_NIGHT = Exercise(
+    name="6.4",
+    title="Cards for the night",
+    minutes=2,
+    parts=(
+        Number(
+            name="at_least",
+            expected=lambda: _night().gpus_minimum,
+            mistakes=(
+                Mistake(
+                    value=lambda: REPLICAS[0],
+                    says="That is the number of replicas. Each has its own cards.",
+                ),
+            ),
+        ),
+        Number(
+            name="at_most",
+            expected=lambda: _night().gpus_maximum,
+            mistakes=(
+                Mistake(
+                    value=lambda: REPLICAS[1],
+                    says="That is the number of replicas. Each has its own cards.",
+                ),
+                Mistake(
+                    value=lambda: _night().gpus_per_replica,
+                    says="That is one replica.",
+                ),
+            ),
+        ),
+    ),
+    hints=(
+        "concurrency counts replicas, not cards.",
+        "tensor_parallel_size says how many cards a replica has.",
+        "Replicas x 2, for the fewest and for the most.",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"{REPLICAS[0]} to {REPLICAS[1]} replicas x "
+        f"{_night().gpus_per_replica:g} cards = {_night().gpus_minimum:g} to "
+        f"{_night().gpus_maximum:g} cards.",
+    ),
+)
+
+
+def _servers() -> tuple[Node, ...]:
+    return tuple(
+        Node(name=name, cpus=16, gpus=2, accelerator_type="L4")
+        for name in ("first", "second")
+    )
+
+
+def _cards_there() -> float:
+    return sum(server.gpus for server in _servers())
+
+
+def _has_places(made: Pipeline) -> bool:
+    return made.on(_servers()).count("placed") == made.replicas_maximum
+
+
+def _job() -> Pipeline:
+    return pipeline(_pair(), concurrency=(2, 2), accelerator_type="L4")
+
+
+A_PLACE_FOR_EVERY_REPLICA = Exercise(
+    name="6.5",
+    title="A place for every replica",
+    minutes=2,
+    parts=(
+        Made(
+            name="pipeline",
+            kind=Pipeline,
+            conditions=(
+                Condition(
+                    text="be for a plan that starts",
+                    is_met=lambda made: made.plan.fits,
+                ),
+                Condition(
+                    text="take all four cards from the start, and no more",
+                    is_met=lambda made: (
+                        made.gpus_minimum == made.gpus_maximum == _cards_there()
+                    ),
+                ),
+                Condition(text="find a place for every replica", is_met=_has_places),
+            ),
+            example=_job,
+            how="Make one with planner.ray.pipeline(pair, ...).",
+        ),
+    ),
+    hints=(
+        "Two servers with two cards each: how many replicas of two cards is that?",
+        "concurrency=2 means one to two. A pair says the fewest and the most.",
+        "concurrency=(2, 2)",
+    ),
+    solved=lambda: Shown(
+        title="Solution",
+        text=f"{_job().replicas_maximum} replicas x {_job().gpus_per_replica:g} cards "
+        f"= {_job().gpus_total:g} cards.\n"
+        + "\n".join(one.why for one in _job().on(_servers()).replicas),
+        code='planner.ray.pipeline(pair, concurrency=(2, 2), accelerator_type="L4")',
+    ),
+)
+
 EXERCISES: tuple[Exercise, ...] = (
     FORTY_VISITORS,
     ON_ONE_CARD,
     CHOOSE_THE_CARDS,
+    CARDS_FOR_THE_NIGHT,
+    A_PLACE_FOR_EVERY_REPLICA,
 )
