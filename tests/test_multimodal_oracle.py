@@ -5,8 +5,9 @@ blocks and tokens, or its refusal, asked of its code on a machine without a GPU,
 folders held config.json alone. Of the weights eight bytes for each attention layer are
 left out: two scales that the layers keep beside their weights. `budgets.jsonl`: the
 encoder's budget and the items of its profile run, with the processors' published
-settings beside config.json. A model's `config` stands in a line where the catalogue
-does not have it.
+settings beside config.json. A model's `config` stands in a line, or in
+`configs.jsonl`, where the catalogue does not have it: sizes as published, but for the
+factors of LongRoPE; those of names that begin with "synthetic/" are made up.
 """
 
 import json
@@ -56,6 +57,7 @@ def label(case: dict[str, Any]) -> str:
 
 
 CASES, BUDGETS = read("cases.jsonl"), read("budgets.jsonl")
+CONFIGS = {row["model"]: row["config"] for row in read("configs.jsonl")}
 
 
 @cache
@@ -76,8 +78,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def planned(case: dict[str, Any], models: Path, **fixed: Any) -> planner.Plan:
     """Plan a case."""
     model = case["model"]
-    if "config" in case:
-        model = folder(json.dumps(case["config"]), models)
+    config = case.get("config") or CONFIGS.get(model)
+    if config is not None:
+        model = folder(json.dumps(config), models)
     return planner.plan(
         model,
         gpu="H100",

@@ -14,6 +14,7 @@ from planner.architectures import (
     muse_glimmer,
     ocr,
     paligemma,
+    phi_vision,
 )
 
 READERS = {
@@ -28,4 +29,5 @@ READERS = {
     **muse_glimmer.READERS,
     **ocr.READERS,
     **paligemma.READERS,
+    **phi_vision.READERS,
 }

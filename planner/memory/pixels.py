@@ -13,7 +13,14 @@ from planner.model import MediaItem, ModelArchitecture, Resizing
 from planner.releases import Release
 
 _PIXELS = ("max_pixels", "min_pixels")
-_TILES = ("max_dynamic_patch", "min_dynamic_patch", "max_patches", "max_soft_tokens")
+_TILES = (
+    "max_dynamic_patch",
+    "min_dynamic_patch",
+    "max_patches",
+    "max_soft_tokens",
+    "dynamic_hd",
+    "num_crops",
+)
 _EDGES = {"longest_edge": "max_pixels", "shortest_edge": "min_pixels"}
 _WITHOUT_EFFECT = ("fps", "use_fast", "do_normalize", "do_rescale", "do_convert_rgb")
 """The profile run's items have their frames by count, whatever their rate."""

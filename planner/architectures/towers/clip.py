@@ -91,7 +91,9 @@ def siglip_vision(
     )
 
 
-def idefics_vision(facts: Facts, name: str) -> tuple[Module, ...]:
+def idefics_vision(
+    facts: Facts, name: str, depth: Depth = ALL_LAYERS
+) -> tuple[Module, ...]:
     """Return the vision model of Idefics 3, SigLIP's with positions of any image.
 
     Source: vLLM 0.33.0 `models/idefics2_vision_model.py` Idefics2VisionTransformer.
@@ -101,7 +103,7 @@ def idefics_vision(facts: Facts, name: str) -> tuple[Module, ...]:
     return (
         _patch_embedding(facts, name, bias=True),
         blocks.replicated(f"{name}.embeddings.position_embedding", (patches, size)),
-        *_encoder(facts, name, ALL_LAYERS, is_mlp_quantizable=True),
+        *_encoder(facts, name, depth, is_mlp_quantizable=True),
     )
 
 
