@@ -12,10 +12,12 @@ from planner.layers import Module
 
 _POSITIONS = 5000
 """Rows of the table of sinusoids, which the class fills and never uses."""
-_SHAPED_OTHERWISE = {
+_SHAPED_OTHERWISE: dict[str, object] = {
     "batch_norm": False,
     "attention_group_size": 1,
     "attention_inner_dim": -1,
+    "depthwise_multiplier": 1,
+    "input_layer": "nemo_conv",
     "linear_glu_in_convm": False,
 }
 """Settings under which a block has other layers, and what they have to be."""
@@ -66,10 +68,6 @@ def _check(facts: Facts) -> None:
     for field in ("ext_pw_out_channel", "depthwise_seperable_out_channel"):
         if facts.integer(field) != size:
             raise facts.unsupported(field, f"{size} is, as attention_dim.")
-    if facts.integer("depthwise_multiplier", default=1) != 1:
-        raise facts.unsupported("depthwise_multiplier", "1 is.")
-    if facts.value("input_layer") not in (None, "nemo_conv"):
-        raise facts.unsupported("input_layer", "nemo_conv is.")
     if facts.mapping("relative_attention_bias_args").get("type") != "t5":
         raise facts.unsupported("relative_attention_bias_args", "type t5 is.")
     if not set(facts.mapping("nemo_conv_settings")) <= _NEMO_SETTINGS:
@@ -103,7 +101,7 @@ def _block(facts: Facts, name: str) -> tuple[Module, ...]:
     """Return two halves of an MLP around attention and a convolution."""
     size, mlp_size = facts.integer("attention_dim"), facts.integer("linear_units")
     gated = facts.flag("bias_in_glu", default=True)
-    mlp = ((2 * mlp_size, size), (size, mlp_size), (size,))
+    mlp: tuple[tuple[int, ...], ...] = ((2 * mlp_size, size), (size, mlp_size), (size,))
     mlp += ((2 * mlp_size,),) if gated else ()
     kernel = facts.integer("kernel_size", default=3)
     wide = facts.integer("ext_pw_kernel_size", default=1)

@@ -37,6 +37,7 @@ class PaddedCrops:
 
     def processed(self, item: MediaItem, asked: Mapping[str, int]) -> MediaItem:
         """Return the largest image of as many crops as asked."""
+        del item
         sizing = replace(self, most=asked.get("dynamic_hd", self.most))
         return sizing.image(self.side, sizing.most * self.side)
 
