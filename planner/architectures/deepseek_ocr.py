@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.architectures import deepseek
 from planner.architectures.assembly import Label
+from planner.architectures.deepseek_vl2 import read_language_model
 from planner.architectures.facts import Facts
-from planner.architectures.multimodal import joined, text_facts
+from planner.architectures.multimodal import joined
 from planner.architectures.towers import blocks
 from planner.architectures.towers.deep_encoder import deep_encoder
 from planner.model import ModelArchitecture
@@ -27,16 +27,11 @@ def read_deepseek_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/deepseek_ocr.py` DeepseekOCRForCausalLM;
     `transformers_utils/configs/deepseek_vl2.py`.
     """
-    text = text_facts(facts, "deepseek_v2", name="language_config")
+    text = facts.mapping("language_config")
     heads = ("qk_nope_head_dim", "qk_rope_head_dim")
-    if text.flag("use_mla", default=True) or any(text.value(name) for name in heads):
+    if text.get("use_mla", True) or any(text.get(name, 1) for name in heads):
         raise facts.unsupported("language_config", "one without latent attention is.")
-    # The class divides the width by the heads, whatever head_dim the config class has.
-    head_size = text.integer("hidden_size") // text.integer("num_attention_heads")
-    text = Facts({**text.config, "head_dim": head_size}, text.model_type)
-    model = deepseek.read_deepseek(
-        text, Label(name=label.name, architecture="DeepseekV2ForCausalLM")
-    )
+    model = read_language_model(facts, label)
     projector = facts.mapping("projector_config")
     if projector.get("projector_type") != "linear":
         raise facts.unsupported("projector_config", "a linear projector is.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from planner.architectures import (
     deepseek_ocr,
+    deepseek_vl2,
     gemma3_mm,
     gemma4,
     idefics3,
     kimi_k25,
+    kimi_vl,
     llama4_mm,
     llava,
     molmo,
@@ -19,10 +21,12 @@ from planner.architectures import (
 
 READERS = {
     **deepseek_ocr.READERS,
+    **deepseek_vl2.READERS,
     **gemma3_mm.READERS,
     **gemma4.READERS,
     **idefics3.READERS,
     **kimi_k25.READERS,
+    **kimi_vl.READERS,
     **llama4_mm.READERS,
     **llava.READERS,
     **molmo.READERS,

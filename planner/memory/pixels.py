@@ -20,6 +20,7 @@ _TILES = (
     "max_soft_tokens",
     "dynamic_hd",
     "num_crops",
+    "in_token_limit",
 )
 _EDGES = {"longest_edge": "max_pixels", "shortest_edge": "min_pixels"}
 _WITHOUT_EFFECT = ("fps", "use_fast", "do_normalize", "do_rescale", "do_convert_rgb")

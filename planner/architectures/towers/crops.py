@@ -1,14 +1,14 @@
-"""The largest images and sounds of Phi's models, which cut images into crops.
+"""The largest images and sounds of Phi's models and Kimi-VL.
 
-The number of crops is a setting of their processors, which config.json does not have:
-what is not asked for in mm_processor_kwargs is what the checkpoints publish.
+The number of crops, or of patches, is a setting of their processors, which config.json
+does not have: unless mm_processor_kwargs says so, it is as the checkpoints publish it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, sqrt
 
 from planner.architectures.facts import Facts
 from planner.architectures.towers.knowing import RGB, Items, if_known
@@ -106,6 +106,54 @@ class ScaledCrops:
             tokens=(crops + 1) * 144 + 1 + (rows + 1) * 12,
             patches=(crops + 1) * (24 * 24 + 1),
             inputs=(crops + 1) * RGB * 336**2,
+            sizing=self,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedPatches:
+    """Kimi-VL's images: patches as they are, up to a limit, merged two by two.
+
+    Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLProcessingInfo get_num_image_tokens;
+    in_token_limit as the checkpoints publish it, 16,384 in the one of 2506.
+    """
+
+    patch: int
+    merged: int
+    most: int = 4096
+    """Patches of an image; larger ones are made smaller."""
+    side: int = 1024
+    """Pixels along the sides of the dummy image."""
+    keys: tuple[str, ...] = ("in_token_limit",)
+    options: tuple[str, ...] = SIDES
+    is_counted: bool = True
+
+    def processed(self, item: MediaItem, asked: Mapping[str, int]) -> MediaItem:
+        """Return an image of no more patches than asked."""
+        del item
+        sizing = replace(self, most=asked.get("in_token_limit", self.most))
+        return sizing.image(self.side, self.side)
+
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the image of at most these sides."""
+        del item
+        width = min(sizes.width or self.side, self.side)
+        return self.image(width, min(sizes.height or self.side, self.side))
+
+    def image(self, width: int, height: int) -> MediaItem:
+        """Return an image, its sides padded to those of whole tokens."""
+        found = (width // self.patch) * (height // self.patch)
+        if found > self.most:
+            scale = sqrt(self.most / found)
+            width, height = int(width * scale), int(height * scale)
+        unit = self.patch * self.merged
+        tokens = -(-width // unit) * -(-height // unit)
+        patches = tokens * self.merged**2
+        return MediaItem(
+            modality="image",
+            tokens=tokens,
+            patches=patches,
+            inputs=patches * RGB * self.patch**2,
             sizing=self,
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.architectures.facts import Facts
+from planner.architectures.towers.crops import PaddedPatches
 from planner.architectures.towers.knowing import RGB, Items, if_known
 from planner.architectures.towers.sizing import (
     AnyPixels,
@@ -188,6 +189,17 @@ def kimi_k25_items(facts: Facts) -> Items:
             inputs=patches * RGB * patch**2,
         ),
     )
+
+
+@if_known
+def kimi_vl_items(facts: Facts) -> Items:
+    """Return an image of 1,024 x 1,024 pixels, though larger ones may come.
+
+    Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLDummyInputsBuilder, MaxImageTokenMeta.
+    """
+    rows, _columns = facts.value("merge_kernel_size")
+    sizing = PaddedPatches(patch=facts.integer("patch_size"), merged=int(rows))
+    return (sizing.image(sizing.side, sizing.side),)
 
 
 @if_known

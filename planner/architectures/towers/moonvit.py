@@ -32,17 +32,54 @@ def moonvit_3d_tower(
     )
 
 
+def moonvit_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of Kimi-VL, for images, which hands no quantisation on.
+
+    Source: vLLM 0.33.0 `models/moonvit.py` MoonVitPretrainedModel, `models/kimi_vl.py`
+    KimiVLMultiModalProjector; `transformers_utils/configs/moonvit.py`.
+    """
+    facts = Facts({**_MOONVIT, **facts.config}, facts.model_type)
+    height = facts.integer("init_pos_emb_height")
+    positions = (height, facts.integer("init_pos_emb_width"))
+    modules = (
+        *_blocks(facts, "vision_tower", positions),
+        *_projector(facts, text_size, "multi_modal_projector"),
+    )
+    return Tower(
+        modalities=("image",),
+        modules=blocks.unquantised(*modules),
+        items=items.kimi_vl_items(facts),
+        rotates_in_fp32=True,
+        supports_data_parallel=True,
+    )
+
+
+_MOONVIT = {
+    "patch_size": 14,
+    "init_pos_emb_height": 64,
+    "init_pos_emb_width": 64,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "merge_kernel_size": (2, 2),
+}
+"""Defaults of vLLM's own class, for it is not one of Transformers'."""
+
+
 def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
+    height, width = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
+    times = (facts.integer("pos_emb_time"), facts.integer("hidden_size"))
+    yield blocks.replicated(f"{name}.patch_embed.pos_emb.time", times)
+    yield from _blocks(facts, name, (height, width))
+
+
+def _blocks(facts: Facts, name: str, positions: tuple[int, int]) -> Iterable[Module]:
     size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
     mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
     embedding = f"{name}.patch_embed"
-    height, width = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
     yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=True)
-    yield blocks.replicated(
-        f"{embedding}.pos_emb",
-        (height, width, size),
-        (facts.integer("pos_emb_time"), size),
-    )
+    yield blocks.replicated(f"{embedding}.pos_emb", (*positions, size))
     yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=True)
     for index in range(facts.integer("num_hidden_layers")):
         block = f"{name}.encoder.blocks.{index}"
@@ -56,14 +93,16 @@ def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
         )
 
 
-def _projector(facts: Facts, text_size: int) -> tuple[Module, ...]:
+def _projector(
+    facts: Facts, text_size: int, name: str = "mm_projector"
+) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
     rows, columns = facts.value("merge_kernel_size")
     merged = size * rows * columns
     return (
-        blocks.norms("mm_projector.pre_norm", size, bias=True),
-        _linear("mm_projector.linear_1", merged, merged),
-        _linear("mm_projector.linear_2", merged, text_size),
+        blocks.norms(f"{name}.pre_norm", size, bias=True),
+        _linear(f"{name}.linear_1", merged, merged),
+        _linear(f"{name}.linear_2", merged, text_size),
     )
 
 

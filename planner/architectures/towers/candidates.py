@@ -1,0 +1,83 @@
+"""Images brought to the one of several sizes that fits them best: DeepSeek-VL2's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.architectures.facts import Facts
+from planner.architectures.towers.knowing import RGB, Items, if_known
+from planner.architectures.towers.sizing import SIDES
+from planner.model import DummySizes, MediaItem
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Tiles of the size that fits best, and the whole image as one more.
+
+    Source: vLLM 0.33.0 `models/deepseek_vl2.py` DeepseekVL2ProcessingInfo;
+    `transformers_utils/processors/deepseek_vl2.py` select_best_resolution; patches of
+    14 pixels, merged two by two, as the checkpoints publish them.
+    """
+
+    sizes: tuple[Size, ...]
+    patch: int = 14
+    merged: int = 2
+    keys: tuple[str, ...] = ()
+    options: tuple[str, ...] = SIDES
+    is_counted: bool = True
+
+    @property
+    def largest(self) -> Size:
+        """Width and height of the image with the most tokens, the first of equals."""
+        sizes = [(width, height) for height, width in self.sizes]
+        return max(sizes, key=lambda size: self.image(*size).tokens)
+
+    def processed(self, item: MediaItem, asked: Mapping[str, int]) -> MediaItem:
+        """Return the item as it is."""
+        del asked
+        return item
+
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the image of at most these sides."""
+        del item
+        width, height = self.largest
+        return self.image(
+            min(sizes.width or width, width), min(sizes.height or height, height)
+        )
+
+    def image(self, width: int, height: int) -> MediaItem:
+        """Return an image on the tiles of its size."""
+        side = self.sizes[0][0]
+        wide, high = self._best(width, height)
+        columns, rows = wide // side, high // side
+        grid = -(-(side // self.patch) // self.merged)
+        tiles = columns * rows + 1
+        return MediaItem(
+            modality="image",
+            # Each row of tokens ends in a mark, and one stands between both views.
+            tokens=grid * (grid + 1) + rows * grid * (columns * grid + 1) + 1,
+            patches=tiles * (side // self.patch) ** 2,
+            inputs=tiles * RGB * side**2,
+            sizing=self,
+        )
+
+    def _best(self, width: int, height: int) -> Size:
+        """Return the size that keeps most of an image, then wastes least of its own."""
+
+        def worth(size: Size) -> Size:
+            scale = min(size[0] / width, size[1] / height)
+            kept = min(int(width * scale) * int(height * scale), width * height)
+            return kept, kept - size[0] * size[1]
+
+        return max(self.sizes, key=worth)
+
+
+@if_known
+def deepseek_vl2_items(facts: Facts) -> Items:
+    """Return the largest of the sizes that the config names."""
+    sizes = tuple((int(a), int(b)) for a, b in facts.value("candidate_resolutions"))
+    sizing = Candidates(sizes=sizes)
+    return (sizing.image(*sizing.largest),)
