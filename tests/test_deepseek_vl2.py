@@ -47,12 +47,15 @@ def test_an_image_goes_where_least_is_wasted() -> None:
 
 
 def test_padding_makes_whole_tokens() -> None:
-    """1,024 pixels are 36.6 tokens of 28: 37 x 37. Of 16 patches 2 x 2 tokens stay.
+    """1,024 pixels are 36.6 tokens of 28: 37 x 37.
 
-    5,329 patches are more than 16: sides shrink to int(1,024 x sqrt(16 / 5,329)) = 56.
+    They are 73 x 73 patches. Where 64 x 64 are the most, sides shrink to
+    int(1,024 x 64 / 73) = 897 pixels: 33 x 33; where it is 4 x 4, to 56: 2 x 2.
     """
-    assert PaddedPatches(patch=14, merged=2).image(1024, 1024).tokens == 37 * 37
-    assert PaddedPatches(patch=14, merged=2, most=16).image(1024, 1024).tokens == 4
+    wide = PaddedPatches(patch=14, merged=2, most=16_384).image(1024, 1024)
+    usual = PaddedPatches(patch=14, merged=2).image(1024, 1024)
+    small = PaddedPatches(patch=14, merged=2, most=16).image(1024, 1024)
+    assert (wide.tokens, usual.tokens, small.tokens) == (37 * 37, 33 * 33, 4)
 
 
 def test_moonvit_has_positions_and_blocks() -> None:
