@@ -14,11 +14,12 @@ from planner.memory.towers import UNLIMITED, is_of, served_towers
 from planner.model import DummySizes, MediaItem, ModelArchitecture
 from planner.releases import Release
 
-_SIZES: Mapping[str, tuple[str, ...]] = {
+SIZES: Mapping[str, tuple[str, ...]] = {
     "image": ("width", "height"),
     "video": ("num_frames", "width", "height"),
     "audio": ("length",),
 }
+"""Options beside the count, by modality."""
 _MODES = ("weights", "data")
 
 
@@ -100,7 +101,7 @@ def _limit(name: str, value: object) -> Limit:
     for option, size in options.items():
         if option == "count":
             continue
-        if option not in _SIZES.get(name, ()):
+        if option not in SIZES.get(name, ()):
             raise _invalid(
                 f"limit_per_prompt.{option}",
                 f"Unexpected keyword argument [type=unexpected_keyword_argument, "
@@ -153,7 +154,7 @@ def _check_sizes(
     if items is None:
         return
     asked = [
-        option for option in _SIZES[name] if getattr(limit.sizes, option) is not None
+        option for option in SIZES[name] if getattr(limit.sizes, option) is not None
     ]
     for item in items:
         known = item.sizing.options if item.sizing is not None else ()
@@ -184,3 +185,21 @@ def _served_items(
         for item in tower.items
         if item.modality == name and is_of(item, release)
     ]
+
+
+def known_sizes(
+    modality: str, model: ModelArchitecture, release: Release
+) -> tuple[str, ...]:
+    """Return the sizes of a modality that are modelled for a model's items."""
+    items = [
+        item
+        for tower in model.towers
+        for item in tower.items
+        if item.modality == modality and is_of(item, release)
+    ]
+    options = [() if one.sizing is None else one.sizing.options for one in items]
+    return tuple(
+        option
+        for option in SIZES.get(modality, ())
+        if items and release.since(0, 13) and all(option in one for one in options)
+    )

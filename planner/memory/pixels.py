@@ -133,6 +133,16 @@ def check_pixels(
         )
 
 
+def understood_keys(model: ModelArchitecture, release: Release) -> tuple[str, ...]:
+    """Return the keys that decide sizes and are modelled for a model's items."""
+    items = [i for tower in model.towers for i in tower.items if is_of(i, release)]
+    return tuple(
+        name
+        for name in (*_PIXELS, *_TILES, "longest_edge")
+        if any(_understands(item, name, release) for item in items)
+    )
+
+
 def _understands(item: MediaItem, name: str, release: Release) -> bool:
     keys = item.sizing.keys if item.sizing is not None else ()
     if name in keys or (name == "size" and "longest_edge" in keys):

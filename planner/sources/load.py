@@ -61,8 +61,12 @@ def load(
         return bundled
     if not is_repo_id(name):
         raise _no_such(text)
-    period = int(time.monotonic() // _FRESH_SECONDS)
-    return _from_hub(name, revision, token, period)
+    return _from_hub(name, revision, token, period())
+
+
+def period() -> int:
+    """Return the number of the time in which models of the Hub are not asked again."""
+    return int(time.monotonic() // _FRESH_SECONDS)
 
 
 @lru_cache(maxsize=_REMEMBERED)

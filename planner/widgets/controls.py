@@ -33,6 +33,8 @@ class Group:
 
     title: str
     fields: Sequence[Field]
+    is_folded: bool = False
+    """Whether it is its title alone until it is opened."""
 
 
 def _full_state(_value: object, widget: Controls) -> dict[str, Any]:
@@ -51,7 +53,9 @@ class Controls(anywidget.AnyWidget):
     _css = sheet("controls.css")
 
     groups: Any = traitlets.List().tag(sync=True)
-    """Titles and names of fields."""
+    """Titles, names of fields, and whether they are folded."""
+    gone: Any = traitlets.List().tag(sync=True)
+    """Names of the fields that are not on the page; a group of none is not either."""
     finder = traitlets.Unicode().tag(sync=True)
     """Label of the box that filters the fields; empty: none, and all groups open."""
     is_disabled = traitlets.Bool(False).tag(sync=True)
@@ -67,7 +71,10 @@ class Controls(anywidget.AnyWidget):
         self._waiting: dict[str, Field] = {}
         self._is_answering = False
         self._is_due = False
-        titles = [[group.title, [one.name for one in group.fields]] for group in groups]
+        titles = [
+            [group.title, [one.name for one in group.fields], group.is_folded]
+            for group in groups
+        ]
         super().__init__(groups=titles, finder=finder)
         self.add_class("pc-controls")
         for field in self.fields.values():

@@ -15,6 +15,7 @@ from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.inputs import Inputs
 from planner.presentation.panels import OPEN_AT_FIRST, PANELS
+from planner.widgets import drafts
 from planner.widgets.address import Address
 from planner.widgets.advice_section import AdviceSection
 from planner.widgets.answer import Answer, Place
@@ -69,6 +70,7 @@ class Explorer(w.VBox):
         self._before: tuple[str, Inputs] | None = None
         self._read_models: dict[str, ModelArchitecture | None] = {}
         self._reader = Reader()
+        self._drafts = drafts.Drafts()
         self._later = Later(ADDRESS_SECONDS)
         self._guard = guarded(self.results.say)
         self._recompute = self._guard(self._plan_and_show)
@@ -130,6 +132,10 @@ class Explorer(w.VBox):
         name = request["model"]
         if self._must_read(name):
             self._read(name)
+            return
+        draft = drafts.named(request)
+        if draft and self._drafts.must_be_read(draft):
+            self._read_draft(draft)
             return
         request["model"] = self._read_models.get(name) or name
         try:
@@ -203,6 +209,15 @@ class Explorer(w.VBox):
         self._reader.start(
             lambda: planner.plan(model=name).model,
             self._guard(lambda model: self._take(name, model)),
+            self._guard(self._fail),
+        )
+
+    def _read_draft(self, name: str) -> None:
+        """Read a draft that is not in the catalogue, apart from the page as well."""
+        self.form.model.show_reading(name)
+        self._reader.start(
+            lambda: self._drafts.read(name),
+            self._guard(lambda _files: self._plan_and_show()),
             self._guard(self._fail),
         )
 

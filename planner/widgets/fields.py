@@ -32,6 +32,8 @@ class Field:
         """The engine argument it holds, in vLLM's spelling."""
         self.term = name
         """Its entry in the glossary."""
+        self.label = ""
+        """What the page calls it; empty: its name."""
         self.hint = hint
         """What it is, in a few plain words."""
         self.default = default
@@ -91,6 +93,10 @@ class Field:
         if resolved is not None and not self.is_set:
             self._put_words("chosen", self.written(resolved))
 
+    def show_hint(self, hint: str) -> None:
+        """Say in a few words what it is."""
+        self._put_words("hint", hint)
+
     def show_since(self, release: str) -> None:
         """Say that the planned release lacks the argument; empty: it has it."""
         self._put_words("since", release)
@@ -120,6 +126,7 @@ class Field:
         """Return what a page shows of it, without what is empty."""
         made = {
             "kind": self.kind,
+            "label": self.label,
             "hint": self.hint,
             "v": self.written(self._value),
             "set": self.is_set and self.has_choice,

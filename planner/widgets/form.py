@@ -15,6 +15,7 @@ from planner.model import ModelArchitecture
 from planner.releases import NEWEST_RELEASE, Release, came_later, resolve_version
 from planner.widgets import arguments, choices, parsing
 from planner.widgets.controls import Controls, Group
+from planner.widgets.features import Features, Planned
 from planner.widgets.fields import (
     ChoiceField,
     EntryField,
@@ -36,7 +37,8 @@ SHARE_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(96))
 class Form:
     """The controls; `gather` reads them, `on_change` tells of each user action.
 
-    `main` shows the few that matter most, `more` all others by vLLM's groups.
+    `main` shows the few that matter most, and in folded groups what users switch on;
+    `more` all others by vLLM's groups.
     """
 
     def __init__(self, model: str, gpu: str | GPU) -> None:
@@ -46,11 +48,14 @@ class Form:
         self.fields: dict[str, Field] = {
             field.name: field for group in (*first, *others) for field in group.fields
         }
-        self.main = Controls(first)
+        self.features = Features(self.fields)
+        self.main = Controls([*first, *self.features.groups])
+        self._show_what_applies()
         self.search = HubSearch()
         self.main.find = self.search.find
         self._others = others
         self._release = ""
+        self._graph_mode: str | None = None
         self.fields["vllm_version"].on_change(self._show_release)
         self._show_release(self.fields["vllm_version"])
 
@@ -72,6 +77,8 @@ class Form:
         """Call `callback` once after each change of a field."""
         for field in self.fields.values():
             field.on_change(callback)
+        for table in self.features.tables:
+            table.on_wrong(callback)
 
     def gather(self) -> dict[str, Any]:
         """Return the keyword arguments for `planner.plan`; None means not given.
@@ -80,7 +87,10 @@ class Form:
             PlannerError: when a field holds something that cannot be planned; the
                 field shows it too.
         """
+        self._show_what_applies()
         values = read_all(self.fields)
+        if self.features.wrong:
+            raise FieldError(self.features.wrong)
         return {name: value for name, value in values.items() if value is not None}
 
     def set(self, values: Mapping[str, object]) -> None:
@@ -107,12 +117,16 @@ class Form:
         """Show what vLLM chose for everything that was left to it."""
         for name, field in self.fields.items():
             field.show_default(getattr(resolved, name, None))
+        self._graph_mode = getattr(resolved, "cudagraph_mode", None)
 
     def show_model(self, model: ModelArchitecture) -> None:
-        """Let the slider of lengths end at what the model was made for."""
+        """Show what applies to the model; let lengths end at what it was made for."""
+        release = _release(self._release)
+        self.features.show(Planned(model, release, self._graph_mode))
+        self._show_what_applies()
         field = self.fields["max_model_len"]
         assert isinstance(field, EntryField)
-        limit = derived_max_model_len(model, _release(self._release))
+        limit = derived_max_model_len(model, release)
         most = int(limit) if SHORTEST < limit < 1 << 30 else LONGEST
         field.set_steps(doubling_steps(SHORTEST, most))
 
@@ -121,13 +135,20 @@ class Form:
 
         False where it names none: then the caller shows it.
         """
-        named = re.findall(r"[a-z0-9]+(?:[_-][a-z0-9]+)*", str(error))
+        parts = self.features.parts
+        named = re.findall(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", str(error))
         for word in named:
-            field = self.fields.get(word.replace("-", "_"))
+            name = word.replace("-", "_")
+            field = parts.get(name) or self.fields.get(name.partition(".")[0])
             if field is not None and _is_argument(word, str(error)):
                 field.show_error(str(error))
                 return True
         return False
+
+    def _show_what_applies(self) -> None:
+        gone = self.features.gone()
+        if gone != self.main.gone:
+            self.main.gone = gone
 
     def _show_release(self, field: Field) -> None:
         """Mark the arguments that came after the chosen release."""

@@ -32,7 +32,7 @@ class ModelField(Field):
         """A plan needs a model."""
         return False
 
-    def read(self) -> str:
+    def read(self) -> str | None:
         """Return the model's name.
 
         Raises:
@@ -65,8 +65,38 @@ class ModelField(Field):
 
     def state(self) -> dict[str, object]:
         """Return the bundled models, and what is being read, too."""
-        made = super().state() | {"rows": self.rows}
+        made = super().state() | ({"rows": self.rows} if self.rows else {})
         return made | ({"reading": self.reading} if self.reading else {})
+
+
+class DraftField(ModelField):
+    """A second model by name, which the first may do without."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__((), "")
+        self.name = self.term = name
+        self.hint = "Hub id of a smaller model of the same family"
+
+    @property
+    def has_choice(self) -> bool:
+        """Without a name there is none."""
+        return True
+
+    def read(self) -> str | None:
+        """Return the draft's name; None where there is none.
+
+        Raises:
+            PlannerError: where strangers may not name it.
+        """
+        return super().read() if str(self.value).strip() else None
+
+    def hear(self, sent: object) -> bool:
+        """Take a name, or nothing."""
+        return super().hear("" if sent is None else sent)
+
+    def put(self, value: object) -> None:
+        """Hold a name; None leaves it out."""
+        self.value = "" if value is None else str(value)
 
 
 def _is_hub_name(text: str) -> bool:

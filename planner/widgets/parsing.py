@@ -49,6 +49,25 @@ def parse_count(name: str, text: str) -> int:
     return number
 
 
+def parse_from_nothing(name: str, text: str) -> int:
+    """Read a whole number as above, or 0.
+
+    Raises:
+        PlannerError: when the text is no such number.
+    """
+    return 0 if text == "0" else parse_count(name, text)
+
+
+def parse_sizes(name: str, text: str) -> list[int]:
+    """Read whole numbers between commas or spaces.
+
+    Raises:
+        PlannerError: when one of them is none.
+    """
+    items = [item for item in _ITEMS.split(text.strip("[] ")) if item]
+    return [parse_count(name, item) for item in items]
+
+
 def parse_length(name: str, text: str) -> int:
     """Read a length: a whole number, or `auto` for the longest that fits.
 
@@ -198,9 +217,11 @@ def _human(name: str, text: str) -> int:
 
 
 COUNT = Entry(kind="number", parse=parse_count, write=write_number)
+FROM_NOTHING = Entry(kind="number", parse=parse_from_nothing, write=write_number)
 LENGTH = Entry(kind="number", parse=parse_length, write=write_number)
 WHOLE = Entry(kind="number", parse=parse_whole, write=write_number)
 NUMBER = Entry(kind="number", parse=parse_number, write=write_number)
 TEXT = Entry(kind="text", parse=parse_text)
 LIST = Entry(kind="text", parse=parse_list, write=write_list)
+SIZES = Entry(kind="text", parse=parse_sizes, write=write_list)
 JSON = Entry(kind="json", parse=parse_json, write=write_json)

@@ -49,7 +49,7 @@ def test_an_argument_is_found_set_and_marked(page) -> None:
 def test_groups_open_and_close_by_key(page) -> None:
     """As disclosure boxes do."""
     open_arguments(page, "")
-    group = page.locator(".pc-group[data-title=LoRA]")
+    group = page.locator(".pc-more .pc-group[data-title=LoRA]")
     group.locator("summary").focus()
     page.keyboard.press("Enter")
     field(page, "max_loras").wait_for(timeout=PATIENCE)

@@ -1,15 +1,19 @@
 // Groups of fields: all open, or folded below a box that finds an argument.
 
+const isSeen = (name) => [...document.querySelectorAll(
+  `.pc-more .pc-field[data-name="${name}"]`)].some((field) => field.offsetParent);
+
 class GroupView {
-  constructor(view, [title, names]) {
+  constructor(view, [title, names, isFolded]) {
     this.view = view;
     this.title = title;
     this.names = names;
     this.isBuilt = false;
-    const isFolded = Boolean(view.finder);
+    this.isFolded = Boolean(view.finder || isFolded);
     this.body = make("fieldset", { class: "pc-fields" });
-    this.node = make(isFolded ? "details" : "div", { class: "pc-group", "data-title": title });
-    if (isFolded) {
+    this.node = make(this.isFolded ? "details" : "div",
+      { class: "pc-group", "data-title": title });
+    if (this.isFolded) {
       this.marks = make("span", { class: "pc-marks" });
       this.node.append(make("summary", {}, title, " ", this.marks), this.body);
       this.body.append(make("legend", { class: "pc-unseen" }, title));
@@ -30,13 +34,39 @@ class GroupView {
       this.view.fields.set(name, field);
       this.body.append(field.node);
     }
+    this.place();
   }
 
   mark() {
     if (!this.marks) return;
-    const count = this.names.filter((name) => this.view.store.fields[name].set).length;
-    setText(this.marks, count ? `${count} set` : String(this.names.length));
+    const { store, finder } = this.view;
+    const set = this.names.filter((name) => store.fields[name].set);
+    // A table is there twice: as the fields of its parts, and whole.
+    const parts = set.filter((name) => finder || store.fields[name].kind !== "json");
+    const count = Math.max(parts.length, set.length ? 1 : 0);
+    setText(this.marks, count ? `${count} set` : finder ? String(this.names.length) : "");
     this.node.classList.toggle("is-set", count > 0);
+    this.expose();
+  }
+
+  // A folded group must not hide what is wrong, unless it is seen elsewhere.
+  expose() {
+    if (!this.isFolded || this.view.finder) return;
+    const { fields } = this.view.store;
+    const wrong = this.names.filter((name) => fields[name].e && !isSeen(name)).join();
+    if (wrong && wrong !== this.wrong) this.node.open = true;
+    if (this.node.open) this.build();
+    this.wrong = wrong;
+  }
+
+  // Hides what does not apply; a group of nothing is not there.
+  place() {
+    const { gone } = this.view;
+    for (const name of this.names) {
+      const field = this.view.fields.get(name);
+      if (field) field.node.hidden = gone.has(name);
+    }
+    if (!this.view.finder) this.node.hidden = this.names.every((name) => gone.has(name));
   }
 
   // Shows the fields that hold every word; returns how many.
@@ -67,10 +97,17 @@ class ControlsView {
     this.store = storeOf(model);
     this.finder = model.get("finder");
     this.fields = new Map();
+    this.gone = new Set(model.get("gone"));
     this.root = make("div", { class: "pc-root" });
     if (this.finder) this.root.append(this.makeFinder());
     this.groups = model.get("groups").map((group) => new GroupView(this, group));
     this.root.append(...this.groups.map((group) => group.node));
+    this.place = () => {
+      this.gone = new Set(model.get("gone"));
+      for (const group of this.groups) group.place();
+    };
+    model.on("change:gone", this.place);
+    this.place();
     el.append(this.root);
     this.store.views.add(this);
     this.lock = () => {
@@ -111,11 +148,14 @@ class ControlsView {
 
   explained(name, text) { this.fields.get(name)?.explained(text); }
 
-  found(text, names) { this.fields.get("model")?.box?.found(text, names); }
+  found(text, names) {
+    for (const field of this.fields.values()) field.box?.found(text, names);
+  }
 
   remove(model) {
     this.store.views.delete(this);
     model.off("change:is_disabled", this.lock);
+    model.off("change:gone", this.place);
   }
 }
 

@@ -15,7 +15,8 @@ class FieldView {
   get state() { return this.store.fields[this.name]; }
 
   build() {
-    const { ids, name } = this;
+    const { ids } = this;
+    const name = this.state.label ?? this.name;
     this.help = make("button", {
       type: "button", class: "pc-help", "aria-expanded": "false", "aria-controls": ids.help,
       "aria-label": `What is ${name}?`,
@@ -32,7 +33,7 @@ class FieldView {
     this.say.append(this.hint);
     const label = make("label", { for: ids.control, class: "pl-name" }, name);
     const head = make("div", { class: "pc-head" }, label, this.help, this.own, this.reset);
-    this.node = make("div", { class: `pc-field pc-${this.state.kind}`, "data-name": name },
+    this.node = make("div", { class: `pc-field pc-${this.state.kind}`, "data-name": this.name },
       head, this.row, this.say, this.text);
     this.control = this.makeControl();
     this.control.id = ids.control;
@@ -46,7 +47,7 @@ class FieldView {
     if (this.state.kind === "choice") return this.makeSelect();
     if (this.state.kind === "model") {
       const input = make("input", { type: "text", class: "pc-entry" });
-      this.box = new ModelBox(this.store, input);
+      this.box = new ModelBox(this.store, input, this.name);
       this.reading = make("p", { class: "pc-reading", role: "status" });
       this.row.append(this.box.node, this.reading);
       return input;
@@ -81,7 +82,7 @@ class FieldView {
 
   makeSlider() {
     this.slider = make("input", { type: "range", class: "pc-range", min: 0, step: 1,
-      "aria-label": this.name, "aria-describedby": this.ids.say });
+      "aria-label": this.state.label ?? this.name, "aria-describedby": this.ids.say });
     this.slider.addEventListener("input", () => {
       const step = this.state.steps[Number(this.slider.value)];
       this.control.value = String(step);

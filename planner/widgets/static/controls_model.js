@@ -46,8 +46,9 @@ function searched(text, rows) {
 }
 
 class ModelBox {
-  constructor(store, input) {
+  constructor(store, input, name) {
     this.store = store;
+    this.name = name;
     this.input = input;
     this.options = [];
     this.active = -1;
@@ -67,7 +68,10 @@ class ModelBox {
     this.attend();
   }
 
-  get state() { return this.store.fields.model; }
+  get state() { return this.store.fields[this.name]; }
+
+  // A draft is chosen from the same list as the model.
+  get rows() { return this.state.rows ?? this.store.fields.model.rows; }
 
   attend() {
     const { input, list } = this;
@@ -114,7 +118,7 @@ class ModelBox {
 
   fill(text) {
     const kept = this.options[this.active]?.dataset.name;
-    const found = searched(text.trim(), this.state.rows);
+    const found = searched(text.trim(), this.rows);
     const names = new Set(found.map((row) => row[0]));
     const hub = this.hub.text === text.trim() && this.hub.text ? this.hub.names : [];
     const elsewhere = (hub ?? []).filter((name) => !names.has(name));
@@ -191,7 +195,7 @@ class ModelBox {
     if (option && !this.list.hidden) return this.choose(option.dataset.name);
     const text = this.input.value.trim();
     const isName = /[\\/~.]/.test(text) || !text;
-    const first = isName ? undefined : searched(text, this.state.rows)[0]?.[0];
+    const first = isName ? undefined : searched(text, this.rows)[0]?.[0];
     this.choose(first ?? text);
   }
 
@@ -221,7 +225,7 @@ class ModelBox {
     this.isTyped = false;
     this.input.value = name;
     this.close();
-    this.store.set("model", name);
+    this.store.set(this.name, name);
   }
 
   show() {

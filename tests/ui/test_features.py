@@ -1,0 +1,120 @@
+"""The groups for what users switch on, in a browser, by keyboard alone."""
+
+import pytest
+
+pytest.importorskip("axe_playwright_python")
+
+from tests.ui.control_pages import (
+    PATIENCE,
+    field,
+    open_arguments,
+    open_page,
+    wait_for_command,
+)
+from tests.ui.run_pages import violations
+
+pytestmark = pytest.mark.browser
+
+QWEN_VL = "?model=Qwen/Qwen2.5-VL-7B-Instruct&gpu=H100"
+
+
+def opened_group(page, title: str):
+    """Open a folded group by key."""
+    group = page.locator(f".planner-controls .pc-group[data-title='{title}']")
+    group.locator("summary").focus()
+    page.keyboard.press("Enter")
+    return group
+
+
+def test_a_switch_brings_its_fields_and_takes_them_away(browser, app) -> None:
+    """By key; the group of images is there for models that take some."""
+    page = open_page(browser, app)
+    groups = page.locator(".planner-controls details.pc-group:visible")
+    text_only = groups.evaluate_all("all => all.map(one => one.dataset.title)")
+    group = opened_group(page, "LoRA")
+    box = page.get_by_role("combobox", name="enable_lora", exact=True)
+    box.focus()
+    before = group.locator(".pc-field:visible").count()
+    box.select_option(label="on")
+    field(page, "max_lora_rank").wait_for(timeout=PATIENCE)
+    page.get_by_role("combobox", name="max_lora_rank", exact=True).select_option("64")
+    wait_for_command(page, "--max-lora-rank 64")
+    marks = group.locator(".pc-marks").inner_text()
+    page.get_by_role("button", name="Reset max_lora_rank to vLLM's choice").click()
+    box.select_option(label="off")
+    field(page, "max_lora_rank").wait_for(state="hidden", timeout=PATIENCE)
+    page.context.close()
+
+    assert text_only == [
+        *("LoRA", "Speculative decoding", "Offloading and host memory", "CUDA graphs")
+    ]
+    assert before == 1
+    assert marks == "2 set"
+
+
+def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
+    """A method makes the table; what is typed into the table comes to the part."""
+    page = open_page(browser, app)
+    group = opened_group(page, "Speculative decoding")
+    page.get_by_role("combobox", name="method", exact=True).select_option("ngram")
+    wait_for_command(page, '"num_speculative_tokens": 5')
+    tokens = page.get_by_role("textbox", name="num_speculative_tokens", exact=True)
+    first = tokens.input_value()
+    open_arguments(page, "speculative_config")
+    table = page.locator(".pc-more").get_by_role(
+        "textbox", name="speculative_config", exact=True
+    )
+    typed = '{"method": "ngram", "num_speculative_tokens": 7, "disable_logprobs": true}'
+    table.fill(typed)
+    page.keyboard.press("Tab")
+    wait_for_command(page, '"num_speculative_tokens": 7')
+    second = tokens.input_value()
+    same = group.get_by_role("textbox", name="speculative_config").input_value()
+    hint = field(page, "speculative_config").first.locator(".pc-hint").inner_text()
+    page.context.close()
+
+    assert (first, second) == ("5", "7")
+    assert same == typed
+    assert "also holds disable_logprobs" in hint
+
+
+def test_an_error_opens_the_group_that_it_stands_in(browser, app) -> None:
+    """A folded group hides nothing that is wrong: older releases take no sizes."""
+    sized = '&limit_mm_per_prompt={"image":{"width":512}}'
+    page = open_page(browser, app + QWEN_VL + sized)
+    wait_for_command(page, "--limit-mm-per-prompt")
+    open_arguments(page, "vllm_version")
+    release = page.get_by_role("combobox", name="vllm_version", exact=True)
+    release.select_option("0.10.2")
+    group = page.locator(".planner-controls .pc-group[data-title^=Images]")
+    alert = group.locator("[data-name=limit_mm_per_prompt] [role=alert]")
+    alert.wait_for(timeout=PATIENCE)
+    said = alert.inner_text()
+    page.context.close()
+
+    assert "sizes of image came with 0.11.1" in said
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_the_groups_are_accessible_and_fit(browser, app, scheme, width) -> None:
+    """axe-core finds nothing with all of them open, and nothing is cut off."""
+    page = open_page(
+        browser,
+        app + QWEN_VL + "&enable_lora=true",
+        color_scheme=scheme,
+        viewport={"width": width, "height": 900},
+    )
+    page.locator(".pc-group[data-title^=Images]").first.wait_for(timeout=PATIENCE)
+    for group in page.locator(".planner-controls details.pc-group:visible").all():
+        group.locator("summary").click()
+    field(page, "limit_mm_per_prompt.image.width").wait_for(timeout=PATIENCE)
+    found = violations(page, ".planner-controls")
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.planner-controls *')]"
+        ".filter(one => one.offsetParent)"
+        ".map(one => one.getBoundingClientRect().right))"
+    )
+    page.context.close()
+
+    assert found == []
+    assert right <= width
