@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import planner
+from planner.export.reading_links import read_link
 from planner.widgets import parsing
 from planner.widgets.controls import Controls
 from planner.widgets.drafts import Drafts, named
@@ -343,3 +344,40 @@ def test_strangers_name_drafts_of_the_hub_alone(monkeypatch) -> None:
     explorer._reader.wait(20)
     assert "No such model" in explorer.results.answer.alert
     assert before.model is explorer.plan.model or explorer.plan.error is not None
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "kept"),
+    [
+        ("0.33.0", {"method": "ngram", "num_speculative_tokens": 4}, True),
+        ("0.19.0", {"method": "ngram", "num_speculative_tokens": 4}, False),
+        (
+            "0.33.0",
+            {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3},
+            False,
+        ),
+        ("0.33.0", {"model": plans.LLAMA_8B, "num_speculative_tokens": 4}, False),
+    ],
+)
+def test_a_link_has_a_method_and_its_tokens_but_no_draft(version, config, kept) -> None:
+    """Under the short names of 0.22 and later; a draft may be a folder."""
+    target = (
+        "meta-llama/Llama-3.1-70B-Instruct" if "model" in config else plans.LLAMA_8B
+    )
+    plan = planner.plan(
+        target,
+        gpu="H200",
+        tensor_parallel_size=2,
+        vllm_version=version,
+        speculative_config=config,
+    )
+    opened = read_link(planner.export.link(plan))
+
+    given = {"spec_method": "ngram", "spec_tokens": 4} if kept else {}
+    guessing = {n: v for n, v in opened.inputs.engine_args.items() if "spec" in n}
+    assert guessing == given
+    assert opened.ignored == ()
+    assert (opened.inputs.plan().ranks == plan.ranks) is kept

@@ -9,6 +9,7 @@ from planner.charts.scale import in_gib
 from planner.presentation.palette import MISSING, PLOTLY_HATCHES, swatch
 from planner.presentation.text import range_text
 from planner.presentation.verdict import missing_bytes
+from planner.presentation.weight_lines import drawn_lines
 from planner.units import GIB, format_gib
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ HOVER = "%{customdata}<extra></extra>"
 
 def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """One trace per memory line, in the order of the account."""
-    names = dict.fromkeys(line.name for bar in drawn for line in bar.rank.lines)
+    names = dict.fromkeys(line.name for bar in drawn for line in drawn_lines(bar.rank))
     return [_line_trace(name, drawn) for name in names]
 
 
@@ -85,7 +86,7 @@ def _bar_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
 
 
 def _find(bar: Bar, name: str) -> Line | None:
-    return next((line for line in bar.rank.lines if line.name == name), None)
+    return next((line for line in drawn_lines(bar.rank) if line.name == name), None)
 
 
 def _segment_text(line: Line | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -10,10 +11,12 @@ from planner.export.link_gpus import gpu_to_link
 from planner.export.link_models import model_to_link
 from planner.export.link_names import CARRIED, ENVIRONMENT, TRUST
 from planner.export.values import to_text
+from planner.releases import came_later, resolve_version
 
 if TYPE_CHECKING:
     from planner.result import Plan
 
+_SHORT = {"method": "spec_method", "num_speculative_tokens": "spec_tokens"}
 _READABLE = "/:@,"
 """What a query may hold as it is; all else is quoted."""
 
@@ -57,6 +60,9 @@ def _pairs(plan: Plan) -> dict[str, str]:
         # is, so that the page can tell its reader.
         if name in CARRIED or (name == TRUST and value)
     }
+    release, _ = resolve_version(plan.vllm_version)
+    if came_later("arguments", "spec_method", release) is None:
+        arguments |= _guessing(given.get("speculative_config"))
     return {
         "model": model_to_link(plan.name),
         **gpu_to_link(plan.gpu),
@@ -65,6 +71,17 @@ def _pairs(plan: Plan) -> dict[str, str]:
         **environment,
         **arguments,
     }
+
+
+def _guessing(config: object) -> dict[str, str]:
+    """Return a table of speculative decoding under its short names, if it has no more.
+
+    The table itself may name a folder, so no link sets it.
+    """
+    table = dict(config) if isinstance(config, Mapping) else {}
+    if not table or not table.keys() <= _SHORT.keys():
+        return {}
+    return {_SHORT[name]: to_text(_SHORT[name], value) for name, value in table.items()}
 
 
 def _quoted(text: str) -> str:

@@ -20,6 +20,7 @@ from planner.presentation.tables import (
 )
 from planner.presentation.text import spoken
 from planner.presentation.verdict import missing_bytes
+from planner.presentation.weight_lines import drawn_lines
 
 if TYPE_CHECKING:
     from planner.result import Line, Plan, RankMemory
@@ -68,7 +69,7 @@ def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
 
 def _bar(plan: Plan, rank: RankMemory, full_bytes: int) -> str:
     boxes = "".join(
-        _box(line, full_bytes) for line in rank.lines if line.size_bytes > 0
+        _box(line, full_bytes) for line in drawn_lines(rank) if line.size_bytes > 0
     )
     missing = missing_bytes(plan, rank)
     if missing:

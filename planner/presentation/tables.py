@@ -14,9 +14,12 @@ from planner.presentation.text import (
     subject,
 )
 from planner.presentation.verdict import OURS, key_figures, verdict
+from planner.presentation.weight_lines import WEIGHTS, parts_apart
 from planner.units import format_gib
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planner.result import Line, Plan, RankMemory
 
 _HEAD = (
@@ -102,11 +105,24 @@ def tables_html(plan: Plan) -> str:
 
 def lines_table(plan: Plan, rank: RankMemory) -> str:
     """Show one rank's lines; each opens to its arithmetic and vLLM's source."""
-    rows = "".join(_rows(line, f"{rank.pp_rank}-{line.name}") for line in rank.lines)
+    rows = "".join(_lines(rank))
     return (
         f"<table class='pl-lines'><caption>{escape(rank_title(plan, rank))}: "
         f"{escape(budget(plan, rank))}</caption>{_HEAD}<tbody>{rows}</tbody></table>"
     )
+
+
+def _lines(rank: RankMemory) -> Iterator[str]:
+    for line in rank.lines:
+        yield _rows(line, f"{rank.pp_rank}-{line.name}")
+        if line.name == WEIGHTS:
+            for part in parts_apart(rank):
+                yield line_rows(
+                    part,
+                    f"{rank.pp_rank}-of-which-{part.name}",
+                    beside="of which",
+                    explained=_explained(part),
+                )
 
 
 def outside_title(plan: Plan) -> str:

@@ -17,6 +17,7 @@ from planner.advice.makers import (
     cache,
     drafts,
     hardware,
+    host,
     length,
     media,
     parallel,
@@ -34,6 +35,7 @@ MAKERS: Mapping[str, Maker] = {
     "fewer requests": batch.fewer_requests,
     "fewer tokens": batch.fewer_tokens,
     "fewer graphs": batch.fewer_graphs,
+    "capture sizes": batch.fewer_sizes,
     "eager": batch.eager,
     "shorter requests": length.shorter,
     "8-bit cache": cache.eight_bits,
@@ -59,6 +61,10 @@ MAKERS: Mapping[str, Maker] = {
     "no adapters": adapters.without,
     "fewer guesses": drafts.fewer_guesses,
     "no draft": drafts.without,
+    "offloaded blocks": host.fewer_offloaded_blocks,
+    "offloaded weights": host.less_offloaded_weights,
+    "no sleep": host.without_sleep,
+    "no video decoding": media.no_video_decoding,
     "balanced": asked.balanced,
     "context parallel": parallel.context_parallel,
     "expert parallel": parallel.expert_parallel,
@@ -73,7 +79,7 @@ MAKERS: Mapping[str, Maker] = {
 
 LADDERS = (
     *("fewer requests", "fewer tokens", "fewer graphs", "smaller images"),
-    *("adapter rank", "fewer adapters", "fewer guesses"),
+    *("adapter rank", "fewer adapters", "fewer guesses", "capture sizes"),
 )
 """Makers of which the last candidate frees most."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from planner.advice.candidate import Burden, Candidate
 from planner.advice.makers.ladders import halves, power_of_two_from
 from planner.advice.situation import Situation
 
+_GIVEN = "cudagraph_capture_sizes"
 _LEAST_TOKENS = 256
 _FEW_TOKENS = 2048
 """Below this, prompts are read noticeably slower."""
@@ -69,6 +71,34 @@ def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
             cost="Larger steps run without a graph, and slower.",
             burden=Burden.SPEED,
         )
+
+
+def fewer_sizes(situation: Situation) -> Iterator[Candidate]:
+    """Leave the largest out of capture sizes that were given."""
+    settings = situation.plan.settings
+    config: Any = settings.compilation_config
+    table = config if isinstance(config, Mapping) else {}
+    own = settings.cudagraph_capture_sizes
+    given = _sizes(table.get(_GIVEN) if own is None else own)
+    for most in halves(max(given, default=0)):
+        kept = [size for size in given if size <= most]
+        if kept:
+            inside = {"compilation_config": {**table, _GIVEN: kept}}
+            yield Candidate(
+                kind=_GIVEN,
+                title=f"Capture CUDA graphs for {len(kept)} of the {len(given)} sizes "
+                f"given, up to {max(kept)} token{'s' * (max(kept) > 1)}",
+                changes=inside if own is None else {_GIVEN: tuple(kept)},
+                cost="Larger steps run without a graph, and slower.",
+                burden=Burden.SPEED,
+            )
+
+
+def _sizes(given: object) -> list[int]:
+    """Return sizes that are a list of numbers; planning has taken all others."""
+    if not isinstance(given, list | tuple):
+        return []
+    return [size for size in given if type(size) is int]
 
 
 def eager(situation: Situation) -> Iterator[Candidate]:

@@ -147,6 +147,20 @@ def encoder_whole(situation: Situation) -> Iterator[Candidate]:
     )
 
 
+def no_video_decoding(situation: Situation) -> Iterator[Candidate]:
+    """Decode videos on the processor, where room on the GPU is kept for it."""
+    size = situation.plan.settings.mm_ipc_gpu_memory_gb
+    if not size or not _modalities(situation):
+        return
+    yield Candidate(
+        kind="mm_ipc_gpu_memory_gb",
+        title="Decode videos on the processor, not on the GPU",
+        changes={"mm_ipc_gpu_memory_gb": None},
+        cost="Requests with videos take longer before their first token.",
+        burden=Burden.SPEED,
+    )
+
+
 def _limited(
     situation: Situation, name: str, count: int, title: str, cost: str
 ) -> Candidate:
