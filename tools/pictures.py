@@ -23,7 +23,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 from tests.ui import servers  # noqa: E402
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 PICTURES = ROOT / "docs" / "images" / "app"
 WIDTHS: dict[int, Literal["dark", "light"]] = {
@@ -84,6 +84,32 @@ def _arguments(page: Page) -> None:
     section.evaluate("node => node.scrollIntoView()")
 
 
+def _group(page: Page, title: str) -> Locator:
+    group = page.locator(f".planner-controls .pc-group[data-title='{title}']")
+    group.locator("summary").click()
+    return group
+
+
+def _features(page: Page) -> None:
+    page.locator(".pl-command code", has_text="--enable-lora").wait_for(
+        timeout=_PATIENCE
+    )
+    _group(page, "Images, video and audio")
+    group = _group(page, "LoRA")
+    group.evaluate("node => node.scrollIntoView()")
+
+
+def _drafted(page: Page) -> None:
+    group = _group(page, "Speculative decoding")
+    group.get_by_label("method", exact=True).select_option("draft_model")
+    box = group.get_by_role("combobox", name="draft model")
+    box.wait_for(timeout=_PATIENCE)
+    box.fill("meta-llama/Llama-3.1-8B-Instruct")
+    box.press("Enter")
+    page.locator(".planner-chart", has_text="draft model").wait_for(timeout=_PATIENCE)
+    group.evaluate("node => node.scrollIntoView()")
+
+
 def _compared(page: Page) -> None:
     page.get_by_role("button", name="Compare plans").click()
     page.get_by_role("button", name="Pin this plan").click()
@@ -139,6 +165,12 @@ STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     ),
     "advice": (_70B, _advice),
     "arguments": ("", _arguments),
+    "features": (
+        "?model=Qwen/Qwen2.5-VL-7B-Instruct&gpu=L40S&enable_lora=true&max_loras=4"
+        "&max_lora_rank=64&limit_mm_per_prompt=%7B%22image%22:2,%22video%22:0%7D",
+        _features,
+    ),
+    "drafted": (f"{_70B}&tensor_parallel_size=4&max_model_len=32768", _drafted),
     "compared": (f"{_70B}&tensor_parallel_size=2", _compared),
     "exported": ("", _exported),
     "ended": ("", _ended),

@@ -27,10 +27,10 @@ _WHITE = "#FFFFFF"
 
 SWATCHES = {
     "weights": Swatch(fill="#0072B2", hatch="#005A8E", label=_WHITE),
-    # What features add to the weights, darker than all other lines:
-    "encoders": Swatch(fill="#882255", hatch="#6B1A43", label=_WHITE),
-    "LoRA adapters": Swatch(fill="#5C2E00", hatch="#7A4A1C", label=_WHITE),
-    "draft model": Swatch(fill="#332288", hatch="#4C3BA8", label=_WHITE),
+    # What features add to the weights:
+    "encoders": Swatch(fill="#486060", hatch="#2F4444", label=_WHITE),
+    "LoRA adapters": Swatch(fill="#904830", hatch="#6A2F1B", label=_WHITE),
+    "draft model": Swatch(fill="#7830D8", hatch="#5A1FA8", label=_WHITE),
     "frontend video decoding": Swatch(fill="#A0E080", hatch="#CDF0BC", label=_BLACK),
     "persistent buffers": Swatch(fill="#56B4E9", hatch="#A3D6F3", label=_BLACK),
     "peak activation": Swatch(fill="#E69F00", hatch="#FFCF66", label=_BLACK),
@@ -44,9 +44,9 @@ SWATCHES = {
     "offloaded KV blocks": Swatch(fill="#009E73", hatch="#24B086", label=_BLACK),
     "token ids": Swatch(fill="#E69F00", hatch="#FFCF66", label=_BLACK),
     "rope positions": Swatch(fill="#F0E442", hatch="#BDB219", label=_BLACK),
-    "processed images": Swatch(fill="#882255", hatch="#6B1A43", label=_WHITE),
+    "processed images": Swatch(fill="#486060", hatch="#2F4444", label=_WHITE),
     "KV transfer buffers": Swatch(fill="#A0E080", hatch="#CDF0BC", label=_BLACK),
-    "LMCache": Swatch(fill="#332288", hatch="#4C3BA8", label=_WHITE),
+    "LMCache": Swatch(fill="#7830D8", hatch="#5A1FA8", label=_WHITE),
     "worker processes": Swatch(fill="#CC79A7", hatch="#E3B3CC", label=_BLACK),
     "engine processes": Swatch(fill="#BBBBBB", hatch="#DDDDDD", label=_BLACK),
     "API server": Swatch(fill="#DDDDDD", hatch="#F2F2F2", label=_BLACK),
