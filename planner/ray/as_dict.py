@@ -61,7 +61,10 @@ def placement_dict(placement: Placement) -> dict[str, Any]:
 
 
 def _worker(worker: WorkerPlacement) -> dict[str, Any]:
-    return asdict(worker) | {"state": str(worker.state)}
+    return asdict(worker) | {
+        "state": str(worker.state),
+        "group": worker.group.to_dict(),
+    }
 
 
 def _node(node: Node) -> dict[str, Any]:

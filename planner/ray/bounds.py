@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import PlannerError
 from planner.roofline.bound import speed_bound
 from planner.roofline.speed import SpeedBound
 
@@ -42,20 +41,18 @@ class Throughput:
 
 
 def throughput(pipeline: Pipeline) -> Throughput | None:
-    """Return the bound of a pipeline's most replicas; None without a load.
+    """Return the bound of a pipeline's most replicas; None without a load or a start.
 
     A replica gives at most (tokens per second) / (tokens of an answer) rows; a row
     without an answer takes at least its prompt. Loading the model, the other stages
     and the tail of the last batches are left out.
 
     Raises:
-        PlannerError: where the plan has no speed: refused, or a GPU without figures.
+        PlannerError: where vLLM refuses the length, or the GPU's bandwidth is unknown.
     """
     load = pipeline.load
-    if load is None:
+    if load is None or pipeline.plan.resolved is None:
         return None
-    if pipeline.plan.resolved is None:
-        raise PlannerError("A plan that vLLM refuses has no speed: leave the load out.")
     rows = pipeline.rows_in_flight
     if pipeline.num_rows is not None:
         rows = min(rows, pipeline.num_rows)
@@ -104,4 +101,13 @@ def _why(bound: Throughput, num_rows: int | None) -> str:
     )
     if bound.at_least_seconds is None:
         return text
-    return f"{text} {num_rows:,} rows take at least {bound.at_least_seconds:,.0f} s."
+    return f"{text} {num_rows:,} rows take at least {_time(bound.at_least_seconds)}."
+
+
+def _time(seconds: float) -> str:
+    """Write a time in the unit it is felt in."""
+    if seconds < 100:  # noqa: PLR2004 - seconds
+        return f"{seconds:,.1f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:,.0f} minutes"
+    return f"{seconds / 3600:,.1f} hours"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from planner.errors import PlannerError
@@ -80,6 +81,33 @@ def nodes_needed(pipeline: Pipeline, node_types: tuple[NodeType, ...]) -> NodesN
         minimum=least.counts(),
         maximum=most.counts(),
     )
+
+
+def usual_nodes(pipeline: Pipeline) -> tuple[Node, ...]:
+    """Return nodes of eight GPUs, as many as the most workers need.
+
+    Where one actor asks for more GPUs of its node, or for more CPUs than 96, for memory
+    or custom resources, a node has those.
+    """
+    wanted = [stage.worker for stage in pipeline.stages]
+    bundles = [
+        group.total if group.needs_one_node else bundle
+        for group in wanted
+        for bundle in group.bundles
+    ]
+    names = {name for bundle in bundles for name, _ in bundle.amounts}
+    most = {name: max(bundle.get(name) for bundle in bundles) for name in names}
+    gpus = max(8, ceil(most.pop("GPU", 0)))
+    cpus = max(96, 2 * ceil(most.pop("CPU", 0)))
+    memory = int(most.pop("memory", 0)) * 64
+    kind = NodeType(
+        name="node",
+        cpus=cpus,
+        gpus=gpus,
+        memory_bytes=memory,
+        resources={name: max(1, ceil(amount)) for name, amount in most.items()},
+    )
+    return nodes_needed(pipeline, (kind,)).nodes()
 
 
 def _largest_first(stages: Iterable[Stage]) -> list[Stage]:

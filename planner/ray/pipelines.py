@@ -13,6 +13,9 @@ from planner.ray.stages import Stage
 from planner.result import Plan
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
     from planner.ray.bounds import Throughput
     from planner.ray.needed import NodesNeeded
     from planner.ray.placement import Placement
@@ -194,6 +197,22 @@ class Pipeline:
 
         return pipeline_dict(self)
 
+    def to_frame(self) -> DataFrame:
+        """Return the stages as a pandas frame, one row each."""
+        from planner.presentation.ray import stages_frame  # noqa: PLC0415 - shows
+
+        return stages_frame(self)
+
+    def figure(self, nodes: Iterable[Node] | None = None) -> Figure:
+        """Return nodes with their GPUs and who uses them as a plotly figure.
+
+        Without nodes, as many of eight GPUs as the most workers need.
+        """
+        from planner.charts.ray_nodes import figure  # noqa: PLC0415 - shows
+        from planner.ray.needed import usual_nodes  # noqa: PLC0415 - a cycle
+
+        return figure(self.on(usual_nodes(self) if nodes is None else nodes))
+
     def __repr__(self) -> str:
         """Return the pipeline in a line; the whole plan would fill pages."""
         return (
@@ -201,3 +220,14 @@ class Pipeline:
             f"{self.replicas_maximum} replicas of {self.gpus_per_replica:g} GPUs, "
             f"{self.gpus_total:g} GPUs in all)"
         )
+
+    def __str__(self) -> str:
+        """Return the pipeline as text for a terminal."""
+        from planner.presentation.ray_text import pipeline_text  # noqa: PLC0415
+
+        return pipeline_text(self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        from planner.presentation.ray_html import mimebundle  # noqa: PLC0415
+
+        return mimebundle(self)

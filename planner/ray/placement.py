@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from planner.ray.bundles import PlacementGroup
 from planner.ray.nodes import Node
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
     from planner.ray.pipelines import Pipeline
 
 
@@ -39,6 +43,8 @@ class WorkerPlacement:
     """The name of its stage."""
     worker: int
     """Which of the stage, from 0."""
+    group: PlacementGroup
+    """What it asks for."""
     state: State
     why: str
     """What it asks for, and what decides; a sentence."""
@@ -51,7 +57,7 @@ class WorkerPlacement:
     takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Placement:
     """A pipeline on nodes."""
 
@@ -94,3 +100,33 @@ class Placement:
         from planner.ray.as_dict import placement_dict  # noqa: PLC0415 - a cycle
 
         return placement_dict(self)
+
+    def to_frame(self) -> DataFrame:
+        """Return the workers as a pandas frame, one row each."""
+        from planner.presentation.ray import workers_frame  # noqa: PLC0415 - shows
+
+        return workers_frame(self)
+
+    def figure(self) -> Figure:
+        """Return the nodes with their GPUs as a plotly figure."""
+        from planner.charts.ray_nodes import figure  # noqa: PLC0415 - shows
+
+        return figure(self)
+
+    def __repr__(self) -> str:
+        """Return the placement in a line."""
+        counts = ", ".join(f"{self.count(state)} {state}" for state in State)
+        return f"Placement({counts}; can_start={self.can_start})"
+
+    def __str__(self) -> str:
+        """Return the placement as text for a terminal."""
+        from planner.presentation.ray_text import placement_text  # noqa: PLC0415
+
+        return placement_text(self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        from planner.presentation.ray_html import (  # noqa: PLC0415 - shows
+            placement_mimebundle,
+        )
+
+        return placement_mimebundle(self)

@@ -78,6 +78,7 @@ def _place_one(
     return WorkerPlacement(
         stage=stage.name,
         worker=worker,
+        group=group,
         state=state,
         why=why,
         is_minimum=is_minimum,
@@ -112,6 +113,7 @@ def _in_turn(
     return WorkerPlacement(
         stage=placed.stage,
         worker=placed.worker,
+        group=placed.group,
         state=State.WAITS,
         why=why_turns(stage.worker),
         is_minimum=True,
