@@ -195,7 +195,10 @@ def test_a_dspark_draft_is_known_by_its_architecture(tmp_path) -> None:
 
 
 def test_a_speculators_draft_is_read_by_its_inner_config(tmp_path) -> None:
-    """The same draft, as the speculators library publishes it."""
+    """The same draft, as the speculators library publishes it.
+
+    Its quantisation stands outside, and takes 1,048,942,416 bytes in vLLM.
+    """
     inner = {
         k: v for k, v in DFLASH.items() if k not in ("architectures", "dflash_config")
     }
@@ -205,10 +208,12 @@ def test_a_speculators_draft_is_read_by_its_inner_config(tmp_path) -> None:
         "aux_hidden_state_layer_ids": [2, 10, 18, 26, 34],
         "mask_token_id": 151669,
         "transformer_layer_config": inner,
-        "quantization_config": FP8,
     }
-    plan = drafted(tmp_path, QWEN3, {"num_speculative_tokens": 15}, outer)
+    asked = {"num_speculative_tokens": 15}
+    plan = drafted(tmp_path, QWEN3, asked, outer)
     assert 2 * ELEMENTS + SCALES == draft_bytes(plan)
+    packed = drafted(tmp_path, QWEN3, asked, {**outer, "quantization_config": FP8})
+    assert 1_048_942_416 == draft_bytes(packed)
 
 
 def test_the_profile_run_has_as_many_requests_as_blocks_fit(tmp_path) -> None:

@@ -36,7 +36,6 @@ from planner.speculating.rope_of import shares_rope
 from planner.speculating.shared import (
     Target,
     names_tensor,
-    quantised_files,
     raised_positions,
 )
 
@@ -168,7 +167,7 @@ def _quantised(
     Raises:
         UnknownArchitecture: for a method whose exceptions are not followed.
     """
-    found = quantised(assembled(head), quantised_files(head.files), asked.quantization)
+    found = quantised(assembled(head), head.files, asked.quantization)
     if found.quantization is None:
         context = FusedContext(shape=head.shape, num_layers=head.num_layers)
         return replace(found, last_stage=(*found.last_stage, context))

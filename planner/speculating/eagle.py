@@ -31,7 +31,7 @@ from planner.quantization import quantised
 from planner.releases import Release
 from planner.speculating.asked import AskedSpeculation
 from planner.speculating.rope_of import shares_rope
-from planner.speculating.shared import Target, quantised_files, raised_positions
+from planner.speculating.shared import Target, raised_positions
 
 _EAGLE = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 _EAGLE3 = (
@@ -77,7 +77,7 @@ def read_eagle(
     head = _Head(facts=facts, method=method, base=base, target=target)
     draft = _assembled(head, has_rope=not shares_rope(config, target.files))
     return (
-        quantised(draft, quantised_files(files), asked.quantization),
+        quantised(draft, files, asked.quantization),
         _notes(head),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from planner.architectures.facts import Facts
@@ -47,17 +47,3 @@ def names_tensor(files: ModelFiles, part: str) -> bool | None:
     if not files.tensor_shapes:
         return None
     return any(part in name for name in files.tensor_shapes)
-
-
-def quantised_files(files: ModelFiles) -> ModelFiles:
-    """Return the files as far as vLLM looks in them for a draft's quantisation.
-
-    Of a checkpoint of the speculators library it reads the inner config only.
-
-    Source: vLLM 0.33.0 `transformers_utils/configs/speculators/base.py`
-    extract_transformers_pre_trained_config.
-    """
-    inner = files.config.get("transformer_layer_config")
-    if "speculators_model_type" not in files.config or not isinstance(inner, Mapping):
-        return files
-    return replace(files, config=inner)
