@@ -219,6 +219,8 @@ class Speculation:
     """Whether all tokens are guessed in one pass of the draft."""
     has_bonus: bool = False
     """Whether that pass takes one token more than it guesses."""
+    longest: int | None = None
+    """Tokens to which the draft limits a request on the second runner; None: none."""
     draft_vocab_size: int | None = None
     """Words that the draft's head tells apart; None: those of its embeddings."""
     notes: tuple[str, ...] = ()

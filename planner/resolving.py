@@ -104,6 +104,22 @@ def with_speculation(question: Question) -> Question:
     return replace(question, model=model)
 
 
+def _max_model_len(question: Question) -> int:
+    """Return max_model_len, lowered to that of a draft where the runner needs it.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _limit_max_model_len_to_draft.
+    """
+    model, release = question.model, question.release
+    length = resolve_max_model_len(
+        question.settings.max_model_len, model, question.env, release
+    )
+    found = model.speculation
+    is_first = question.env.use_v2_model_runner is False
+    if found is None or found.longest is None or is_first:
+        return length
+    return min(length, found.longest)
+
+
 def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what it refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
@@ -115,7 +131,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         )
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
-    length = resolve_max_model_len(settings.max_model_len, model, question.env, release)
+    length = _max_model_len(question)
     if not question.is_waived:
         check_quantization_argument(model)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)

@@ -13,11 +13,13 @@ from planner.model_files import ModelFiles
 from planner.parallel import ParallelLayout
 from planner.releases import Release
 from planner.speculating.asked import AskedSpeculation
+from planner.speculating.assistant import MODEL_TYPES as ASSISTANTS
+from planner.speculating.assistant import read_assistant
 from planner.speculating.dflash import read_block_draft
 from planner.speculating.eagle import read_eagle
 from planner.speculating.heads import num_heads, read_heads
 from planner.speculating.methods import mtp_type, not_modelled, resolved_method
-from planner.speculating.shared import Target
+from planner.speculating.shared import Target, only_sizes_rope
 from planner.speculating.standalone import read_draft
 
 _REMEMBERED = 64
@@ -63,9 +65,7 @@ def speculating(
             "modelled yet. Leave one of them out."
         )
     target = Target(model=model, files=model.files, max_model_len=max_model_len)
-    return replace(
-        model, speculation=_speculation(method, asked, target, draft, layout)
-    )
+    return replace(model, speculation=_by_method(method, asked, target, draft, layout))
 
 
 def _is_looked_up(method: str, release: Release) -> bool:
@@ -92,6 +92,20 @@ def _without_draft(asked: AskedSpeculation, model: ModelArchitecture) -> Specula
     )
 
 
+def _by_method(
+    method: str,
+    asked: AskedSpeculation,
+    target: Target,
+    draft: ModelFiles | None,
+    layout: ParallelLayout,
+) -> Speculation:
+    if method in ("dflash", "dspark"):
+        return _at_once(method, asked, target, draft, layout)
+    if draft is not None and draft.config.get("model_type") in ASSISTANTS:
+        return _assisted(asked, target, draft, layout)
+    return _speculation(method, asked, target, draft, layout)
+
+
 def _speculation(
     method: str,
     asked: AskedSpeculation,
@@ -101,10 +115,9 @@ def _speculation(
 ) -> Speculation:
     release = layout.release
     notes: tuple[str, ...] = ()
+    longest: int | None = None
     files = target.files if draft is None else draft
     tokens = asked.num_speculative_tokens
-    if method in ("dflash", "dspark"):
-        return _at_once(method, asked, target, draft, layout)
     kind = mtp_type(files.config) if method == "mtp" else None
     if kind is not None:
         tokens = _tokens_of_heads(tokens, num_heads(kind, files.config), release)
@@ -121,10 +134,12 @@ def _speculation(
         found = read_draft(
             draft, asked.quantization, target.model, target.files, release
         )
-        _check_length(asked, found, target.max_model_len, release)
+        longest = _longest(asked, found, target.max_model_len, release)
     else:
         assert draft is not None
         found, notes = read_eagle(asked, method, draft, target, release)
+        if not only_sizes_rope(draft.config):
+            longest = _longest(asked, found, target.max_model_len, release)
     return Speculation(
         method=method,
         target=target.model,
@@ -133,7 +148,8 @@ def _speculation(
         is_probabilistic=asked.is_probabilistic,
         counts_lookahead=release.since(0, 33),
         num_streams=_streams(kind, files),
-        notes=notes,
+        longest=longest,
+        notes=(*notes, *_shortened(longest, target.max_model_len)),
     )
 
 
@@ -159,7 +175,9 @@ def _at_once(
     if tokens is None:
         raise _without_number()
     _check_ranks(asked.draft_tensor_parallel_size, layout, method)
-    _check_length(asked, found.model, target.max_model_len, layout.release)
+    longest = None
+    if not only_sizes_rope(draft.config):
+        longest = _longest(asked, found.model, target.max_model_len, layout.release)
     return Speculation(
         method=method,
         target=target.model,
@@ -170,8 +188,29 @@ def _at_once(
         num_aux_states=found.num_aux_states,
         guesses_at_once=True,
         has_bonus=found.has_bonus,
+        longest=longest,
         draft_vocab_size=found.vocab_size,
-        notes=found.notes,
+        notes=(*found.notes, *_shortened(longest, target.max_model_len)),
+    )
+
+
+def _assisted(
+    asked: AskedSpeculation, target: Target, draft: ModelFiles, layout: ParallelLayout
+) -> Speculation:
+    """Return what Gemma 4's assistant keeps: weights, and no cache of its own."""
+    if layout.pipeline_parallel_size > 1:
+        raise UnknownArchitecture(
+            "speculative_config with Gemma 4's assistant and pipeline_parallel_size "
+            "above 1 is not modelled: it would hold embeddings of another width."
+        )
+    _check_ranks(asked.draft_tensor_parallel_size, layout, "mtp")
+    return Speculation(
+        method="mtp",
+        target=target.model,
+        num_speculative_tokens=asked.num_speculative_tokens or 1,
+        draft=read_assistant(asked, draft, target, layout.release),
+        is_probabilistic=asked.is_probabilistic,
+        counts_lookahead=layout.release.since(0, 33),
     )
 
 
@@ -205,6 +244,8 @@ def _tokens_of_heads(
         return tokens
     if tokens is None:
         return heads
+    if heads == 0:  # vLLM stops at dividing by it
+        raise Refused("integer modulo by zero")
     if tokens > heads and tokens % heads:
         raise Refused(
             f"num_speculative_tokens:{tokens} must be divisible by n_predict={heads}"
@@ -218,7 +259,19 @@ def _tokens_of_heads(
 
 
 def _check_ranks(asked: int | None, layout: ParallelLayout, method: str) -> None:
-    ranks = layout.tensor_parallel_size
+    """Refuse another number of ranks than one or the target's.
+
+    The draft is cut as its target all the same. The first model runner refuses any
+    other number for a draft that is a model of its own.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: for releases whose second runner was not read.
+
+    Source: vLLM 0.33.0 `config/speculative.py` _verify_and_get_draft_tp; 0.30.0
+    `v1/spec_decode/draft_model.py` _raise_if_draft_tp_mismatch.
+    """
+    ranks, release = layout.tensor_parallel_size, layout.release
     if asked is None or asked == ranks:
         return
     if asked != 1:
@@ -226,12 +279,19 @@ def _check_ranks(asked: int | None, layout: ParallelLayout, method: str) -> None
             f"speculative_draft_tensor_parallel_size={asked} cannot be other value "
             "than 1 or target model tensor_parallel_size"
         )
-    if method == "draft_model":
+    if method != "draft_model" or release.since(0, 33):
+        return
+    if release.since(0, 31):
         raise UnknownArchitecture(
             "speculative_config.draft_tensor_parallel_size=1 beside "
-            f"tensor_parallel_size={ranks}: how the draft is then cut is not modelled. "
-            "Leave it out."
+            f"tensor_parallel_size={ranks} is not modelled for vLLM "
+            f"{release.version}. Leave it out."
         )
+    raise Refused(
+        "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size' must be "
+        f"the same. Got 1 and {ranks}. Please pass 'draft_tensor_parallel_size' in the "
+        "speculative_config."
+    )
 
 
 def _check_stages(layout: ParallelLayout) -> None:
@@ -242,14 +302,19 @@ def _check_stages(layout: ParallelLayout) -> None:
         )
 
 
-def _check_length(
+def _longest(
     asked: AskedSpeculation, draft: ModelArchitecture, length: int, release: Release
-) -> None:
-    """Refuse a draft for shorter requests than its target.
+) -> int | None:
+    """Return the tokens to which a draft limits each request; None: it does not.
+
+    A draft for shorter requests than its target shortens max_model_len, since 0.33.0
+    and on the second runner; before, it guesses nothing for longer ones.
 
     Raises:
-        Refused: in vLLM's words.
-        UnknownArchitecture: where vLLM shortens max_model_len to the draft's.
+        Refused: for a length that draft or target do not allow, in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _limit_max_model_len_to_draft,
+    `config/speculative.py` _maybe_override_draft_max_model_len.
     """
     longest = int(min(derived_max_model_len(draft, release), 1 << 40))
     own = asked.max_model_len
@@ -263,12 +328,17 @@ def _check_length(
             f"speculative_max_model_len={own} cannot be larger than "
             f"target_max_model_len={length}"
         )
-    if min(longest, own or longest) < length and release.since(0, 33):
-        raise UnknownArchitecture(
-            f"speculative_config: the draft serves requests of {own or longest:,} "
-            f"tokens, to which vLLM then shortens max_model_len={length}. Set "
-            f"max_model_len={own or longest} yourself."
-        )
+    kept = min(longest, own or longest)
+    return kept if kept < length and release.since(0, 33) else None
+
+
+def _shortened(longest: int | None, length: int) -> tuple[str, ...]:
+    if longest is None:
+        return ()
+    return (
+        f"The draft serves requests of {longest:,} tokens, to which vLLM lowers "
+        f"max_model_len from {length:,}.",
+    )
 
 
 def _as_shared(

@@ -27,6 +27,8 @@ def only_sizes_rope(config: Mapping[str, Any]) -> bool:
 
     Source: vLLM 0.33.0 `config/speculative.py` _rope_only_sizes_cache.
     """
+    inner = config.get("transformer_layer_config")
+    config = inner if isinstance(inner, Mapping) else config
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     return kind in _CACHE_ONLY
