@@ -272,7 +272,7 @@ def _waits_for_guesses(model: ModelArchitecture) -> bool:
     (v1_async_sched_incompat).
     """
     found = model.speculation
-    return found is not None and found.draft is None
+    return found is not None and (found.draft is None or found.method == "medusa")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def draft_buffer_bytes(run: ProfileRun) -> int:
     size_bytes = seqs * guessed * _INT64
     if found.method in ("ngram", "ngram_gpu"):
         return size_bytes + (_ngram_bytes(run, guessed) if run.uses_v2_runner else 0)
-    if found.draft is None:
+    if found.draft is None or found.method == "medusa":
         return size_bytes
     tokens = run.max_num_batched_tokens
     size_bytes += 13 * tokens + 12 * seqs + seqs * guessed * (_INT64 + _FP32)
@@ -101,7 +101,9 @@ def draft_step_bytes(run: ProfileRun) -> int:
     EAGLE-3 gathers those of three layers while the target runs.
     """
     found = _drafts(run)
-    if found is None or found.draft is None or found.method == "draft_model":
+    if found is None or found.draft is None:
+        return 0
+    if found.method in ("draft_model", "medusa"):
         return 0
     return _states_read(found) * _state_bytes(run)
 

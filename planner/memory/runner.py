@@ -56,6 +56,7 @@ def _speculates(
     method = model.speculation.method
     since = {
         "suffix": None,
+        "medusa": None,
         "ngram": (0, 32),
         "ngram_gpu": (0, 32),
         "draft_model": (0, 31),

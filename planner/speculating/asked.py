@@ -228,10 +228,7 @@ def _method(given: Mapping[str, Any], release: Release) -> str:
             return "ngram"
         return "draft_model"
     if asked in _OLDER_METHODS and not release.since(0, 33):
-        raise UnknownArchitecture(
-            f"speculative_config.method={asked!r} is not modelled: vLLM 0.33.0 has "
-            "dropped it, and its heads have no common shape. Leave it out."
-        )
+        return str(asked)
     if asked not in METHODS:
         raise Refused(
             "1 validation error for SpeculativeConfig\nmethod\n  Input should be "
@@ -242,7 +239,10 @@ def _method(given: Mapping[str, Any], release: Release) -> str:
 
 
 def _needs_model(method: str) -> bool:
-    return method in ("draft_model", "eagle", "eagle3", "dflash", "custom_class")
+    return method in (
+        *("draft_model", "eagle", "eagle3", "dflash", "custom_class"),
+        *_OLDER_METHODS,
+    )
 
 
 def _check_lookup(given: Mapping[str, Any]) -> None:

@@ -18,7 +18,13 @@ from planner.speculating.assistant import read_assistant
 from planner.speculating.dflash import read_block_draft
 from planner.speculating.eagle import read_eagle
 from planner.speculating.heads import num_heads, read_heads
-from planner.speculating.methods import mtp_type, not_modelled, resolved_method
+from planner.speculating.medusa import read_medusa
+from planner.speculating.methods import (
+    HEADS_ALONE,
+    mtp_type,
+    not_modelled,
+    resolved_method,
+)
 from planner.speculating.shared import Target, only_sizes_rope
 from planner.speculating.standalone import read_draft
 
@@ -58,7 +64,9 @@ def speculating(
         raise PlannerError(
             "speculative_config needs the files of the model: give its name or folder."
         )
-    method = resolved_method(asked, model.files, draft)
+    method = _without_layers(draft, release) or resolved_method(
+        asked, model.files, draft
+    )
     if layout.decode_context_parallel_size > 1:
         raise UnknownArchitecture(
             "speculative_config with decode_context_parallel_size above 1 is not "
@@ -92,6 +100,40 @@ def _without_draft(asked: AskedSpeculation, model: ModelArchitecture) -> Specula
     )
 
 
+def _without_layers(draft: ModelFiles | None, release: Release) -> str | None:
+    """Return the method of heads without layers, by the type of a draft's config."""
+    kind = None if draft is None else draft.config.get("model_type")
+    return str(kind) if kind in HEADS_ALONE and not release.since(0, 33) else None
+
+
+def _ahead(
+    method: str,
+    asked: AskedSpeculation,
+    target: Target,
+    draft: ModelFiles | None,
+    layout: ParallelLayout,
+) -> Speculation:
+    """Return what Medusa's heads keep.
+
+    Raises:
+        Refused: for mlp_speculator, which vLLM reads and then does not know.
+    """
+    if asked.num_speculative_tokens is None:
+        raise _without_number()
+    _check_ranks(asked.draft_tensor_parallel_size, layout, method)
+    if method != "medusa":
+        raise Refused(f"Unknown speculative decoding method: {method}")
+    assert draft is not None
+    is_named = asked.method == "medusa"
+    return Speculation(
+        method=method,
+        target=target.model,
+        num_speculative_tokens=asked.num_speculative_tokens,
+        draft=read_medusa(draft, target, layout.release, is_named=is_named),
+        counts_lookahead=False,
+    )
+
+
 def _by_method(
     method: str,
     asked: AskedSpeculation,
@@ -99,6 +141,8 @@ def _by_method(
     draft: ModelFiles | None,
     layout: ParallelLayout,
 ) -> Speculation:
+    if method in HEADS_ALONE:
+        return _ahead(method, asked, target, draft, layout)
     if method in ("dflash", "dspark"):
         return _at_once(method, asked, target, draft, layout)
     if draft is not None and draft.config.get("model_type") in ASSISTANTS:

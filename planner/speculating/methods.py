@@ -15,6 +15,7 @@ from planner.speculating.asked import MTP_METHODS, AskedSpeculation
 
 _SPECULATORS_OWN = "speculators_model_type"
 _OWN = ("eagle", "eagle3", "dflash", "dspark")
+HEADS_ALONE = ("medusa", "mlp_speculator")
 _ELSEWHERE = ("ngram_gpu", "extract_hidden_states", "custom_class")
 _SPECULATORS = {
     "eagle3": "eagle3",
@@ -101,6 +102,8 @@ def resolved_method(
     if draft is not None and draft.config.get(_SPECULATORS_OWN) is not None:
         return _of_speculators(draft)
     if method in _OWN:
+        return method
+    if method in HEADS_ALONE:
         return method
     files = target if draft is None else draft
     named = _named(files)
