@@ -18,7 +18,6 @@ _ALLOCATOR = "the tails of segments, which depend on the order of loading"
 _TABLE = "as if its rotary table were in float32, which compiled models do not have"
 _UNKNOWN = "not explained"
 _ALLOWED_BYTES = {
-    "gb10-qwen36-35b-nvfp4-mtp": (GIB * 8 // 5, "a drafter that its arguments leave"),
     "idx-70682754770-llama31-8b-a100-v031": (GIB // 80, _UNKNOWN),
     "jh-gb10-gemma4-26b-bf16": (GIB // 160, _ALLOCATOR),
     "kt-kimi25-int4-4xb200-131k": (GIB // 30, _TABLE),
@@ -66,7 +65,7 @@ _ALLOWED_BYTES = {
 _ROUNDING_BYTES = GIB // 200
 _RUNNERS = {"vc-qwen3-emb-8b-h100": "pooling"}
 """What vLLM takes from a modules.json beside config.json, which is not read."""
-_WITHOUT_EFFECT = ("compilation_config", "moe_backend", "speculative_config")
+_WITHOUT_EFFECT = ("compilation_config", "moe_backend")
 
 
 def replayable(row: dict[str, Any]) -> bool:
