@@ -24,13 +24,14 @@ _SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 _WITHOUT_EFFECT = frozenset(
     """
     cache_dir compile_cache_save_format cudagraph_num_of_warmups debug_dump_path
+    cudagraph_specialize_lora
     """.split()
 )
 _NOT_MODELLED = frozenset(
     """
     backend compile_mm_encoder compile_ranges_endpoints compile_sizes
     cudagraph_copy_inputs cudagraph_decoder_replay cudagraph_mm_encoder
-    cudagraph_specialize_lora custom_ops decoder_replay_cudagraph_capture_sizes
+    custom_ops decoder_replay_cudagraph_capture_sizes
     decoder_replay_trim_threshold dynamic_shapes_config
     encoder_cudagraph_max_frames_per_batch
     encoder_cudagraph_max_vision_items_per_batch encoder_cudagraph_token_budgets
@@ -121,6 +122,25 @@ def compilation_config(settings: EngineSettings) -> Mapping[str, Any]:
             '{"cudagraph_mode": "PIECEWISE"}.'
         )
     return given
+
+
+def tells_adapters_apart(settings: EngineSettings) -> bool:
+    """Whether batches without adapters have CUDA graphs of their own.
+
+    Raises:
+        Refused: in vLLM's words, for what is no switch.
+
+    Source: vLLM 0.33.0 `config/compilation.py` cudagraph_specialize_lora.
+    """
+    asked = compilation_config(settings).get("cudagraph_specialize_lora")
+    if asked is None:
+        return True
+    if not isinstance(asked, bool):
+        raise Refused(
+            "1 validation error for CompilationConfig\ncudagraph_specialize_lora\n  "
+            "Input should be a valid boolean"
+        )
+    return asked
 
 
 def resolve_compilation(

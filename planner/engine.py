@@ -132,6 +132,8 @@ class EngineSettings:
     """Adapters in host memory."""
     lora_target_modules: tuple[str, ...] | None = None
     """Names of the only layers that adapters change."""
+    enable_tower_connector_lora: bool | None = None
+    """Lets adapters change encoders of images and sounds as well."""
     specialize_active_lora: bool | None = None
     """CUDA graphs for one, two, four ... adapters in a batch."""
     enable_mixed_moe_lora_format: bool | None = None

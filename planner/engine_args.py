@@ -83,7 +83,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_prompt_embeds": (False,),
     "enable_return_routed_experts": (False,),
     "enable_shm_tensor_arena": (False, True),
-    "enable_tower_connector_lora": (False,),
     "enable_trace_replay": (False,),
     "engram_config": (),
     "eplb_config": ({},),

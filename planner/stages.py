@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from planner.calibrations.applying import applied, captured_applied, non_torch_applied
 from planner.calibrations.finding import Found
-from planner.compilation import GraphMode
+from planner.compilation import GraphMode, tells_adapters_apart
 from planner.defaults import ResolvedSettings, hybrid_manager
 from planner.estimate import (
     Budget,
@@ -14,13 +14,18 @@ from planner.estimate import (
     requested_memory_bytes,
     used_lines,
 )
-from planner.memory.encoder import check_whole_items
+from planner.memory.encoder import (
+    check_whole_items,
+    encoder_budget_tokens,
+    items_per_prompt,
+)
 from planner.memory.forward import cold_compile_bytes
 from planner.memory.frontend import decoding_bytes
 from planner.memory.kernels import Kernels
 from planner.memory.kv_cache import StageCache
 from planner.memory.kv_groups import LayerGroup
 from planner.memory.lora import graph_cases, lora_config, with_adapters
+from planner.memory.lora_towers import Encoding, with_tower_adapters
 from planner.memory.media_limits import sizes_of
 from planner.memory.non_torch import fused_all_reduce_bytes
 from planner.memory.offload import without_offloaded
@@ -127,10 +132,24 @@ def _weights(
         (tower, tower_layout(tower, layout, settings))
         for tower in built_towers(model, settings, question.release)
     )
+    adapted = towers
+    if lora is not None and model.is_multimodal:
+        encoding = _encoding(question, resolved)
+        adapted = with_tower_adapters(towers, model, lora, encoding)
     loaded = stage_weights(
-        with_adapters(model, lora), layout, dtype, kernels.buffers, towers
+        with_adapters(model, lora), layout, dtype, kernels.buffers, adapted
     )
     return without_offloaded(loaded, model, layout, dtype, offloading, towers)
+
+
+def _encoding(question: Question, resolved: ResolvedSettings) -> Encoding:
+    """Return what vLLM encodes at most, by which tables of adapters are sized."""
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    run = _profile_run(question, resolved, 0, sizes)
+    return Encoding(
+        budget_tokens=encoder_budget_tokens(run),
+        items_per_prompt=items_per_prompt(run),
+    )
 
 
 def _lines(
@@ -226,6 +245,7 @@ def _profile_run(
                 max_num_seqs=resolved.max_num_seqs,
             ),
             uses_v2_runner=resolved.uses_v2_model_runner,
+            tells_apart=tells_adapters_apart(question.settings),
         ),
         kv_cache_dtype=resolved.kv_cache_dtype,
         asks_flashinfer_sampler=question.env.use_flashinfer_sampler,

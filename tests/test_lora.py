@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import planner
+from planner.compilation import tells_adapters_apart
 from planner.engine import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.lora import graph_cases, lora_config, with_adapters
@@ -320,3 +321,25 @@ def test_batches_with_adapters_have_graphs_of_their_own() -> None:
     }
     assert arithmetic["0.20.0"].startswith("102 piecewise + 102 full graphs")
     assert arithmetic["0.33.0"].startswith("102 piecewise graphs")
+
+
+def test_one_graph_may_serve_batches_with_adapters_and_without() -> None:
+    """cudagraph_specialize_lora=false halves the first runner's graphs.
+
+    The second runner keeps those of batches without adapters.
+    """
+    config = lora_config(
+        EngineSettings(enable_lora=True), NEWEST_RELEASE, max_num_seqs=1
+    )
+    assert graph_cases(config, uses_v2_runner=False, tells_apart=False) == 1
+    assert graph_cases(config, uses_v2_runner=True, tells_apart=False) == 2
+
+
+def test_the_switch_of_graphs_is_read_from_compilation_config() -> None:
+    """It is true where nothing says otherwise, and no word."""
+    assert tells_adapters_apart(EngineSettings())
+    off = {"cudagraph_specialize_lora": False}
+    assert not tells_adapters_apart(EngineSettings(compilation_config=off))
+    word = EngineSettings(compilation_config={"cudagraph_specialize_lora": "no"})
+    with pytest.raises(Refused, match="cudagraph_specialize_lora"):
+        tells_adapters_apart(word)

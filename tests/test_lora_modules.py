@@ -13,6 +13,7 @@ from planner.layers import Part
 from planner.memory.host import Per
 from planner.memory.lora import lora_config, with_adapters
 from planner.memory.lora_host import adapters_on_host
+from planner.memory.lora_towers import Encoding
 from planner.model import ModelArchitecture
 from planner.parallel import ParallelLayout
 from planner.releases import NEWEST_RELEASE
@@ -145,11 +146,19 @@ def test_a_head_that_classifies_may_be_replaced_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: str(fact["model"]))
-def test_every_layer_is_as_vllm_wraps_it(fact: dict[str, Any], tmp_path: Path) -> None:
+def test_every_layer_is_as_vllm_wraps_it(
+    fact: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Bytes by layer, asked of vLLM 0.33.0's own code; models cut to a few layers.
 
-    Two ranks, rank 16, one adapter, on an H100, where `arguments` says no other.
+    Two ranks, rank 16, one adapter, on an H100, where `arguments` says no other. Where
+    adapters change encoders too, vLLM was told `encoding`: tokens of a step, and items
+    of a prompt.
     """
+    if "encoding" in fact:
+        tokens, items = fact["encoding"]
+        encoding = Encoding(budget_tokens=tokens, items_per_prompt=items)
+        monkeypatch.setattr("planner.stages._encoding", lambda *_: encoding)
     (tmp_path / "config.json").write_text(json.dumps(fact["config"]))
     plan = planner.plan(tmp_path, gpu=gpu(), **fact["arguments"])
     parts = {part.name: part.size_bytes for part in plan.ranks[0].weight_parts}
@@ -159,10 +168,13 @@ def test_every_layer_is_as_vllm_wraps_it(fact: dict[str, Any], tmp_path: Path) -
 def test_cpu_memory_holds_whole_adapters_at_most() -> None:
     """Two ranks change nothing: each worker reads every adapter as it is.
 
-    Rank 8, one layer: attention, router, experts, embeddings, head; small tables.
+    Rank 8, one layer: attention, router, experts, embeddings, head. Each factor is
+    pinned in a power of two, which all of them are but those of 1,000 words, 8 x 1000
+    x 2 bytes in 16 KiB, and the switches of the experts, which are two numbers.
     """
     model = architecture(EXPERTS)
-    whole = stacks(model)
+    whole = {k: v for k, v in stacks(model).items() if k != "punica_wrapper"}
+    words = 2 * (16 * 1024 - 16_000)
     line = adapters_on_host(
         model,
         EngineSettings(enable_lora=True, max_lora_rank=8, max_loras=2, max_cpu_loras=5),
@@ -170,7 +182,7 @@ def test_cpu_memory_holds_whole_adapters_at_most() -> None:
         "bfloat16",
     )
     assert line is not None
-    assert line.size_bytes == 5 * sum(whole.values())
+    assert line.size_bytes == 5 * (sum(whole.values()) + words)
     assert line.per is Per.WORKER
     assert line.basis is Basis.ASSUMED
 
@@ -180,3 +192,48 @@ def test_without_adapters_nothing_lies_in_cpu_memory() -> None:
     settings = EngineSettings(max_cpu_loras=5)
     model = architecture(EXPERTS)
     assert adapters_on_host(model, settings, ParallelLayout(), "bfloat16") is None
+
+
+LLAVA: dict[str, Any] = next(
+    fact["config"] for fact in FACTS if fact["model"] == "llava-hf/llava-1.5-7b-hf"
+)
+
+
+def planned(folder: Path, config: dict[str, Any], **asked: Any) -> int:
+    """Bytes of adapters on the first rank of an H100."""
+    (folder / "config.json").write_text(json.dumps(config))
+    plan = planner.plan(folder, gpu=gpu(), enable_lora=True, **asked)
+    parts = {part.name: part.size_bytes for part in plan.ranks[0].weight_parts}
+    return parts["LoRA adapters"]
+
+
+def test_encoders_have_tables_for_the_items_of_a_prompt(tmp_path: Path) -> None:
+    """LLaVA encodes 576 tokens an image: 7 of them in 4,096, 3 where that is the limit.
+
+    Two sets of tables (encoder and projector), each with three numbers of 8 bytes for
+    every item of 1,024 requests.
+    """
+    asked = {"enable_tower_connector_lora": True, "max_model_len": 4096}
+    seven = planned(tmp_path, LLAVA, **asked)
+    three = planned(tmp_path, LLAVA, **asked, limit_mm_per_prompt={"image": 3})
+    assert seven - three == 2 * 3 * 8 * 1024 * (7 - 3)
+
+
+def test_a_language_model_alone_has_no_adapters_beside_encoders(tmp_path: Path) -> None:
+    """vLLM then disables the argument itself."""
+    without = planned(tmp_path, LLAVA, language_model_only=True)
+    asked = {"enable_tower_connector_lora": True, "language_model_only": True}
+    assert planned(tmp_path, LLAVA, **asked) == without
+
+
+def test_no_image_at_all_ends_the_start(tmp_path: Path) -> None:
+    """vLLM takes the largest of no limits."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAVA))
+    plan = planner.plan(
+        tmp_path,
+        gpu=gpu(),
+        enable_lora=True,
+        enable_tower_connector_lora=True,
+        limit_mm_per_prompt={"image": 0},
+    )
+    assert "max() iterable argument is empty" in str(plan.error)

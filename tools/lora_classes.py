@@ -12,12 +12,12 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from planner.architectures.registry import readers
-from planner.memory.lora_classes import LONG_KNOWN, WIDE
+from planner.memory.lora_classes import LONG_KNOWN, MORE, MORE_KNOWN, WIDE
 from planner.releases import MODELLED, number_of
 
 OUTPUT = Path(__file__).parent.parent / "planner" / "data" / "lora_classes.json"
@@ -256,29 +256,42 @@ def language_names(sources: Sources, of: Class) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def language_prefix(sources: Sources, of: Class) -> str | None:
-    """Return where the language model lies beside encoders; None without a say."""
+def method(sources: Sources, of: Class, name: str) -> ast.FunctionDef | None:
+    """Return a method of a class, its own or inherited from another model's."""
     for here in sources.lineage(of):
+        if here[0].endswith(".interfaces"):
+            continue
         for node in sources.classes[here].body:
-            if isinstance(node, ast.FunctionDef) and node.name == "get_mm_mapping":
-                return _mapped(node)
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return node
     return None
 
 
-def _mapped(function: ast.FunctionDef) -> str:
+def prefixes(sources: Sources, of: Class, part: str) -> list[str] | None:
+    """Return the beginnings of the names of a part of a model that has encoders.
+
+    `part` is language_model, tower_model or connector; None without a say.
+    """
+    function = method(sources, of, "get_mm_mapping")
+    if function is None:
+        return None
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
         for keyword in node.keywords:
-            if keyword.arg == "language_model":
+            if keyword.arg == part:
                 value = keyword.value
-                if isinstance(value, ast.Constant):
-                    return str(value.value)
-                if isinstance(value, ast.List) and isinstance(
-                    value.elts[0], ast.Constant
-                ):
-                    return str(value.elts[0].value)
-    return TOLD_BY_CONFIG
+                names = value.elts if isinstance(value, ast.List) else [value]
+                if all(isinstance(name, ast.Constant) for name in names):
+                    return [ast.literal_eval(name) for name in names]
+    return [TOLD_BY_CONFIG]
+
+
+def changes_towers(sources: Sources, of: Class) -> bool:
+    """Whether enable_tower_connector_lora has an effect: by a flag, or by methods."""
+    if sources.attribute(of, "supports_tower_connector_lora") is not None:
+        return bool(sources.attribute(of, "supports_tower_connector_lora"))
+    return method(sources, of, "get_num_mm_encoder_tokens") is not None
 
 
 def facts(sources: Sources, of: Class) -> dict[str, Any]:
@@ -294,13 +307,17 @@ def facts(sources: Sources, of: Class) -> dict[str, Any]:
         and ast.unparse(value) == "self.model.embed_tokens"
         for _, target, value in sources.set_on_self(of)
     )
+    language = prefixes(sources, of, "language_model")
+    reaches = language is not None and changes_towers(sources, of)
     answer = {
         "supports_lora": True,
         "embeddings": sorted(embeddings),
         "packed": packed(sources, of),
         "has_3d_experts": bool(sources.attribute(of, "is_3d_moe_weight")),
         "is_non_gated": bool(sources.attribute(of, "is_non_gated_moe")),
-        "language": language_prefix(sources, of),
+        "language": language[0] if language else None,
+        "towers": prefixes(sources, of, "tower_model") if reaches else None,
+        "connectors": prefixes(sources, of, "connector") if reaches else None,
         "language_models": language_names(sources, of),
         "shares_head": shares,
         "is_of_transformers": any(".models.transformers" in m for m, _ in [of]),
@@ -319,11 +336,18 @@ def _stand_in(name: str) -> str:
     return name
 
 
+def _known(number: tuple[int, ...]) -> Iterable[str]:
+    """Return the architectures of which a release is read."""
+    if number >= WIDE:
+        return readers()
+    return (*LONG_KNOWN, *MORE_KNOWN) if number >= MORE else LONG_KNOWN
+
+
 def history(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the facts of each architecture, from each release that changed them."""
     found: dict[str, list[dict[str, Any]]] = {}
     for version in sorted(MODELLED, key=number_of):
-        names = sorted(readers() if number_of(version) >= WIDE else LONG_KNOWN)
+        names = sorted(_known(number_of(version)))
         sources = Sources(folder / version)
         stand_ins = {_stand_in(name) for name in names}
         registered = sources.registered({*names, *stand_ins})

@@ -96,6 +96,15 @@ def _most_tokens(run: ProfileRun) -> int:
 
 
 @once
+def items_per_prompt(run: ProfileRun) -> int:
+    """Return the items of the modality of which a prompt may hold most; 0: none.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` MultiModalBudget._get_max_items.
+    """
+    return max((_per_prompt(run, item) for item in _items(run)), default=0)
+
+
+@once
 def profiled_items(run: ProfileRun) -> EncoderBatch | None:
     """Return the items that the profile run encodes; None where it encodes nothing.
 
@@ -314,10 +323,18 @@ def _encoded_length(run: ProfileRun) -> int:
 def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
     """Return how many items vLLM encodes at once."""
     budget = encoder_budget_tokens(run)
-    limit = dict(run.mm_limits).get(item.modality, _UNLIMITED)
-    if item.per_prompt is not None:
-        limit = min(limit, item.per_prompt)
     if not run.release.since(0, 10):
+        limit = _limit(run, item)
         return min(-(-budget // tokens), run.max_num_seqs * limit)
-    per_prompt = max(1, min(limit, run.max_model_len // tokens))
-    return max(1, min(budget // tokens, run.max_num_seqs * per_prompt))
+    most = run.max_num_seqs * _per_prompt(run, item)
+    return max(1, min(budget // tokens, most))
+
+
+def _per_prompt(run: ProfileRun, item: MediaItem) -> int:
+    tokens = _counted_tokens(run, item)
+    return max(1, min(_limit(run, item), run.max_model_len // tokens))
+
+
+def _limit(run: ProfileRun, item: MediaItem) -> int:
+    limit = dict(run.mm_limits).get(item.modality, _UNLIMITED)
+    return limit if item.per_prompt is None else min(limit, item.per_prompt)

@@ -22,6 +22,16 @@ LONG_KNOWN = (
     *("GraniteForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"),
     *("Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"),
 )
+MORE = (0, 12, 0)
+"""First release of which more models were read: adapters add no words any more."""
+MORE_KNOWN = (
+    *("ApertusForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM"),
+    *("ExaoneForCausalLM", "Exaone4ForCausalLM", "Glm4ForCausalLM"),
+    *("InternLM2ForCausalLM", "NemotronForCausalLM", "Olmo2ForCausalLM"),
+    *("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"),
+    *("Qwen3VLForConditionalGeneration", "SeedOssForCausalLM", "StableLmForCausalLM"),
+    "Starcoder2ForCausalLM",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,10 @@ class LoRAClass:
     language_prefix: str | None = None
     """Beginning of the names of the language model's layers, which alone adapters
     change beside encoders; None: they change every layer."""
+    tower_prefixes: tuple[str, ...] = ()
+    """Beginnings of the names of encoders that adapters may change as well."""
+    connector_prefixes: tuple[str, ...] = ()
+    """The same of what joins encoders and language model."""
     shares_head_module: bool = False
     """Whether a tied head is the embeddings' own module, which is wrapped twice."""
     is_of_transformers: bool = False
@@ -72,6 +86,8 @@ def lora_class(architecture: str, release: Release) -> LoRAClass | None:
         has_3d_experts=found.get("has_3d_experts", False),
         is_non_gated=found.get("is_non_gated", False),
         language_prefix=found.get("language"),
+        tower_prefixes=tuple(found.get("towers", ())),
+        connector_prefixes=tuple(found.get("connectors", ())),
         shares_head_module=found.get("shares_head", False),
         is_of_transformers=found.get("is_of_transformers", False),
         language_models=tuple(found.get("language_models", ())),

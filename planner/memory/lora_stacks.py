@@ -82,6 +82,8 @@ class LoRAConfig:
     """enable_moe_shared_loras: one outer factor for all experts of a layer."""
     has_graphs_by_count: bool = False
     """specialize_active_lora: CUDA graphs by the number of adapters in a batch."""
+    reaches_towers: bool = False
+    """enable_tower_connector_lora: adapters may change encoders as well."""
     max_cls_labels: int | None = None
     """max_lora_cls_labels: outputs of an adapter's own classification head."""
     release: Release
@@ -307,13 +309,17 @@ class IndexBuffers:
     """
 
     config: LoRAConfig
+    tokens: int | None = None
+    """Rows of a step; None: max_num_batched_tokens."""
     name: str = "punica_wrapper"
     part: Part = Part.LORA
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return each buffer on a rank."""
         release, slots = self.config.release, self.config.max_loras
-        tokens, seqs = layout.max_num_batched_tokens, self.config.max_num_seqs
+        tokens, seqs = self.tokens, self.config.max_num_seqs
+        if tokens is None:
+            tokens = layout.max_num_batched_tokens
         # Embeddings had two rows of indices; long contexts (0.9.2) one of their own.
         embeddings = 1 if release.since(0, 29) else 2
         by_token = [tokens] * 3 + [embeddings * tokens]
