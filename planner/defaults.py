@@ -14,6 +14,7 @@ from planner.engine import EngineSettings
 from planner.environment import Environment
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.gpu import GPU
+from planner.memory.eplb import redundant_experts
 from planner.memory.towers import least_batched_tokens
 from planner.model import ModelArchitecture
 from planner.parallel import DATACENTER_BLACKWELL, UNIFIED, ParallelLayout
@@ -93,6 +94,8 @@ def layout_of(
         data_parallel_size=settings.data_parallel_size or 1,
         decode_context_parallel_size=settings.decode_context_parallel_size or 1,
         enable_expert_parallel=bool(settings.enable_expert_parallel),
+        enable_eplb=bool(settings.enable_eplb),
+        num_redundant_experts=redundant_experts(settings),
         pp_layer_partition=env.pp_layer_partition,
         compute_capability=gpu.compute_capability,
         num_sms=gpu.num_sms or 0,

@@ -119,6 +119,10 @@ class EngineSettings:
     """Parts of parameters' names that groups move; empty: all."""
     kv_offloading_size: float | None = None
     """GiB of host memory for blocks that leave the GPU, of all ranks together."""
+    enable_eplb: bool | None = None
+    """Moves experts between the ranks that share them, as their load asks for."""
+    eplb_config: Mapping[str, Any] | None = None
+    """num_redundant_experts and how often experts move."""
     enable_lora: bool | None = None
     """Keeps room for adapters beside the layers."""
     max_loras: int | None = None
@@ -216,6 +220,7 @@ _LONGEST = 1 << 40
 """Tokens of max_model_len; no config.json may say more either."""
 
 _MAPPINGS = {
+    "eplb_config": {"num_redundant_experts": 32},
     "mm_processor_kwargs": {"max_pixels": 1003520},
     "media_io_kwargs": {"video": {"num_frames": 32}},
 }

@@ -73,7 +73,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_dbo": (False,),
     "enable_elastic_ep": (False,),
     "enable_ep_weight_filter": (False, True),
-    "enable_eplb": (False,),
     "enable_fault_tolerance": (False,),
     "enable_flashinfer_autotune": (True, False),
     "enable_hc_sp": (False,),
@@ -85,7 +84,6 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "enable_shm_tensor_arena": (False, True),
     "enable_trace_replay": (False,),
     "engram_config": (),
-    "eplb_config": ({},),
     "expert_placement_strategy": ("linear", "round_robin"),
     "fault_tolerance_config": (),
     "hf_overrides": ({},),
@@ -139,15 +137,10 @@ SWITCHED_OFF: dict[str, tuple[object, ...]] = {
     "convert": ("auto",),
 }
 
-_EXPERTS_MOVE = (
-    "redundant experts add weights to every rank, and moving experts takes a layer's "
-    "more"
-)
 _TWO_BATCHES = (
     "two micro-batches are under way at once, each with buffers and graphs of its own"
 )
 REASONS: Mapping[str, str] = {
-    **dict.fromkeys(("enable_eplb", "eplb_config"), _EXPERTS_MOVE),
     **dict.fromkeys(
         ("enable_elastic_ep", "elastic_ep_max_dp_size"),
         "ranks come and go, and each keeps room for experts that may come to it",

@@ -125,7 +125,7 @@ class FusedMoE:
         return ExpertsOnRank(
             name=self.name,
             num_experts=layout.local_num_experts(self.num_experts),
-            global_num_experts=self.num_experts,
+            global_num_experts=layout.physical_experts(self.num_experts),
             top_k=self.top_k,
             hidden_size=self.hidden_size,
             intermediate_size=self.intermediate_size,
@@ -153,7 +153,8 @@ class FusedMoE:
         determine_expert_map.
         """
         is_shared = layout.enable_expert_parallel and layout.expert_ranks > 1
-        return (Tensor(self.num_experts, "int32"),) if is_shared else ()
+        count = layout.physical_experts(self.num_experts)
+        return (Tensor(count, "int32"),) if is_shared else ()
 
     def _unquantised(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout

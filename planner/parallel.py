@@ -51,6 +51,10 @@ class ParallelLayout:
     data_parallel_size: int = 1
     decode_context_parallel_size: int = 1
     enable_expert_parallel: bool = False
+    enable_eplb: bool = False
+    """Whether experts move between ranks as their load asks for."""
+    num_redundant_experts: int = 0
+    """Copies of experts beside the model's own, of a layer."""
     pp_layer_partition: str | None = None
     """VLLM_PP_LAYER_PARTITION, such as "20,28"."""
     compute_capability: tuple[int, int] = (9, 0)
@@ -92,14 +96,28 @@ class ParallelLayout:
         return 1 if self.enable_expert_parallel else self.expert_ranks
 
     def local_num_experts(self, num_experts: int) -> int:
-        """Experts on the rank that holds the most of them.
+        """Experts on the rank that holds the most of them, copies included.
+
+        Raises:
+            Refused: in vLLM's words, when experts that move cannot be shared evenly.
 
         Source: vLLM 0.33.0 `layers/fused_moe/expert_map_manager.py`
-        determine_expert_map: the first `num_experts % ranks` ranks hold one more.
+        determine_expert_map: the first `num_experts % ranks` ranks hold one more;
+        `layers/fused_moe/layer.py` FusedMoEFactory.
         """
         if not self.enable_expert_parallel:
             return num_experts
-        return -(-num_experts // self.expert_ranks)
+        count = self.physical_experts(num_experts)
+        if self.enable_eplb and count % self.expert_ranks:
+            raise Refused(
+                "EPLB currently only supports even distribution of experts across "
+                f"ranks. Got {count} experts and {self.expert_ranks} EP ranks."
+            )
+        return -(-count // self.expert_ranks)
+
+    def physical_experts(self, num_experts: int) -> int:
+        """Experts of a layer on all ranks together, copies included."""
+        return num_experts + self.num_redundant_experts
 
     def stage_sizes(self, num_hidden_layers: int) -> tuple[int, ...]:
         """Layers of each pipeline stage.

@@ -32,6 +32,7 @@ from planner.memory.build_order import (
     check_kv_sources,
 )
 from planner.memory.cache_context import CacheContext
+from planner.memory.eplb import check_eplb
 from planner.memory.flash_attention import for_mixed_head_sizes
 from planner.memory.frontend import check_frontend
 from planner.memory.graph_support import runner_mode
@@ -150,6 +151,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
     check_speculation(model, tokens, seqs)
     check_parallel(model, question.layout)
+    check_eplb(settings, model, question.layout)
     check_kv_offloading(settings, gpu, release)
     check_limits(settings, model, release)
     check_frontend(settings, model, release)

@@ -19,6 +19,7 @@ from planner.memory.encoder import (
     encoder_budget_tokens,
     items_per_prompt,
 )
+from planner.memory.eplb import window_size
 from planner.memory.forward import cold_compile_bytes
 from planner.memory.frontend import decoding_bytes
 from planner.memory.kernels import Kernels
@@ -215,6 +216,7 @@ def _profile_run(
         embeds_only=unserved_towers(
             question.model, question.settings, question.release
         ),
+        eplb_window=window_size(question.settings),
         decoding_bytes=_decoding_bytes(question),
         model=question.model,
         gpu=question.gpu,

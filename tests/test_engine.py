@@ -28,7 +28,7 @@ def test_an_argument_without_effect_is_kept_for_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("enable_tower_connector_lora", True), ("enable_dbo", True)],
+    [("enable_elastic_ep", True), ("enable_dbo", True)],
 )
 def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -> None:
     """Its memory would be missing from the figures."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from planner.memory.calibration import experts_range
 from planner.memory.drafting import draft_buffer_bytes
+from planner.memory.eplb import balancing_bytes
 from planner.memory.expert_workspace import expert_workspace_bytes
 from planner.memory.latent_context import shared_workspace
 from planner.memory.profile_run import ProfileRun, once
@@ -78,6 +79,7 @@ def kept_before(run: ProfileRun) -> dict[str, int]:
         "draft buffers": draft_buffer_bytes(run),
         "multimodal input": multimodal_input_bytes(run),
         "hand-over between stages": intermediate_tensors_bytes(run) if is_v2 else 0,
+        **balancing_bytes(run.model, run.layout, run.dtype, run.eplb_window),
     }
 
 

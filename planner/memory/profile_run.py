@@ -109,6 +109,8 @@ class ProfileRun:
     skip_mm_profiling: bool = False
     embeds_only: tuple[Tower, ...] = ()
     """Towers that are not served, but whose embeddings requests may bring."""
+    eplb_window: int = 1000
+    """Steps of which the load of experts is remembered, where they move."""
     decoding_bytes: int = 0
     """What is taken off the KV cache for videos that API servers decode."""
 
