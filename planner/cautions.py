@@ -153,10 +153,11 @@ def _under_windows(question: Question, resolved: ResolvedSettings) -> str:
 def _shared(stages: Sequence[Stage]) -> str:
     """Warn where the processor shares the memory."""
     run = stages[0].rank.profile_run
-    if run is None or not is_unified(run):
+    if run is None or not is_unified(run.gpu):
         return ""
     return (
         "GPU and processor share their memory here: every process and the page cache "
         "count against the budget, so the range is wide. Start vLLM after other "
-        "programs, and drop the page cache first."
+        "programs, and drop the page cache first. What moves to CPU memory (weights, "
+        "KV blocks, adapters) stays in the same memory."
     )

@@ -23,7 +23,13 @@ from planner.memory.kv_connectors import (
 from planner.memory.loading import Loading, loading_of, reading_of
 from planner.memory.lora_host import adapters_on_host
 from planner.memory.nodes import gpus_of_a_node, nodes
-from planner.memory.processes import api_server, engine_core, worker_process
+from planner.memory.non_torch import is_unified
+from planner.memory.processes import (
+    api_server,
+    engine_core,
+    gpu_budget,
+    worker_process,
+)
 from planner.memory.sleep import asleep
 from planner.memory.swap import check_swap_space
 from planner.refusals import is_lmcache
@@ -51,8 +57,9 @@ def host_accounts(
         question.release,
     )
     total = layout.world_size * layout.data_parallel_size
+    alone = 1 if is_unified(question.gpu) else None
     gpus = gpus_of_a_node(
-        total, settings.node_gpus, dict(settings.others).get("nnodes")
+        total, settings.node_gpus or alone, dict(settings.others).get("nnodes")
     )
     return node_accounts(
         nodes(
@@ -87,15 +94,24 @@ def _check_cpu_build(question: Question) -> None:
 
 
 def capacity_bytes(question: Question) -> int | None:
-    """Return the memory of a machine: as given, or as this machine reports it."""
-    given = question.settings.node_memory_gib
-    return question.gpu.host_memory_bytes if given is None else int(given * GIB)
+    """Return the memory of a machine: as given, or as this machine reports it.
+
+    Where GPU and processor share their memory it is the GPU's.
+    """
+    given, gpu = question.settings.node_memory_gib, question.gpu
+    if given is not None:
+        return int(given * GIB)
+    if gpu.host_memory_bytes is None and is_unified(gpu):
+        return gpu.total_memory_bytes
+    return gpu.host_memory_bytes
 
 
 def _of_worker(
     question: Question, resolved: ResolvedSettings, rank: RankMemory
 ) -> Iterator[HostLine]:
     """Return what each worker of a pipeline stage keeps."""
+    if is_unified(question.gpu):
+        yield gpu_budget(rank.requested_memory_bytes)
     if rank.offloaded is not None:
         yield rank.offloaded
     adapters = adapters_on_host(
@@ -122,7 +138,12 @@ def _connectors(question: Question) -> tuple[Connector, ...]:
     settings = question.settings
     if settings.kv_offloading_size is not None and is_lmcache(settings):
         config = {"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both"}
-    return connectors(config, question.model, question.release)
+    return connectors(
+        config,
+        question.model,
+        question.release,
+        keeps_groups=not settings.disable_hybrid_kv_cache_manager,
+    )
 
 
 def _of_engine(question: Question) -> Iterator[HostLine]:

@@ -129,10 +129,11 @@ def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) ->
     size = settings.kv_offloading_size
     if size is None:
         return
-    if gpu.is_cpu or not release.since(0, 33):
+    if gpu.is_cpu or not release.since(0, 28):
         raise UnknownArchitecture(
-            f"kv_offloading_size={size!r} is modelled for vLLM 0.33.0 on GPUs only. "
-            "Leave kv_offloading_size out."
+            f"kv_offloading_size={size!r} is modelled for vLLM 0.28.0 and later on "
+            "GPUs only: before, each worker pins blocks of its own. Leave "
+            "kv_offloading_size out."
         )
     if not size and not is_lmcache(settings):
         raise Refused(

@@ -122,6 +122,7 @@ def _weights(
         model,
         release=question.release,
         forces_v2_runner=question.env.use_v2_model_runner,
+        layout=replace(layout, dtype=dtype),
     )
     lora = lora_config(
         settings,

@@ -178,3 +178,20 @@ def test_the_attached_machine_s_memory_is_known() -> None:
 
     assert plan.host[0].capacity_bytes == 128 * GIB
     assert plan.changed(node_memory_gib=64).host[0].capacity_bytes == 64 * GIB
+
+
+def test_a_gpu_that_shares_the_machine_s_memory_leaves_only_the_rest() -> None:
+    """GB10: one to a machine, whose memory is the GPU's own; its budget is charged.
+
+    Assumed, so that nothing is refused for it; offloaded blocks come out of the rest.
+    """
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="GB10", tensor_parallel_size=2)
+    account = plan.host[0]
+    lines = {line.name: line for line in account.lines}
+    assert [(each.gpus, each.nodes) for each in plan.host] == [(1, (0,)), (1, (1,))]
+    assert account.capacity_bytes == plan.gpu.total_memory_bytes
+    budget = lines["GPU memory"]
+    assert budget.size_bytes == plan.ranks[0].requested_memory_bytes
+    assert budget.basis is Basis.ASSUMED
+    assert plan.error is None
+    assert any("stays in the same memory" in note for note in plan.notes)

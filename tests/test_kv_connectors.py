@@ -76,6 +76,7 @@ def test_what_vllm_refuses(asked, words) -> None:
         (MODEL, "P2pNcclConnector", {}),
         (MODEL, "HiSparseConnector", {}),
         ("openai/gpt-oss-20b", "NixlConnector", {}),
+        ("openai/gpt-oss-20b", "LMCacheConnectorV1", {}),
         (MODEL, "NixlConnector", {"vllm_version": "0.20.0"}),
     ],
 )
@@ -89,3 +90,26 @@ def test_a_configuration_is_a_table() -> None:
     """A name alone is none."""
     with pytest.raises(PlannerError, match="kv_transfer_config="):
         planner.plan(MODEL, kv_transfer_config="NixlConnector")
+
+
+@pytest.mark.parametrize(
+    "name", ["openai/gpt-oss-20b", "Qwen/Qwen3-Next-80B-A3B-Instruct"]
+)
+def test_offloading_hands_over_every_group_as_it_is(name: str) -> None:
+    """Windows and states keep their groups, as with kv_offloading_size."""
+    asked = config(
+        "OffloadingConnector", kv_connector_extra_config={"cpu_bytes_to_use": 1e9}
+    )
+    plan = planner.plan(name, gpu="H200")
+    connected = plan.changed(kv_transfer_config=asked)
+    assert connected.kv_groups == plan.kv_groups
+    assert kept(connected)["offloaded KV blocks"] == 10**9
+
+
+def test_a_connector_of_one_group_is_planned_without_the_hybrid_manager() -> None:
+    """What vLLM does by itself has to be asked for: windows then keep everything."""
+    one = {"disable_hybrid_kv_cache_manager": True}
+    plan = planner.plan("openai/gpt-oss-20b", gpu="H100", **one)
+    connected = plan.changed(kv_transfer_config=config("LMCacheConnectorV1"))
+    assert connected.kv_groups == plan.kv_groups
+    assert kept(connected)["LMCache"] == 5 * 10**9

@@ -138,8 +138,19 @@ def test_older_ways_to_offload_blocks_are_not_guessed() -> None:
     for size in (0, 10.0):
         with pytest.raises(UnknownArchitecture, match=f"kv_offloading_size={size}"):
             planner.plan(
-                "Qwen/Qwen3-8B", kv_offloading_size=size, vllm_version="0.32.0"
+                "Qwen/Qwen3-8B", kv_offloading_size=size, vllm_version="0.27.0"
             )
+
+
+def test_blocks_lie_in_shared_memory_since_0_28() -> None:
+    """10 GiB of all workers of an engine together, and the GPU is as without."""
+    plan = planner.plan(
+        "Qwen/Qwen3-8B", gpu="H100", tensor_parallel_size=2, vllm_version="0.28.0"
+    )
+    offloading = plan.changed(kv_offloading_size=10.0)
+    kept = {line.name: line.size_bytes for a in offloading.host for line in a.lines}
+    assert kept["offloaded KV blocks"] == 10 * GIB
+    assert offloading.ranks == plan.ranks
 
 
 def test_a_server_of_lmcache_keeps_the_blocks_itself() -> None:
@@ -253,3 +264,45 @@ def test_an_offloading_size_of_nothing_is_refused_as_vllm_does() -> None:
     assert "cpu_bytes_to_use must be specified" in plan.error.message
     assert "kv_offloading_size=0" in plan.error.message
     assert plan.changed(kv_offloading_size=None).fits
+
+
+BLOCKS = {
+    "activation_scheme": "dynamic",
+    "quant_method": "fp8",
+    "weight_block_size": [128, 128],
+}
+
+
+def test_weights_with_a_scale_for_each_block_stay_where_they_were_moved() -> None:
+    """0.1 GiB of Llama-3.1-8B in FP8 on an H100, in the order of vLLM's class.
+
+    qkv 25,165,824 bytes with 48 x 32 scales of 4 bytes, o 16,777,216 with 32 x 32, and
+    gate_up 117,440,512, which goes beyond 107,374,182.
+    """
+    model = architecture({**LLAMA_8B, "quantization_config": BLOCKS})
+    plan = planner.plan(model, gpu=gpu(), cpu_offload_gb=0.1)
+    moved = 25_165_824 + 48 * 32 * 4 + 16_777_216 + 32 * 32 * 4 + 117_440_512
+    assert plan.ranks[0].offloaded_parameter_bytes == moved
+
+
+@pytest.mark.parametrize(
+    "asked", [{"gpu": "A100"}, {"gpu": "B200"}, {"vllm_version": "0.32.0"}]
+)
+def test_weights_that_are_repacked_are_not_guessed(asked: dict[str, object]) -> None:
+    """Other GPUs' kernels, and releases that make parameters anew."""
+    model = architecture({**LLAMA_8B, "quantization_config": BLOCKS})
+    with pytest.raises(UnknownArchitecture, match="cpu_offload_gb"):
+        planner.plan(model, cpu_offload_gb=1, **{"gpu": "H100", **asked})
+
+
+def test_latent_attention_moves_in_the_order_of_its_class() -> None:
+    """0.01 GiB of DeepSeek-V2-Lite: the first projections, a norm, and what ends it.
+
+    kv_a 576 x 2,048, q 3,072 x 2,048: 14,942,208 bytes of 10,737,418. Nothing more.
+    Groups of layers are left out: vLLM then keeps copies of kv_b_proj on the GPU.
+    """
+    model = "deepseek-ai/DeepSeek-V2-Lite"
+    plan = planner.plan(model, gpu="H100", cpu_offload_gb=0.01)
+    assert plan.ranks[0].offloaded_parameter_bytes == 2 * 2048 * (576 + 3072)
+    with pytest.raises(UnknownArchitecture, match="latent attention"):
+        planner.plan(model, gpu="H100", offload_group_size=4)

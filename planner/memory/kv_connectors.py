@@ -1,8 +1,9 @@
 """What a connector that hands KV blocks to others keeps in CPU memory.
 
 Connectors read and write the blocks that the GPU has anyway: for models whose layers
-all keep the same, the GPU's blocks stay as they are. Where caches differ, vLLM may
-switch its hybrid manager off, and connectors want layouts of their own.
+all keep the same, the GPU's blocks stay as they are. Where caches differ, vLLM switches
+its hybrid manager off for connectors that do not know it; those that do may want a
+layout of their own.
 
 Source: vLLM 0.33.0 `config/kv_transfer.py` KVTransferConfig,
 `distributed/kv_transfer/kv_connector/factory.py`, `kv_connector/v1/` (each connector).
@@ -22,7 +23,7 @@ from planner.result import Basis
 from planner.units import format_size
 
 _ROLES = ("kv_producer", "kv_both", "kv_consumer")
-_SINCE = (0, 32)
+_SINCE = (0, 28)
 _NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 _ELSEWHERE = ("ExampleConnector", "LMCacheMPConnector", "MooncakeConnector")
 """Keep blocks on a disk, in another process, or send them from GPU to GPU."""
@@ -31,6 +32,8 @@ _LMCACHE_BYTES = 5 * 10**9
 """Assumed: max_local_cpu_size of LMCache's own configuration, where it says nothing."""
 _OFFLOADING = "OffloadingConnector"
 _SEVERAL = "MultiConnector"
+_ONE_GROUP = (_LMCACHE, "ExampleConnector", "LMCacheMPConnector")
+"""Connectors that do not know groups of caches."""
 _KNOWN = (*_NIXL, *_ELSEWHERE, _LMCACHE, _OFFLOADING)
 
 
@@ -45,9 +48,15 @@ class Connector:
 
 
 def connectors(
-    config: object, model: ModelArchitecture, release: Release
+    config: object,
+    model: ModelArchitecture,
+    release: Release,
+    *,
+    keeps_groups: bool = True,
 ) -> tuple[Connector, ...]:
     """Return the connectors of kv_transfer_config.
+
+    `keeps_groups`: whether caches that differ keep groups of their own.
 
     Raises:
         PlannerError: for a configuration that is no table.
@@ -72,7 +81,7 @@ def connectors(
     if role not in _ROLES:
         raise Refused(f"Unsupported kv_role: {role}. Supported roles are {_ROLES}")
     found = tuple(_found(config))
-    _check(found, model, release)
+    _check(found, model, release, keeps_groups=keeps_groups)
     return found
 
 
@@ -89,7 +98,11 @@ def _found(config: Mapping[str, Any]) -> Iterator[Connector]:
 
 
 def _check(
-    found: tuple[Connector, ...], model: ModelArchitecture, release: Release
+    found: tuple[Connector, ...],
+    model: ModelArchitecture,
+    release: Release,
+    *,
+    keeps_groups: bool,
 ) -> None:
     for connector in found:
         if connector.name not in _KNOWN:
@@ -103,7 +116,31 @@ def _check(
     if not release.since(*_SINCE):
         raise _unknown(f"in vLLM {release.version}")
     if len(model.cache_layers) > 1 or model.state_layers:
-        raise _unknown("with layers whose caches differ")
+        _check_groups(found, model, keeps_groups=keeps_groups)
+
+
+def _check_groups(
+    found: tuple[Connector, ...], model: ModelArchitecture, *, keeps_groups: bool
+) -> None:
+    """Leave out what becomes of caches that differ, where it is not certain.
+
+    OffloadingConnector hands over the blocks of every group as they are.
+
+    Source: vLLM 0.33.0 `distributed/kv_transfer/kv_connector/factory.py`
+    supports_hma_config; `config/vllm.py` (need_disable_hybrid_kv_cache_manager).
+    """
+    if all(connector.name == _OFFLOADING for connector in found):
+        return
+    if model.state_layers:
+        raise _unknown("with layers that keep states")
+    if any(connector.name in _ONE_GROUP for connector in found):
+        if not keeps_groups:
+            return
+        raise _unknown(
+            "with layers whose caches differ: vLLM switches its hybrid manager off for "
+            "this connector, which disable_hybrid_kv_cache_manager=True plans; it"
+        )
+    raise _unknown("with layers whose caches differ")
 
 
 def _unknown(what: str) -> UnknownArchitecture:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import isqrt
 
 from planner.compilation import GraphMode
+from planner.gpu import GPU
 from planner.memory.calibration import Fitted, non_torch
 from planner.memory.profile_run import ProfileRun
 from planner.parallel import DATACENTER_BLACKWELL, HOPPER, UNIFIED
@@ -78,7 +79,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
             names.append(f"start of NCCL, {wires}")
     if release.pins_segments:
         names.append("segments that stay")
-    if is_unified(run):
+    if is_unified(run.gpu):
         names.append("unified memory")
     return tuple(names)
 
@@ -88,9 +89,9 @@ def _captures(run: ProfileRun) -> bool:
     return not run.enforce_eager and run.graph_mode is not GraphMode.NONE
 
 
-def is_unified(run: ProfileRun) -> bool:
+def is_unified(gpu: GPU) -> bool:
     """Return whether GPU and processor share the memory, and its use by others."""
-    return run.gpu.is_integrated or run.gpu.compute_capability in UNIFIED
+    return gpu.is_integrated or gpu.compute_capability in UNIFIED
 
 
 def fused_all_reduce_bytes(run: ProfileRun) -> int:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from planner.dtypes import element_bytes
 from planner.errors import UnknownArchitecture
+from planner.experts import FusedMoE
 from planner.layers import Module, Part
 from planner.memory.host import HostLine
 from planner.memory.host_tables import pinned_bytes
@@ -100,7 +101,10 @@ def _parameters(
     for module in modules:
         if module.part is Part.BUFFERS or module.name.endswith(_BUFFERS):
             continue
-        kept = (t for t in module.tensors(layout) if t.workspace is None)
+        kept = [t for t in module.tensors(layout) if t.workspace is None]
+        if isinstance(module, FusedMoE):
+            # Where experts lie is a buffer.
+            kept = [t for t in kept if t.dtype != "int32"]
         for number, tensor in enumerate(kept):
             size = tensor.elements * element_bytes(tensor.dtype or dtype)
             yield Parameter(module.name, number, module.part, size)

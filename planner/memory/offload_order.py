@@ -53,6 +53,14 @@ _SHARED_EXPERT = Order(
         *("mlp.shared_expert", "mlp.experts", "mlp"),
     )
 )
+_LATENT = Order(
+    names=(
+        *("self_attn.kv_a_proj_with_mqa", "self_attn.q_proj", "self_attn.layernorm"),
+        *("self_attn.kv_b_proj", "self_attn.o_proj", "self_attn", "mlp.gate"),
+        *("mlp.shared_experts", "mlp.experts", "mlp"),
+    ),
+    since=(0, 33),
+)
 
 ORDERS: Mapping[str, Order] = {
     **dict.fromkeys(
@@ -80,6 +88,7 @@ ORDERS: Mapping[str, Order] = {
         ),
         _AS_THEY_STAND,
     ),
+    "DeepseekV2ForCausalLM": _LATENT,
     "Llama4ForConditionalGeneration": Order(
         names=(
             *("self_attn", "feed_forward.router", "feed_forward.shared_expert"),

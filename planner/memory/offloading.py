@@ -11,11 +11,17 @@ from dataclasses import dataclass
 
 from planner.engine import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
+from planner.experts import FusedMoE
 from planner.memory.offload_order import order_of
 from planner.memory.runner import uses_v2_runner
 from planner.model import ModelArchitecture
+from planner.parallel import HOPPER, ParallelLayout
 from planner.releases import Release
+from planner.tensors import ExpertsKernel
 from planner.units import GIB
+
+_KEEPS_OBJECTS = (0, 33)
+"""First release that gives parameters new contents after loading, not new objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +69,11 @@ def offloading_of(
     release: Release,
     *,
     forces_v2_runner: bool | None = None,
+    layout: ParallelLayout | None = None,
 ) -> Offloading | None:
     """Return what moves; None: all parameters stay.
+
+    `layout` says on which GPUs; without it quantised weights are not known.
 
     Raises:
         Refused: in vLLM's words.
@@ -76,7 +85,7 @@ def offloading_of(
     if asked is None:
         return None
     what = _typed(settings, asked)
-    reason = _unknown(model, release)
+    reason = _unknown(asked, model, release) or _repacked(model, layout)
     if reason is not None:
         raise UnknownArchitecture(
             f"{what} {reason} is not modelled yet. Leave {what.partition('=')[0]} out."
@@ -145,9 +154,48 @@ def is_ignored(
     return uses_v2 and not release.since(0, 28)
 
 
-def _unknown(model: ModelArchitecture, release: Release) -> str | None:
-    if model.quantization is not None:
-        return f"with weights quantised by {model.quantization}"
+def _repacked(model: ModelArchitecture, layout: ParallelLayout | None) -> str | None:
+    """Return why it is not certain where quantised weights lie in the end; None: it is.
+
+    What a kernel gives another shape after loading comes back to the GPU in 0.33.0, or
+    is moved once more in older releases. Weights with a scale for each block keep their
+    shape on Hopper, and stay where they were moved.
+
+    Source: vLLM 0.33.0 `model_executor/utils.py` replace_parameter,
+    `model_executor/model_loader/utils.py` device_loading_context,
+    `kernels/linear/scaled_mm/BlockScaledMMLinearKernel.py`.
+    """
+    if model.quantization is None:
+        return None
+    why = f"with weights quantised by {model.quantization}"
+    if layout is None or not layout.release.since(*_KEEPS_OBJECTS):
+        return why
+    if layout.compute_capability[0] != HOPPER:
+        return f"{why} on this GPU, whose kernels repack them after loading,"
+    methods = {
+        getattr(module, "method", None)
+        for kind in model.layer_kinds
+        for module in kind.modules
+    }
+    if not all(getattr(m, "keeps_shape_on_hopper", False) for m in methods - {None}):
+        return f"{why}, which kernels repack after loading,"
+    experts = (m for k in model.layer_kinds for m in k.modules)
+    kernels = {m.served(layout).kernel for m in experts if isinstance(m, FusedMoE)}
+    if kernels - {ExpertsKernel.TRITON, ExpertsKernel.DEEPGEMM}:
+        return f"{why}, whose experts are repacked after loading,"
+    return None
+
+
+def _unknown(
+    asked: Offloading, model: ModelArchitecture, release: Release
+) -> str | None:
+    if model.has_latent_attention and (
+        asked.is_prefetching or model.quantization is not None
+    ):
+        return "with latent attention, of whose weights vLLM keeps copies on the GPU,"
+    names = {m.name for kind in model.layer_kinds for m in kind.modules}
+    if "self_attn.q_b_proj" in names:
+        return "with latent attention whose queries have two factors"
     if model.is_pooling or order_of(model.architecture, release) is None:
         return f"with {model.architecture} in vLLM {release.version}"
     if model.is_multimodal and not release.since(0, 32):

@@ -48,3 +48,20 @@ def api_server() -> HostLine:
         per=Per.NODE,
         is_usual=True,
     )
+
+
+def gpu_budget(requested_bytes: int) -> HostLine:
+    """Return what the GPU takes of memory that it shares with the processor.
+
+    Assumed, so that it refuses nothing: PyTorch takes it piece by piece, and a page
+    cache that is in the way gives room.
+    """
+    return HostLine(
+        name="GPU memory",
+        size_bytes=requested_bytes,
+        basis=Basis.ASSUMED,
+        why="GPU and processor share this memory: what gpu_memory_utilization asks for "
+        "leaves only the rest for everything else here, and what is moved to CPU "
+        "memory stays in it",
+        is_usual=True,
+    )

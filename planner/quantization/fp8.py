@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from planner.errors import Refused, UnknownArchitecture
 from planner.parallel import ParallelLayout
@@ -54,6 +54,8 @@ class Fp8BlockLinear:
     model_type: str
     is_checked: bool = True
     """False for weights quantised while loading, which need not fill blocks."""
+    keeps_shape_on_hopper: ClassVar[bool] = True
+    """Whether its kernels leave weights and scales as they were loaded there."""
 
     def tensors(
         self, on_rank: LinearOnRank, layout: ParallelLayout

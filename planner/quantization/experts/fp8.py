@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+from typing import ClassVar
 
 from planner.errors import Refused
 from planner.parallel import ParallelLayout
@@ -116,6 +117,8 @@ class Fp8BlockExperts:
     """Whether vLLM quantises while loading, and then pads to whole blocks."""
     can_refine: bool = True
     """Whether a rank's share may cut through blocks, whose scales it then repeats."""
+    keeps_shape_on_hopper: ClassVar[bool] = True
+    """Whether its kernels leave weights and scales as they were loaded there."""
 
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
