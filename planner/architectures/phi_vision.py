@@ -1,4 +1,7 @@
-"""Phi-4-multimodal, which sees and hears, and Phi-3-vision, which sees."""
+"""Phi-4-multimodal, which sees and hears, and Phi-3-vision, which sees.
+
+Both classes are there in each release that the planner knows, from 0.9.2 on.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ _TILES = (
     "dynamic_hd",
     "num_crops",
     "in_token_limit",
+    "max_slice_nums",
 )
 _EDGES = {"longest_edge": "max_pixels", "shortest_edge": "min_pixels"}
 _WITHOUT_EFFECT = ("fps", "use_fast", "do_normalize", "do_rescale", "do_convert_rgb")
@@ -121,7 +122,9 @@ def check_pixels(
                 "max_pixels, min_pixels and size for Qwen2-VL and Qwen2.5-VL, and from "
                 "vLLM 0.32.0 on Qwen3-VL and Qwen3.5; max_dynamic_patch and "
                 "min_dynamic_patch for InternVL, max_patches for Llama 4, "
-                "max_soft_tokens for Gemma 4, and size for Mistral 3. Leave it out."
+                "max_soft_tokens for Gemma 4, size for Mistral 3, dynamic_hd for "
+                "Phi-4-multimodal, num_crops for Phi-3-vision, in_token_limit for "
+                "Kimi-VL, and max_slice_nums for MiniCPM-V. Leave it out."
             )
     numbers = dict(asked_settings(settings))
     _check_range(numbers.get("min_pixels"), numbers.get("max_pixels"), items)

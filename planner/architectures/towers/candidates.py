@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.architectures.facts import Facts
+from planner.architectures.towers.grids import Size, best_fit
 from planner.architectures.towers.knowing import RGB, Items, if_known
 from planner.architectures.towers.sizing import SIDES
 from planner.model import DummySizes, MediaItem
-
-Size = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class Candidates:
     def image(self, width: int, height: int) -> MediaItem:
         """Return an image on the tiles of its size."""
         side = self.sizes[0][0]
-        wide, high = self._best(width, height)
+        wide, high = best_fit(self.sizes, (width, height))
         columns, rows = wide // side, high // side
         grid = -(-(side // self.patch) // self.merged)
         tiles = columns * rows + 1
@@ -63,16 +62,6 @@ class Candidates:
             inputs=tiles * RGB * side**2,
             sizing=self,
         )
-
-    def _best(self, width: int, height: int) -> Size:
-        """Return the size that keeps most of an image, then wastes least of its own."""
-
-        def worth(size: Size) -> Size:
-            scale = min(size[0] / width, size[1] / height)
-            kept = min(int(width * scale) * int(height * scale), width * height)
-            return kept, kept - size[0] * size[1]
-
-        return max(self.sizes, key=worth)
 
 
 @if_known

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.architectures.facts import Facts
+from planner.architectures.towers.grids import Overlaps, PinPoints, Slices, Splits
 from planner.architectures.towers.knowing import RGB, Items, if_known
 from planner.architectures.towers.sizing import (
     AnySize,
@@ -17,6 +18,9 @@ from planner.architectures.towers.sizing import (
     Tiles,
 )
 from planner.model import MediaItem
+
+_SLICES = 9
+"""max_slice_nums of MiniCPM-V's published processors."""
 
 
 @if_known
@@ -88,7 +92,8 @@ def idefics3_items(facts: Facts, scale: int) -> Items:
     Source: vLLM 0.33.0 `models/idefics3.py` Idefics3ProcessingInfo.
     """
     tiles, tokens = 17, (_grid(facts) // scale) ** 2
-    return (_tiled(facts, tiles, tokens=tiles * tokens, marks=3 * tiles + 6),)
+    image = _tiled(facts, tiles, tokens=tiles * tokens, marks=3 * tiles + 6)
+    return (replace(image, sizing=Splits(side=_pair(facts, "image_size"))),)
 
 
 @if_known
@@ -110,6 +115,7 @@ def molmo_items(size: int, patch: int) -> Items:
             marks=2 + along // 2 + 2 + grid // 2,
             patches=crops * (grid * grid + 1),
             inputs=crops * RGB * size * size,
+            sizing=Overlaps(side=size, patch=patch),
         ),
     )
 
@@ -137,17 +143,17 @@ def llava_next_items(facts: Facts, vision: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/llava_next.py` LlavaNextProcessingInfo.
     """
-    grid, side = _grid(vision), vision.integer("image_size")
-    base = _selected(facts, vision)
-    sizes = [
-        (int(height) // side, int(width) // side)
-        for height, width in facts.value("image_grid_pinpoints")
-    ]
-    tokens, tiles = max(
-        (grid * rows * grid * columns + grid * rows + base, rows * columns + 1)
-        for rows, columns in sizes
+    sizing = PinPoints(
+        sizes=tuple((int(w), int(h)) for h, w in facts.value("image_grid_pinpoints")),
+        side=vision.integer("image_size"),
+        grid=_grid(vision),
+        base=_selected(facts, vision),
     )
-    return (_tiled(vision, tiles, tokens=tokens, extra_patches=_class_tokens(vision)),)
+    wide, high = sizing.largest
+    tiles = (wide // sizing.side) * (high // sizing.side) + 1
+    tokens, extra = sizing.tokens(sizing.largest), _class_tokens(vision)
+    image = _tiled(vision, tiles, tokens=tokens, extra_patches=extra)
+    return (replace(image, sizing=sizing),)
 
 
 @if_known
@@ -195,14 +201,17 @@ def minicpm_v_items(facts: Facts, *, has_videos: bool) -> Items:
 
     Source: vLLM 0.33.0 `models/minicpmv.py` MiniCPMVProcessingInfo.
     """
-    slices = facts.integer("max_slice_num", default=9) + 1
-    tokens, side = facts.integer("query_num", default=64), 448
+    most, tokens = facts.integer("max_slice_num", default=9), _queries(facts)
+    side = facts.integer("image_size", default=448)
+    sizing = Slices(side=side, most=most, limit=_SLICES)
+    slices = sizing.count((side, side * most))
     patches = (side // facts.integer("patch_size", default=14)) ** 2
     image = MediaItem(
         modality="image",
         tokens=slices * tokens,
         patches=slices * patches,
         inputs=slices * RGB * side * side,
+        sizing=sizing,
     )
     video = MediaItem(
         modality="video",
@@ -211,8 +220,13 @@ def minicpm_v_items(facts: Facts, *, has_videos: bool) -> Items:
         inputs=RGB * side * side,
         most_parts=16,
         leaves_room=True,
+        sizing=FrameByFrame(is_counted=False),
     )
     return (image, video) if has_videos else (image,)
+
+
+def _queries(facts: Facts) -> int:
+    return facts.integer("query_num", default=64)
 
 
 @if_known
