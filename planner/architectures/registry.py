@@ -30,6 +30,7 @@ from planner.architectures import (
     qwen_audio,
     qwen_vl,
     recurrent,
+    voxtral,
     whisper,
     windowed_moe,
 )
@@ -131,6 +132,7 @@ _OTHER_READERS: dict[str, Callable[..., ModelArchitecture]] = {
     **qwen_audio.READERS,
     **qwen_vl.READERS,
     **recurrent.READERS,
+    **voxtral.READERS,
     **whisper.READERS,
     **windowed_moe.READERS,
     "BertModel": bert.read_bert,

@@ -94,7 +94,21 @@ def _decoder_layer(facts: Facts) -> LayerKind:
 
 
 def _encoder(facts: Facts) -> Tower:
-    name, size = "model.encoder", facts.integer("d_model")
+    return Tower(
+        modalities=AUDIO,
+        modules=encoder_modules(facts, "model.encoder"),
+        items=items.whisper_items(facts),
+    )
+
+
+def encoder_modules(
+    facts: Facts, name: str, *, positions_dtype: str | None = None
+) -> tuple[Module, ...]:
+    """Return Whisper's encoder, also as part of a larger model.
+
+    Source: vLLM 0.33.0 `models/whisper.py` WhisperEncoder (init_in_fp32).
+    """
+    size = facts.integer("d_model")
     heads = facts.integer("encoder_attention_heads")
     positions = (facts.integer("max_source_positions"), size)
     modules: list[Module] = [*convolutions(facts, name)]
@@ -117,11 +131,9 @@ def _encoder(facts: Facts) -> Tower:
         ]
     modules += [
         blocks.norms(f"{name}.layer_norm", size, bias=True),
-        blocks.replicated(f"{name}.embed_positions", positions),
+        blocks.replicated(f"{name}.embed_positions", positions, dtype=positions_dtype),
     ]
-    return Tower(
-        modalities=AUDIO, modules=tuple(modules), items=items.whisper_items(facts)
-    )
+    return tuple(modules)
 
 
 def _column(

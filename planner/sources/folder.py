@@ -11,6 +11,7 @@ from typing import Any
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.model_files import ModelFiles
 from planner.sources.config_file import json_object, model_config, side_object
+from planner.sources.mistral_format import listening_config
 from planner.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
@@ -67,7 +68,7 @@ def read(path: Path, name: str) -> ModelFiles:
 @lru_cache(maxsize=_REMEMBERED)
 def _remembered(folder: Path, name: str, stamp: Stamp) -> ModelFiles:
     present = tuple(row[0] for row in stamp)
-    if CONFIG not in present:
+    if CONFIG not in present and _own_format(folder, present) is None:
         raise _no_config(folder, name)
     tensors = read_headers(_weight_files(folder, present))
     side = {file: _side(folder, file, present) for file in SIDE_FILES}
@@ -75,9 +76,16 @@ def _remembered(folder: Path, name: str, stamp: Stamp) -> ModelFiles:
         tensors,
         side,
         name=name,
-        config=model_config(_text(folder / CONFIG), str(folder / CONFIG)),
-        source=str(folder / CONFIG),
+        config=model_config(_text(folder / CONFIG), str(folder / CONFIG))
+        if CONFIG in present
+        else {},
+        source=str(folder / (CONFIG if CONFIG in present else "params.json")),
     )
+
+
+def _own_format(folder: Path, present: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return what params.json alone says of a model; None where that is not enough."""
+    return listening_config(_side(folder, "params.json", present))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -97,7 +105,7 @@ def files_with(
     """Put a model's config, its side files and its tensors together."""
     return ModelFiles(
         name=name,
-        config=config,
+        config=listening_config(side.get("params.json")) or config,
         hf_quant_config=side.get("hf_quant_config.json"),
         params=side.get("params.json"),
         preprocessor_config=side.get("preprocessor_config.json"),
