@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 import planner
 from planner.export.reading_links import read_link
+from planner.presentation.glossary import explained
 from planner.widgets import parsing
 from planner.widgets.controls import Controls
 from planner.widgets.drafts import Drafts, named
 from planner.widgets.explorer import Explorer
+from planner.widgets.feature_fields import TERMS
 from planner.widgets.fields import EntryField
 from planner.widgets.form import Form
 from planner.widgets.tables import Part, Table
@@ -136,6 +138,14 @@ def test_older_releases_take_capture_sizes_in_the_table(explorer) -> None:
     assert "cudagraph_capture_sizes" not in shown(explorer.form)
     table = explorer.form.fields["compilation_config"].read()
     assert table == {"cudagraph_capture_sizes": [1, 2, 4]}
+
+
+def test_every_part_can_be_explained(explorer) -> None:
+    """By an entry of its own, or by that of its table."""
+    parts = explorer.form.features.parts.values()
+
+    assert [field.name for field in parts if not explained(field.term)] == []
+    assert {field.term for field in parts} >= {*TERMS}
 
 
 # One truth

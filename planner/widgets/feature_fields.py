@@ -47,6 +47,8 @@ _METHODS = (
     ("draft_model: a smaller model", "draft_model"),
     ("eagle3: a head made for the model", "eagle3"),
     ("eagle: a head made for the model", "eagle"),
+    ("dflash: a draft of whole blocks", "dflash"),
+    ("dspark: a draft of whole blocks", "dspark"),
     ("suffix: what was said in any request", "suffix"),
 )
 _OWN_LAYERS = ("mtp: layers of the model itself", "mtp")
@@ -137,10 +139,14 @@ def _part(
     label: str = "",
     starts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Part:
-    field.label = label or field.name.partition(".")[2]
-    field.term = path[-1] if path[-1] in TERMS else field.name.partition(".")[0]
+    whole, _, own = field.name.partition(".")
+    field.label = label or own
+    field.term = next((term for term in (label, own) if term in TERMS), whole)
     return Part(field=field, path=path, starts=starts, is_switch=bool(starts))
 
 
-TERMS = ("num_speculative_tokens", "max_pixels", "cudagraph_mode", "draft model")
+TERMS = (
+    *("num_speculative_tokens", "draft model", "max_pixels", "min_pixels"),
+    *("cudagraph_mode", "cudagraph_capture_sizes"),
+)
 """Entries of the glossary about parts of tables."""
