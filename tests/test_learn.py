@@ -92,6 +92,21 @@ def test_a_plausible_mistake_is_told_without_the_answer() -> None:
     assert judgement.remark == "Bits are no bytes."
 
 
+@pytest.mark.parametrize("answer", ["22 GiB", 22, "22.1 GiB"])
+def test_a_mistake_as_it_is_written_counts_before_another_unit(answer) -> None:
+    """22 GiB are the whole card; that 22 GB are near the share is chance."""
+    share = Size(
+        name="requested",
+        expected=lambda: 21_762_439_906,
+        mistakes=(Mistake(value=lambda: 23_654_825_984, says="The whole card."),),
+    )
+
+    assert share.judge(answer).remark == "The whole card."
+    assert share.judge("21.8 GiB").remark == (
+        "You wrote GiB; the number is right in GB."
+    )
+
+
 @pytest.mark.parametrize("answer", ["fifteen", True, float("nan"), "15 parsecs", [15]])
 def test_what_is_no_size_says_how_to_write_one(answer) -> None:
     """The remark names the units."""

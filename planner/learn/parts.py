@@ -137,14 +137,15 @@ def _judged(
     tolerance: float,
     mistakes: Iterable[Mistake],
 ) -> Judgement:
+    thoughts = [(mistake.value(), mistake.says) for mistake in mistakes]
+    # Reading by reading: who wrote the whole card in GiB did not mean the share in GB.
+    # A mistake has to be met more closely: it must not hide a right figure in GB.
     for reading in readings:
         if _is_close(reading.value, expected, tolerance):
             return right(reading.remark)
-    for mistake in mistakes:
-        value = mistake.value()
-        # The unit that was written; a mistake in another unit would be two mistakes.
-        if any(_is_close(one.value, value, tolerance) for one in readings):
-            return not_yet(mistake.says)
+        for value, says in thoughts:
+            if _is_close(reading.value, value, tolerance / 2):
+                return not_yet(says)
     return not_yet("Not this figure. Ask for a hint.")
 
 
