@@ -30,6 +30,7 @@
 # %%
 import planner
 from planner import learn
+from planner.presentation.certainty import overall_sentence
 from planner.widgets.run_panel import RunPanel
 
 # %% [markdown]
@@ -147,6 +148,13 @@ learn.exercise("5.3").check(blocks=95, cause="c")
 
 # %% tags=["solution"]
 learn.exercise("5.3").solution()
+
+# %% [markdown]
+# One start is one case.
+# On GPUs, the planner was held against many starts that others have published; `docs/accuracy.md` lists each.
+
+# %%
+overall_sentence()
 
 # %% [markdown]
 # ## Modify: your own start
