@@ -136,7 +136,7 @@ learn.exercise("3.2").solution()
 #
 # The cache has a fixed number of tokens.
 # Long requests mean few of them, short ones mean many.
-# The line shows both; the band is how sure the estimate is.
+# The table shows both; "at least" is the low end of the estimate's range.
 
 # %%
 context_against_concurrency(desk)
@@ -150,7 +150,7 @@ desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
 
 # %% [markdown]
 # Some models are built to keep less.
-# Here are three, each on a server with eight H200, and what a request of 32,768 tokens costs.
+# Here are three, each on a server with eight H200, and how many requests of 32,768 tokens they hold.
 
 # %%
 gemma = planner.plan("google/gemma-3-12b-it", gpu="H200", max_model_len=32768)

@@ -130,7 +130,7 @@ learn.exercise("6.3").check(plan=mine)
 
 # %% [markdown]
 # How fast can it be at best?
-# Memory alone sets a limit: every token reads all weights once.
+# Reading memory sets a limit: each step reads all weights and the KV cache of each request.
 
 # %%
 planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
@@ -176,7 +176,7 @@ learn.exercise("6.4").solution()
 # %%
 first = planner.ray.Node(name="first", cpus=16, gpus=2, accelerator_type="L4")
 second = planner.ray.Node(name="second", cpus=16, gpus=2, accelerator_type="L4")
-night.on([first, second]).replicas
+night.on([first, second])
 
 # %% [markdown]
 # ### Exercise 6.5: A place for every replica (2 minutes)
