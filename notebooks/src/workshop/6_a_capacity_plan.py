@@ -148,7 +148,6 @@ pair = desk.changed(tensor_parallel_size=2)
 night = planner.ray.pipeline(
     pair, concurrency=(1, 4), accelerator_type="L4", num_rows=20_000, load=letter
 )
-night
 
 # %% [markdown]
 # ### Exercise 6.4: Cards for the night (2 minutes)
@@ -167,6 +166,12 @@ learn.exercise("6.4").check(at_least=2, at_most=8)
 
 # %% tags=["solution"]
 learn.exercise("6.4").solution()
+
+# %% [markdown]
+# The pipeline says what it takes, stage by stage, and how long the letters take at least.
+
+# %%
+night
 
 # %% [markdown]
 # The library has two servers with two L4 each.
