@@ -141,10 +141,11 @@ planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
 # At night nobody asks, and the city archive has 20,000 old letters to summarise.
 # Ray Data LLM runs vLLM over the rows of a table.
 # Each replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
+# `entrypoint="engine"` plans vLLM as Ray Data LLM starts it, which has defaults of its own.
 
 # %%
 letter = planner.Load(prompt_tokens=3000, output_tokens=300)
-pair = desk.changed(tensor_parallel_size=2)
+pair = desk.changed(tensor_parallel_size=2, entrypoint="engine")
 night = planner.ray.pipeline(
     pair, concurrency=(1, 4), accelerator_type="L4", num_rows=20_000, load=letter
 )
@@ -169,6 +170,7 @@ learn.exercise("6.4").solution()
 
 # %% [markdown]
 # The pipeline says what it takes, stage by stage, and how long the letters take at least.
+# Read its warnings as well.
 
 # %%
 night

@@ -182,7 +182,7 @@ def _night() -> Pipeline:
 
 
 def _pair() -> Plan:
-    return _desk().changed(tensor_parallel_size=2)
+    return _desk().changed(tensor_parallel_size=2, entrypoint="engine")
 
 
 CARDS_FOR_THE_NIGHT = Exercise(
