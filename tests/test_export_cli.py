@@ -38,14 +38,61 @@ def out(capsys, *words):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_each_format_is_what_the_function_returns(kind, capsys):
     """Standard output holds the text and nothing else."""
-    plan = planner.plan(MODEL, max_model_len=4096)
+    bare = kind in ("ray-data", "ray-job", "ray-cluster")
+    door = {"entrypoint": "engine"} if bare else {}
+    plan = planner.plan(MODEL, max_model_len=4096, **door)
     printed = out(capsys, "export", MODEL, "--max-model-len", 4096, "--format", kind)
     expected = (
-        plan.command() if kind == "command" else getattr(planner.export, kind)(plan)
+        plan.command()
+        if kind == "command"
+        else getattr(planner.export, kind.replace("-", "_"))(plan)
     )
 
     assert expected.rstrip("\n") == printed.rstrip("\n")
     assert printed.endswith("\n")
+
+
+def test_a_ray_pipeline_is_asked_for_by_ray_s_names(capsys):
+    """Engines, accelerator, tables in JSON; a program of an older Ray."""
+    words = ["--concurrency", "2,4", "--accelerator-type", "H100", "--batch-size", 8]
+    table = ["--preprocess-map-kwargs", '{"num_gpus": 0.5}']
+    export = ("export", MODEL, "--format", "ray-data")
+    code = out(capsys, *export, *words, *table)
+    older = out(capsys, *export, "--concurrency", 4, "--ray-version", "2.52.1")
+
+    for line in (
+        "    concurrency=(2, 4),",
+        '    accelerator_type="H100",',
+        "    batch_size=8,",
+        '        preprocess_map_kwargs={"num_gpus": 0.5},',
+    ):
+        assert line in code.splitlines()
+    assert "engine_kwargs" not in code
+    assert "build_llm_processor" in older
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--format", "csv", "--concurrency", "2"], "concurrency: part of a Ray"),
+        (["--format", "ray-data", "--concurrency", "4,2"], "the minimum, 4, is above"),
+        (["--format", "ray-data", "--ray-version", "1.0"], "ray_version='1.0'"),
+    ],
+)
+def test_what_a_pipeline_cannot_be_is_said(words, reason, capsys):
+    """In one sentence on standard error."""
+    assert cli.FITS != cli.main(["export", MODEL, *words])
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--concurrency", "x"], ["--preprocess-map-kwargs", "[]"]]
+)
+def test_flags_of_a_pipeline_that_cannot_be_read_are_refused(words, capsys):
+    """As every flag of a wrong type is."""
+    with pytest.raises(SystemExit):
+        cli.main(["export", MODEL, "--format", "ray-data", *words])
+    assert words[0] in capsys.readouterr().err
 
 
 def test_a_plan_file_is_planned(plan_file, capsys):

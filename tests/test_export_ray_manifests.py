@@ -8,6 +8,8 @@ import json
 import kubernetes_validate
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
@@ -36,28 +38,36 @@ def cluster_of(documents):
     return documents["RayCluster"]["spec"]
 
 
-def one_group(documents):
-    """Return the one group of workers."""
-    (group,) = cluster_of(documents)["workerGroupSpecs"]
-    return group
+def groups_of(documents):
+    """Return the groups of workers by name."""
+    groups = cluster_of(documents)["workerGroupSpecs"]
+    return {group["groupName"]: group for group in groups}
 
 
-def nodes_of(group, count):
-    """Return nodes as Ray makes them of the group's pods."""
+def nodes_of(groups, which):
+    """Return nodes as Ray makes them of the groups' pods: minReplicas, maxReplicas."""
+    return [
+        one_node(group).node(f"{name}-{number}")
+        for name, group in groups.items()
+        for number in range(group[which])
+    ]
+
+
+def one_node(group):
+    """Return what Ray makes of a pod."""
     (container,) = group["template"]["spec"]["containers"]
     limits = container["resources"]["limits"]
     named = json.loads(
         group["rayStartParams"].get("resources", '"{}"')[1:-1].replace("\\", "")
     )
     kind = [name.partition(":")[2] for name in named if name.startswith("accelerator")]
-    node = NodeType(
+    return NodeType(
         name="worker",
         cpus=int(limits["cpu"]),
-        gpus=int(limits["nvidia.com/gpu"]),
+        gpus=int(limits.get("nvidia.com/gpu", 0)),
         accelerator_type=kind[0] if kind else None,
         memory_bytes=int(limits["memory"].removesuffix("Gi")) * GIB,
     )
-    return [node.node(f"worker-{number}") for number in range(count)]
 
 
 PIPELINES = {
@@ -88,13 +98,49 @@ def test_every_kind_of_pipeline_has_manifests_of_each_kind(name, write):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_pods_carry_the_pipeline(name):
-    """As many as may be place all of it; one fewer does not."""
+    """As many as may be place all of it; one with GPUs fewer does not."""
     found = pipeline(MODEL, gpu="H100", **PIPELINES[name])
-    group = one_group(read(ray_cluster(found)))
-    most = group["maxReplicas"]
+    groups = groups_of(read(ray_cluster(found)))
 
-    assert State.PLACED is found.on(nodes_of(group, most)).state
-    assert most == 1 or State.PLACED is not found.on(nodes_of(group, most - 1)).state
+    assert State.PLACED is found.on(nodes_of(groups, "maxReplicas")).state
+    fewer = groups["gpu-workers"]
+    fewer["maxReplicas"] -= 1
+    assert (
+        fewer["maxReplicas"] == 0
+        or State.PLACED is not found.on(nodes_of(groups, "maxReplicas")).state
+    )
+
+
+@given(
+    engines=st.tuples(st.integers(1, 6), st.integers(0, 6)),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    stages=st.sampled_from([1, 2]),
+    gpus=st.sampled_from([None, 0.25, 0.5, 1]),
+    cpus=st.integers(1, 8),
+    version=st.sampled_from(["2.60.0", "2.54.1", "2.51.1"]),
+)
+def test_any_pods_made_to_measure_carry_their_pipeline(
+    engines, tensor, stages, gpus, cpus, version
+):
+    """The most pods place all of it, and the fewest let rows flow."""
+    found = pipeline(
+        MODEL,
+        gpu="H100",
+        ray_version=version,
+        concurrency=(engines[0], sum(engines)),
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=stages,
+        distributed_executor_backend="ray",
+        preprocess_map_kwargs={} if gpus is None else {"num_gpus": gpus},
+        placement_group_config={
+            "bundles": [{"GPU": 1, "CPU": cpus}] * (tensor * stages)
+        },
+    )
+    (document,) = yaml.safe_load_all(ray_cluster(found))
+    groups = groups_of({"RayCluster": document})
+
+    assert State.PLACED is found.on(nodes_of(groups, "maxReplicas")).state
+    assert found.on(nodes_of(groups, "minReplicas")).can_start
 
 
 def test_the_check_can_fail():
@@ -120,15 +166,16 @@ def test_the_check_can_fail():
 
 
 def test_a_range_is_left_to_ray_s_autoscaler():
-    """2 to 8 engines of a GPU: 2 to 8 pods of one; a fixed number needs no scaling."""
+    """2 to 8 engines of a GPU: 2 to 8 pods of one; one engine needs no scaling."""
     found = pipeline(MODEL, gpu="H100", concurrency=(2, 8), accelerator_type="H100")
     cluster = cluster_of(read(ray_cluster(found)))
-    group = cluster["workerGroupSpecs"][0]
+    group, others = cluster["workerGroupSpecs"]
     fixed = cluster_of(read(ray_cluster(pipeline(MODEL, gpu="H100"))))
 
     assert cluster["enableInTreeAutoscaling"] is True
     assert (2, 2, 8) == (group["replicas"], group["minReplicas"], group["maxReplicas"])
     assert "enableInTreeAutoscaling" not in fixed
+    assert "nodeSelector" not in others["template"]["spec"]
     assert {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"} == (
         group["template"]["spec"]["nodeSelector"]
     )
@@ -142,13 +189,16 @@ def test_ray_s_own_autoscaler_reads_what_was_planned():
     document = read(ray_cluster(found))["RayCluster"]
     document["metadata"]["namespace"] = "default"
     config = autoscaling_config._derive_autoscaling_config_from_ray_cr(document)
-    worker = config["available_node_types"]["workers"]
+    worker = config["available_node_types"]["gpu-workers"]
+    others = config["available_node_types"]["cpu-workers"]
     head = config["available_node_types"]["headgroup"]
 
     assert (2, 8) == (worker["min_workers"], worker["max_workers"])
     assert 1 == worker["resources"]["GPU"]
     assert 1 == worker["resources"]["accelerator_type:H100"]
-    assert worker["resources"]["CPU"] * 8 >= found.cpus_maximum
+    cpus = [(one["max_workers"], one["resources"]["CPU"]) for one in (worker, others)]
+    assert sum(count * each for count, each in cpus) > found.cpus_maximum
+    assert "GPU" not in others["resources"]
     assert 0 == head["resources"]["CPU"]
 
 
@@ -186,7 +236,7 @@ def test_a_pod_of_one_s_own_is_kept():
     """Eight GPUs a pod: 8 engines fit one."""
     node = NodeType(name="dgx", cpus=64, gpus=8, memory_bytes=512 * GIB)
     found = pipeline(MODEL, gpu="H100", concurrency=(2, 16))
-    group = one_group(read(ray_cluster(found, node_type=node)))
+    (group,) = groups_of(read(ray_cluster(found, node_type=node))).values()
 
     assert ("dgx", 1, 2) == (
         group["groupName"],
@@ -209,10 +259,13 @@ def test_a_token_comes_from_a_secret():
     """By reference alone, in the head's pod and the workers'."""
     plan = planner.plan(MODEL, gpu="L4", hf_token="hf_x1", env={"HF_TOKEN": "hf_x2"})
     text = ray_job(plan)
-    worker = one_group(read(text))["template"]["spec"]["containers"][0]
+    groups = groups_of(read(text))
 
     assert "hf_x" not in text
-    assert "vllm-secrets" == worker["env"][0]["valueFrom"]["secretKeyRef"]["name"]
+    for group in groups.values():
+        (container,) = group["template"]["spec"]["containers"]
+        (variable,) = container["env"]
+        assert "vllm-secrets" == variable["valueFrom"]["secretKeyRef"]["name"]
 
 
 @pytest.mark.parametrize(

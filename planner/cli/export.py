@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.cli import ray_flags
 from planner.cli.plan_files import add_file_argument, planned_with_file
 from planner.cli.status import FITS, Commands
 from planner.errors import PlannerError
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 FORMATS = (
     *("command", "python", "compose", "kubernetes", "link"),
     *("markdown", "html", "json", "csv", "yaml"),
+    *("ray-data", "ray-serve", "ray-serve-config"),
+    *("ray-cluster", "ray-job", "ray-service"),
 )
+_BARE_ENGINE = ("ray-data", "ray-cluster", "ray-job")
+"""What starts vLLM's engine without a server: planned so, unless told otherwise."""
 
 
 def add(commands: Commands) -> None:
@@ -42,13 +47,21 @@ def add(commands: Commands) -> None:
         metavar="URL",
         help="address of the page that a link opens",
     )
+    ray_flags.add_ray_arguments(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
     kind, output = options.pop("format"), options.pop("output")
-    base = options.pop("base_url")
-    text = written(planned_with_file(options), kind, base)
+    base, asked = options.pop("base_url"), ray_flags.popped(options)
+    if kind in _BARE_ENGINE and options["file"] is None:
+        options["entrypoint"] = options["entrypoint"] or "engine"
+    elif asked and not kind.startswith("ray-"):
+        raise PlannerError(
+            f"{', '.join(asked)}: part of a Ray pipeline, which --format {kind} does "
+            "not hold. Use a format such as ray-data."
+        )
+    text = written(planned_with_file(options), kind, base, asked)
     if output is None:
         sys.stdout.write(text)
     else:
@@ -56,10 +69,21 @@ def _run(options: dict[str, Any]) -> int:
     return FITS
 
 
-def written(plan: Plan, kind: str, base: str = "") -> str:
-    """Return a plan in one of `FORMATS`, ending with a line break."""
+def written(
+    plan: Plan, kind: str, base: str = "", asked: Mapping[str, Any] | None = None
+) -> str:
+    """Return a plan in one of `FORMATS`, ending with a line break.
+
+    `asked` is what Ray is asked for, by its names.
+
+    Raises:
+        PlannerError: for what the format cannot express.
+    """
     from planner import export  # noqa: PLC0415 - most commands export nothing
 
+    if kind.startswith("ray-"):
+        found = ray_flags.pipeline_of(plan, dict(asked or {}))
+        return str(getattr(export, kind.replace("-", "_"))(found))
     writers: Mapping[str, Callable[[], str]] = {
         "command": plan.command,
         "link": lambda: export.link(plan, base),

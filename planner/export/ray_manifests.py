@@ -1,7 +1,8 @@
 """A Ray pipeline on Kubernetes: RayCluster, RayJob and RayService of KubeRay.
 
-The head runs no part of the pipeline. Workers are pods alike, as many as the
-pipeline's fewest and most workers need; between the two, Ray's autoscaler decides.
+The head runs no part of the pipeline. Engines lie on pods with GPUs and the stages on
+CPUs on pods without, as many as the pipeline's fewest and most workers need; between
+the two, Ray's autoscaler decides.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import PlannerError
 from planner.export import machines, ray_releases
 from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
 from planner.export.ray_data_code import ray_data
+from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
 from planner.export.ray_serve_code import applications
 from planner.export.yaml_text import Block, yaml_text
 from planner.ray import NodeType, Pipeline
@@ -31,24 +32,9 @@ _SHARED = "/dev/shm"
 _HEAD_CPUS = 4
 _HEAD_GIB = 16
 """For the driver, the cluster's tables and the dashboard: assumed."""
-_ACTOR_GIB = 1
-"""CPU memory of a worker of a stage on CPUs, a tokenizer above all: assumed."""
-_OBJECT_STORE_SHARE = 0.3
-"""Of a node's memory, what Ray takes for its object store.
-
-Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPORTION.
-"""
 _TTL_SECONDS = 60
+_TOKENIZER_GIB = 2
 SOURCE, TARGET = "s3://YOUR-BUCKET/rows", "s3://YOUR-BUCKET/answers"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workers:
-    """Pods that carry the pipeline: alike, between so many and so many."""
-
-    node: NodeType
-    minimum: int
-    maximum: int
 
 
 def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
@@ -56,18 +42,18 @@ def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
 
     Args:
         what: a pipeline of `planner.ray`, or a plan: one engine of it.
-        node_type: what a worker pod has; made to measure otherwise.
+        node_type: what every worker pod has; made to measure otherwise.
 
     Raises:
         PlannerError: for a model in a folder of this machine, for shares of a GPU that
             Kubernetes cuts, and where no such pod can hold a worker.
     """
-    found, workers = _checked(what, node_type)
+    found, groups = _checked(what, node_type)
     document = {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "metadata": _metadata(found),
-        "spec": _cluster(found, workers, has_code=False),
+        "spec": _cluster(found, groups, has_code=False),
     }
     return _written(found, [document])
 
@@ -85,12 +71,12 @@ def ray_job(
         what: a pipeline of `planner.ray`, or a plan: one engine of it.
         source: where the rows are, Parquet files that all nodes can read.
         target: where the answers go.
-        node_type: what a worker pod has; made to measure otherwise.
+        node_type: what every worker pod has; made to measure otherwise.
 
     Raises:
         PlannerError: as `ray_cluster`.
     """
-    found, workers = _checked(what, node_type)
+    found, groups = _checked(what, node_type)
     metadata = _metadata(found)
     program = {
         "apiVersion": "v1",
@@ -107,7 +93,7 @@ def ray_job(
             "entrypoint": shlex.join(words),
             "shutdownAfterJobFinishes": True,
             "ttlSecondsAfterFinished": _TTL_SECONDS,
-            "rayClusterSpec": _cluster(found, workers, has_code=True),
+            "rayClusterSpec": _cluster(found, groups, has_code=True),
         },
     }
     note = "The entrypoint's last words are where rows are read and answers written."
@@ -119,19 +105,19 @@ def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
 
     Args:
         what: a pipeline of `planner.ray`, or a plan: one engine of it.
-        node_type: what a worker pod has; made to measure otherwise.
+        node_type: what every worker pod has; made to measure otherwise.
 
     Raises:
         PlannerError: as `ray_cluster`.
     """
-    found, workers = _checked(what, node_type)
+    found, groups = _checked(what, node_type)
     document = {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
         "metadata": _metadata(found),
         "spec": {
             "serveConfigV2": Block(yaml_text(applications(found)) + "\n"),
-            "rayClusterConfig": _cluster(found, workers, has_code=False),
+            "rayClusterConfig": _cluster(found, groups, has_code=False),
         },
     }
     return _written(found, [document])
@@ -139,7 +125,7 @@ def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
 
 def _checked(
     what: Pipeline | Plan, node_type: NodeType | None
-) -> tuple[Pipeline, Workers]:
+) -> tuple[Pipeline, tuple[Group, ...]]:
     found = pipeline_of(what)
     if machines.local_folder(found.plan) is not None:
         raise PlannerError(
@@ -157,42 +143,7 @@ def _checked(
             "count as a GPU on Kubernetes. Plan for the whole GPU, and let engines "
             "share it by placement_group_config."
         )
-    node = node_type or _made_to_measure(found)
-    needed = found.nodes_needed([node])
-    return found, Workers(
-        node=node, minimum=needed.minimum[0], maximum=needed.maximum[0]
-    )
-
-
-def _made_to_measure(found: Pipeline) -> NodeType:
-    """Return a node that holds one replica, or its part on one machine."""
-    largest = max(stage.worker.gpus for stage in found.stages)
-    gpus = min(math.ceil(largest), machines.GPUS_IN_A_NODE)
-    cpus = max(
-        _share(found.cpus_minimum, found.gpus_minimum, gpus),
-        _share(found.cpus_maximum, found.gpus_maximum, gpus),
-    )
-    return NodeType(
-        name="workers",
-        cpus=cpus,
-        gpus=gpus,
-        accelerator_type=found.accelerator_type,
-        memory_bytes=_memory_gib(found, gpus, cpus) * GIB,
-    )
-
-
-def _share(cpus: float, all_gpus: float, gpus: int) -> int:
-    """Return the CPUs of one of as many nodes as the GPUs need."""
-    nodes = max(1, math.ceil(all_gpus / gpus)) if gpus else 1
-    return math.ceil(cpus / nodes)
-
-
-def _memory_gib(found: Pipeline, gpus: int, cpus: float) -> int:
-    """Return GiB of CPU memory: engines, workers on CPUs, and the object store."""
-    account = max((node.needed_bytes for node in found.plan.host), default=0)
-    engines = max(1, math.floor(gpus / (found.gpus_per_replica or 1)))
-    used = account * engines / GIB + _ACTOR_GIB * cpus
-    return math.ceil(used / (1 - _OBJECT_STORE_SHARE))
+    return found, groups_of(found, node_type)
 
 
 def _metadata(found: Pipeline) -> dict[str, Any]:
@@ -201,13 +152,15 @@ def _metadata(found: Pipeline) -> dict[str, Any]:
     return {"name": name, "labels": labels}
 
 
-def _cluster(found: Pipeline, workers: Workers, *, has_code: bool) -> dict[str, Any]:
+def _cluster(
+    found: Pipeline, groups: Sequence[Group], *, has_code: bool
+) -> dict[str, Any]:
     """Return the specification of a RayCluster.
 
     Source: KubeRay 1.4 `apis/ray/v1/raycluster_types.go` RayClusterSpec; Ray 2.60.0
     `autoscaler/_private/kuberay/autoscaling_config.py`.
     """
-    is_scaling = workers.minimum < workers.maximum
+    is_scaling = any(group.minimum < group.maximum for group in groups)
     return {
         "rayVersion": release_of_ray(found).version,
         **({"enableInTreeAutoscaling": True} if is_scaling else {}),
@@ -218,13 +171,14 @@ def _cluster(found: Pipeline, workers: Workers, *, has_code: bool) -> dict[str, 
         },
         "workerGroupSpecs": [
             {
-                "groupName": workers.node.name,
-                "replicas": workers.minimum,
-                "minReplicas": workers.minimum,
-                "maxReplicas": workers.maximum,
-                "rayStartParams": _start_params(workers.node),
-                "template": {"spec": _worker(found, workers.node)},
+                "groupName": group.node.name,
+                "replicas": group.minimum,
+                "minReplicas": group.minimum,
+                "maxReplicas": group.maximum,
+                "rayStartParams": _start_params(group.node),
+                "template": {"spec": _worker(found, group.node)},
             }
+            for group in groups
         ],
     }
 
@@ -257,7 +211,7 @@ def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
     gpus = int(node.gpus)
     total = math.ceil(node.memory_bytes / GIB)
     store = math.ceil(node.object_store_memory_bytes / GIB) or math.ceil(
-        total * _OBJECT_STORE_SHARE
+        total * OBJECT_STORE_SHARE
     )
     shared = store + machines.shared_gib(gpus)
     container = _container(
@@ -267,10 +221,12 @@ def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
         {"name": "huggingface", "mountPath": _CACHE},
         {"name": "shared-memory", "mountPath": _SHARED},
     ]
-    cache = {"sizeLimit": f"{machines.cache_gib(found.plan)}Gi"}
+    # Tokenizers alone where there is no engine.
+    cache_gib = machines.cache_gib(found.plan) if gpus else _TOKENIZER_GIB
+    cache = {"sizeLimit": f"{cache_gib}Gi"}
     memory = {"medium": "Memory", "sizeLimit": f"{shared}Gi"}
     return {
-        **_selector(found),
+        **(_selector(found) if gpus else {}),
         "containers": [container],
         "volumes": [
             {"name": "huggingface", "emptyDir": cache},

@@ -52,6 +52,15 @@ FORMATS = {
     "kubernetes": Format(
         "Kubernetes", "vllm.yaml", "application/yaml", export.kubernetes
     ),
+    "ray_data": Format(
+        "Ray Data LLM, a program", "pipeline.py", "text/x-python", export.ray_data
+    ),
+    "ray_serve": Format(
+        "Ray Serve LLM, a program", "serve.py", "text/x-python", export.ray_serve
+    ),
+    "ray_job": Format(
+        "KubeRay, a RayJob", "rayjob.yaml", "application/yaml", export.ray_job
+    ),
     "yaml": Format(
         "Plan file, for planner plan -f", "plan.yaml", "application/yaml", export.yaml
     ),

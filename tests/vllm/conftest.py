@@ -12,7 +12,7 @@ from planner.confirming import installation
 from planner.confirming.installation import PYTHON_VARIABLE
 from tests.starts import descendants
 
-collect_ignore = ["adapted.py", "drafted.py"]
+collect_ignore = ["adapted.py", "drafted.py", "ray_programs.py"]
 """These run beside vLLM, in its own environment."""
 TINY = Path(__file__).resolve().parent.parent / "tiny"
 

@@ -1,0 +1,114 @@
+"""Pods that carry a Ray pipeline: of what size, and how many."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from planner.export import machines
+from planner.ray import Node, NodeType, Pipeline, State
+from planner.units import GIB
+
+_ACTOR_GIB = 1
+"""CPU memory of a worker of a stage on CPUs, a tokenizer above all: assumed."""
+_TASK_GIB = 2
+"""Of Ray's own processes and of tasks that share a GPU: assumed."""
+_READING_CPUS = 1
+"""For a task that reads rows."""
+_CPUS_OF_A_POD = 16
+_MOST_MORE = 5
+OBJECT_STORE_SHARE = 0.3
+"""Of a node's memory, what Ray takes for its object store.
+
+Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPORTION.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Pods alike, between so many and so many."""
+
+    node: NodeType
+    minimum: int
+    maximum: int
+
+    def nodes(self) -> list[Node]:
+        """Return as many nodes as there may be."""
+        name = self.node.name
+        return [self.node.node(f"{name}-{number}") for number in range(self.maximum)]
+
+
+def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[Group, ...]:
+    """Return the groups of pods: of one size where it is given, else made to measure.
+
+    Raises:
+        PlannerError: where no such pod can hold a worker.
+    """
+    nodes = [node_type] if node_type else [_with_gpus(found), _without(found)]
+    needed = found.nodes_needed(nodes)
+    groups = tuple(
+        Group(node=node, minimum=least, maximum=most)
+        for node, least, most in zip(nodes, needed.minimum, needed.maximum, strict=True)
+    )
+    return _with_room(found, groups)
+
+
+def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Return the groups with as many more pods as Ray's own order of placing needs.
+
+    Ray places workers as they come, not so that all fit on the fewest nodes.
+    """
+    *others, last = groups
+    for more in range(_MOST_MORE):
+        wider = (*others, replace(last, maximum=last.maximum + more))
+        nodes = [
+            g.node.node(f"{g.node.name}-{n}") for g in wider for n in range(g.maximum)
+        ]
+        if found.on(nodes).state is State.PLACED:
+            return wider
+    return groups
+
+
+def _with_gpus(found: Pipeline) -> NodeType:
+    """Return a node that holds one replica, or its part on one machine.
+
+    Whatever mix of workers takes its GPUs, it has their CPUs.
+    """
+    bundles = [
+        bundle
+        for stage in found.stages
+        for bundle in stage.worker.bundles
+        if bundle.gpus
+    ]
+    largest = max(stage.worker.gpus for stage in found.stages)
+    whole = max(math.ceil(bundle.gpus) for bundle in bundles)
+    gpus = max(min(math.ceil(largest), machines.GPUS_IN_A_NODE), whole)
+    cpus = max(math.ceil(gpus * bundle.cpus / bundle.gpus) for bundle in bundles)
+    account = max((node.needed_bytes for node in found.plan.host), default=0)
+    engines = max(1, math.floor(gpus / (found.gpus_per_replica or 1)))
+    return NodeType(
+        name="gpu-workers",
+        cpus=max(1, cpus),
+        gpus=gpus,
+        accelerator_type=found.accelerator_type,
+        memory_bytes=_with_store(account * engines / GIB + _TASK_GIB) * GIB,
+    )
+
+
+def _without(found: Pipeline) -> NodeType:
+    """Return a node for the stages on CPUs, and for reading rows."""
+    stages = [stage for stage in found.stages if not stage.worker.gpus]
+    largest = max((stage.worker.cpus for stage in stages), default=1)
+    all_cpus = sum(stage.cpus_maximum for stage in stages) + _READING_CPUS
+    cpus = max(math.ceil(largest), min(math.ceil(all_cpus), _CPUS_OF_A_POD))
+    return NodeType(
+        name="cpu-workers",
+        cpus=cpus,
+        memory_bytes=_with_store(_ACTOR_GIB * cpus) * GIB,
+        min_nodes=1,
+    )
+
+
+def _with_store(used_gib: float) -> int:
+    """Return GiB of memory of which so much is left beside Ray's object store."""
+    return math.ceil(used_gib / (1 - OBJECT_STORE_SHARE))
