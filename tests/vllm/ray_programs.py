@@ -42,7 +42,7 @@ def main() -> None:
     ray.shutdown()
 
 
-def built(program: str) -> list[str]:
+def built(program: str) -> list[dict[str, object]]:
     """Build the program's processor and lay its stages over rows, without running."""
     names = runpy.run_path(program, run_name="exported")
     rows = ray.data.from_items([{"prompt": "word1"}])
@@ -55,7 +55,25 @@ def built(program: str) -> list[str]:
     finally:
         ray.data.read_parquet, ray.data.Dataset.write_parquet = read, write
     (dataset,) = laid
-    return repr(dataset._logical_plan.dag).replace("\n", " ").split(" -> ")
+    return stages(dataset._logical_plan.dag)
+
+
+def stages(operator) -> list[dict[str, object]]:
+    """Return the stages up to an operator: what Ray Data will ask of a cluster."""
+    found = []
+    while operator.input_dependencies:
+        told, pool = operator.ray_remote_args, operator.compute
+        stage = {
+            "name": operator.name,
+            "gpus": told.get("num_gpus") or 0,
+            "accelerator_type": told.get("accelerator_type"),
+            "is_group": operator.ray_remote_args_fn is not None,
+            "least": getattr(pool, "min_size", None),
+            "most": getattr(pool, "max_size", None),
+        }
+        found.insert(0, stage)
+        (operator,) = operator.input_dependencies
+    return found
 
 
 def served(program: str) -> str:

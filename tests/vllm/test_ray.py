@@ -24,6 +24,15 @@ from tests.vllm.test_real_weights import write_checkpoint
 
 PROGRAM = Path(__file__).parent / "ray_programs.py"
 PROMPTS = ["word1 word7", "word2 word7", "word3"]
+OPERATORS = {
+    "preprocess": "Map(_preprocess)",
+    "ChatTemplateStage": "MapBatches(ChatTemplateUDF)",
+    "TokenizeStage": "MapBatches(TokenizeUDF)",
+    "vLLMEngineStage": "MapBatches(vLLMEngineStageUDF)",
+    "DetokenizeStage": "MapBatches(DetokenizeUDF)",
+    "postprocess": "Map(_postprocess)",
+}
+"""What Ray Data calls the stages."""
 ALL = {
     "plain": {},
     "a range": {"concurrency": (1, 4), "accelerator_type": "H100"},
@@ -95,8 +104,8 @@ def work(release, tmp_path_factory) -> dict[str, Any]:
     rows.mkdir()
     pq.write_table(pa.table({"prompt": PROMPTS}), rows / "rows.parquet")
     asked: dict[str, Any] = {"data": [], "serve": [], "deploy": []}
-    for number, arguments in enumerate(ALL.values()):
-        found = on_gpus(model, **arguments)
+    pipelines = [on_gpus(model, **arguments) for arguments in ALL.values()]
+    for number, found in enumerate(pipelines):
         for kind, text in (
             ("data", ray_data(found)),
             ("serve", ray_serve(found)),
@@ -136,17 +145,28 @@ def work(release, tmp_path_factory) -> dict[str, Any]:
         for path in folder.glob("session_*/logs/worker-*")
     )
     answered = json.loads((folder / "done.json").read_text(encoding="utf-8"))
-    found = pq.read_table(answers).to_pylist()
-    return answered | {"log": log, "answers": found, "plan": here.plan}
+    beside = {"log": log, "plan": here.plan, "pipelines": pipelines}
+    return answered | beside | {"answers": pq.read_table(answers).to_pylist()}
 
 
-def test_each_program_builds_its_processor(work) -> None:
-    """The configuration is valid, and each stage lies over the rows in order."""
+def test_each_program_asks_ray_for_what_was_planned(work) -> None:
+    """Stage by stage: workers, GPUs, accelerator, and whether they come in a group."""
     assert len(ALL) == len(work["data"])
-    for stages in work["data"]:
-        text = " ".join(stages)
-        order = [text.index(name) for name in ("Tokenize", "vLLMEngine", "Detokenize")]
-        assert order in (sorted(order), sorted(order, reverse=True))
+    for found, stages in zip(work["pipelines"], work["data"], strict=True):
+        assert [OPERATORS[stage.name] for stage in found.stages] == [
+            stage["name"] for stage in stages
+        ]
+        for planned, stage in zip(found.stages, stages, strict=True):
+            is_group = not planned.worker.is_single_request
+            assert is_group == stage["is_group"]
+            assert (0 if is_group else planned.worker.gpus) == stage["gpus"]
+            if planned.is_actors:
+                assert (planned.workers_minimum, planned.workers_maximum) == (
+                    stage["least"],
+                    stage["most"],
+                )
+        (engine,) = [stage for stage in stages if "vLLMEngine" in stage["name"]]
+        assert found.accelerator_type == engine["accelerator_type"]
 
 
 def test_each_server_makes_its_application(work) -> None:
