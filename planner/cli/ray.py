@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.engine_flags import add_plan_arguments
+from planner.cli.ray_flags import add_flag, add_ray_arguments
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
     from planner.ray import Node, Pipeline
-
-_NUMBERS = {
-    "batch_size": "rows of a batch",
-    "max_concurrent_batches": "batches an engine works on at once",
-    "max_tasks_in_flight_per_actor": "batches that are sent to an engine at once",
-    "max_pending_requests": "rows within an engine at once; 0: no limit",
-    "num_rows": "of the dataset, for bounds on its time",
-}
-_JSON = {
-    "preprocess_map_kwargs": 'such as \'{"num_gpus": 0.5, "concurrency": 2}\'',
-    "postprocess_map_kwargs": "the same after the engine",
-    "placement_group_config": "what an engine reserves, by hand",
-}
 
 
 def add(commands: Commands) -> None:
@@ -36,56 +23,17 @@ def add(commands: Commands) -> None:
         allow_abbrev=False,
     )
     add_plan_arguments(parser)
-    group = parser.add_argument_group("the pipeline, by Ray's names")
-    group.add_argument(
-        "--concurrency",
-        type=_concurrency,
-        metavar="N|MIN,MAX",
-        default=1,
-        help="engines; default: 1",
-    )
-    group.add_argument("--accelerator-type", metavar="NAME", help="Ray's, such as H100")
-    group.add_argument("--ray-version", metavar="VERSION", default=argparse.SUPPRESS)
-    for name, text in _NUMBERS.items():
-        _add(group, name, int, "N", text)
-    for name, text in _JSON.items():
-        _add(group, name, _mapping, "JSON", text)
-    _add(group, "prompt_tokens", int, "N", "of a row, for bounds on its speed")
-    _add(group, "output_tokens", int, "N", "of a row's answer")
+    add_ray_arguments(parser)
+    rows = parser.add_argument_group("the rows, for bounds on speed and time")
+    add_flag(rows, "num_rows", int, "N", "of the dataset")
+    add_flag(rows, "prompt_tokens", int, "N", "of a row")
+    add_flag(rows, "output_tokens", int, "N", "of a row's answer")
     nodes = parser.add_argument_group("the nodes to place it on (default: none)")
-    _add(nodes, "nodes", int, "N", "how many; without it, how many are needed")
-    _add(nodes, "gpus_per_node", float, "N", "default: 8")
-    _add(nodes, "cpus_per_node", float, "N", "default: 96")
+    add_flag(nodes, "nodes", int, "N", "how many; without it, how many are needed")
+    add_flag(nodes, "gpus_per_node", float, "N", "default: 8")
+    add_flag(nodes, "cpus_per_node", float, "N", "default: 96")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
-
-
-def _add(
-    group: argparse._ArgumentGroup,
-    name: str,
-    kind: Any,  # noqa: ANN401 - what argparse calls
-    metavar: str,
-    text: str,
-) -> None:
-    group.add_argument(
-        "--" + name.replace("_", "-"),
-        type=kind,
-        metavar=metavar,
-        default=argparse.SUPPRESS,
-        help=text.replace("%", "%%"),
-    )
-
-
-def _concurrency(text: str) -> int | tuple[int, ...]:
-    parts = tuple(int(part) for part in text.split(","))
-    return parts[0] if len(parts) == 1 else parts
-
-
-def _mapping(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object")
-    return found
 
 
 def _run(options: dict[str, Any]) -> int:

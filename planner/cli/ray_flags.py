@@ -14,22 +14,27 @@ _TEXTS = {"accelerator_type": "Ray's name, such as H100", "ray_version": "such a
 _NUMBERS = {
     "batch_size": "rows of a batch",
     "max_concurrent_batches": "batches an engine works on at once",
-    "max_pending_requests": "rows within an engine at once",
+    "max_tasks_in_flight_per_actor": "batches that are sent to an engine at once",
+    "max_pending_requests": "rows within an engine at once; 0: no limit",
 }
-_TABLES = ("preprocess_map_kwargs", "postprocess_map_kwargs", "placement_group_config")
+_TABLES = {
+    "preprocess_map_kwargs": 'such as \'{"num_gpus": 0.5, "concurrency": 2}\'',
+    "postprocess_map_kwargs": "the same after the engine",
+    "placement_group_config": "what an engine reserves, by hand",
+}
 _NAMES = ("concurrency", *_TEXTS, *_NUMBERS, *_TABLES)
 
 
 def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a pipeline."""
-    group = parser.add_argument_group("the pipeline of Ray's formats")
-    _add(group, "concurrency", _concurrency, "N|MIN,MAX", "engines; default: 1")
+    group = parser.add_argument_group("the pipeline, by Ray's names")
+    add_flag(group, "concurrency", _concurrency, "N|MIN,MAX", "engines; default: 1")
     for name, text in _TEXTS.items():
-        _add(group, name, str, "NAME", text)
+        add_flag(group, name, str, "NAME", text)
     for name, text in _NUMBERS.items():
-        _add(group, name, int, "N", text)
-    for name in _TABLES:
-        _add(group, name, _table, "JSON", "as Ray takes it")
+        add_flag(group, name, int, "N", text)
+    for name, text in _TABLES.items():
+        add_flag(group, name, _table, "JSON", text)
 
 
 def popped(options: dict[str, Any]) -> dict[str, Any]:
@@ -48,13 +53,14 @@ def pipeline_of(plan: Plan, asked: dict[str, Any]) -> Pipeline:
     return pipeline(plan, **asked)
 
 
-def _add(
+def add_flag(
     group: argparse._ArgumentGroup,
     name: str,
     kind: Any,  # noqa: ANN401 - what argparse calls
     metavar: str,
     text: str,
 ) -> None:
+    """Add a flag that is left out of the options where it is not given."""
     flag = "--" + name.replace("_", "-")
     default = argparse.SUPPRESS
     group.add_argument(flag, type=kind, metavar=metavar, default=default, help=text)
