@@ -1,5 +1,9 @@
 """Where Ray puts the bundles of one group, or the one request of an actor or task.
 
+It chooses nodes by what they have free in sum. The node itself then looks at each GPU:
+where a share fits none, the group waits, and the same node is chosen again, even where
+another one has room.
+
 Source: Ray 2.60.0 `src/ray/raylet/scheduling/policy/bundle_scheduling_policy.cc`
 and `spread_scheduling_policy.cc`.
 """
@@ -22,7 +26,7 @@ def reserve(
     holdings: Sequence[Holding], group: PlacementGroup
 ) -> tuple[BundlePlace, ...] | None:
     """Reserve a group on nodes; None, and nothing changed, where it does not fit."""
-    trial = [held.copy() for held in holdings]
+    trial = [held.summed() for held in holdings]
     chosen = _choose(trial, group)
     if chosen is None:
         return None

@@ -44,6 +44,10 @@ class Holding:
         """Return the same, to be changed apart."""
         return Holding(node=self.node, free=dict(self.free), gpus=list(self.gpus))
 
+    def summed(self) -> Holding:
+        """Return the same with its GPUs added up: as Ray sees it when it chooses."""
+        return Holding(node=self.node, free=dict(self.free), gpus=[sum(self.gpus)])
+
     def left(self, name: str) -> int:
         """Return what is left of a resource."""
         return sum(self.gpus) if name == "GPU" else self.free.get(name, 0)

@@ -36,6 +36,11 @@ def why_waits(group: PlacementGroup, holdings: Sequence[Holding]) -> str:
         if held.node.total.get(name)
     )
     where = " on one node" if group.needs_one_node else ""
+    if group.needs_one_node and any(held.has_in_sum(group.total) for held in holdings):
+        return (
+            f"Asks for {asks(group)}{where}; free now: {free} of {name}, but not on "
+            "one GPU where Ray looks: it chooses a node by the sum of what is free."
+        )
     return (
         f"Asks for {asks(group)}{where}; free now: {free or 'nothing'} of {name}. "
         "It is placed once others leave, or when a node is added."

@@ -25,6 +25,7 @@ from planner.widgets.further import FurtherArguments
 from planner.widgets.guard import guarded
 from planner.widgets.later import Later
 from planner.widgets.pins import PinSection
+from planner.widgets.ray_section import RaySection
 from planner.widgets.reader import Reader
 from planner.widgets.run_section import RunSection, is_allowed
 from planner.widgets.section import Section
@@ -267,6 +268,7 @@ class Results(w.VBox):
         self.panels = Place(*(f"panel-{key}" for key in PANELS), opened=self._toggled)
         self.pins = PinSection(open_plan)
         self.export = ExportSection()
+        self.ray = RaySection()
         self.run = RunSection() if is_allowed() else None
         self._plan: Plan | None = None
         self._opened = set(OPEN_AT_FIRST)
@@ -284,6 +286,7 @@ class Results(w.VBox):
         self.advice.show(plan, applied=applied)
         self.pins.show(plan)
         self.export.show(plan)
+        self.ray.show(plan)
         if self.run is not None:
             self.run.plan = plan
 
@@ -296,7 +299,7 @@ class Results(w.VBox):
         run = () if self.run is None else (self.run,)
         first = w.VBox([self.answer, self.advice, self.command])
         first.add_class("planner-first")
-        more = w.VBox([self.panels, *sections, self.pins, self.export, *run])
+        more = w.VBox([self.panels, *sections, self.pins, self.ray, self.export, *run])
         more.add_class("planner-more")
         return first, more
 
