@@ -2,6 +2,7 @@
 
 import pytest
 
+from planner.presentation.glossary import explained
 from planner.widgets.explorer import Explorer
 from planner.widgets.ray_section import RaySection
 
@@ -47,6 +48,7 @@ def test_replicas_beyond_the_nodes_wait(section: RaySection) -> None:
     said = put(section, replicas_max=10)
 
     assert "Of 10 replicas: 8 placed, 2 wait" in said
+    assert "concurrency=(1, 10)" in said  # in the program to take away
 
 
 def test_stages_beside_the_engine_take_their_gpus(section: RaySection) -> None:
@@ -80,3 +82,11 @@ def test_it_follows_the_plan() -> None:
     explorer.results.ray.toggle.value = True
 
     assert "replicas of 4" in explorer.results.ray.tables.value
+
+
+def test_every_field_is_explained(section: RaySection) -> None:
+    """In the glossary, under a name of its own."""
+    assert section.controls is not None
+    terms = [field.term for field in section.controls.fields.values()]
+
+    assert [] == [term for term in terms if not explained(term)]

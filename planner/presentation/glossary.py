@@ -14,6 +14,10 @@ _DATA = Path(__file__).parent.parent / "data" / "glossary.json"
 _OF_THE_PLANNER = (
     *("model", "gpu", "entrypoint", "vllm_version"),
     *("load probe", "time limit", "Python of vLLM", "start weights"),
+    *("ray replicas_min", "ray replicas_max", "ray batch_size", "ray nodes"),
+    *("ray max_concurrent_batches", "ray ray_version", "ray gpus_per_node"),
+    *("ray preprocess_workers", "ray preprocess_gpus"),
+    *("ray postprocess_workers", "ray postprocess_gpus"),
 )
 """What is asked on the page and is no engine argument."""
 

@@ -42,6 +42,15 @@ def _share(name: str, text: str) -> float:
     return float(text)
 
 
+class RayField(EntryField):
+    """A field of the pipeline: empty is Ray's own, not vLLM's choice."""
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether it can be left to vLLM: it is none of vLLM's."""
+        return False
+
+
 SHARE = Entry(kind="number", parse=_share)
 VERSION = Entry(kind="text", parse=lambda _name, text: text)
 
@@ -52,27 +61,27 @@ def _fields() -> list[tuple[str, list[Field]]]:
         (
             "Replicas",
             [
-                EntryField("replicas_min", "engines from the start", COUNT),
-                EntryField("replicas_max", "engines at most", COUNT),
-                EntryField("batch_size", "rows of a batch", COUNT),
-                EntryField("max_concurrent_batches", "batches at once", COUNT),
-                EntryField("ray_version", "release of Ray", VERSION),
+                RayField("replicas_min", "engines from the start", COUNT),
+                RayField("replicas_max", "engines at most", COUNT),
+                RayField("batch_size", "rows of a batch", COUNT),
+                RayField("max_concurrent_batches", "batches at once", COUNT),
+                RayField("ray_version", "release of Ray", VERSION),
             ],
         ),
         (
             "Stages beside the engine",
             [
-                EntryField("preprocess_workers", "tasks at most", COUNT),
-                EntryField("preprocess_gpus", "GPUs of each, or a share", SHARE),
-                EntryField("postprocess_workers", "tasks at most", COUNT),
-                EntryField("postprocess_gpus", "GPUs of each, or a share", SHARE),
+                RayField("preprocess_workers", "tasks at most", COUNT),
+                RayField("preprocess_gpus", "GPUs of each, or a share", SHARE),
+                RayField("postprocess_workers", "tasks at most", COUNT),
+                RayField("postprocess_gpus", "GPUs of each, or a share", SHARE),
             ],
         ),
         (
             "Nodes",
             [
-                EntryField("nodes", "how many", FROM_NOTHING),
-                EntryField("gpus_per_node", "of each", COUNT),
+                RayField("nodes", "how many", FROM_NOTHING),
+                RayField("gpus_per_node", "of each", COUNT),
             ],
         ),
     ]
@@ -96,6 +105,7 @@ class RaySection(Section):
             self.controls = Controls([Group(title, own) for title, own in _fields()])
             self.controls.add_class("planner-ray-controls")
             for field in self.controls.fields.values():
+                field.term = f"ray {field.name}"
                 field.show_default(DEFAULTS.get(field.name))
                 field.on_change(self._changed)
             self.chart = PlotlyChart(figure={})
@@ -128,22 +138,44 @@ class RaySection(Section):
 
     def _draw(self, placement: Placement) -> None:
         from planner.charts.ray_nodes import figure_spec  # noqa: PLC0415 - rare
+        from planner.presentation.comparison_html import (  # noqa: PLC0415 - rare
+            comparison_style,
+        )
         from planner.presentation.ray_html import (  # noqa: PLC0415 - rare
             pipeline_html,
             placement_html,
         )
 
-        self.tables.value = pipeline_html(placement.pipeline) + placement_html(
-            placement
+        self.tables.value = (
+            f"<style>{comparison_style()}</style>"
+            f"{pipeline_html(placement.pipeline)}{placement_html(placement)}"
+            f"{_program(placement.pipeline)}"
         )
         if self.chart is None:
             return
         was_empty = not self.chart.figure
+        spec = figure_spec(placement)
+        spec["layout"]["annotations"] = []  # the heading below says it
         with self.chart.hold_sync():
-            self.chart.figure = figure_spec(placement)
+            self.chart.figure = spec
             self.chart.label = str(placement).split("\n", 1)[0]
         if was_empty and self.is_open:
             self.children = (self.toggle, *self.inside())
+
+
+def _program(pipeline: Pipeline) -> str:
+    """Return the program that runs the pipeline, folded; empty where there is none."""
+    from planner.export import ray_data  # noqa: PLC0415 - rare
+
+    try:
+        text = ray_data(pipeline)
+    except PlannerError:
+        return ""
+    return (
+        "<details><summary>The program to take away</summary>"
+        "<pre class='pl-plain-command' tabindex='0' aria-label='Program'><code>"
+        f"{escape(text)}</code></pre></details>"
+    )
 
 
 def place(plan: Plan, given: dict[str, Any]) -> Placement:
