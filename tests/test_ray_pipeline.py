@@ -174,3 +174,20 @@ def test_more_gpus_than_a_node_has_need_rays_executor() -> None:
         found.nodes_needed([eight])
     assert "One node must hold 16 of GPU, and the largest has 8" in str(refused.value)
     assert "distributed_executor_backend='ray'" in str(refused.value)
+
+
+def test_an_accelerator_type_alone_says_the_gpu() -> None:
+    """Ray's A100-40G is the planner's A100-40GB; a TPU is no GPU."""
+    found = ray.pipeline(QWEN, accelerator_type="A100-40G", max_model_len=4096)
+
+    assert "A100-40GB" == found.plan.gpu.name
+    with pytest.raises(planner.PlannerError) as refused:
+        ray.pipeline(QWEN, accelerator_type="TPU-V6E")
+    assert "knows no GPU of that name" in str(refused.value)
+
+
+def test_a_plan_for_another_gpu_than_engines_ask_for_is_a_caution() -> None:
+    """Planned for an H100, asked for on nodes with an L4."""
+    found = ray.pipeline(QWEN, accelerator_type="L4", **SMALL)
+
+    assert ["accelerator"] == [c.kind for c in found.cautions if "H100" in c.message]

@@ -15,7 +15,7 @@ from planner.model import ModelArchitecture
 from planner.planning import plan as plan_memory
 from planner.ray.bounds import throughput
 from planner.ray.bundles import Bundle, PlacementGroup
-from planner.ray.cautions import cautions
+from planner.ray.cautions import cautions, known_gpu
 from planner.ray.engine import backend_of, engine_request
 from planner.ray.pipelines import Asked, Pipeline
 from planner.ray.reading import (
@@ -71,6 +71,9 @@ def pipeline(  # noqa: PLR0913 - the door of the package
     asked = Asked(**{k: v for k, v in arguments.items() if k in _ASKED})
     engine_args = {k: v for k, v in arguments.items() if k not in _ASKED}
     start = {"gpu": gpu, "vllm_version": vllm_version, "env": env}
+    kind = asked.accelerator_type
+    if gpu is None and kind is not None and not isinstance(model, Plan):
+        start["gpu"] = _gpu_of(kind)
     plan = _planned(
         model, {k: v for k, v in start.items() if v is not None}, engine_args
     )
@@ -79,6 +82,21 @@ def pipeline(  # noqa: PLR0913 - the door of the package
     found = replace(bare, num_rows=rows, load=load)
     found = replace(found, throughput=throughput(found))
     return replace(found, cautions=cautions(found))
+
+
+def _gpu_of(accelerator_type: str) -> GPU:
+    """Return the GPU that Ray's name of an accelerator means.
+
+    Raises:
+        PlannerError: for an accelerator that is no known GPU.
+    """
+    found = known_gpu(accelerator_type)
+    if found is None:
+        raise PlannerError(
+            f"accelerator_type={accelerator_type!r}: the planner knows no GPU of that "
+            "name. Give gpu=... as well; `planner gpus` lists them."
+        )
+    return found
 
 
 def _planned(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+from planner.errors import PlannerError
+from planner.gpu import GPU
 from planner.ray.bounds import replicas_used
 from planner.ray.pipelines import Caution
 from planner.ray.releases import RayRelease
@@ -232,6 +234,14 @@ def _plan(pipeline: Pipeline) -> Iterator[Caution]:
             "The engine that Ray Data LLM starts has 2,048 tokens and 128 requests: "
             "write these two out to keep the plan's figures.",
         )
+    kind = pipeline.accelerator_type
+    named = None if kind is None else known_gpu(kind)
+    if named is not None and named.name.split("-")[0] != plan.gpu.name.split("-")[0]:
+        yield Caution(
+            kind="accelerator",
+            message=f"The memory is planned for {plan.gpu.name}, and engines ask for "
+            f"nodes with {kind}: plan for gpu={named.name!r}.",
+        )
     if (settings.data_parallel_size or 1) > 1:
         yield Caution(
             kind="data_parallel",
@@ -239,3 +249,16 @@ def _plan(pipeline: Pipeline) -> Iterator[Caution]:
             "reserves tensor x pipeline GPUs only. Use concurrency for replicas.",
             is_fatal=True,
         )
+
+
+def known_gpu(accelerator_type: str) -> GPU | None:
+    """Return the GPU of Ray's name, such as A100-80G; None: it is not known.
+
+    Source: Ray 2.60.0 `util/accelerators/accelerators.py`.
+    """
+    for name in (accelerator_type, f"{accelerator_type}B"):
+        try:
+            return GPU.named(name)
+        except PlannerError:
+            continue
+    return None
