@@ -175,3 +175,13 @@ def test_the_command_line_refuses_a_minimum_above_the_maximum(
     """A sentence, and status 2."""
     assert 2 == main(["ray", "Qwen/Qwen3-8B", "--concurrency", "8,2"])
     assert "the minimum, 8, is above the maximum, 2" in capsys.readouterr().err
+
+
+def test_rows_between_stages_take_two_blocks_of_each_worker() -> None:
+    """Six stages; 1 + 2 + 2 + 2 + 2 + 1 = 10 workers x 2 x 128 MiB = 2.5 GiB."""
+    found = pipeline()
+    nodes = [Node(name="a", cpus=32, gpus=8, object_store_memory_bytes=30 * GIB)]
+
+    assert 5 * GIB // 2 == found.object_store_bytes
+    assert 15 * GIB == found.on(nodes).object_store_usable_bytes
+    assert "up to 2.50 GiB" in str(found)

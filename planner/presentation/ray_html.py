@@ -20,6 +20,7 @@ from planner.presentation.ray_text import (
     feeding_text,
     pipeline_text,
     placement_text,
+    store_text,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def pipeline_html(pipeline: Pipeline) -> str:
     is_fatal = any(caution.is_fatal for caution in pipeline.cautions)
     stages = [_cells(row) for row in stage_rows(pipeline)]
     bound = pipeline.throughput
-    sentences = [group_text(pipeline), feeding_text(pipeline)]
+    sentences = [group_text(pipeline), feeding_text(pipeline), store_text(pipeline)]
     if bound is not None:
         sentences.append(f"A bound, not a forecast. {bound.why}")
     return (

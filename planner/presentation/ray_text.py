@@ -14,6 +14,7 @@ from planner.presentation.ray import (
     stage_rows,
     worker_rows,
 )
+from planner.units import format_gib
 
 if TYPE_CHECKING:
     from planner.ray.pipelines import Pipeline
@@ -34,6 +35,7 @@ def pipeline_text(pipeline: Pipeline) -> str:
         "",
         group_text(pipeline),
         feeding_text(pipeline),
+        store_text(pipeline),
     ]
     if pipeline.throughput is not None:
         parts += ["", f"A bound, not a forecast. {pipeline.throughput.why}"]
@@ -50,6 +52,15 @@ def feeding_text(pipeline: Pipeline) -> str:
     return (
         f"Rows in an engine at once: {batches} batches x {pipeline.batch_size}, "
         f"max_pending_requests {said}: {pipeline.rows_in_flight:,}."
+    )
+
+
+def store_text(pipeline: Pipeline) -> str:
+    """Write what rows between stages take of the object stores."""
+    return (
+        f"Object store: rows between stages take up to "
+        f"{format_gib(pipeline.object_store_bytes)} where every block is full; Ray "
+        "Data uses half of the nodes' object stores, and stages wait beyond."
     )
 
 

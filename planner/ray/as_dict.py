@@ -32,6 +32,7 @@ def pipeline_dict(pipeline: Pipeline) -> dict[str, Any]:
         "cpus_to_start": pipeline.cpus_to_start,
         "cpus_minimum": pipeline.cpus_minimum,
         "cpus_maximum": pipeline.cpus_maximum,
+        "object_store_bytes": pipeline.object_store_bytes,
         "batch_size": pipeline.batch_size,
         "max_concurrent_batches": pipeline.max_concurrent_batches,
         "max_tasks_in_flight": pipeline.max_tasks_in_flight,
@@ -56,6 +57,7 @@ def placement_dict(placement: Placement) -> dict[str, Any]:
         "can_start": placement.can_start,
         "replicas": {str(state): placement.count(state) for state in State},
         "workers": [_worker(worker) for worker in placement.workers],
+        "object_store_usable_bytes": placement.object_store_usable_bytes,
         "nodes": [_node(node) for node in placement.nodes],
     }
 

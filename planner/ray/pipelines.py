@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.load import Load
 from planner.ray.bundles import PlacementGroup, plain
 from planner.ray.nodes import Node, NodeType
+from planner.ray.object_store import in_flight_bytes
 from planner.ray.stages import Stage
 from planner.result import Plan
 
@@ -157,6 +158,11 @@ class Pipeline:
         tasks = [stage.worker.cpus for stage in self.stages if not stage.is_actors]
         actors = sum(stage.worker.cpus for stage in self.stages if stage.is_actors)
         return plain(actors + max(tasks, default=0))
+
+    @property
+    def object_store_bytes(self) -> int:
+        """What rows between stages take at most, if every block of rows is full."""
+        return in_flight_bytes(self.stages)
 
     @property
     def placement_groups(self) -> tuple[PlacementGroup, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.ray.bundles import PlacementGroup
 from planner.ray.nodes import Node
+from planner.ray.object_store import usable_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -75,6 +76,11 @@ class Placement:
     def count(self, state: State | str) -> int:
         """Return how many replicas are in a state."""
         return sum(replica.state == state for replica in self.replicas)
+
+    @property
+    def object_store_usable_bytes(self) -> int:
+        """What Ray Data uses of these nodes' object stores; 0: they tell none."""
+        return usable_bytes(self.nodes)
 
     @property
     def can_start(self) -> bool:
