@@ -136,6 +136,13 @@ def test_a_plan_is_kept_as_it_is() -> None:
         ({"preprocess_map_kwargs": {"num_gpus": 0.00001}}, "cannot go beyond 0.0001"),
         ({"resources_per_bundle": {"GPU": 1}}, "use placement_group_config"),
         ({"placement_group_config": {"strategy": "PACK"}}, "needs bundle_per_worker"),
+        ({"placement_group_config": [1]}, "a table such as"),
+        ({"placement_group_config": {"bundles": [1]}}, "a bundle names resources"),
+        (
+            {"placement_group_config": {"bundles": [{"GPU": 1}], "strategy": "ANY"}},
+            "Ray has PACK, STRICT_PACK, SPREAD",
+        ),
+        ({"preprocess_map_kwargs": [1]}, "a table such as"),
         ({"tensor_parallel_size": 2, "distributed_executor_backend": "uni"}, "one GPU"),
     ],
 )

@@ -116,6 +116,7 @@ def test_few_rows_leave_engines_without_any() -> None:
             True,
         ),
         ({"ray_version": "2.50.0"}, "in_flight", False),
+        ({"placement_group_config": {"bundles": [{"CPU": 1}]}}, "group", True),
     ],
 )
 def test_what_numbers_do_not_say_is_a_caution(

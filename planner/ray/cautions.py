@@ -43,6 +43,13 @@ def _group(pipeline: Pipeline) -> Iterator[Caution]:
     `v1/executor/ray_executor_v2.py`, `envs.py` VLLM_RAY_PER_WORKER_GPUS.
     """
     stage = pipeline.engine
+    if not stage.worker.gpus and not pipeline.plan.gpu.is_cpu:
+        yield Caution(
+            kind="group",
+            message="The engine reserves no GPU, so that Ray shows it none. Add "
+            '"GPU": 1 to its bundles.',
+            is_fatal=True,
+        )
     if stage.actor is None:
         return
     bundles = stage.worker.bundles

@@ -14,11 +14,13 @@ from planner.errors import PlannerError
 from planner.ray.bundles import (
     ACCELERATOR,
     ACCELERATOR_SHARE,
+    STRATEGIES,
     Bundle,
     PlacementGroup,
     total,
 )
 from planner.ray.pipelines import Asked
+from planner.ray.reading import check_mapping
 from planner.ray.releases import RayRelease
 
 BACKENDS = ("uni", "mp", "ray")
@@ -139,8 +141,13 @@ def _by_hand(
             raise PlannerError(
                 f"{name}: Ray {release.version} has no such field; {offer}."
             )
+    for name, value in (
+        ("placement_group_config", config),
+        ("resources_per_bundle", each),
+    ):
+        check_mapping(name, value)
     if each is not None:
-        return (Bundle.of(each),) * world_size, release.strategy
+        return (Bundle.of(_checked(each)),) * world_size, release.strategy
     return None if config is None else _of_config(config, world_size, release)
 
 
@@ -166,7 +173,10 @@ def _of_config(
         raise PlannerError(f"placement_group_config needs {choice}, and only one.")
     found = [each] * world_size if bundles is None else bundles
     checked = tuple(Bundle.of(_checked(bundle)) for bundle in found)
-    return checked, config.get("strategy") or "PACK"
+    strategy = config.get("strategy") or "PACK"
+    if strategy not in STRATEGIES:
+        raise PlannerError(f"strategy={strategy!r}: Ray has {', '.join(STRATEGIES)}.")
+    return checked, strategy
 
 
 def _checked(bundle: Any) -> dict[str, float]:  # noqa: ANN401 - typed by a user

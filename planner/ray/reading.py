@@ -79,6 +79,16 @@ def count_of(name: str, value: Any, default: int) -> int:  # noqa: ANN401 - type
     return int(value)
 
 
+def check_mapping(name: str, value: object) -> None:
+    """Refuse what names no values.
+
+    Raises:
+        PlannerError: for anything but a table or None.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise PlannerError(f"{name}={value!r}: a table such as {{'GPU': 1}} is needed.")
+
+
 def map_resources(
     name: str, given: Mapping[str, Any] | None, release: RayRelease
 ) -> tuple[dict[str, float], int | None]:
@@ -94,6 +104,7 @@ def map_resources(
         raise PlannerError(
             f"{name}: Ray {release.version} has no such argument; it came with 2.51."
         )
+    check_mapping(name, given)
     given = dict(given or {})
     limit = given.get("concurrency")
     if isinstance(limit, tuple | list):
