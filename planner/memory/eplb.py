@@ -143,8 +143,10 @@ def balancing_bytes(
     The map from experts to their copies has room for 1,024 of each, whatever there
     are; the load of each copy is remembered for `window` steps.
     """
+    if not layout.enable_eplb:
+        return {}
     experts = _experts(model)
-    if not layout.enable_eplb or not experts:
+    if not experts:
         return {}
     layers, first = len(experts), experts[0]
     logical = first.num_experts
