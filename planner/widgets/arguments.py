@@ -108,6 +108,7 @@ HINTS = {
     "lora_target_modules": "the only layers that adapters change",
     "specialize_active_lora": "graphs for fewer adapters at once",
     "enable_mixed_moe_lora_format": "gate and up of experts apart",
+    "enable_tower_connector_lora": "adapters of encoders, too",
     "enable_moe_shared_loras": "outer factors once for all experts",
     "mm_encoder_tp_mode": "encoders cut over GPUs, or whole",
     "mm_processor_cache_gb": "GiB of host memory for processed images",

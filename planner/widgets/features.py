@@ -27,6 +27,7 @@ _LORA = (
     *("lora_dtype", "max_cpu_loras", "lora_target_modules", "specialize_active_lora"),
 )
 _LORA_OF_EXPERTS = ("enable_mixed_moe_lora_format", "enable_moe_shared_loras")
+_LORA_OF_ENCODERS = ("enable_tower_connector_lora",)
 _ENCODERS = ("mm_processor_cache_gb", "skip_mm_profiling")
 _GUESSES = ("spec_method", "spec_model", "spec_tokens")
 _MACHINE = (
@@ -98,7 +99,8 @@ class Features:
         named = self._fields
         media = ("language_model_only", "mm_encoder_tp_mode", *_ENCODERS)
         limits, processor = self.limits.fields, self.processor.fields
-        yield _folded("LoRA", [named[n] for n in (*_LORA, *_LORA_OF_EXPERTS)])
+        adapters = (*_LORA, *_LORA_OF_EXPERTS, *_LORA_OF_ENCODERS)
+        yield _folded("LoRA", [named[name] for name in adapters])
         yield _folded(
             "Images, video and audio",
             [named["language_model_only"], *limits[:-1], *processor[:-1]]
@@ -124,8 +126,11 @@ class Features:
             yield _LORA[0]
             return
         yield from _LORA
-        if self._planned.model is not None and self._planned.model.is_moe:
+        model = self._planned.model
+        if model is not None and model.is_moe:
             yield from _LORA_OF_EXPERTS
+        if model is not None and model.towers:
+            yield from _LORA_OF_ENCODERS
 
     def _of_media(self) -> Iterator[str]:
         model, release = self._planned.model, self._planned.release
