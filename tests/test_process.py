@@ -45,7 +45,7 @@ class Started:
         )
 
     def family(self) -> list[int]:
-        """Wait for the numbers of the children; the supervisor comes first."""
+        """Wait for the numbers of the children; who stands before them comes first."""
         wait_until(lambda: bool(self.lines))
         return [self.process.group, *map(int, self.lines[0].split())]
 
@@ -110,11 +110,23 @@ def test_the_time_limit_ends_everything(start) -> None:
     wait_until(lambda: not any(map(is_alive, family)))
 
 
+def test_who_kills_its_children_leaves_nothing_behind(start) -> None:
+    """A worker of Ray does so on its way out: the supervisor is a child of a child."""
+    one = start(FAMILY)
+    family = one.family()
+    os.kill(one.process.group, signal.SIGKILL)
+
+    wait_until(lambda: not any(map(is_alive, family)))
+    wait_until(lambda: not one.scratch.exists())
+
+
 def test_a_supervisor_that_is_killed_is_made_up_for(start) -> None:
     """What is in the group is ended by the one who asked."""
     one = start(FAMILY)
     group, near, far = one.family()
-    os.kill(group, signal.SIGKILL)
+    children = Path(f"/proc/{group}/task/{group}/children")
+    (supervisor,) = map(int, children.read_text().split())
+    os.kill(supervisor, signal.SIGKILL)
 
     one.process.stop()
 

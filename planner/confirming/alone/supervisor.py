@@ -8,6 +8,10 @@ standard input says so: `quit` leaves some seconds to end in order, `stop` next 
 and the end of input means that the asking process is gone. What leaves the group, as a
 session of its own, still comes back to the supervisor as its child on Linux, and is
 ended too; so are the shared memory that the processes made and the scratch folder.
+
+The process that was started only stands before it: some programs, a worker of Ray among
+them, kill their children on the way out. The supervisor then finds itself orphaned, and
+ends what is below.
 """
 
 from __future__ import annotations
@@ -41,19 +45,36 @@ _PPID, _PGRP = 1, 2
 
 def main(words: list[str]) -> int:
     """Run the command and return its exit status."""
+    asking, shield = os.getppid(), os.getpid()
+    _ignore_signals()
+    supervisor = os.fork()
+    if supervisor:
+        return _stand_before(supervisor, asking)
+    return _supervise(words, shield)
+
+
+def _stand_before(supervisor: int, asking: int) -> int:
+    """Wait for the supervisor, or for the asking process to be gone."""
+    while os.getppid() == asking:
+        pid, status = os.waitpid(supervisor, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_STEP_SECONDS)
+    return STOPPED
+
+
+def _supervise(words: list[str], shield: int) -> int:
     limit_seconds, scratch, command = float(words[0]), words[1], words[2:]
     _adopt_orphans()
-    _ignore_signals()
     begin = time.time()
-    asking = os.getppid()
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         preexec_fn=_heed_signals,
     )
-    status, grace = _watch(child, asking, begin + limit_seconds)
+    status, grace = _watch(child, shield, begin + limit_seconds)
     made = _shared_memory(begin)
-    _end_all(grace)
+    _end_all(grace, shield)
     for path in made:
         with contextlib.suppress(OSError):
             os.unlink(path)  # noqa: PTH108 - as it stands in the maps
@@ -62,7 +83,7 @@ def main(words: list[str]) -> int:
 
 
 def _watch(
-    child: subprocess.Popen[bytes], asking: int, deadline: float
+    child: subprocess.Popen[bytes], shield: int, deadline: float
 ) -> tuple[int, float]:
     """Wait for an end; return the exit status and the seconds to leave the others."""
     while True:
@@ -71,27 +92,27 @@ def _watch(
             return status, STOP_GRACE_SECONDS
         if time.time() > deadline:
             return TIME_IS_OVER, STOP_GRACE_SECONDS
-        if os.getppid() != asking:
+        if os.getppid() != shield:
             return STOPPED, STOP_GRACE_SECONDS
         if select.select([0], [], [], _STEP_SECONDS)[0]:
             is_in_order = os.read(0, 64) == b"quit"
             return STOPPED, QUIT_GRACE_SECONDS if is_in_order else STOP_GRACE_SECONDS
 
 
-def _end_all(grace_seconds: float) -> None:
+def _end_all(grace_seconds: float, shield: int) -> None:
     """Ask every process below to end, then make it, and wait until they are gone."""
     deadline = time.time() + grace_seconds
-    _signal_all(signal.SIGTERM)
-    while not _is_over() and time.time() < deadline:
+    _signal_all(signal.SIGTERM, shield)
+    while not _is_over(shield) and time.time() < deadline:
         time.sleep(_STEP_SECONDS)
     deadline = time.time() + _KILL_SECONDS
-    while not _is_over() and time.time() < deadline:
+    while not _is_over(shield) and time.time() < deadline:
         # A process may have been forked while the others were killed: look again.
-        _signal_all(signal.SIGKILL)
+        _signal_all(signal.SIGKILL, shield)
         time.sleep(_STEP_SECONDS)
 
 
-def _is_over() -> bool:
+def _is_over(shield: int) -> bool:
     """Collect the dead, and return whether nothing is left below.
 
     A process whose memory is still being freed counts: its first thread is a zombie
@@ -101,12 +122,12 @@ def _is_over() -> bool:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
-        return not _below()
+        return not _below() - {shield}
     return False
 
 
-def _signal_all(number: int) -> None:
-    for pid in _below():
+def _signal_all(number: int, shield: int) -> None:
+    for pid in _below() - {shield}:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
