@@ -2,7 +2,8 @@
 
 Read in this order: `releases` (what each Ray does otherwise), `bundles` and `nodes`
 (what is reserved, and where), `stages` and `engine` (what a worker asks for),
-`pipelines` (the answer), `asking` (the whole), `placing` and `needed` (on nodes).
+`pipelines` (the answer), `asking` (the whole), `placing` and `needed` (on nodes),
+`live` (on a cluster that runs).
 
 >>> from planner import ray as planner_ray
 >>> planner_ray.pipeline("Qwen/Qwen3-8B", gpu="H100", concurrency=(2, 8)).gpus_minimum
@@ -11,6 +12,7 @@ Read in this order: `releases` (what each Ray does otherwise), `bundles` and `no
 
 from planner.ray.asking import pipeline
 from planner.ray.bundles import Bundle, PlacementGroup
+from planner.ray.live import Cluster, ClusterCheck, cluster
 from planner.ray.needed import NodesNeeded
 from planner.ray.nodes import Node, NodeType
 from planner.ray.pipelines import Asked, Caution, Pipeline
@@ -24,6 +26,8 @@ __all__ = [
     "Bundle",
     "BundlePlace",
     "Caution",
+    "Cluster",
+    "ClusterCheck",
     "Node",
     "NodeType",
     "NodesNeeded",
@@ -34,5 +38,6 @@ __all__ = [
     "Stage",
     "State",
     "WorkerPlacement",
+    "cluster",
     "pipeline",
 ]

@@ -1,0 +1,1 @@
+"""Programs that speak with Ray in a process of their own."""
