@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm soak pictures accuracy notebooks lock clean
+.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm bench-many soak pictures accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' \
@@ -69,6 +69,9 @@ soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be 
 
 pictures: $(VENV)/test.stamp ## the pictures of docs/app.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/pictures.py
+
+bench-many: $(VENV)/test.stamp ## confirmations a minute on a Ray cluster of stand-ins, by its workers
+	$(BIN)/python benchmarks/confirm_many.py
 
 bench-confirm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## the app in Chromium while vLLM's CPU build starts
 	CHROMIUM=$$(sh tools/system.sh chromium) PLANNER_DATA_DIR=$$(mktemp -d) \

@@ -25,5 +25,19 @@ class Event:
     """The stages that there were until now, this one included; empty: not told."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterEvent(Event):
+    """What one of many starts on a cluster tells."""
+
+    number: int
+    """Which plan, from 0."""
+    attempt: int = 0
+    """How often it was started before this."""
+    machine: str = ""
+    """Where it runs; empty where it does not yet."""
+    note: str = ""
+    """What happened to it: that it waits for a machine, or why it starts again."""
+
+
 Listener: TypeAlias = Callable[[Event], None]
-"""Called in the thread of the run, not in the caller's."""
+"""Called in the run's thread, not in the caller's; on a cluster in the caller's."""

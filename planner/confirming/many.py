@@ -1,17 +1,22 @@
-"""Many plans, confirmed one after the other on one machine, to be taken up again."""
+"""Many plans, confirmed one by one or on a cluster, to be taken up again."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.confirming.as_dict import confirmation_dict, question_dict
 from planner.confirming.events import Listener
-from planner.confirming.options import RunOptions
+from planner.confirming.many_file import (
+    ResultsFile,
+    SweepRow,
+    not_started,
+    told,
+    write_log,
+)
+from planner.confirming.options import CLUSTER, ClusterOptions, RunOptions
 from planner.confirming.run import Run
 from planner.errors import PlannerError
 from planner.result import Plan
@@ -25,32 +30,6 @@ _COLUMNS = (
     *("available_kv_cache_bytes", "num_gpu_blocks"),
     *("kv_cache_size_tokens", "max_concurrency"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepRow:
-    """One plan of a sweep and what came of it, as plain values."""
-
-    asked: Mapping[str, Any]
-    """Model, GPU, release, arguments: what the plan was made from."""
-    options: Mapping[str, Any]
-    """How vLLM was started, such as with dummy weights."""
-    outcome: str
-    """A `Confirmed`, or "not started"."""
-    problem: str = ""
-    """Why nothing was started; empty where it was."""
-    figures: Mapping[str, Any]
-    """The whole confirmation but its log; empty where nothing was started."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return one line of the file."""
-        return {
-            "asked": dict(self.asked),
-            "options": dict(self.options),
-            "outcome": self.outcome,
-            "problem": self.problem,
-            "figures": dict(self.figures),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,137 +66,84 @@ def confirm_many(
     plans: Iterable[Plan],
     results: str | PathLike[str] | None = None,
     *,
+    address: str | None = None,
     listener: Listener | None = None,
     logs: str | PathLike[str] | None = None,
-    **options: Any,  # noqa: ANN401 - those of RunOptions
+    **options: Any,  # noqa: ANN401 - those of RunOptions and ClusterOptions
 ) -> Sweep:
-    """Confirm plans one after the other; go on where an earlier call was interrupted.
+    """Confirm plans here one by one, or all at once on a Ray cluster.
+
+    Goes on where an earlier call was interrupted.
 
     Args:
-        plans: what to start, in this order.
+        plans: what to start; here in this order.
         results: file of JSON lines, one for each finished plan; plans that it holds
             already, with the same options, are not started again. None: no file.
-        listener: is told of the progress of each start.
+        address: of a Ray cluster: "auto" for the one that this machine is in, its
+            host:port there, "ray://host:port" from elsewhere, "local" for one that is
+            started here and ended again. None: without Ray, on this machine.
+        listener: is told of the progress of each start; on a cluster with
+            `ClusterEvent`s, which say whose.
         logs: folder for vLLM's logs, one file for each start; None: not kept.
-        options: as `confirm` has them, the same for all.
+        options: as `confirm` has them, the same for all; with an address also
+            retries, cpus, wait_seconds, node_types and runtime_env; see
+            `ClusterOptions`.
 
     Raises:
-        PlannerError: for a wrong option or a file that cannot be written. What cannot
-            be started becomes a row of the result, and the next plan goes on.
+        PlannerError: for a wrong option or a file that cannot be written; for a cluster
+            that does not answer or goes away. What cannot be started becomes a row of
+            the result, and the others go on.
     """
+    asked = tuple(plans)
+    on_cluster = {name: options.pop(name) for name in CLUSTER if name in options}
     chosen = RunOptions(**options)
-    path = None if results is None else Path(results)
-    known = {} if path is None else {_key(row): row for row in _read(path)}
-    rows: list[SweepRow] = []
+    if address is None and on_cluster:
+        raise PlannerError(
+            f"{', '.join(on_cluster)}: for starts on a Ray cluster; give its address=, "
+            "or leave them out."
+        )
+    with ResultsFile(results) as file:
+        if address is None:
+            return Sweep(tuple(_one_by_one(asked, chosen, file, listener, logs)))
+        # Another process, and Ray: only where they are asked for.
+        from planner.confirming.many_cluster import ClusterRuns  # noqa: PLC0415
+
+        where = ClusterOptions(address=address, **on_cluster)
+        return Sweep(ClusterRuns(asked, chosen, where, file, listener, logs).execute())
+
+
+def _one_by_one(
+    plans: Sequence[Plan],
+    options: RunOptions,
+    file: ResultsFile,
+    listener: Listener | None,
+    logs: str | PathLike[str] | None,
+) -> Iterator[SweepRow]:
     for number, plan in enumerate(plans):
-        row = known.get(_identity(question_dict(plan), _told(chosen)))
+        row = file.find(plan, options)
         if row is None:
-            row, log_text = _confirm(plan, chosen, listener)
-            _write(path, row)
-            _write_log(logs, f"{number:03d}", log_text)
-        rows.append(row)
-    return Sweep(tuple(rows))
+            row, log_text = _confirm(plan, options, listener)
+            file.write(row)
+            write_log(logs, f"{number:03d}", log_text)
+        yield row
 
 
 def _confirm(
     plan: Plan, options: RunOptions, listener: Listener | None
 ) -> tuple[SweepRow, str]:
-    asked, told = question_dict(plan), _told(options)
     try:
         confirmation: Confirmation = Run(plan, options, listener).execute()
     except PlannerError as error:
-        row = SweepRow(
-            asked=asked,
-            options=told,
-            outcome="not started",
-            problem=str(error),
-            figures={},
-        )
-        return row, ""
+        return not_started(plan, options, str(error)), ""
     return (
         SweepRow(
-            asked=asked,
-            options=told,
+            asked=question_dict(plan),
+            options=told(options),
             outcome=str(confirmation.outcome),
             figures=confirmation_dict(confirmation),
         ),
         confirmation.log_text,
     )
-
-
-def _told(options: RunOptions) -> dict[str, Any]:
-    """Return the options that change what is measured."""
-    return {"weights": options.weights, "load_requests": options.load_requests}
-
-
-def _key(row: SweepRow) -> str:
-    return _identity(row.asked, row.options)
-
-
-def _identity(asked: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    return json.dumps([asked, options], sort_keys=True, default=str)
-
-
-def _read(path: Path) -> Iterator[SweepRow]:
-    """Yield the rows of a file that stand for a start; a torn last line is none.
-
-    What could not be started is tried again: a GPU may have become free.
-    """
-    if not path.is_file():
-        return
-    for line in _text_of(path).splitlines():
-        try:
-            row = SweepRow(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
-        if not row.problem:
-            yield row
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlannerError(
-            f"The results in {path} cannot be read ({error}). Give another file."
-        ) from error
-
-
-def _write(path: Path | None, row: SweepRow) -> None:
-    if path is None:
-        return
-    line = json.dumps(row.to_dict(), default=str) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b") as file:
-            # A line that was torn off earlier must not swallow this one.
-            if file.tell() and not _ends_line(path):
-                file.write(b"\n")
-            file.write(line.encode())
-    except OSError as error:
-        raise PlannerError(
-            f"The results cannot be written to {path} ({error}). Make room or give "
-            "another file; what was measured before is in it."
-        ) from error
-
-
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
-
-
-def _write_log(logs: str | PathLike[str] | None, name: str, text: str) -> None:
-    if logs is None or not text:
-        return
-    folder = Path(logs)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.log").write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PlannerError(
-            f"The log cannot be written to {folder} ({error}). Give another folder."
-        ) from error
 
 
 def _table_row(row: SweepRow) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from planner.calibrations.keeping import store
 from planner.confirming import installation
@@ -38,6 +38,22 @@ from planner.result import Plan
 _STEP_SECONDS = 0.1
 
 
+Keep: TypeAlias = Callable[[Measurement, int | None], str | None]
+"""Takes what was measured, and by how much other memory moved; returns a note."""
+
+
+def stored(plan: Plan, measurement: Measurement, moved_bytes: int | None) -> str:
+    """Keep the figures for later plans; a full disk costs no more than a note."""
+    try:
+        kept = store(plan, measurement, moved_bytes=moved_bytes)
+    except PlannerError as error:
+        return str(error)
+    return (
+        f"Stored as record {kept.record.id}: later plans of this start use it. planner "
+        f"calibration forget {kept.record.id} takes it away."
+    )
+
+
 class Run:
     """One start: `execute` blocks until it is over, `stop` ends it from anywhere."""
 
@@ -46,10 +62,12 @@ class Run:
         plan: Plan,
         options: RunOptions | None = None,
         listener: Listener | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.plan = plan
         self.options = options or RunOptions()
         self._listener = listener
+        self._keep = keep or self._store
         self._lines: list[str] = []
         self._told: dict[str, Any] = {}
         self._profiled: list[dict[str, Any]] = []
@@ -96,7 +114,8 @@ class Run:
         measurement = self._measurement(found, devices)
         self._notes += self._unanswered(measurement)
         if self.options.is_stored and measurement.is_started:
-            self._notes.append(self._store(measurement, devices))
+            note = self._keep(measurement, devices.moved_bytes())
+            self._notes += [note] if note else []
         confirmation = confirmation_of(
             self.plan,
             measurement,
@@ -107,16 +126,8 @@ class Run:
         self._reach(StartStage.DONE)
         return confirmation
 
-    def _store(self, measurement: Measurement, devices: Devices) -> str:
-        """Keep the figures for later plans; a full disk costs no more than a note."""
-        try:
-            kept = store(self.plan, measurement, moved_bytes=devices.moved_bytes())
-        except PlannerError as error:
-            return str(error)
-        return (
-            f"Stored as record {kept.record.id}: later plans of this start use "
-            f"it. planner calibration forget {kept.record.id} takes it away."
-        )
+    def _store(self, measurement: Measurement, moved_bytes: int | None) -> str:
+        return stored(self.plan, measurement, moved_bytes)
 
     def _run(self, launch: Launch, scratch: Path) -> None:
         if self._is_stopped.is_set():
