@@ -26,6 +26,7 @@ from planner.speculating.methods import (
     resolved_method,
 )
 from planner.speculating.shared import Target, only_sizes_rope
+from planner.speculating.stages import stage_notes
 from planner.speculating.standalone import read_draft
 
 _REMEMBERED = 64
@@ -182,6 +183,7 @@ def _speculation(
     else:
         assert draft is not None
         found, notes = read_eagle(asked, method, draft, target, release)
+        notes = (*notes, *stage_notes(method, draft, target, layout))
         if not only_sizes_rope(draft.config):
             longest = _longest(asked, found, target.max_model_len, release)
     return Speculation(

@@ -4,7 +4,7 @@ Source: vLLM 0.33.0 `models/deepseek_mtp.py`, `glm4_moe_mtp.py`, `glm4_moe_lite_
 `glm_ocr_mtp.py`, `qwen3_next_mtp.py`, `qwen3_5_mtp.py`, `mimo_mtp.py`,
 `mimo_v2_mtp.py`, `ernie_mtp.py`, `exaone_moe_mtp.py`, `longcat_flash_mtp.py`,
 `nemotron_h_mtp.py`; `vllm/models/deepseek_v32/nvidia/mtp.py`,
-`deepseek_v4/nvidia/mtp.py`.
+`deepseek_v4/nvidia/mtp.py`, `glm5next/common/mtp.py`, `minimax_m3/nvidia/mtp.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from planner.layers import (
     Part,
     Replicated,
     ReplicatedLinear,
+    TokenBuffer,
 )
 from planner.model import ModelArchitecture
 
@@ -38,6 +39,8 @@ class HeadShape:
     """The same, once for all layers."""
     tables: Callable[[ModelArchitecture], tuple[Module, ...]] | None = None
     """What the target has otherwise, by the target; None: nothing."""
+    without: tuple[Part, ...] = ()
+    """What its layers lack of the target's."""
     plain: tuple[str, ...] = ()
     """Its layers that are not quantised as the target's are."""
     first_release: tuple[int, int, int] = (0, 18, 0)
@@ -121,6 +124,11 @@ def _rotary(model: ModelArchitecture) -> tuple[Module, ...]:
     return tuple(m for m in model.every_stage if isinstance(m, RotaryCache))
 
 
+def _choices(model: ModelArchitecture) -> tuple[Module, ...]:
+    """The buffer of what sparse attention chose, which the target keeps to itself."""
+    return tuple(m for m in model.every_stage if isinstance(m, TokenBuffer))
+
+
 def _mixed(model: ModelArchitecture) -> tuple[Module, ...]:
     """What joins the residual streams before the head: the target's once more."""
     part = Part.HYPER_CONNECTIONS
@@ -165,4 +173,17 @@ SHAPES: Mapping[str, HeadShape] = {
     "longcat_flash_mtp": replace(_NUMBERED, around=_whole),
     "deepseek_v4_mtp": replace(_NUMBERED, around=_apart, tables=_mixed),
     "glm_ocr_mtp": _NUMBERED,
+    "glm5_next_mtp": replace(
+        _NUMBERED,
+        without=(Part.HYPER_CONNECTIONS,),
+        tables=_choices,
+        first_release=(0, 33, 0),
+    ),
+    "minimax_m3_mtp": HeadShape(
+        prefix="model.layers",
+        is_numbered_on=False,
+        around=_whole,
+        once=_nothing,
+        first_release=(0, 33, 0),
+    ),
 }

@@ -42,6 +42,10 @@ def num_heads(kind: str, config: Mapping[str, Any]) -> int | None:
     if kind == "qwen3_5_mtp":
         name = "mtp_num_hidden_layers"
         found = config.get(name, inner.get(name))
+    elif kind == "minimax_m3_mtp":
+        found = inner.get("num_mtp_modules", 1)
+    elif kind == "glm5_next_mtp":
+        found = inner.get("num_nextn_predict_layers")
     elif kind in _ONE_HEAD:
         return 1
     else:
@@ -134,7 +138,11 @@ def _built(
         kind = model.layer_kinds[model.layers[first + index]]
         number = first + index if shape.is_numbered_on else index
         prefix = f"{shape.prefix}.{number}"
-        own = tuple(_as_quantised(shape, module) for module in kind.modules)
+        own = tuple(
+            _as_quantised(shape, module)
+            for module in kind.modules
+            if module.part not in shape.without
+        )
         modules += _renamed((*shape.around(size), *own), prefix)
         kinds.append(LayerKind(caches=kind.caches, modules=()))
     return replace(

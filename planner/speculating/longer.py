@@ -9,6 +9,8 @@ from planner.architectures.facts import Facts
 from planner.errors import UnknownArchitecture
 
 _FULL = "full_attention"
+_GLM_FULL_EVERY = 4
+_M3_DENSE = 3
 
 
 def lengthened(kind: str, config: Mapping[str, Any], count: int) -> dict[str, Any]:
@@ -117,6 +119,46 @@ def _deepseek_v4(config: Mapping[str, Any], layers: int, count: int) -> dict[str
     return changed
 
 
+def _glm5_next(config: Mapping[str, Any], layers: int, count: int) -> dict[str, Any]:
+    """Layers of latent attention and experts.
+
+    Source: vLLM 0.33.0 `vllm/models/glm5next/common/mtp.py`.
+    """
+    changed = {**config, "num_hidden_layers": layers + count}
+    types = config.get("layer_types") or [
+        "linear_attention" if (layer + 1) % _GLM_FULL_EVERY else _FULL
+        for layer in range(layers)
+    ]
+    changed["layer_types"] = [*types[:layers], *(_FULL,) * count]
+    if config.get("mlp_layer_types") is not None:
+        kinds = config["mlp_layer_types"][:layers]
+        changed["mlp_layer_types"] = [*kinds, *("sparse",) * count]
+    return changed
+
+
+def _minimax_m3(config: Mapping[str, Any], layers: int, count: int) -> dict[str, Any]:
+    """Layers of block-sparse attention and experts.
+
+    Source: vLLM 0.33.0 `vllm/models/minimax_m3/nvidia/mtp.py` (force_sparse_attn,
+    force_moe).
+    """
+    changed = {**config, "num_hidden_layers": layers + count}
+    name = "moe_layer_freq"
+    changed[name] = [*_from_fourth(config.get(name), layers), *(1,) * count]
+    sparse = dict(config.get("sparse_attention_config") or {})
+    name = "sparse_attention_freq"
+    sparse[name] = [*_from_fourth(sparse.get(name), layers), *(1,) * count]
+    changed["sparse_attention_config"] = sparse
+    return changed
+
+
+def _from_fourth(given: object, layers: int) -> list[Any]:
+    """Return what a config says of each layer; by default all but the first three."""
+    if isinstance(given, list):
+        return given[:layers]
+    return [int(layer >= _M3_DENSE) for layer in range(layers)]
+
+
 def _listed(given: object, layers: int) -> list[Any]:
     return list(given)[:layers] if isinstance(given, list) else [0] * layers
 
@@ -126,6 +168,8 @@ _CHANGES: Mapping[str, Callable[[Mapping[str, Any], int, int], dict[str, Any]]] 
     "ernie_mtp": _ernie,
     "exaone_moe_mtp": _exaone_moe,
     "deepseek_v4_mtp": _deepseek_v4,
+    "glm5_next_mtp": _glm5_next,
+    "minimax_m3_mtp": _minimax_m3,
 }
 
 
