@@ -39,7 +39,9 @@ class _Attention:
 def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     """Return MiMo-V2-Flash.
 
-    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2FlashForCausalLM.
+    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2FlashForCausalLM;
+    `transformers_utils/model_arch_config_convertor.py`
+    _strip_mimo_v2_attention_chunk_size.
     """
     num_layers = facts.integer("num_hidden_layers")
     slides = facts.value("hybrid_layer_pattern")
@@ -66,7 +68,15 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
         every_stage=_rotary(facts),
     )
     num_experts = facts.integer("n_routed_experts", default=0)
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    # vLLM strips attention_chunk_size, which no layer of the model heeds.
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        num_experts=num_experts,
+        attention_chunk_size=None,
+    )
 
 
 def _rotary(facts: Facts) -> tuple[Module, ...]:

@@ -85,6 +85,15 @@ def tail_backend(_layer: IndexerTailLayer, _context: CacheContext) -> AttentionB
     return KpoolTail()
 
 
+def _ring(layer: IndexerTailLayer, context: CacheContext) -> int:
+    """Return the tokens of the ring: a pool, and as many pools as guesses may need.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/attention.py` Glm5NextTailCache.
+    """
+    pools = -(-(layer.num_tokens + context.num_speculative_tokens) // layer.num_tokens)
+    return layer.num_tokens * (1 << (pools - 1).bit_length())
+
+
 def tail_spec(
     layer: IndexerTailLayer,
     backend: AttentionBackend,
@@ -93,7 +102,7 @@ def tail_spec(
 ) -> KVCacheSpec:
     """Return the spec of the tail: key and score of each token of a pool."""
     spec = CircularBufferSpec(
-        block_size=layer.num_tokens,
+        block_size=_ring(layer, context),
         num_kv_heads=_KEY_AND_SCORE,
         head_size=layer.head_size,
         head_size_v=0,
