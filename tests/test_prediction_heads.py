@@ -181,3 +181,35 @@ def test_before_a_family_came_it_is_not_modelled(tmp_path) -> None:
     """With the release from which it is."""
     with pytest.raises(UnknownArchitecture, match=r"before 0\.18\.0"):
         drafted(tmp_path, ERNIE, ASKED, vllm_version="0.17.0")
+
+
+@pytest.mark.skipif(
+    not SHARED.exists(), reason="the configs are not beside the repository"
+)
+@pytest.mark.parametrize(
+    ("config", "ranks", "groups"),
+    [
+        # As vLLM 0.33.0's own planning groups target and draft together.
+        (
+            "XiaomiMiMo--MiMo-V2-Flash",
+            4,
+            [(9, 32), (8, 16), (8, 16), (8, 16), (8, 16), (8, 16)],
+        ),
+        (
+            "zai-org--GLM-5.3-Flash",
+            2,
+            [(12, 2176), (11, 2176), (11, 2176), (24, 2176), (12, 8)],
+        ),
+    ],
+)
+def test_groups_with_a_head_are_vllms(config, ranks, groups) -> None:
+    """MiMo-V2's windows stay windows; a tail of four tokens grows to eight."""
+    plan = planner.plan(
+        SHARED / "configs" / config,
+        gpu="H200",
+        tensor_parallel_size=ranks,
+        trust_remote_code=True,
+        speculative_config=ASKED,
+    )
+    found = [(group.num_layers, group.block_size) for group in plan.kv_groups]
+    assert sorted(groups) == sorted(found)
