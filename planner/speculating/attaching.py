@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from planner.architectures.facts import Facts
 from planner.errors import PlannerError, Refused, UnknownArchitecture
-from planner.lengths import derived_max_model_len
 from planner.model import ModelArchitecture, Speculation
 from planner.model_files import ModelFiles
 from planner.parallel import ParallelLayout
@@ -26,6 +25,7 @@ from planner.speculating.methods import (
     resolved_method,
 )
 from planner.speculating.shared import Target, only_sizes_rope
+from planner.speculating.shortening import longest_request, shortened
 from planner.speculating.stages import stage_notes
 from planner.speculating.standalone import read_draft
 
@@ -179,13 +179,13 @@ def _speculation(
         found = read_draft(
             draft, asked.quantization, target.model, target.files, release
         )
-        longest = _longest(asked, found, target.max_model_len, release)
+        longest = longest_request(asked, found, target.max_model_len, release)
     else:
         assert draft is not None
         found, notes = read_eagle(asked, method, draft, target, release)
         notes = (*notes, *stage_notes(method, draft, target, layout))
         if not only_sizes_rope(draft.config):
-            longest = _longest(asked, found, target.max_model_len, release)
+            longest = longest_request(asked, found, target.max_model_len, release)
     return Speculation(
         method=method,
         target=target.model,
@@ -195,7 +195,7 @@ def _speculation(
         counts_lookahead=release.since(0, 33),
         num_streams=_streams(kind, files),
         longest=longest,
-        notes=(*notes, *_shortened(longest, target.max_model_len)),
+        notes=(*notes, *shortened(longest, target.max_model_len)),
     )
 
 
@@ -223,7 +223,9 @@ def _at_once(
     _check_ranks(asked.draft_tensor_parallel_size, layout, method)
     longest = None
     if not only_sizes_rope(draft.config):
-        longest = _longest(asked, found.model, target.max_model_len, layout.release)
+        longest = longest_request(
+            asked, found.model, target.max_model_len, layout.release
+        )
     return Speculation(
         method=method,
         target=target.model,
@@ -236,7 +238,7 @@ def _at_once(
         has_bonus=found.has_bonus,
         longest=longest,
         draft_vocab_size=found.vocab_size,
-        notes=(*found.notes, *_shortened(longest, target.max_model_len)),
+        notes=(*found.notes, *shortened(longest, target.max_model_len)),
     )
 
 
@@ -346,45 +348,6 @@ def _check_stages(layout: ParallelLayout) -> None:
             "speculative_config with a draft model and pipeline_parallel_size above 1 "
             "is not modelled. Leave one of them out."
         )
-
-
-def _longest(
-    asked: AskedSpeculation, draft: ModelArchitecture, length: int, release: Release
-) -> int | None:
-    """Return the tokens to which a draft limits each request; None: it does not.
-
-    A draft for shorter requests than its target shortens max_model_len, since 0.33.0
-    and on the second runner; before, it guesses nothing for longer ones.
-
-    Raises:
-        Refused: for a length that draft or target do not allow, in vLLM's words.
-
-    Source: vLLM 0.33.0 `config/vllm.py` _limit_max_model_len_to_draft,
-    `config/speculative.py` _maybe_override_draft_max_model_len.
-    """
-    longest = int(min(derived_max_model_len(draft, release), 1 << 40))
-    own = asked.max_model_len
-    if own is not None and own > longest:
-        raise Refused(
-            f"speculative_max_model_len={own} cannot be larger than "
-            f"draft_max_model_len={longest}"
-        )
-    if own is not None and own > length:
-        raise Refused(
-            f"speculative_max_model_len={own} cannot be larger than "
-            f"target_max_model_len={length}"
-        )
-    kept = min(longest, own or longest)
-    return kept if kept < length and release.since(0, 33) else None
-
-
-def _shortened(longest: int | None, length: int) -> tuple[str, ...]:
-    if longest is None:
-        return ()
-    return (
-        f"The draft serves requests of {longest:,} tokens, to which vLLM lowers "
-        f"max_model_len from {length:,}.",
-    )
 
 
 def _as_shared(
