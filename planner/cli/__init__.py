@@ -16,6 +16,7 @@ from planner.cli import (
     calibration,
     compare,
     confirm,
+    doctor,
     export,
     gpus,
     models,
@@ -52,6 +53,7 @@ _COMMANDS = {
     "models": models.add,
     "gpus": gpus.add,
     "calibration": calibration.add,
+    "doctor": doctor.add,
     "app": app.add,
 }
 

@@ -1,0 +1,38 @@
+"""`planner doctor`: what works on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from planner.cli.status import DOES_NOT_FIT, FITS, Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "doctor", help="what works on this machine, and what to do about the rest"
+    )
+    parser.add_argument(
+        "--need",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="end with status 1 unless this part works, such as app, hub, gpu or "
+        "vllm; may be given several times",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    from planner.doctor import examine  # noqa: PLC0415 - asks driver and Hub
+
+    report = examine()
+    is_well = report.works(*options["need"])
+    if options["json"]:
+        sys.stdout.write(json.dumps(report.to_dict(), indent=2) + "\n")
+    else:
+        sys.stdout.write(f"{report}\n")
+    return FITS if is_well else DOES_NOT_FIT
