@@ -66,7 +66,12 @@ def _asked(question: Callable[[], Any]) -> Any:  # noqa: ANN401 - Ray's answers
 
 
 def _metadata(store: Any) -> Any:  # noqa: ANN401 - Ray's client
-    return import_module("ray._private.usage.usage_lib").get_cluster_metadata(store)
+    """Return the versions; the module has moved between releases."""
+    try:
+        usage = import_module("ray._common.usage.usage_lib")
+    except ImportError:
+        usage = import_module("ray._private.usage.usage_lib")
+    return usage.get_cluster_metadata(store)
 
 
 def _kinds(gcs_address: str) -> dict[str, str]:
