@@ -11,6 +11,7 @@ import pytest
 
 from planner import GPU, PlannerError
 from planner import ray as planner_ray
+from planner.cli import main
 from planner.ray.accelerators import ray_names, types_in
 from planner.ray.alone.told import groups_of_file
 from planner.ray.live import Cluster, cluster, read
@@ -78,6 +79,17 @@ def test_a_cluster_tells_its_machines(machines) -> None:
     assert [line.partition(":")[0] for line in three.waiting] == ["replica 2"]
     assert three.added is None
     assert three.to_dict()["cluster"]["nodes"][0]["total"]
+
+
+def test_the_command_asks_the_cluster(machines, capsys) -> None:
+    """Nine replicas of one GPU on eight: eight go now, and rows flow."""
+    words = "ray Qwen/Qwen3-8B --gpu H100 --accelerator-type H100 --concurrency 9"
+    status = main([*words.split(), "--address", machines.address])
+
+    out = capsys.readouterr().out
+    assert status == 0
+    assert "8 of 9 replicas can be placed now." in out
+    assert "8 of 8 H100 GPUs free" in out
 
 
 def test_auto_finds_the_cluster_of_this_machine(machines, monkeypatch) -> None:
@@ -193,7 +205,7 @@ def test_somebody_else_answers() -> None:
         mute.listen()
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(PlannerError, match=f"No Ray cluster answers at {address}"):
-            cluster(address, timeout_seconds=15.0)
+            cluster(address, timeout_seconds=6.0)
 
 
 def test_ray_is_missing(tmp_path: Path, monkeypatch) -> None:
