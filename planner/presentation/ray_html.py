@@ -57,7 +57,7 @@ def pipeline_html(pipeline: Pipeline) -> str:
     sentences = [group_text(pipeline), feeding_text(pipeline), store_text(pipeline)]
     if bound is not None:
         sentences.append(f"A bound, not a forecast. {bound.why}")
-    return (
+    return _spaced(
         _verdict(subject, headline(pipeline), is_good=not is_fatal)
         + _cautions(pipeline)
         + table_html("Stages, as rows pass them", list(STAGE_COLUMNS), stages)
@@ -74,9 +74,16 @@ def placement_html(placement: Placement) -> str:
     """Show what becomes of each worker, and why."""
     rows = [_cells(row) for row in worker_rows(placement)]
     names = ", ".join(node.name for node in placement.nodes)
-    return _verdict(
-        f"On {names}", placement_headline(placement), is_good=placement.can_start
-    ) + table_html("Workers, in the order of their start", list(WORKER_COLUMNS), rows)
+    return _spaced(
+        _verdict(
+            f"On {names}", placement_headline(placement), is_good=placement.can_start
+        )
+        + table_html("Workers, in the order of their start", list(WORKER_COLUMNS), rows)
+    )
+
+
+def _spaced(inner: str) -> str:
+    return f"<div class='pl-spaced'>{inner}</div>"
 
 
 def _verdict(subject: str, text: str, *, is_good: bool) -> str:

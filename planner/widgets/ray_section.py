@@ -131,7 +131,16 @@ class RaySection(Section):
         except PlannerError as error:
             self.tables.value = f"<p class='pl-note'>{escape(str(error))}</p>"
             return
+        self._show_choices(placement.pipeline)
         self._draw(placement)
+
+    def _show_choices(self, pipeline: Pipeline) -> None:
+        """Show what Ray takes where nothing is given."""
+        if self.controls is None:
+            return
+        fields = self.controls.fields
+        for name in ("batch_size", "max_concurrent_batches", "ray_version"):
+            fields[name].show_default(getattr(pipeline, name))
 
     def _changed(self, _field: Field) -> None:
         self._later.run(self.refresh)
