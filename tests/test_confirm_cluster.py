@@ -324,7 +324,7 @@ def test_a_cluster_that_vanishes_is_an_error_that_says_what_is_done(
     assert address in str(call.error)
     done = len(lines_of(file))
     assert f"{done} of 2 plans are finished and in {file}" in str(call.error)
-    wait_until(lambda: not any(map(is_alive, refusing.begun())))
+    wait_until(lambda: not any(map(is_alive, refusing.begun())), LONG)
 
 
 def test_two_calls_do_not_write_one_file(tiny_folder, tmp_path) -> None:
