@@ -135,15 +135,25 @@ def as_markdown(figures: Iterable[Figure]) -> str:
     return "\n".join(lines)
 
 
-def write(part: str, text: str) -> None:
-    """Put a measured part into docs/performance.md, in the place of the last one."""
-    page = PAGE.read_text(encoding="utf-8")
+def write(part: str, text: str, page: Path | None = None) -> None:
+    """Put a measured part into a page, in the place of the last one.
+
+    Args:
+        part: whose marks stand around it.
+        text: what is written between them.
+        page: docs/performance.md unless given.
+
+    Raises:
+        ValueError: when the page has no such marks.
+    """
+    path = page or PAGE
+    before = path.read_text(encoding="utf-8")
     begin, end = f"<!-- {part}: measured -->", f"<!-- {part}: end -->"
     found = re.compile(f"{begin}.*?{end}", re.DOTALL)
-    if not found.search(page):
-        raise ValueError(f"{PAGE} has no place for {part}.")
+    if not found.search(before):
+        raise ValueError(f"{path} has no place for {part}.")
     fresh = f"{begin}\n{text.strip()}\n{end}"
-    PAGE.write_text(found.sub(lambda _: fresh, page), encoding="utf-8")
+    path.write_text(found.sub(lambda _: fresh, before), encoding="utf-8")
 
 
 def versions(*packages: str) -> str:
