@@ -5,6 +5,8 @@ VENV := .venv
 VLLM_VENV := .venv-vllm
 BENCH_VENV := .venv-bench
 MINUTES ?= 30
+LEARNERS ?= 30
+NOTEBOOK ?= notebooks/explorer.ipynb
 PYTHON ?= $(shell sh tools/system.sh python)
 PORT ?= 8866
 LAB_PORT ?= 8888
@@ -15,20 +17,29 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab test test-vllm check format coverage bench bench-sweep bench-app bench-confirm bench-many soak pictures accuracy notebooks lock clean
+.PHONY: help app lab lessons slides misconceptions test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
 		$(firstword $(MAKEFILE_LIST))
 
 app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
 	@exec $(BIN)/python -m planner app --address=$(ADDRESS) --port=$(PORT)
 
-lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb
-	@$(JUPYTER) exec $(BIN)/jupyter lab notebooks/explorer.ipynb \
+lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
+	@$(JUPYTER) exec $(BIN)/jupyter lab $(NOTEBOOK) \
 		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
 		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+
+lessons: NOTEBOOK = notebooks/workshop/1_where_the_memory_goes.ipynb
+lessons: lab ## JupyterLab on the first of the six lessons
+
+slides: $(VENV)/app.stamp ## the workshop's slides, figures computed, into build/workshop/slides.html
+	@$(BIN)/python tools/slides.py
+
+misconceptions: $(VENV)/app.stamp ## docs/workshop/misconceptions.md from the exercises
+	$(BIN)/python tools/misconceptions.py
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
@@ -41,9 +52,10 @@ test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/vllm
 
-check: $(VENV)/test.stamp ## format, lint, types, direction of imports
+check: $(VENV)/test.stamp ## format, lint, spelling, types, direction of imports
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/codespell
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
@@ -63,6 +75,9 @@ bench-sweep: $(VENV)/app.stamp ## 10,000 plans of one model, against their limit
 bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's, into docs/performance.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.app \
 		--streamlit $(BENCH_VENV)/bin/python
+
+bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS=30, into docs/workshop/setting-up.md
+	$(BIN)/python -m benchmarks.classroom --learners $(LEARNERS)
 
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write

@@ -1,6 +1,6 @@
 """What a class needs: learners' kernels that run a lesson, all on this machine.
 
-    python -m benchmarks.classroom                          thirty learners, into the kit
+    python -m benchmarks.classroom                          thirty, into the kit
     python -m benchmarks.classroom --learners 2 --no-write  a rehearsal
 
 Each learner has a kernel of their own and, as under JupyterHub, a server of their own.
@@ -162,7 +162,7 @@ async def _at(barrier: asyncio.Barrier) -> None:
     await barrier.wait()
 
 
-async def _learner(  # noqa: PLR0913, PLR0917 - where all meet
+async def _learner(  # noqa: PLR0913 - where all meet
     found: Round,
     folder: Path,
     number: int,
@@ -174,13 +174,17 @@ async def _learner(  # noqa: PLR0913, PLR0917 - where all meet
     folder.mkdir()
     (path,) = LESSONS.glob(f"{found.lesson}_*.ipynb")
     notebook: Any = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=_CELL_SECONDS, kernel_name="python3")
+    client = NotebookClient(
+        notebook,
+        timeout=_CELL_SECONDS,
+        startup_timeout=_CELL_SECONDS,
+        kernel_name="python3",
+    )
     client.resources = {"metadata": {"path": str(folder)}}
-    reading = random.Random(number)  # noqa: S311 - the same pauses every time
+    reading = random.Random(number)  # the same pauses every time
     async with client.async_setup_kernel(
         env={**os.environ, "PLANNER_DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)}
     ):
-        await client.kc.wait_for_ready(timeout=_CELL_SECONDS)
         await ready.wait()
         for index, cell in enumerate(notebook.cells):
             if cell.cell_type != "code":

@@ -90,7 +90,8 @@ def _bar(plan: Plan) -> str:
     return (
         f"<div class='pl-plan'>{bars_html(plan)}</div>\n<table><thead><tr>"
         "<th scope='col'>Line</th><th scope='col'>Size</th>"
-        f"<th scope='col'>How it is known</th></tr></thead><tbody>{rows}</tbody></table>"
+        "<th scope='col'>How it is known</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
     )
 
 
@@ -120,7 +121,9 @@ def _compared(names: Mapping[str, str]) -> str:
         f"{_told(rows[name], rows[name].measured)} |"
         for name, title in names.items()
     ]
-    return "\n".join(["| Figure | Planned | vLLM's log |", "| --- | ---: | ---: |", *lines])
+    return "\n".join(
+        ["| Figure | Planned | vLLM's log |", "| --- | ---: | ---: |", *lines]
+    )
 
 
 def _told(row: ComparisonRow, value: float | None) -> str:
@@ -133,7 +136,7 @@ def build() -> str:
     """Return the page."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - the text is ours, and Markdown is no HTML
+        autoescape=False,  # the text is ours, and Markdown is no HTML
         trim_blocks=True,
     )
     text = environment.from_string(SOURCE.read_text(encoding="utf-8"))

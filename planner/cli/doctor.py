@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.cli.status import DOES_NOT_FIT, FITS, Commands
+
+if TYPE_CHECKING:
+    from planner.doctor import Report
 
 
 def add(commands: Commands) -> None:
@@ -35,4 +38,15 @@ def _run(options: dict[str, Any]) -> int:
         sys.stdout.write(json.dumps(report.to_dict(), indent=2) + "\n")
     else:
         sys.stdout.write(f"{report}\n")
+        sys.stdout.write(_verdict(report, options["need"]))
     return FITS if is_well else DOES_NOT_FIT
+
+
+def _verdict(report: Report, needed: list[str]) -> str:
+    """Say in one line whether what is needed works; nothing where nothing is."""
+    if not needed:
+        return ""
+    lacking = [name for name in needed if not report.works(name)]
+    if lacking:
+        return f"\n✘ Needed, and not working: {', '.join(lacking)}.\n"
+    return f"\n✔ All that is needed works: {', '.join(needed)}.\n"

@@ -1,0 +1,107 @@
+"""The workshop's slides and a lesson in a browser: axe-core, keys, no requests."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+from tests.ui.run_pages import violations
+from tools import notebooks, slides
+
+pytestmark = pytest.mark.browser
+pytest.importorskip("axe_playwright_python")
+
+LAST = 15
+
+
+@pytest.fixture(scope="module")
+def slides_file(tmp_path_factory):
+    """Return the slides as `make slides` leaves them."""
+    path = tmp_path_factory.mktemp("slides") / "slides.html"
+    assert 0 == slides.main([str(path)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def lesson_file(tmp_path_factory):
+    """Return lesson 1, solved and run, as a page."""
+    edition = next(one for one in notebooks.editions() if one.is_solution)
+    notebook = nbformat.read(edition.path, as_version=4)
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    page, _resources = HTMLExporter().from_notebook_node(notebook)
+    path = tmp_path_factory.mktemp("lesson") / "lesson.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _open(browser, path, width=1280, scheme="light"):
+    """Open a file; what it asks of others is refused and noted."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 720}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.route("http*://**", lambda route: route.abort())
+    page.goto(path.as_uri())
+    return page, asked
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_slides_pass_axe_core_with_their_notes_open(
+    browser, slides_file, width, scheme
+):
+    """Contrast, names, headings; nothing is asked for but the file itself."""
+    page, asked = _open(browser, slides_file, width, scheme)
+    loaded = list(asked)
+    page.keyboard.press("n")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    notes = page.locator("details[open]").count()
+    found = violations(page, "html")
+    too_wide = page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    page.context.close()
+
+    assert [slides_file.as_uri()] == loaded
+    assert ("rgb(255, 255, 255)" == background) is (scheme == "light")
+    assert notes >= 12
+    assert [] == found
+    assert 0 >= too_wide
+
+
+def test_each_slide_fits_on_a_projector(browser, slides_file):
+    """1280 by 720: a slide with its notes closed is one screen high, nothing cut."""
+    page, _asked = _open(browser, slides_file)
+    heights = page.evaluate("slides.map((one) => one.offsetHeight)")
+    page.context.close()
+
+    assert [720] * LAST == heights
+
+
+def test_keys_turn_slides_and_the_address_keeps_the_place(browser, slides_file):
+    """Right, left, the last, and never past it."""
+    page, _asked = _open(browser, slides_file)
+    places = []
+    for key in ("ArrowRight", "PageDown", "ArrowLeft", "End", "ArrowRight", "Home"):
+        page.keyboard.press(key)
+        places.append(page.evaluate("location.hash"))
+    focused = page.evaluate("document.activeElement.id")
+    page.context.close()
+
+    assert [f"#slide-{n}" for n in (2, 3, 2, LAST, LAST, 1)] == places
+    assert "slide-1" == focused
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_lesson_passes_axe_core(browser, lesson_file, width):
+    """Text, checks, bars and tables of lesson 1, solved, as Jupyter renders them."""
+    page, _asked = _open(browser, lesson_file, width)
+    page.locator(".pl-verdict").first.wait_for()
+    found = violations(page, "main")
+    page.context.close()
+
+    assert [] == found
