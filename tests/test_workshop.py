@@ -38,7 +38,7 @@ HUB_NAMES = {
 }
 # Commands of others: looked at for the files they name.
 OTHERS = ("python", "python3", "cp", "planner-env/bin/pip", "/opt/tljh/user/bin/pip",
-          "planner-env/bin/jupyter")  # fmt: skip
+          "planner-env/bin/jupyter", "/opt/tljh/user/bin/jupyter")  # fmt: skip
 
 
 def _blocks(language: str) -> list[str]:
