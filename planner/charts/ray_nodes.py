@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner.charts.frame import plotly_figure
+from planner.charts.frame import note_above, plotly_figure
 from planner.charts.scale import FONT, INK, in_gib
 from planner.charts.traces import HOVER, NOTHING, segment_looks
 from planner.presentation.ray import placement_headline
@@ -269,7 +269,7 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
             "range": [0, 1.02],
             "tickvals": [0, 1],
         },
-        "annotations": [_title(title)],
+        "annotations": [note_above(title, pixels=8)],
         "shapes": [],
     }
 
@@ -282,19 +282,4 @@ def _axis(text: str, domain: tuple[float, float]) -> dict[str, Any]:
         "zeroline": False,
         "fixedrange": True,
         "rangemode": "tozero",
-    }
-
-
-def _title(text: str) -> dict[str, Any]:
-    return {
-        "x": 0,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "yshift": 8,
-        "showarrow": False,
-        "text": text,
-        "font": {"size": 13, "color": INK},
     }

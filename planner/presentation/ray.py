@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.errors import PlannerError
+from planner.presentation.frames import make_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,18 +123,9 @@ def stages_frame(pipeline: Pipeline) -> pd.DataFrame:
     Raises:
         PlannerError: when pandas is not installed.
     """
-    try:
-        import pandas as pd  # noqa: PLC0415 - optional and slow
-    except ImportError as error:
-        raise PlannerError(
-            "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
-        ) from error
-    drop = ("worker",)
-    rows = [
-        {key: value for key, value in stage.to_dict().items() if key not in drop}
-        for stage in pipeline.stages
-    ]
-    return pd.DataFrame(rows)
+    rows = [stage.to_dict() for stage in pipeline.stages]
+    columns = [name for name in rows[0] if name != "worker"]
+    return make_frame([[row[name] for name in columns] for row in rows], columns)
 
 
 def workers_frame(placement: Placement) -> pd.DataFrame:
@@ -143,12 +134,6 @@ def workers_frame(placement: Placement) -> pd.DataFrame:
     Raises:
         PlannerError: when pandas is not installed.
     """
-    try:
-        import pandas as pd  # noqa: PLC0415 - optional and slow
-    except ImportError as error:
-        raise PlannerError(
-            "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
-        ) from error
     columns = ("stage", "worker", "state", "is_minimum", "nodes", "gpus", "why")
     rows = [
         (
@@ -162,4 +147,4 @@ def workers_frame(placement: Placement) -> pd.DataFrame:
         )
         for worker in placement.workers
     ]
-    return pd.DataFrame(rows, columns=list(columns))
+    return make_frame(rows, columns)
