@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 import nbformat
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 from benchmarks.app import figures, processes
@@ -174,11 +175,16 @@ async def _learner(  # noqa: PLR0913 - where all meet
     folder.mkdir()
     (path,) = LESSONS.glob(f"{found.lesson}_*.ipynb")
     notebook: Any = nbformat.read(path, as_version=4)
+    # Kernels that start in one moment are given ports which others take before them;
+    # sockets that are files in the learner's own folder cannot be taken.
+    manager = AsyncKernelManager(
+        kernel_name="python3", transport="ipc", ip=str(folder / "kernel")
+    )
     client = NotebookClient(
         notebook,
+        km=manager,
         timeout=_CELL_SECONDS,
         startup_timeout=_CELL_SECONDS,
-        kernel_name="python3",
     )
     client.resources = {"metadata": {"path": str(folder)}}
     reading = random.Random(number)  # the same pauses every time
