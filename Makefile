@@ -82,8 +82,9 @@ bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write
 
-pictures: $(VENV)/test.stamp ## the pictures of docs/app.md
-	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/pictures.py
+pictures: $(VENV)/test.stamp ## the pictures of docs/app.md, and the README's moving one
+	CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		$(BIN)/python tools/pictures.py && $(BIN)/python tools/moving_picture.py
 
 bench-many: $(VENV)/test.stamp ## confirmations a minute on a Ray cluster of stand-ins, by its workers
 	$(BIN)/python benchmarks/confirm_many.py

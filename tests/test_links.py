@@ -17,6 +17,7 @@ PAGES = [
     *sorted((ROOT / "notebooks" / "src").rglob("*.py")),
 ]
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
+HTML = re.compile(r"<[^>]* (?:src|srcset|href)=\"([^\"]+)\"")
 
 
 @cache
@@ -42,7 +43,8 @@ def _links(page: Path) -> list[str]:
             line[1:].strip() for line in text.splitlines() if line.startswith("#")
         )
     without_code = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-    return LINK.findall(re.sub(r"`[^`\n]+`(?!\])", "", without_code))
+    plain = re.sub(r"`[^`\n]+`(?!\])", "", without_code)
+    return [*LINK.findall(plain), *HTML.findall(plain)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
