@@ -145,5 +145,8 @@ def _price(text: str) -> tuple[str, float]:
     except ValueError:
         number = float("nan")
     if not equals or not isfinite(number):
-        raise PlannerError(f"--price {text!r}: write GPU=PRICE, such as H100=2.5.")
+        raise PlannerError(
+            f"--price {text!r}: write GPU=PRICE, such as H100=2.5; "
+            "a model goes before --price."
+        )
     return name, number
