@@ -29,6 +29,19 @@ TINY = {
     "max_position_embeddings": 2048,
 }
 
+LOG_OF_A_GPU = """\
+INFO 09-14 10:00:01 [api_server.py:1805] vLLM API server version 0.19.0
+INFO 09-14 10:00:02 [utils.py:253] non-default args: {'model_tag': 'Qwen/Qwen3-8B', \
+'model': 'Qwen/Qwen3-8B', 'max_model_len': 32768, 'port': 9000}
+INFO 09-14 10:00:40 [gpu_model_runner.py:3005] Model loading took 15.27 GiB memory
+INFO 09-14 10:01:10 [gpu_worker.py:349] Available KV cache memory: 51.01 GiB
+INFO 09-14 10:01:11 [kv_cache_utils.py:1229] GPU KV cache size: 371,408 tokens
+INFO 09-14 10:01:11 [kv_cache_utils.py:1234] Maximum concurrency for 32,768 tokens \
+per request: 11.33x
+INFO:     Application startup complete.
+"""
+"""What `vllm serve` of 0.19 wrote on an H100."""
+
 
 def a_plan(folder: Path, entrypoint: str = "serve", share: float = 0.5) -> Plan:
     """A share of 16 GiB on a processor."""

@@ -10,21 +10,10 @@ from pathlib import Path
 import pytest
 
 from planner.cli import BAD_INPUT, DOES_NOT_FIT, FITS, main
+from tests.starts import LOG_OF_A_GPU
 
 LOGS = Path(__file__).parent / "data" / "logs"
 SMALL = ["--gpu-memory-utilization", "0.1", "--dtype", "float32", "--no-store"]
-
-LOG_OF_A_GPU = """\
-INFO 09-14 10:00:01 [api_server.py:1805] vLLM API server version 0.19.0
-INFO 09-14 10:00:02 [utils.py:253] non-default args: {'model_tag': 'Qwen/Qwen3-8B', \
-'model': 'Qwen/Qwen3-8B', 'max_model_len': 32768, 'port': 9000}
-INFO 09-14 10:00:40 [gpu_model_runner.py:3005] Model loading took 15.27 GiB memory
-INFO 09-14 10:01:10 [gpu_worker.py:349] Available KV cache memory: 51.01 GiB
-INFO 09-14 10:01:11 [kv_cache_utils.py:1229] GPU KV cache size: 371,408 tokens
-INFO 09-14 10:01:11 [kv_cache_utils.py:1234] Maximum concurrency for 32,768 tokens \
-per request: 11.33x
-INFO:     Application startup complete.
-"""
 
 
 def test_a_start_prints_both_sides_and_ends_with_zero(

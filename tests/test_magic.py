@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from jupyter_client.manager import start_new_kernel
 from planner.cli.plan_files import add_file_argument
 from planner.magic_words import next_words
 from tests.conftest import ROOT
+from tests.samples import samples_of
 
 PATIENCE = 60
 QWEN = "Qwen/Qwen3-8B"
-CELL = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 
 
 class Kernel:
@@ -231,8 +232,12 @@ def test_unloading_takes_the_magic_back(kernel) -> None:
 
 def test_the_page_on_notebooks_shows_what_its_cells_answer(kernel) -> None:
     """Each cell of docs/notebooks.md runs, and says what stands below it."""
-    page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
-    cells = CELL.findall(page)
+    blocks = samples_of(ROOT / "docs" / "notebooks.md")
+    cells = [
+        (block.text, after.text if after and after.is_shown_by_code else "")
+        for block, after in zip_longest(blocks, blocks[1:])
+        if block.language == "python"
+    ]
 
     assert len(cells) >= 5
     for code, shown in cells:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import doctest
-import io
 import re
 import shlex
 from html import unescape
-from typing import Any
 
 import pytest
 from huggingface_hub import constants
@@ -36,9 +32,6 @@ HUB_NAMES = {
     *("Spawner.http_timeout", "Spawner.start_timeout"),
     *("JupyterHub.concurrent_spawn_limit", "JupyterHub.active_server_limit"),
 }
-# Commands of others: looked at for the files they name.
-OTHERS = ("python", "python3", "cp", "planner-env/bin/pip", "/opt/tljh/user/bin/pip",
-          "planner-env/bin/jupyter", "/opt/tljh/user/bin/jupyter")  # fmt: skip
 
 
 def _blocks(language: str) -> list[str]:
@@ -59,22 +52,6 @@ def _blocks(language: str) -> list[str]:
 def built() -> str:
     """Return the slides, as `make slides` writes them."""
     return slides.build()
-
-
-def test_each_python_sample_gives_what_it_shows() -> None:
-    """One after the other, as a teacher types them; settings are tested below."""
-    names: dict[str, Any] = {}
-    samples = [block for block in _blocks("python") if ">>>" in block]
-    runner = doctest.DocTestRunner()
-    for number, sample in enumerate(samples):
-        test = doctest.DocTestParser().get_doctest(
-            sample, names, f"docs/workshop, sample {number + 1}", None, None
-        )
-        runner.run(test, clear_globs=False)
-        names.update(test.globs)
-
-    assert 0 == runner.summarize().failed
-    assert len(samples) >= 3
 
 
 def test_settings_are_read_and_are_called_so() -> None:
@@ -131,28 +108,6 @@ def test_what_is_needed_and_lacking_is_said_at_the_end(
         ["doctor", "--need", "app", "--need", "hub"]
     )  # fmt: skip
     assert capsys.readouterr().out.endswith("✘ Needed, and not working: hub.\n")
-
-
-def test_every_other_command_of_the_kit_is_one() -> None:
-    """Targets of make, flags of the app, files in the repository."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    app = _help_of_app()
-    for words in _commands():
-        if words[0] == "make":
-            assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), words
-        elif words[:2] == ["planner", "app"]:
-            assert all(word in app for word in words if word.startswith("--")), words
-        elif not _is_doctor(words):
-            assert words[0] in OTHERS, words
-            named = [one for one in words if one.startswith(("notebooks", "require"))]
-            assert all((ROOT / one).exists() for one in named), words
-
-
-def _help_of_app() -> str:
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), pytest.raises(SystemExit):
-        cli.main(["app", "--help"])
-    return told.getvalue()
 
 
 def test_the_plan_takes_an_hour_and_a_half() -> None:
