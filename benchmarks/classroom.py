@@ -189,7 +189,8 @@ async def _learner(  # noqa: PLR0913 - where all meet
     client.resources = {"metadata": {"path": str(folder)}}
     reading = random.Random(number)  # the same pauses every time
     async with client.async_setup_kernel(
-        env={**os.environ, "PLANNER_DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+        cleanup_kc=True,  # nbclient leaves a manager that it was given as it is
+        env={**os.environ, "PLANNER_DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)},
     ):
         await ready.wait()
         for index, cell in enumerate(notebook.cells):
