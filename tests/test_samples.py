@@ -36,7 +36,7 @@ IN_A_KERNEL = ROOT / "docs" / "notebooks.md"
 
 # Blocks of text that no program prints, by their page and first line.
 NOT_PRINTED = {
-    ("README.md", "planner/"): "the repository's folders: tested below",
+    ("CONTRIBUTING.md", "planner/"): "the repository's folders: tested below",
     ("docs/publishing.md", '{"status": "ok", "sessions": 0, "max_sessions": 60, '
      '"pool": 10, "pool_size": 10}'): "of a server: tests/test_publishing_docs.py",
     ("docs/speed.md", "max(bytes / bandwidth, operations / peak)"): "a formula",
@@ -238,7 +238,7 @@ def test_every_command_is_shown_somewhere() -> None:
     assert set(solve._QUESTIONS) == {words[2] for words in ours if words[1] == "solve"}
 
 
-def test_the_folders_that_the_readme_lists_are_there() -> None:
+def test_the_folders_that_contributors_are_shown_are_there() -> None:
     """Each name before its description, in planner/ where it is indented."""
     (tree,) = [one for one in SAMPLES if one.text.startswith("planner/\n")]
     named = [
