@@ -101,7 +101,7 @@ def shows(shown: str, printed: str) -> bool:
         ".*?".join(re.escape(piece) for piece in part.split(" ..."))
         for part in _CUT.split(shown)
     )
-    return re.fullmatch(pattern, printed) is not None
+    return re.fullmatch(pattern, printed.rstrip("\n") + "\n") is not None
 
 
 def run_doctest(sample: Sample, names: dict[str, Any]) -> str:

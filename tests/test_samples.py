@@ -270,3 +270,18 @@ def test_a_sample_that_shows_something_else_is_found() -> None:
     assert shows("a ... d\n", "a b c d\n")
     assert not shows("a\n...\nc\n", "a\nb\nc\nd\n")
     assert not shows("a\n", "a\nb\n")
+
+
+def test_figures_of_the_tutorial_s_sentences_are_shown_by_its_samples() -> None:
+    """So that they cannot drift from what the planner says."""
+    page = ROOT / "docs" / "tutorial.md"
+    blocks = samples_of(page)
+    shown = "\n".join(one.text for one in blocks).replace(",", "").replace("_", "")
+    prose = page.read_text(encoding="utf-8")
+    for one in blocks:
+        prose = prose.replace(one.text, "")
+    figures = re.findall(r"(?<![\w.])(\d[\d,.]*) (?:GiB|tokens)", prose)
+
+    assert len(figures) >= 4
+    for figure in figures:
+        assert re.search(rf"\b{re.escape(figure.replace(',', ''))}", shown), figure

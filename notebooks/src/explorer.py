@@ -15,7 +15,7 @@ from planner.widgets.run_panel import RunPanel
 # %% [markdown]
 # ## The explorer
 #
-# Raise `max_model_len`, or choose a smaller GPU, and watch the KV cache shrink.
+# Raise `max_model_len` and watch what is left after one request; choose a smaller GPU and watch the KV cache shrink.
 
 # %%
 Explorer()
