@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons slides misconceptions test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
+.PHONY: help app lab lessons slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -40,6 +40,11 @@ slides: $(VENV)/app.stamp ## the workshop's slides, figures computed, into build
 
 misconceptions: $(VENV)/app.stamp ## docs/workshop/misconceptions.md from the exercises
 	$(BIN)/python tools/misconceptions.py
+
+docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/docs
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -E -d build/docs.cache docs build/docs
+	@echo "$(CURDIR)/build/docs/index.html"
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
@@ -121,7 +126,12 @@ $(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,test]'
+	$(PIP) install --quiet -c requirements.lock -e '.[app,docs,test]'
+	@touch $(VENV)/app.stamp $(VENV)/docs.stamp $@
+
+$(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing what builds the documentation into $(VENV)."
+	$(PIP) install --quiet -c requirements.lock -e '.[app,docs]'
 	@touch $(VENV)/app.stamp $@
 
 # The same plotly as the app's, so that the same chart is drawn.

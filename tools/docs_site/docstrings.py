@@ -1,0 +1,110 @@
+"""Docstrings as reStructuredText, for the reference that Sphinx generates.
+
+Napoleon, which comes with Sphinx, reads Google's sections; it takes the words before a
+colon for a type where a field is described, so it is asked here and not by itself.
+`Source:` becomes a field, as "Returns" and "Raises" are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import is_dataclass
+from inspect import Parameter, signature
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+from sphinx.util.nodes import make_refnode
+
+_FOR_READERS_OF_SOURCE = "Read in this order:"
+_CODE = re.compile(r"(`[^`\n]+`)(\w?)")
+"""With what follows it at once: "`GPU`s", which reStructuredText wants apart."""
+_MOST_FIELDS_IN_SIGNATURE = 16
+"""Nobody makes a larger value by hand."""
+_NAPOLEON = Config(napoleon_numpy_docstring=False, napoleon_use_rtype=False)
+
+
+def as_rest(docstring: str) -> list[str]:
+    """Return the lines of a docstring, its sections as fields."""
+    paragraphs = re.split(r"\n\s*\n", docstring.strip())
+    kept = [one for one in paragraphs if not one.startswith(_FOR_READERS_OF_SOURCE)]
+    text = "\n\n".join(_source(paragraph) for paragraph in kept)
+    text = _CODE.sub(lambda found: "\\ ".join(filter(None, found.groups())), text)
+    # Napoleon's settings alone are enough for it, whatever its types say.
+    read = GoogleDocstring(text, _NAPOLEON, what="function")  # type: ignore[arg-type]
+    return [*str(read).splitlines(), ""]
+
+
+def _source(paragraph: str) -> str:
+    """Return a paragraph that names sources as a field, any other as it is."""
+    if not paragraph.startswith("Source:"):
+        return paragraph
+    said = " ".join(paragraph.removeprefix("Source:").split())
+    return f":Source: {said}"
+
+
+def _on_docstring(
+    _app: Sphinx,
+    _what: str,
+    _name: str,
+    _value: object,
+    _options: object,
+    lines: list[str],
+) -> None:
+    lines[:] = as_rest("\n".join(lines))
+
+
+def _on_signature(
+    _app: Sphinx,
+    _what: str,
+    _name: str,
+    value: object,
+    _options: object,
+    _arguments: str | None,
+    _returned: str | None,
+) -> tuple[str, None] | None:
+    """Write a value's fields without their types, which stand at each field below."""
+    if not (isinstance(value, type) and is_dataclass(value)):
+        return None
+    parameters = list(signature(value).parameters.values())
+    if len(parameters) > _MOST_FIELDS_IN_SIGNATURE:
+        return "", None
+    shown = [_parameter(one) for one in parameters]
+    return f"({', '.join(['*', *shown] if shown else shown)})", None
+
+
+def _parameter(parameter: Parameter) -> str:
+    if parameter.default is Parameter.empty:
+        return parameter.name
+    if repr(parameter.default).startswith("<"):
+        return f"{parameter.name}=..."
+    return f"{parameter.name}={parameter.default!r}"
+
+
+def _on_missing_reference(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.TextElement
+) -> nodes.reference | None:
+    """Find a type by its last name: annotations write it as their module imports it."""
+    if node.get("refdomain") != "py":
+        return None
+    last = node["reftarget"].rpartition(".")[2]
+    named = {
+        entry.docname: (entry.node_id, name)
+        for name, entry in env.domains.python_domain.objects.items()
+        if name.rpartition(".")[2] == last and entry.objtype == "class"
+    }
+    if len(named) != 1:
+        return None
+    ((page, (anchor, name)),) = named.items()
+    return make_refnode(app.builder, node["refdoc"], page, anchor, shown, name)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx when to ask."""
+    app.connect("autodoc-process-docstring", _on_docstring)
+    app.connect("autodoc-process-signature", _on_signature)
+    app.connect("missing-reference", _on_missing_reference)
+    return {"parallel_read_safe": True}
