@@ -1,0 +1,176 @@
+"""The documentation site: whole, linked, of one piece with the package, offline."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import planner
+from planner import cli
+from tests import docs_site
+from tests.docs_site import DOCS
+from tools.docs_site import command_line, docstrings, mending
+
+pytest.importorskip("sphinx")
+
+PACKAGES = ("export", "learn", "ray", "solve")
+# Of these the site has another form.
+INSTEAD = {"workshop/slides.md": "workshop/slides.html"}
+
+
+@pytest.fixture(scope="module")
+def site() -> docs_site.Site:
+    """Return the site as `make docs` builds it."""
+    return docs_site.built()
+
+
+def test_the_site_is_built_without_warnings_or_network(site: docs_site.Site) -> None:
+    """A warning would be an error, and so would a connection."""
+    assert "imported:" == site.said.strip().splitlines()[-1]
+    assert "WARNING" not in site.said
+    assert 0 == site.status, site.said
+
+
+@pytest.mark.parametrize(
+    "source", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS))
+)
+def test_each_page_of_the_documentation_is_in_the_site(
+    site: docs_site.Site, source: Path
+) -> None:
+    """Built, and reached from the list of some other page."""
+    name = source.relative_to(DOCS).as_posix()
+    page = site.folder / INSTEAD.get(name, f"{name.removesuffix('.md')}.html")
+
+    assert page.is_file()
+    assert page.name == "index.html" or any(
+        page == _target(other, link)[0]
+        for other in site.pages
+        if other != page
+        for link in docs_site.parts(other).links
+    )
+
+
+@pytest.mark.parametrize("name", planner.__all__)
+def test_each_public_name_is_in_the_reference(site: docs_site.Site, name: str) -> None:
+    """The door of the package, name by name."""
+    assert f"planner.{name}" in site.names()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{package}.{name}"
+        for package in PACKAGES
+        for name in import_module(f"planner.{package}").__all__
+    ],
+)
+def test_each_name_of_its_packages_is_in_the_reference(
+    site: docs_site.Site, name: str
+) -> None:
+    """What `planner.solve` and its like offer."""
+    assert f"planner.{name}" in site.names()
+
+
+def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
+    """With what their docstrings say."""
+    place = site.names()["planner.Plan.max_concurrency_low"]
+    page = (site.folder / place.partition("#")[0]).read_text(encoding="utf-8")
+
+    assert "at the low end of the estimate" in page
+    assert "Source" in page
+    assert "KVCacheGroupSpec" in page
+    assert "Read in this order" not in page
+
+
+def test_each_command_is_in_the_reference(site: docs_site.Site) -> None:
+    """With what it says to --help."""
+    page = (site.folder / "reference" / "command-line.html").read_text("utf-8")
+    anchors = docs_site.parts(site.folder / "reference" / "command-line.html").anchors
+    commands = [one.command for one in command_line.helps()]
+
+    assert len(commands) > len(command_line._commands(cli.build_parser()))
+    assert [] == [one for one in commands if one.replace(" ", "-") not in anchors]
+    assert 1 == page.count("--max-num-batched-tokens N")
+
+
+def _target(page: Path, link: str) -> tuple[Path, str]:
+    """Return the file that a link of a page leads to, and the anchor in it."""
+    parts = urlsplit(link)
+    path = unquote(parts.path)
+    return (page.parent / path).resolve() if path else page, unquote(parts.fragment)
+
+
+def test_links_lead_to_pages_and_anchors(site: docs_site.Site) -> None:
+    """Inside the site; what leaves it is https."""
+    broken = []
+    seen = 0
+    for page in site.pages:
+        for link in docs_site.parts(page).links:
+            if urlsplit(link).scheme:
+                assert link.startswith(("https://", "http://127.0.0.1:")), link
+                continue
+            target, anchor = _target(page, link)
+            seen += 1
+            if not target.is_file() or (
+                anchor
+                and target.suffix == ".html"
+                and anchor not in docs_site.parts(target).anchors
+            ):
+                broken.append((page.name, link))
+
+    assert [] == broken
+    assert seen > 1000
+
+
+def test_pages_load_nothing_from_elsewhere(site: docs_site.Site) -> None:
+    """Scripts, styles, fonts and pictures lie beside the pages."""
+    loaded = {
+        (page, address)
+        for page in site.pages
+        for address in docs_site.parts(page).loaded
+    }
+    styles = [path.read_text("utf-8") for path in site.folder.rglob("*.css")]
+
+    assert loaded
+    assert [] == [
+        address
+        for page, address in loaded
+        if urlsplit(address).scheme not in ("", "data")
+        or (not urlsplit(address).scheme and not _target(page, address)[0].is_file())
+    ]
+    assert [] == [
+        found
+        for text in styles
+        for found in re.findall(r"url\([\"']?https?:[^)]*", text)
+    ]
+
+
+def test_a_docstring_becomes_fields() -> None:
+    """Google's sections and our sources; a colon in a sentence is no type."""
+    said = docstrings.as_rest(
+        "None: nothing serves.\n\nArgs:\n    plan: `Plan`s of one's own.\n\n"
+        "Source: vLLM 0.33.0 `a.py` one,\n`b.py` two.\n"
+    )
+
+    assert "None: nothing serves." == said[0]
+    assert ":param plan: `Plan`\\ s of one's own." in said
+    assert ":Source: vLLM 0.33.0 `a.py` one, `b.py` two." in said
+
+
+def test_a_parameter_a_line_is_no_list() -> None:
+    """And the empty corner of a table is no head."""
+    parameters = (
+        '<dl>\n<dd><em class="sig-param">a</em>,</dd>\n'
+        '<dd><em class="sig-param">b</em>,</dd>\n</dl>'
+    )
+
+    assert (
+        '<span class="sig-line"><em class="sig-param">a</em>,</span>\n'
+        '<span class="sig-line"><em class="sig-param">b</em>,</span>\n'
+    ) == mending.mended(parameters)
+    assert "<td></td>" == mending.mended('<th class="head"><p></p></th>')
+    assert "<th>a</th>" == mending.mended("<th>a</th>")

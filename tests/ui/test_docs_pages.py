@@ -1,0 +1,89 @@
+"""The documentation site in a browser, opened from disk: axe-core, search, requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import docs_site
+from tests.ui.run_pages import violations
+
+pytestmark = pytest.mark.browser
+pytest.importorskip("axe_playwright_python")
+pytest.importorskip("sphinx")
+
+# A landing page, a long text with tables, pictures, signatures, commands.
+TYPICAL = ("index", "confirm", "app", "reference/solving", "reference/command-line")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """Return the site as `make docs` builds it."""
+    return docs_site.built().folder
+
+
+def _opened(browser, width, scheme):
+    """Return an empty page of this size and colour, and the list of its requests."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.route("http*://**", lambda route: route.abort())
+    return page, asked
+
+
+def _too_wide(page) -> int:
+    return page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+
+
+def test_every_page_passes_axe_core(browser, folder):
+    """In light, at a desk; no page asks for more than the site's own files."""
+    page, asked = _opened(browser, 1280, "light")
+    found = {}
+    for file in docs_site.built().pages:
+        page.goto(file.as_uri())
+        found[file.relative_to(folder).as_posix()] = violations(page, "html")
+    page.context.close()
+
+    assert {} == {name: said for name, said in found.items() if said}
+    assert len(found) > len(TYPICAL)
+    assert [] == [url for url in asked if not url.startswith(folder.as_uri())]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_typical_pages_pass_axe_core_in_the_dark_and_on_a_phone(
+    browser, folder, width, scheme
+):
+    """The theme follows the system, and nothing is wider than the screen."""
+    page, _asked = _opened(browser, width, scheme)
+    found, themes, too_wide = [], set(), {}
+    for name in TYPICAL:
+        page.goto((folder / f"{name}.html").as_uri())
+        found += violations(page, "html")
+        themes.add(page.evaluate("document.documentElement.dataset.theme"))
+        too_wide[name] = _too_wide(page)
+    page.context.close()
+
+    assert [] == found
+    assert {scheme} == themes
+    assert dict.fromkeys(TYPICAL, 0) == too_wide
+
+
+def test_the_search_finds_an_argument_offline(browser, folder):
+    """From the keyboard, on a page opened from disk."""
+    page, asked = _opened(browser, 1280, "light")
+    page.goto((folder / "index.html").as_uri())
+    page.keyboard.press("Control+k")
+    page.keyboard.type("max_num_seqs")
+    page.keyboard.press("Enter")
+    page.locator("#search-results li a").first.wait_for()
+    names = page.locator("#search-results li > a").all_inner_texts()
+    page.context.close()
+
+    assert "Glossary" in names
+    assert [] == [url for url in asked if not url.startswith(folder.as_uri())]
