@@ -187,6 +187,14 @@ def test_the_frame_has_one_row_per_line_and_stage() -> None:
         assert rows["size_bytes"].sum() == rank.requested_memory_bytes
 
 
+def test_a_frame_leaves_no_head_empty() -> None:
+    """pandas writes the name of the columns over its row numbers."""
+    html = plan_frame(plans.fitting()).to_html()
+
+    assert "<th>column</th>" in html
+    assert "<th></th>" not in html
+
+
 def test_a_notebook_is_offered_text_and_html() -> None:
     """The HTML holds verdict, bars and table together."""
     offered = bundle.mimebundle(plans.fitting())

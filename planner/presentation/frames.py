@@ -72,7 +72,9 @@ def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
 def make_frame(
     rows: Sequence[Sequence[object]], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Return a pandas frame.
+    """Return a pandas frame; the head of its row numbers says what the heads are.
+
+    Without a name that corner of the table is empty, and a screen reader says nothing.
 
     Raises:
         PlannerError: when pandas is not installed.
@@ -83,7 +85,7 @@ def make_frame(
         raise PlannerError(
             "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
         ) from error
-    return pd.DataFrame(rows, columns=list(columns))
+    return pd.DataFrame(rows, columns=pd.Index(columns, name="column"))
 
 
 def _rows(plan: Plan) -> list[tuple[object, ...]]:
