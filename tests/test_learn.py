@@ -240,6 +240,12 @@ def test_a_prediction_is_kept_and_laid_beside_the_figure() -> None:
     assert "20 - 17 = 3 GiB" in str(revealed)
 
 
+@pytest.mark.parametrize(("figure", "said"), [(22112.0, "22,112."), (2.7, "2.70.")])
+def test_a_whole_figure_is_written_without_decimals(figure, said) -> None:
+    """Tokens are counted; requests may be 2.70."""
+    assert str(predict("tokens", ...).reveal(figure)).endswith(f"calculated: {said}")
+
+
 def test_nothing_predicted_is_no_error() -> None:
     """It asks for a guess and compares nothing."""
     prediction = predict("requests", ...)

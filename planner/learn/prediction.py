@@ -81,7 +81,7 @@ class Revealed(Spoken):
     def _figure(self) -> str:
         if isinstance(self.calculated, int):
             return format_size(self.calculated)
-        return f"{self.calculated:,.2f}"
+        return f"{self.calculated:,.2f}".removesuffix(".00")
 
 
 def predict(name: str, guess: object) -> Prediction:
