@@ -21,10 +21,10 @@ class Words(Spoken):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<dt><strong>{escape(word)}</strong></dt><dd>{escape(text)}</dd>"
+            f"<dt>{escape(word)}</dt><dd>{escape(text)}</dd>"
             for word, text in self.explained
         )
-        return boxed(f"<dl>{rows}</dl>")
+        return boxed(f"<dl class='pl-words'>{rows}</dl>")
 
 
 def words(*names: str) -> Words:

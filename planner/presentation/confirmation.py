@@ -77,8 +77,9 @@ def comparison_html(confirmation: Confirmation) -> str:
     )
     rows = "".join(_row(row) for row in confirmation.rows)
     return (
-        "<table class='pl-lines pl-compared'><caption>Estimate and measurement, line "
-        f"by line</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        "<table class='pl-lines pl-compared pl-stacked'><caption>Estimate and "
+        f"measurement, line by line</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
     )
 
 

@@ -72,7 +72,10 @@ def pipeline_html(pipeline: Pipeline) -> str:
 
 def placement_html(placement: Placement) -> str:
     """Show what becomes of each worker, and why."""
-    rows = [_cells(row) for row in worker_rows(placement)]
+    rows = [
+        [name, escape(state), f"<div class='pl-sentences'>{escape(why)}</div>"]
+        for name, state, why in worker_rows(placement)
+    ]
     names = ", ".join(node.name for node in placement.nodes)
     return _spaced(
         _verdict(

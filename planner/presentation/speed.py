@@ -102,9 +102,10 @@ def speed_html(bound: SpeedBound) -> str:
     return (
         f"<div class='pl-bound'><p><b>{escape(_title(bound))}</b></p><p>{caution}</p>"
         f"<p>{escape(bound.limit)}</p></div>"
-        "<table class='pl-lines'><caption>Bounds, with their arithmetic</caption>"
-        "<thead><tr><th scope='col'>Figure</th><th scope='col' class='pl-number'>Bound"
-        "</th><th scope='col'>Basis</th><th scope='col'>Arithmetic</th></tr></thead>"
+        "<table class='pl-lines pl-stacked'><caption>Bounds, with their arithmetic"
+        "</caption><thead><tr><th scope='col'>Figure</th>"
+        "<th scope='col' class='pl-number'>Bound</th><th scope='col'>Basis</th>"
+        "<th scope='col'>Arithmetic</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>{listed}"
     )
 
@@ -112,7 +113,7 @@ def speed_html(bound: SpeedBound) -> str:
 def _row(figure: BoundFigure) -> str:
     return (
         f"<tr><th scope='row'>{escape(LABELS[figure.name])}</th>"
-        f"<td class='pl-number'>{escape(value_text(figure))}</td>"
-        f"<td class='pl-basis'>{figure.basis}</td>"
+        f"<td class='pl-number' data-label='Bound'>{escape(value_text(figure))}</td>"
+        f"<td class='pl-basis' data-label='Basis'>{figure.basis}</td>"
         f"<td class='pl-why'>{escape(figure.why)}</td></tr>"
     )
