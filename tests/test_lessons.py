@@ -329,7 +329,7 @@ def _messages() -> str:
 def test_messages_are_those_of_vllm(edition: Edition) -> None:
     """Word for word; what differs from start to start is left out as "…"."""
     rows = re.findall(
-        r"^\| `([^`]+)` \|", _section(edition, "What could go wrong"), re.MULTILINE
+        r"^- `([^`]+)`$", _section(edition, "What could go wrong"), re.MULTILINE
     )
 
     assert len(rows) >= 2

@@ -105,9 +105,10 @@ learn.exercise("1.1").solution()
 # Each line of the plan is one use of memory.
 # `basis` says how it is known: `exact` is certain to the byte, `assumed` is a guess with a wide range.
 # The KV cache comes last, because it gets the rest.
+# `to_frame` makes a pandas table of the plan; these are three of its columns.
 
 # %%
-desk.to_frame()
+desk.to_frame()[["line", "gib", "basis"]]
 
 # %% [markdown]
 # ### Exercise 1.2: Which line grows? (2 minutes)
@@ -200,10 +201,16 @@ desk.command()
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `To serve at least one request with the model's max seq len (…), (… GiB KV cache is needed, which is larger than the available KV cache memory` | One request of the full length does not fit into the KV cache. | A smaller `max_model_len`. |
-# | `User-specified max_model_len (…) is greater than the derived max_model_len` | The model was not made for such long texts. | A smaller `max_model_len`, or another model. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `To serve at least one request with the model's max seq len (…), (… GiB KV cache is needed, which is larger than the available KV cache memory`
+#
+#   One request of the full length does not fit into the KV cache.
+#   **Try first**: a smaller `max_model_len`.
+# - `User-specified max_model_len (…) is greater than the derived max_model_len`
+#
+#   The model was not made for such long texts.
+#   **Try first**: a smaller `max_model_len`, or another model.
 #
 # ## Key points
 #
@@ -226,7 +233,8 @@ desk.command()
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md` says where each line of the account comes from.
+# - `docs/how-it-counts.md`, "The budget", says where each line of the account comes from.
+# - `docs/app.md` describes the explorer.
 # - `docs/glossary.md` explains every word and every setting.
 #
 # How you stand in this lesson:

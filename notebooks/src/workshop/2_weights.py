@@ -190,10 +190,16 @@ larger.changed(tensor_parallel_size=3)
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `torch.OutOfMemoryError: CUDA out of memory.` | While it loads: the weights alone are larger than the card. | Fewer bytes for each weight, or more cards. |
-# | `Total number of attention heads (…) must be divisible by tensor parallel size (…).` | The heads cannot be shared out evenly. | 2, 4 or 8 cards. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `torch.OutOfMemoryError: CUDA out of memory.`
+#
+#   While it loads: the weights alone are larger than the card.
+#   **Try first**: fewer bytes for each weight, or more cards.
+# - `Total number of attention heads (…) must be divisible by tensor parallel size (…).`
+#
+#   The heads cannot be shared out evenly.
+#   **Try first**: 2, 4 or 8 cards.
 #
 # ## Key points
 #
@@ -216,7 +222,7 @@ larger.changed(tensor_parallel_size=3)
 # ## Further reading
 #
 # - `docs/how-it-counts.md`, "Weights", says which parts each format covers.
-# - `docs/compare.md` shows how to lay plans side by side.
+# - `docs/compare.md`, "Plans side by side", says what a comparison shows.
 #
 # How you stand in this lesson:
 

@@ -206,10 +206,16 @@ learn.exercise("3.4").check(plan=mine)
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `which is larger than the available KV cache memory (… GiB). Based on the available memory, the estimated maximum model length is …` | One request of the full length does not fit. | A smaller `max_model_len`, or `kv_cache_dtype="fp8"`. |
-# | `No available memory for the cache blocks.` | Nothing is left for the KV cache. | Smaller weights, or a higher `gpu_memory_utilization`. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `which is larger than the available KV cache memory (… GiB). Based on the available memory, the estimated maximum model length is …`
+#
+#   One request of the full length does not fit.
+#   **Try first**: a smaller `max_model_len`, or `kv_cache_dtype="fp8"`.
+# - `No available memory for the cache blocks.`
+#
+#   Nothing is left for the KV cache.
+#   **Try first**: smaller weights, or a higher `gpu_memory_utilization`.
 #
 # ## Key points
 #
@@ -233,7 +239,7 @@ learn.exercise("3.4").check(plan=mine)
 # ## Further reading
 #
 # - `docs/how-it-counts.md`, "From layers to tokens", says how groups of layers share blocks.
-# - `docs/compare.md` has sweeps over lengths, dtypes and GPUs.
+# - `docs/compare.md`, "Sweeps", has tables and charts over lengths, dtypes and GPUs.
 #
 # How you stand in this lesson:
 

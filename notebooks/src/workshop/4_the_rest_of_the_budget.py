@@ -218,11 +218,20 @@ learn.exercise("4.4").check(plan=mine)
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization` | Another program holds memory, or the share is too high. | End it, or a lower `gpu_memory_utilization`. |
-# | `No available memory for the cache blocks.` | Weights and the rest fill the budget. | A higher `gpu_memory_utilization`, then smaller weights. |
-# | `torch.OutOfMemoryError: CUDA out of memory.` | While it loads: the weights are too large. | Fewer bytes for each weight, or more cards. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization`
+#
+#   Another program holds memory, or the share is too high.
+#   **Try first**: end it, or a lower `gpu_memory_utilization`.
+# - `No available memory for the cache blocks.`
+#
+#   Weights and the rest fill the budget.
+#   **Try first**: a higher `gpu_memory_utilization`, then smaller weights.
+# - `torch.OutOfMemoryError: CUDA out of memory.`
+#
+#   While it loads: the weights are too large.
+#   **Try first**: fewer bytes for each weight, or more cards.
 #
 # ## Key points
 #
@@ -246,7 +255,8 @@ learn.exercise("4.4").check(plan=mine)
 # ## Further reading
 #
 # - `docs/how-it-counts.md`, "The peak" and "CUDA graphs", says what is counted and what is fitted.
-# - `docs/advice.md` describes the advice.
+# - `docs/how-it-counts.md`, "What only a GPU can tell", says where the `assumed` lines come from.
+# - `docs/advice.md` says what the planner advises, and what it does not know.
 #
 # How you stand in this lesson:
 

@@ -152,6 +152,7 @@ learn.exercise("5.3").solution()
 # %% [markdown]
 # One start is one case.
 # On GPUs, the planner was held against many starts that others have published; `docs/accuracy.md` lists each.
+# For comparison, the last sentence has a rule of thumb: the same few GiB for everything but weights and KV cache.
 
 # %%
 overall_sentence()
@@ -188,10 +189,16 @@ learn.exercise("5.4").check(plan=mine)
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization` | Another program holds memory of the GPU. | End it, or a lower `gpu_memory_utilization`. |
-# | `Available memory on node 0 (…/… GiB) on startup is less than desired CPU memory utilization` | The computer has less free memory than the share asks for. | A lower `gpu_memory_utilization`: on a processor it is a share of the computer's memory. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization`
+#
+#   Another program holds memory of the GPU.
+#   **Try first**: end it, or a lower `gpu_memory_utilization`.
+# - `Available memory on node 0 (…/… GiB) on startup is less than desired CPU memory utilization`
+#
+#   The computer has less free memory than the share asks for.
+#   **Try first**: a lower `gpu_memory_utilization`: on a processor it is a share of the computer's memory.
 #
 # ## Key points
 #
@@ -214,6 +221,7 @@ learn.exercise("5.4").check(plan=mine)
 # ## Further reading
 #
 # - `docs/confirm.md` says what is asked of vLLM, and what is kept.
+# - `docs/how-it-counts.md`, "On a processor", says what vLLM's CPU build does otherwise.
 # - `docs/accuracy.md` lists published starts on real GPUs, each beside its plan.
 #
 # How you stand in this lesson:

@@ -140,7 +140,7 @@ planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
 #
 # At night nobody asks, and the city archive has 20,000 old letters to summarise.
 # Ray Data LLM runs vLLM over the rows of a table.
-# Each replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
+# A replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
 # `entrypoint="engine"` plans vLLM as Ray Data LLM starts it, which has defaults of its own.
 
 # %%
@@ -170,14 +170,17 @@ learn.exercise("6.4").solution()
 
 # %% [markdown]
 # The pipeline says what it takes, stage by stage, and how long the letters take at least.
-# Read its warnings as well.
+# A stage is one step that each letter passes; only `vLLMEngineStage` uses cards.
+# Its workers, which Ray calls actors, are the replicas; the other stages make do with processors.
+# Read the warnings under the headline as well.
 
 # %%
 night
 
 # %% [markdown]
 # The library has two servers with two L4 each.
-# `on` puts the replicas onto them as Ray would.
+# `on` puts every worker onto them as Ray would, in the order in which they start.
+# `PACK` means: on one server, where that is possible.
 # What finds no place waits, and the job goes on without it.
 
 # %%
@@ -202,10 +205,16 @@ learn.exercise("6.5").check(pipeline=job)
 # %% [markdown]
 # ## What could go wrong
 #
-# | vLLM says | What it means | Try first |
-# | --- | --- | --- |
-# | `Total number of attention heads (…) must be divisible by tensor parallel size (…).` | Three cards cannot share the heads evenly. | 2 or 4 cards, or several replicas. |
-# | `To serve at least one request with the model's max seq len (…)` | A smaller card than planned: not even one request fits. | `max_model_len` as long as the load needs, and no longer. |
+# What vLLM says, what that means, and what to try first.
+#
+# - `Total number of attention heads (…) must be divisible by tensor parallel size (…).`
+#
+#   Three cards cannot share the heads evenly.
+#   **Try first**: 2 or 4 cards, or several replicas.
+# - `To serve at least one request with the model's max seq len (…)`
+#
+#   A smaller card than planned: not even one request fits.
+#   **Try first**: `max_model_len` as long as the load needs, and no longer.
 #
 # ## Key points
 #
@@ -230,7 +239,9 @@ learn.exercise("6.5").check(pipeline=job)
 #
 # - `docs/solve.md` has every question that the solver answers.
 # - `docs/compare.md`, "GPUs", says how cards are compared.
-# - `docs/speed.md` says what the bound leaves out.
+# - `docs/speed.md`, "What it ignores", says what the bound leaves out.
+# - `docs/ray.md`, "Plan" and "Place it on nodes", has the whole night: stages, fractions of a card, live clusters.
+# - `docs/export.md` turns a plan into a command, a manifest or a file for a colleague.
 #
 # How you stand in the whole workshop:
 
