@@ -35,15 +35,16 @@ def figure(comparison: Comparison) -> go.Figure:
     Raises:
         PlannerError: when plotly is not installed.
     """
-    drawn = plotly_figure(figure_spec(comparison), legend_pixels=_LEGEND_PIXELS)
-    drawn.for_each_trace(
-        lambda trace: trace.update(showlegend=False),
-        selector=lambda trace: trace.name in _PLAIN,
-    )
+    spec = figure_spec(comparison)
+    for trace in spec["data"]:
+        if trace["name"] in _PLAIN:
+            trace["showlegend"] = False
     # Below the axis' title, however many bars there are.
     row = BAR_PIXELS + _GAP_PIXELS
-    return drawn.update_layout(
-        legend={"y": -_LEGEND_AT_PIXELS / (row * len(comparison.plans)), "x": 0}
+    return plotly_figure(
+        spec,
+        legend_pixels=_LEGEND_PIXELS,
+        legend={"y": -_LEGEND_AT_PIXELS / (row * len(comparison.plans)), "x": 0},
     )
 
 

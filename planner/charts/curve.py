@@ -43,8 +43,7 @@ def figure(curve: Curve) -> go.Figure:
     """
     spec = figure_spec(curve)
     legend, shown = spec["layout"]["legend"], spec["layout"]["showlegend"]
-    drawn = plotly_figure(spec, legend_pixels=0)
-    return drawn.update_layout(legend=legend, showlegend=shown)
+    return plotly_figure(spec, legend_pixels=0, legend=legend, showlegend=shown)
 
 
 def figure_spec(curve: Curve) -> dict[str, Any]:

@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
+from planner.charts.drawn import Drawn
 from planner.charts.scale import BAR_PIXELS, FONT, INK
 from planner.errors import PlannerError
+from planner.in_browser import is_in_browser
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BOTTOM_PIXELS = 44
+_LEGEND = {"orientation": "h", "traceorder": "normal", "y": -0.3, "yref": "paper"}
 _UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
 """plotly measures each label otherwise, whether it fits, whenever a chart changes."""
 
 
-def plotly_figure(described: dict[str, Any], *, legend_pixels: int) -> go.Figure:
+def plotly_figure(
+    described: dict[str, Any],
+    *,
+    legend_pixels: int,
+    legend: Mapping[str, object] | None = None,
+    showlegend: bool = True,
+) -> go.Figure:
     """Return a described chart as a plotly figure with a legend below it.
+
+    In a browser without plotly it is a `Drawn`, which shows the same.
+
+    Args:
+        described: data and layout, in plotly's JSON.
+        legend_pixels: what the legend takes of the height, beside the chart's own.
+        legend: what of the legend differs from the others'.
+        showlegend: whether there is one.
 
     Raises:
         PlannerError: when plotly is not installed.
     """
+    described["layout"] |= {
+        "showlegend": showlegend,
+        "legend": {**_LEGEND, **(legend or {})},
+        "height": described["layout"]["height"] + legend_pixels,
+    }
+    if is_in_browser():
+        return cast("go.Figure", Drawn(described=described))
     try:
         import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
     except ImportError as error:
         raise PlannerError(
             "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
         ) from error
-    described["layout"] |= {
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "traceorder": "normal",
-            "y": -0.3,
-            "yref": "paper",
-        },
-        "height": described["layout"]["height"] + legend_pixels,
-    }
     return go.Figure(described)
 
 

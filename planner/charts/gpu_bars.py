@@ -27,8 +27,7 @@ def figure(found: GPUComparison) -> go.Figure:
     Raises:
         PlannerError: when plotly is not installed.
     """
-    drawn = plotly_figure(figure_spec(found), legend_pixels=0)
-    return drawn.update_layout(showlegend=False)
+    return plotly_figure(figure_spec(found), legend_pixels=0, showlegend=False)
 
 
 def figure_spec(found: GPUComparison) -> dict[str, Any]:

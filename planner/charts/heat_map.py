@@ -43,8 +43,7 @@ def figure(grid: Grid, value: str = FIRST) -> go.Figure:
     Raises:
         PlannerError: for too many cells, or when plotly is not installed.
     """
-    drawn = plotly_figure(figure_spec(grid, value), legend_pixels=0)
-    return drawn.update_layout(showlegend=False)
+    return plotly_figure(figure_spec(grid, value), legend_pixels=0, showlegend=False)
 
 
 def figure_spec(grid: Grid, value: str = FIRST) -> dict[str, Any]:
