@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from threading import Thread
 
+from planner.in_browser import is_in_browser
+
 Job = Callable[[], object]
 
 
@@ -40,6 +42,9 @@ class Reader:
             else:
                 hand_back(lambda: done(answer))
 
+        if is_in_browser():  # which has no threads: the page waits
+            run()
+            return
         self._thread = Thread(target=run, daemon=True, name="planner-reader")
         self._thread.start()
 

@@ -13,6 +13,7 @@ import traitlets
 from planner.charts.confirmed_bars import figure_spec
 from planner.confirming.confirmation import Confirmation
 from planner.errors import PlannerError
+from planner.in_browser import is_in_browser
 from planner.presentation import confirmation as shown
 from planner.presentation.confirmation_bars import legend_html
 from planner.presentation.confirmation_text import said, spoken
@@ -40,6 +41,11 @@ _INTRO = (
     "<p>Starts vLLM with exactly the planned arguments, in a process of its own, and "
     "lays what it measures over the estimate. The process ends with the measurement, "
     "with Stop, and with this page.</p>"
+)
+_NO_START = (
+    "<p>In a browser alone nothing can be started: it runs no other programs. On a "
+    "computer with vLLM, this panel starts it and lays what it measures over the "
+    "estimate, as below.</p>"
 )
 
 
@@ -89,6 +95,8 @@ class RunPanel(w.VBox):
         self.options.python.on_change(self._guard(self._describe))
         self.observe(self._take_plan, names="plan")
         self._take_plan()
+        if is_in_browser():
+            self._show_recorded()
 
     @property
     def is_running(self) -> bool:
@@ -180,6 +188,17 @@ class RunPanel(w.VBox):
         self._name_plan()
         self._describe()
 
+    def _show_recorded(self) -> None:
+        """Show a start that was recorded, where none can be made."""
+        from planner.learn.recorded import recorded  # noqa: PLC0415 - only here
+
+        record = recorded()
+        self.run_button.disabled = True
+        for part in (self.options, self.progress):
+            part.layout.display = "none"
+        self.installation.value = f"<p class='pl-installed'>{escape(record.label)}</p>"
+        self.result.show(record.compare())
+
     def _name_plan(self) -> None:
         named = ""
         if self._is_alone and self.plan is not None:
@@ -188,10 +207,13 @@ class RunPanel(w.VBox):
                 f"<pre class='pl-plain-command' tabindex='0' aria-label='Command'>"
                 f"<code>{escape(_command(self.plan))}</code></pre>"
             )
-        self.what.value = f"<div class='pl-plan'>{named}{_INTRO}</div>"
+        intro = _NO_START if is_in_browser() else _INTRO
+        self.what.value = f"<div class='pl-plan'>{named}{intro}</div>"
 
     def _describe(self, _change: object = None) -> None:
         """Say which vLLM and device would be used; looking takes a while, so apart."""
+        if is_in_browser():
+            return
         plan, python = self.plan, self.options.python_path
         asked = (python, _needs(plan))
         if asked == self._described or self.is_running:

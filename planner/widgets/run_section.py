@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 import traitlets
 
+from planner.in_browser import is_in_browser
 from planner.published import is_published
 from planner.widgets.section import Toggle
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 NO_RUN = "PLANNER_NO_RUN"
 """Environment variable; 1 leaves the panel out, for an app that others can reach."""
+
+
+_RUN, _RECORDED = "Run it on this machine", "A start that was recorded"
 
 
 def is_allowed() -> bool:
@@ -30,7 +34,7 @@ class RunSection(w.VBox):
     plan = traitlets.Any(allow_none=True)
 
     def __init__(self) -> None:
-        self.toggle = Toggle(description="Run it on this machine")
+        self.toggle = Toggle(description=_RECORDED if is_in_browser() else _RUN)
         self.toggle.add_class("planner-run-toggle")
         self.panel: RunPanel | None = None
         super().__init__([self.toggle])
