@@ -9,6 +9,7 @@
 
 # %%
 import planner
+from planner import learn
 from planner.widgets.explorer import Explorer
 from planner.widgets.run_panel import RunPanel
 
@@ -66,16 +67,11 @@ planner.plan(
 # A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and lays what vLLM measures over the estimate.
 # On a machine with the planned GPU, open "Run it on this machine" in the explorer above, or call `planner.confirm(plan)`.
 #
-# Without a GPU the same works with vLLM's CPU build and a small model.
+# Without a GPU the same works with vLLM's CPU build.
+# `start_here()` is a small plan for this machine: its GPU, or its processor where there is none.
 
 # %%
-small = planner.plan(
-    "Qwen/Qwen3-0.6B",
-    gpu="CPU",
-    dtype="float32",
-    vllm_version="0.32.0",
-    gpu_memory_utilization=0.3,
-)
+small = learn.start_here()
 small
 
 # %% [markdown]

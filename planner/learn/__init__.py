@@ -6,6 +6,7 @@ module a lesson), `progress`.
 Nothing is sent anywhere; what is kept lies in the planner's folder of user data.
 """
 
+from planner.learn.account import lines
 from planner.learn.catalogue import exercise, exercises, progress
 from planner.learn.checkpoints import checkpoint
 from planner.learn.here import start_here
@@ -19,6 +20,7 @@ __all__ = [
     "exercise",
     "exercises",
     "forget",
+    "lines",
     "predict",
     "progress",
     "recorded",

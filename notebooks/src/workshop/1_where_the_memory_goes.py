@@ -105,10 +105,10 @@ learn.exercise("1.1").solution()
 # Each line of the plan is one use of memory.
 # `basis` says how it is known: `exact` is certain to the byte, `assumed` is a guess with a wide range.
 # The KV cache comes last, because it gets the rest.
-# `to_frame` makes a pandas table of the plan; these are three of its columns.
+# `desk.to_frame()` gives the same as a pandas table, where pandas is installed.
 
 # %%
-desk.to_frame()[["line", "gib", "basis"]]
+learn.lines(desk)
 
 # %% [markdown]
 # ### Exercise 1.2: Which line grows? (2 minutes)
