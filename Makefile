@@ -4,6 +4,7 @@
 VENV := .venv
 VLLM_VENV := .venv-vllm
 BENCH_VENV := .venv-bench
+LITE_VENV := .venv-lite
 MINUTES ?= 30
 LEARNERS ?= 30
 NOTEBOOK ?= notebooks/explorer.ipynb
@@ -17,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -45,6 +46,9 @@ docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/doc
 	@rm -rf build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -E -d build/docs.cache docs build/docs
 	@echo "$(CURDIR)/build/docs/index.html"
+
+lite: $(LITE_VENV)/lite.stamp ## the explorer and the lessons as a site for any host, into build/lite/site
+	@$(LITE_VENV)/bin/python tools/lite.py
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
@@ -111,7 +115,7 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(BIN)/python tools/lock.py
 
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) $(LITE_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -140,6 +144,14 @@ $(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
 		-c requirements.lock streamlit==1.67.0 plotly
+	@touch $@
+
+# Apart, for JupyterLite copies every extension of JupyterLab that it finds.
+$(LITE_VENV)/lite.stamp: tools/lite/requirements.txt | $(BIN)/python
+	@echo "Installing JupyterLite into $(LITE_VENV), the first time."
+	@test -x $(LITE_VENV)/bin/python || $(BIN)/python -m venv $(LITE_VENV)
+	$(LITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
+		-r tools/lite/requirements.txt
 	@touch $@
 
 # vLLM chooses its own torch. torchvision, torchaudio and torchcodec come as builds for

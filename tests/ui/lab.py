@@ -36,5 +36,10 @@ def run_all_in_notebook7(page: Any, address: str, notebook: Path) -> None:
 def _run(page: Any, address: str) -> None:
     page.set_default_timeout(SLOW)
     page.goto(address)
+    run_open(page)
+
+
+def run_open(page: Any) -> None:
+    """Run all cells of the notebook that the page opens, to the last one."""
     page.wait_for_function(_IS_OPEN)
     page.evaluate(_RUN_ALL)

@@ -1,0 +1,136 @@
+"""What the planner does otherwise where a web page holds its Python."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import planner
+from planner import learn
+from planner.charts import frame
+from planner.charts.drawn import Drawn
+from planner.in_browser import is_in_browser
+from planner.learn.recorded import recorded
+from planner.widgets import reader, run_panel, run_section
+from planner.widgets.run_panel import RunPanel
+from planner.widgets.run_section import RunSection
+from tests import plans
+from tools import lite_packages
+
+
+@pytest.fixture
+def in_browser(monkeypatch) -> None:
+    """As in a web page, for those who ask."""
+    for asking in (frame, reader, run_panel, run_section):
+        monkeypatch.setattr(asking, "is_in_browser", lambda: True)
+
+
+def test_a_web_page_is_told_by_python_s_platform(monkeypatch) -> None:
+    """Pyodide's name for it."""
+    here = is_in_browser()
+    monkeypatch.setattr("sys.platform", "emscripten")
+
+    assert not here
+    assert is_in_browser()
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_the_run_panel_shows_a_start_that_was_recorded() -> None:
+    """With its label, and nothing to press."""
+    panel = RunPanel(plans.fitting())
+
+    assert panel.run_button.disabled
+    assert "none" == panel.options.layout.display
+    assert "nothing can be started" in panel.what.value
+    assert recorded().date in panel.installation.value
+    assert 5 == len(panel.result.children)
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_another_plan_leaves_the_recorded_start_there() -> None:
+    """Nobody looks for a vLLM."""
+    panel = RunPanel(plans.fitting())
+    before = panel.installation.value, panel.result.children
+    panel.plan = plans.too_long()
+
+    assert before == (panel.installation.value, panel.result.children)
+    assert panel._reader._thread is None
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_the_explorer_s_button_promises_no_start() -> None:
+    """It opens the same panel."""
+    section = RunSection()
+    section.toggle.value = True
+
+    assert "recorded" in section.toggle.description
+    assert section.panel is not None
+    assert section.panel.run_button.disabled
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_a_model_is_read_without_a_thread() -> None:
+    """There are none: the answer, or the failure, is there when `start` returns."""
+    threads: list[threading.Thread] = []
+    failures: list[Exception] = []
+    made = reader.Reader()
+    made.start(
+        lambda: threads.append(threading.current_thread()),
+        lambda _answer: None,
+        failures.append,
+    )
+    made.start(lambda: 1 // 0, lambda _answer: None, failures.append)
+
+    assert [threading.current_thread()] == threads
+    assert [ZeroDivisionError] == [type(failure) for failure in failures]
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_a_figure_without_plotly_is_the_same_chart() -> None:
+    """In plotly's JSON, shown by the widget that draws the explorer's."""
+    plan = plans.fitting()
+    drawn = plan.figure()
+    shown = drawn._repr_mimebundle_()
+
+    assert isinstance(drawn, Drawn)
+    assert "weights" in drawn.label
+    assert "application/vnd.jupyter.widget-view+json" in str(shown)
+    assert "bar" == drawn.to_plotly_json()["data"][0]["type"]
+
+
+def test_a_figure_is_described_alike_with_plotly_and_without(monkeypatch) -> None:
+    """Legend, height and traces of every kind of chart."""
+    plan = plans.fitting()
+    grid = planner.sweep(plan, over={"max_model_len": [4096, 8192]})
+    both = planner.compare(plan, plan.changed(max_num_seqs=64))
+    figures = [plan.figure, both.figure, grid.curve, grid.heat_map]
+    with_plotly = [figure().to_plotly_json()["layout"] for figure in figures]
+    monkeypatch.setattr(frame, "is_in_browser", lambda: True)
+    without = [figure().to_plotly_json()["layout"] for figure in figures]
+
+    for one, other in zip(with_plotly, without, strict=True):
+        assert one["showlegend"] is other["showlegend"]
+        assert one["legend"] == other["legend"]
+        assert one["height"] == other["height"]
+
+
+def test_the_lines_of_a_plan_are_a_table_without_pandas() -> None:
+    """Each with its size, its basis and its arithmetic."""
+    plan = learn.checkpoint(1)
+    shown = learn.lines(plan)
+    rank = plan.limiting_rank
+
+    assert rank is not None
+    assert len(rank.lines) == len(str(shown).splitlines())
+    assert rank.line("KV cache").why in str(shown)
+    assert len(rank.lines) == shown._repr_html_().count("<th scope='row'>")
+
+
+def test_what_is_missing_to_build_the_site_is_said(monkeypatch) -> None:
+    """Which program, and what installs it."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit, match="make lite needs npm") as refused:
+        lite_packages.program("npm")
+
+    assert "apt-get install nodejs npm" in str(refused.value)
