@@ -83,7 +83,7 @@ def _figures(plan: Plan) -> dict[str, Any]:
         "long": _LONG,
         "gib": format_gib,
         "gb": lambda size_bytes: f"{size_bytes / 10**9:.0f}",
-        "bare": lambda size_bytes: format_gib(size_bytes).removesuffix(" GiB"),
+        "bare": _bare,
         "number": lambda value: f"{value:,}",
         "percent": lambda share: f"{share:.0%}".replace("%", " %"),
         "line": lambda plan, name: _rank(plan).line(name).size_bytes,
@@ -107,6 +107,11 @@ def _rank(plan: Plan) -> RankMemory:
     if rank is None:
         raise ValueError(f"{plan.name} is refused: {plan.error}")
     return rank
+
+
+def _bare(size_bytes: int) -> str:
+    """Write GiB for a column whose head names the unit."""
+    return format_gib(size_bytes).removesuffix(" GiB")
 
 
 def _row(cells: Iterable[object]) -> str:
@@ -137,7 +142,7 @@ def _account(plan: Plan) -> str:
     rest = total - rank.requested_memory_bytes
     rows = [(one.name, one.size_bytes, str(one.basis)) for one in rank.lines]
     return _rows(
-        (name, format_gib(size), f"{100 * size / total:.1f} %", known)
+        (name, _bare(size), f"{100 * size / total:.1f} %", known)
         for name, size, known in [
             *rows,
             ("= requested", rank.requested_memory_bytes, ""),
@@ -164,7 +169,7 @@ def _span(line: Line) -> str:
 
 
 def _sizes(plan: Plan, names: Sequence[str]) -> list[str]:
-    return [format_gib(_rank(plan).line(name).size_bytes) for name in names]
+    return [_bare(_rank(plan).line(name).size_bytes) for name in names]
 
 
 def _by_requests(plan: Plan) -> str:
@@ -187,7 +192,7 @@ def _by_model() -> str:
     for model in _MODELS:
         plan = planner.plan(model, gpu="H100", max_model_len=_LONG)
         taken = plan.blocks_per_request * _rank(plan).bytes_per_block
-        rows.append((model, _kept(plan), format_gib(taken)))
+        rows.append((model, _kept(plan), _bare(taken)))
     return _rows(rows)
 
 
@@ -214,7 +219,7 @@ def _by_release(plan: Plan) -> str:
     rows = []
     for release in _RELEASES:
         then = plan.changed(vllm_version=release)
-        asked = format_gib(_rank(then).requested_memory_bytes)
+        asked = _bare(_rank(then).requested_memory_bytes)
         rows.append([release, asked, *_sizes(then, tuple(_DECIDES))])
     return _rows(rows)
 
