@@ -24,7 +24,7 @@ def test_a_file_is_what_the_tool_writes(path: Path) -> None:
 
 
 def test_the_tables_add_up_to_what_is_requested() -> None:
-    """Seven lines and the rest, and each release's row, to the second decimal."""
+    """Six lines, and each release's row, up to the rounding of each."""
     page = PAGES[memory_model.PAGE]
     account = dict(re.findall(r"^\| (.+?) \| ([\d.]+) \| [\d.]+ % \|", page, re.M))
     lines = [
@@ -33,11 +33,11 @@ def test_the_tables_add_up_to_what_is_requested() -> None:
     releases = re.findall(r"^\| (0\.\d+\.\d) \| (.+) \|$", page, re.MULTILINE)
 
     assert len(lines) == len(memory_model._DECIDES)
-    assert float(account["= requested"]) == pytest.approx(sum(lines), abs=0.05)
+    assert float(account["= requested"]) == pytest.approx(sum(lines), abs=0.036)
     assert [release for release, _ in releases] == list(memory_model._RELEASES)
     for release, cells in releases:
         asked, *parts = [float(cell) for cell in cells.split(" | ")]
-        assert asked == pytest.approx(sum(parts), abs=0.05), release
+        assert asked == pytest.approx(sum(parts), abs=0.036), release
 
 
 def test_every_part_of_the_picture_is_named_with_its_size() -> None:

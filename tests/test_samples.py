@@ -6,6 +6,7 @@ be. A block that is neither fails.
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import subprocess
@@ -236,6 +237,37 @@ def test_every_command_is_shown_somewhere() -> None:
 
     assert set(cli._COMMANDS) == {words[1] for words in ours}
     assert set(solve._QUESTIONS) == {words[2] for words in ours if words[1] == "solve"}
+
+
+def test_commands_in_sentences_have_flags_that_are_known() -> None:
+    """`planner solve context --requests N`: the command, its question, its flags."""
+    named = {
+        words
+        for page in PAGES
+        for words in re.findall(r"`planner ([a-z][^`]*)`", page.read_text("utf-8"))
+    }
+    unknown = [words for words in sorted(named) if not is_known(words.split())]
+
+    assert len(named) >= 10
+    assert [] == unknown
+
+
+def is_known(words: list[str]) -> bool:
+    """Whether the parser of a command, and of its question, has each flag."""
+    parser = cli.build_parser()
+    flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+    for word in words:
+        choices = [
+            action.choices
+            for action in parser._actions
+            if isinstance(action, argparse._SubParsersAction)
+        ]
+        if not choices:
+            break
+        if word not in choices[0]:
+            return False
+        parser = choices[0][word]
+    return flags <= set(parser._option_string_actions)
 
 
 def test_the_folders_that_contributors_are_shown_are_there() -> None:
