@@ -36,6 +36,8 @@ extensions = [
 exclude_patterns = ["workshop/slides.md", "_static"]
 nitpicky = True
 nitpick_ignore_regex = [
+    # Code in a docstring that names nothing of the reference.
+    ("py:obj", ".*"),
     # Of Python and of others: their documentation is not at hand offline.
     ("py:.*", r"(collections|os|pathlib|t)\..*|DataFrame|Figure"),
     # What values hold for the planner's own use.
@@ -49,10 +51,12 @@ myst_heading_anchors = 6
 # What is no page is plain text; a language that Pygments does not know is a mistake.
 highlight_language = "none"
 
-# A docstring's backticks are code, as in Markdown.
-default_role = "code"
-add_module_names = False
+# A docstring's backticks are code, as in Markdown, and a link where they name what
+# stands in the reference.
+default_role = "py:obj"
+toc_object_entries_show_parents = "hide"
 python_use_unqualified_type_names = True
+# Longer ones have a parameter a line.
 python_maximum_signature_line_length = 72
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -71,16 +75,20 @@ html_css_files = ["site.css"]
 # A copy of each source would be a second site, unread.
 html_copy_source = False
 html_show_sourcelink = False
+# Nothing leads to either; the search and the reference do what they did.
+html_use_index = False
+html_domain_indices = False
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "primary_sidebar_end": [],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+# No section, no list of its pages.
+html_sidebars = {"index": [], "tutorial": []}

@@ -72,7 +72,11 @@ def command(page) -> str:
 
 def violations(page, context: str) -> list[str]:
     """What axe-core finds wrong with a part of the page, one line each."""
-    found = Axe().run(page, context).response["violations"]
+    return in_lines(Axe().run(page, context).response["violations"])
+
+
+def in_lines(found) -> list[str]:
+    """Write axe-core's findings, one line each."""
     return [
         f"{rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"
         for rule in found

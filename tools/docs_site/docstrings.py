@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import is_dataclass
 from inspect import Parameter, signature
+from pkgutil import resolve_name
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -22,8 +23,6 @@ from sphinx.util.nodes import make_refnode
 _FOR_READERS_OF_SOURCE = "Read in this order:"
 _CODE = re.compile(r"(`[^`\n]+`)(\w?)")
 """With what follows it at once: "`GPU`s", which reStructuredText wants apart."""
-_MOST_FIELDS_IN_SIGNATURE = 16
-"""Nobody makes a larger value by hand."""
 _NAPOLEON = Config(napoleon_numpy_docstring=False, napoleon_use_rtype=False)
 
 
@@ -48,13 +47,16 @@ def _source(paragraph: str) -> str:
 
 def _on_docstring(
     _app: Sphinx,
-    _what: str,
-    _name: str,
+    what: str,
+    name: str,
     _value: object,
     _options: object,
     lines: list[str],
 ) -> None:
     lines[:] = as_rest("\n".join(lines))
+    default = _default(name) if what == "attribute" else ""
+    if default:
+        lines += ["", default, ""]
 
 
 def _on_signature(
@@ -66,22 +68,25 @@ def _on_signature(
     _arguments: str | None,
     _returned: str | None,
 ) -> tuple[str, None] | None:
-    """Write a value's fields without their types, which stand at each field below."""
+    """Leave out a value's fields, all keyword-only: they follow, one by one."""
     if not (isinstance(value, type) and is_dataclass(value)):
         return None
-    parameters = list(signature(value).parameters.values())
-    if len(parameters) > _MOST_FIELDS_IN_SIGNATURE:
-        return "", None
-    shown = [_parameter(one) for one in parameters]
-    return f"({', '.join(['*', *shown] if shown else shown)})", None
+    return "", None
 
 
-def _parameter(parameter: Parameter) -> str:
-    if parameter.default is Parameter.empty:
-        return parameter.name
-    if repr(parameter.default).startswith("<"):
-        return f"{parameter.name}=..."
-    return f"{parameter.name}={parameter.default!r}"
+def _default(name: str) -> str:
+    """Return a sentence on what a value's field is where nothing is given, or none."""
+    owner, _, field_name = name.rpartition(".")
+    value = resolve_name(owner)
+    if not (isinstance(value, type) and is_dataclass(value)):
+        return ""
+    parameter = signature(value).parameters.get(field_name)
+    if parameter is None or parameter.default is Parameter.empty:
+        return ""
+    default = repr(parameter.default)
+    if default.startswith("<"):  # made anew for each value
+        return ""
+    return f"*Default:* ``{default}``"
 
 
 def _on_missing_reference(

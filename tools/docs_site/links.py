@@ -22,19 +22,20 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 STANDING_FOR = {
-    "README.md": "index.html",
-    "CHANGELOG.md": "changelog.html",
-    "CONTRIBUTING.md": "contributing.html",
-    "docs/workshop/slides.md": "workshop/slides.html",
+    "README.md": ("index.html", "the first page"),
+    "CHANGELOG.md": ("changelog.html", "Changelog"),
+    "CONTRIBUTING.md": ("contributing.html", "Contributing"),
+    "docs/workshop/slides.md": ("workshop/slides.html", "Slides"),
 }
-"""What a file of the repository is in the site, where it is no source of a page."""
+"""Where in the site a file of the repository is, and its title there: those that are
+no source of a page."""
 
 
 def place_of(target: Path) -> str | None:
     """Return where in the site a file of the repository lies, None: nowhere."""
     name = target.relative_to(ROOT).as_posix()
     if name in STANDING_FOR:
-        return STANDING_FOR[name]
+        return STANDING_FOR[name][0]
     if target.is_file() and target.is_relative_to(DOCS) and target.suffix != ".md":
         return target.relative_to(DOCS).as_posix()
     return None
@@ -71,6 +72,9 @@ def _reference(
 ) -> nodes.reference:
     address = relative_uri(app.builder.get_target_uri(page), place)
     said = nodes.inline("", "", *(child.deepcopy() for child in link.children))
+    titles = dict(STANDING_FOR.values())
+    if place in titles and said.astext().endswith(".md"):
+        said = nodes.inline("", titles[place])
     return nodes.reference("", "", said, refuri=address, internal=True)
 
 

@@ -11,7 +11,8 @@ from tools import slides
 
 def _on_finished(app: Sphinx, error: Exception | None) -> None:
     if error is None:
-        slides.main([str(Path(app.outdir) / "workshop" / "slides.html")])
+        page = Path(app.outdir) / "workshop" / "slides.html"
+        page.write_text(slides.build(), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
