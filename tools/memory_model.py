@@ -197,11 +197,11 @@ def _by_model() -> str:
 
 
 def _kept(plan: Plan) -> str:
-    """Say what the layers keep, such as "12 every token, 12 a window of tokens"."""
+    """Say what the layers keep, such as "every token (12), a window of tokens (12)"."""
     counts: Counter[str] = Counter()
     for group in plan.kv_groups:
         counts[_KEPT[group.kind]] += group.num_layers
-    return ", ".join(f"{count} {kept}" for kept, count in sorted(counts.items()))
+    return ", ".join(f"{kept} ({count})" for kept, count in sorted(counts.items()))
 
 
 def _by_ranks(plan: Plan) -> str:
