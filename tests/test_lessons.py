@@ -1,16 +1,13 @@
-"""The lessons as a learner meets them: untouched, solved, and with each mistake."""
+"""What lessons hold: sections, exercises with their mistakes, vLLM's messages."""
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from planner import learn
 from planner.errors import PlannerError
@@ -23,14 +20,11 @@ from planner.learn.parts import Choice, Made, Number, Part, Size
 from planner.learn.recorded import recorded
 from planner.result import Plan
 from planner.units import GIB, format_gib
-from tools import notebooks
+from tests.lesson_runs import LEARNERS
+from tests.wrong_answers import wrong_answers
 from tools.notebooks import Edition
 
-CELL_SECONDS = 60
 ROOT = Path(__file__).parent.parent
-EDITIONS = [one for one in notebooks.editions() if one.left_out]
-LEARNERS = [one for one in EDITIONS if not one.is_solution]
-SOLVED = [one for one in EDITIONS if one.is_solution]
 SECTIONS = (
     *("The story", "Predict", "Run", "Investigate", "Modify", "Make"),
     *("What could go wrong", "Key points", "On your own", "In practice"),
@@ -43,7 +37,6 @@ def _name(edition: Edition) -> str:
 
 
 every_lesson = pytest.mark.parametrize("edition", LEARNERS, ids=_name)
-every_solution = pytest.mark.parametrize("edition", SOLVED, ids=_name)
 every_exercise = pytest.mark.parametrize(
     "exercise", learn.exercises(), ids=[one.name for one in learn.exercises()]
 )
@@ -73,70 +66,10 @@ def _bullets(text: str) -> list[str]:
     return [line[2:] for line in text.splitlines() if line.startswith("- ")]
 
 
-def _run(edition: Edition) -> Any:
-    """Run a lesson from top to bottom, as Run All does; a failing cell fails here."""
-    notebook = nbformat.read(edition.path, as_version=4)
-    client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3")
-    return client.execute()
-
-
-def _shown(notebook: Any, words: str) -> list[str]:
-    """Return what the cells show whose code holds `words`."""
-    return [
-        "".join(output["data"]["text/plain"] for output in cell.outputs)
-        for cell in notebook.cells
-        if cell.cell_type == "code" and words in cell.source
-    ]
-
-
-def _results(notebook: Any) -> list[Any]:
-    """Return the cells that end with something to show."""
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [
-        cell for cell in code if isinstance(ast.parse(cell.source).body[-1], ast.Expr)
-    ]
-
-
-@every_lesson
-def test_an_untouched_lesson_runs_and_calls_nothing_wrong(edition: Edition) -> None:
-    """Run All over a fresh notebook: every check says "not attempted"."""
-    ran = _run(edition)
-
-    checks = _shown(ran, ".check(")
-    assert len(learn.exercises(_number(edition))) == len(checks)
-    assert all("not attempted" in check for check in checks)
-    assert all(cell.outputs for cell in _results(ran))
-
-
-@every_solution
-def test_a_solved_lesson_is_right(edition: Edition) -> None:
-    """The answers of the solution's notebook, and the progress at its end."""
-    ran = _run(edition)
-
-    checks = _shown(ran, ".check(")
-    assert len(learn.exercises(_number(edition))) == len(checks)
-    assert all(check.startswith("✔") for check in checks)
-    assert all(": right" in check for check in checks)
-    assert all(cell.outputs for cell in _results(ran))
-    assert f"{len(checks)} of" in _shown(ran, "learn.progress(")[0]
-
-
 def _right(part: Part) -> object:
     if isinstance(part, Choice):
         return part.expected
     return part.example() if isinstance(part, Made) else part.expected()
-
-
-def _wrong(part: Part) -> dict[object, str]:
-    """Return each listed wrong answer with what is said to it."""
-    if isinstance(part, Size):
-        return {f"{one.value()} bytes": one.says for one in part.mistakes}
-    if isinstance(part, Number):
-        return {one.value(): one.says for one in part.mistakes}
-    if isinstance(part, Choice):
-        others = [letter for letter in part.options if letter != part.expected]
-        return {letter: part.says[letter] for letter in others}
-    return {}
 
 
 @every_exercise
@@ -149,13 +82,44 @@ def test_the_right_answers_are_right(exercise: Exercise) -> None:
 
 @every_exercise
 def test_every_listed_mistake_is_told_apart(exercise: Exercise) -> None:
-    """Not yet, with the words that were written for this mistake."""
+    """The other parts right: which is off, with the words written for this mistake."""
+    right = {part.name: _right(part) for part in exercise.parts}
     for part in exercise.parts:
-        for answer, says in _wrong(part).items():
-            judgement = part.judge(answer)
+        for answer, says in wrong_answers(part).items():
+            outcome = exercise.check(**{**right, part.name: answer})
+            off = [name for name, one in outcome.judgements.items()
+                   if one.state is not State.RIGHT]  # fmt: skip
 
-            assert State.NOT_YET is judgement.state, (part.name, answer)
-            assert says == judgement.remark, (part.name, answer)
+            assert State.NOT_YET is outcome.state, (part.name, answer)
+            assert [part.name] == off, (part.name, answer)
+            assert says == outcome.judgements[part.name].remark, (part.name, answer)
+            assert says in str(outcome)
+
+
+def _written(size_bytes: int) -> dict[str, str]:
+    """Return ways to write a size, each with what has to be said to it."""
+    gib, decimal = size_bytes / GIB, size_bytes / 10**9
+    return {
+        f"{size_bytes:,} bytes": "",
+        f"{size_bytes}": "",
+        f"{gib:.9f} GiB": "",
+        f"{gib * 1024:.9f} MiB": "",
+        f"{decimal:.9f} GB": "",
+        f"{gib:.9f}": "Read as GiB.",
+        f"{gib:.9f} GB": "You wrote GB; the number is right in GiB.",
+    }
+
+
+@every_exercise
+def test_a_size_may_have_any_unit_and_hears_which_was_meant(exercise: Exercise) -> None:
+    """The right figure of each exercise, written in seven ways."""
+    for part in exercise.parts:
+        if isinstance(part, Size):
+            for answer, remark in _written(part.expected()).items():
+                judgement = part.judge(answer)
+
+                assert State.RIGHT is judgement.state, (part.name, answer)
+                assert remark == judgement.remark, (part.name, answer)
 
 
 @every_exercise
@@ -169,7 +133,9 @@ def test_an_exercise_untouched_is_not_attempted(exercise: Exercise) -> None:
 def test_an_exercise_has_mistakes_hints_and_a_solution(exercise: Exercise) -> None:
     """Three hints; every part but a plan of one's own knows a wrong answer."""
     assert 3 == len(exercise.hints)
-    assert all(_wrong(part) for part in exercise.parts if not isinstance(part, Made))
+    assert all(
+        wrong_answers(part) for part in exercise.parts if not isinstance(part, Made)
+    )
     assert "Solution" in str(exercise.solution()) or exercise.solution().code
 
 
