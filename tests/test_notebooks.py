@@ -32,7 +32,7 @@ def _name(edition: Edition) -> str:
 
 
 every_notebook = pytest.mark.parametrize("edition", EDITIONS, ids=_name)
-# Lessons are run by test_lessons.py, as a learner would.
+# Lessons are run by test_lessons_run.py, as a learner would.
 every_tool = pytest.mark.parametrize(
     "edition", [one for one in EDITIONS if not one.left_out], ids=_name
 )

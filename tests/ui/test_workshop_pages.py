@@ -1,14 +1,11 @@
-"""The workshop's slides and a lesson in a browser: axe-core, keys, no requests."""
+"""The workshop's slides in a browser: axe-core, keys, no requests."""
 
 from __future__ import annotations
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbconvert import HTMLExporter
 
 from tests.ui.run_pages import violations
-from tools import notebooks, slides
+from tools import slides
 
 pytestmark = pytest.mark.browser
 pytest.importorskip("axe_playwright_python")
@@ -21,19 +18,6 @@ def slides_file(tmp_path_factory):
     """Return the slides as `make slides` leaves them."""
     path = tmp_path_factory.mktemp("slides") / "slides.html"
     assert 0 == slides.main([str(path)])
-    return path
-
-
-@pytest.fixture(scope="module")
-def lesson_file(tmp_path_factory):
-    """Return lesson 1, solved and run, without Jupyter's own prompts and code."""
-    edition = next(one for one in notebooks.editions() if one.is_solution)
-    notebook = nbformat.read(edition.path, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    ours = HTMLExporter(exclude_input=True, exclude_output_prompt=True)
-    page, _resources = ours.from_notebook_node(notebook)
-    path = tmp_path_factory.mktemp("lesson") / "lesson.html"
-    path.write_text(page, encoding="utf-8")
     return path
 
 
@@ -95,19 +79,3 @@ def test_keys_turn_slides_and_the_address_keeps_the_place(browser, slides_file):
 
     assert [f"#slide-{n}" for n in (2, 3, 2, LAST, LAST, 1)] == places
     assert "slide-1" == focused
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_lesson_passes_axe_core(browser, lesson_file, width):
-    """Text, checks, bars and tables of lesson 1, solved, as Jupyter renders them."""
-    page, _asked = _open(browser, lesson_file, width)
-    page.locator(".pl-verdict").first.wait_for()
-    found = violations(page, "main")
-    page.context.close()
-
-    # pandas leaves the head of its row numbers empty.
-    assert [] == [
-        one
-        for one in found
-        if not (one.startswith("empty-table-header") and ".dataframe" in one)
-    ]
