@@ -17,6 +17,8 @@ from sphinx.application import Sphinx
 
 import planner
 
+ROOT = Path(__file__).resolve().parents[1]
+
 project = "vLLM memory planner"
 author = "the authors of the vLLM memory planner"
 copyright = "the authors; Apache-2.0"  # noqa: A001 - Sphinx's name for it
@@ -30,6 +32,7 @@ extensions = [
     "tools.docs_site.docstrings",
     "tools.docs_site.links",
     "tools.docs_site.mending",
+    "tools.docs_site.words",
     "tools.docs_site.workshop_slides",
 ]
 # Programs, not pages: Sphinx would look for sources in them.
@@ -72,6 +75,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "vLLM memory planner"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(ROOT / "tools" / "docs_site" / "scorer.js")
 # A copy of each source would be a second site, unread.
 html_copy_source = False
 html_show_sourcelink = False

@@ -8,14 +8,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from docutils import nodes
 
 import planner
 from planner import cli
+from planner.presentation.glossary import entries
 from tests import docs_site
 from tests.docs_site import DOCS
-from tools.docs_site import command_line, docstrings, mending
-
-pytest.importorskip("sphinx")
+from tools.docs_site import command_line, docstrings, links, mending
 
 PACKAGES = ("export", "learn", "ray", "solve")
 # Of these the site has another form.
@@ -86,6 +86,17 @@ def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     assert "Read in this order" not in page
 
 
+def test_each_word_of_the_glossary_can_be_linked_to(site: docs_site.Site) -> None:
+    """Terms and arguments; a search leads to them first."""
+    anchors = docs_site.parts(site.folder / "glossary.html").anchors
+    index = (site.folder / "searchindex.js").read_text(encoding="utf-8").lower()
+
+    assert [] == [
+        name for name in entries() if nodes.make_id(f"word-{name}") not in anchors
+    ]
+    assert '"kv cache":[[' in index
+
+
 def test_each_command_is_in_the_reference(site: docs_site.Site) -> None:
     """With what it says to --help."""
     page = (site.folder / "reference" / "command-line.html").read_text("utf-8")
@@ -147,6 +158,30 @@ def test_pages_load_nothing_from_elsewhere(site: docs_site.Site) -> None:
         for text in styles
         for found in re.findall(r"url\([\"']?https?:[^)]*", text)
     ]
+
+
+def test_files_of_the_repository_have_a_place_or_none() -> None:
+    """Pictures where they lie, pages that stand for others, folders nowhere."""
+    assert "images/confirm.png" == links.place_of(DOCS / "images" / "confirm.png")
+    assert "changelog.html" == links.place_of(links.ROOT / "CHANGELOG.md")
+    assert links.place_of(DOCS / "app.md") is None
+    assert links.place_of(links.ROOT / "deploy" / "nginx.conf") is None
+    assert links.place_of(links.ROOT / "tests" / "security") is None
+
+
+def test_links_out_of_the_site_are_readable(site: docs_site.Site) -> None:
+    """A page is called by its title, a folder by its path, another file comes along."""
+    kit = (site.folder / "workshop" / "README.html").read_text(encoding="utf-8")
+    publishing = site.folder / "publishing.html"
+    shown = publishing.read_text(encoding="utf-8")
+
+    assert ">Slides<" in kit
+    assert ".md<" not in kit
+    assert "notebooks/workshop/</span>" in kit
+    assert "tests/security/</span>" in shown
+    assert "nginx.conf" in {
+        link.rpartition("/")[2] for link in docs_site.parts(publishing).links
+    }
 
 
 def test_a_docstring_becomes_fields() -> None:
