@@ -233,5 +233,5 @@ learn.progress(2)
 # ## Next
 #
 # **3. The KV cache**: more visitors come, with longer documents.
-# How many fit at once, and why do some models hold ten times as many?
+# How many fit at once, and why do some models hold many more?
 # Before you go on: what would you tell your colleague about FP8?

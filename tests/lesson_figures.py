@@ -1,0 +1,306 @@
+"""Each figure that people wrote into the workshop, and what computes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from planner import learn
+from planner.dtypes import ELEMENT_BYTES
+from planner.learn.checkpoints import LESSONS
+from planner.learn.lessons import (
+    capacity_plan,
+    confirm,
+    kv_cache,
+    rest_of_the_budget,
+    weights,
+    where_memory_goes,
+)
+from planner.learn.reading import line_of, rank_of, token_bytes
+from planner.result import Plan
+from planner.units import GIB, KIB, format_gib
+from tools import notebooks
+
+Computed = Mapping[str, Callable[[], str]]
+
+DESK = learn.checkpoint(1)
+SMALL = learn.checkpoint(5)
+CITY = learn.checkpoint(6)
+FP8_CACHE = DESK.changed(kv_cache_dtype="fp8")
+LARGER = DESK.changed(model="Qwen/Qwen3-14B")
+LARGEST = DESK.changed(model="Qwen/Qwen3-32B")
+PAIR = LARGER.changed(tensor_parallel_size=2)
+VISITORS = capacity_plan.VISITORS
+
+
+def _as_sold() -> float:
+    """Return the GB of the box: the memory on the card, before what it keeps."""
+    return (DESK.gpu.nvml_memory_bytes or 0) / 1e9
+
+
+def _files() -> float:
+    """Return the GB of the model's files, which hold all parts but the buffers."""
+    return _parameters(DESK) * ELEMENT_BYTES["bfloat16"] / 1e9
+
+
+def _parameters(plan: Plan) -> float:
+    held = rank_of(plan).weight_parts
+    kept = sum(part.size_bytes for part in held if part.name != "buffers")
+    return kept / ELEMENT_BYTES["bfloat16"]
+
+
+def _billions(plan: Plan, decimals: int = 1) -> str:
+    return f"{_parameters(plan) / 1e9:.{decimals}f} billion parameters"
+
+
+def _bits(dtype: str) -> str:
+    return f"{8 * ELEMENT_BYTES[dtype]} bits"
+
+
+def _tokens(number: float) -> str:
+    return f"{number:,.0f} tokens"
+
+
+def _setting(plan: Plan, name: str) -> float:
+    return float(getattr(plan.resolved, name))
+
+
+def _example(text: str, exercise: str, part: str) -> str:
+    """Return an example of how to write an answer; it must not be the answer."""
+    judged = learn.exercise(exercise).check(**{part: text}).judgements[part]
+    return text if judged.state != "right" else "the answer itself"
+
+
+def _divisors(most: int) -> str:
+    """Return the numbers of cards, doubled each time, that share the heads evenly."""
+    found = [
+        cards
+        for cards in range(2, most + 1)
+        if LARGER.changed(tensor_parallel_size=cards).error is None
+    ]
+    *others, last = found
+    return f"{', '.join(str(one) for one in others)} or {last} cards"
+
+
+def _typed(lesson: int, setting: str, at_least: int = 0) -> int:
+    """Return the number that a lesson's code gives a setting: one of that size."""
+    (path,) = notebooks.LESSONS.glob(f"{lesson}_*.py")
+    typed = re.findall(rf"\b{setting}=([\d_]+)", path.read_text("utf-8"))
+    (found,) = {int(one) for one in typed if int(one) >= at_least}
+    return found
+
+
+def _model(name: str) -> int:
+    return int(getattr(DESK.model, name))
+
+
+def _left(plan: Plan) -> int:
+    return rank_of(plan).available_kv_cache_bytes
+
+
+def _all_at_full_length() -> float:
+    requests = _setting(DESK, "max_num_seqs")
+    return requests * _setting(DESK, "max_model_len") * token_bytes(DESK)
+
+
+def _num_factors() -> int:
+    """Return how many factors the arithmetic of a token has."""
+    return kv_cache._token_sum().split("=")[0].count(" x ") + 1
+
+
+def _difference() -> float:
+    """Return the bytes by which the recorded start differs from its plan."""
+    rows = {row.name: row for row in learn.recorded().compare().rows}
+    return float(rows["KV cache"].difference or 0)
+
+
+_WORDS = {2: "two", 4: "four", 5: "five", 6: "six", 8: "eight", 40: "forty"}
+
+
+def _words(number: float) -> str:
+    return _WORDS[int(number)]
+
+
+FIRST: Computed = {
+    "24 GB": lambda: f"{_as_sold():.0f} GB",
+    "24 GB on a box are less than 24 GiB": lambda: (
+        "24 GB on a box are "
+        f"{'less' if _as_sold() * 1e9 < 24 * GIB else 'more'} than 24 GiB"
+    ),
+    "16": lambda: f"{line_of(DESK, 'weights').size_bytes / 1e9:.0f}",
+    "16.4 GB": lambda: f"{_files():.1f} GB",
+    "30 bytes": lambda: f"{GIB.bit_length() - 1} bytes",
+    "8,192": lambda: f"{_setting(DESK, 'max_model_len'):,.0f}",
+    "8,192 tokens": lambda: _tokens(_setting(DESK, "max_model_len")),
+    "12,000": lambda: f"{where_memory_goes._LONG:,}",
+    "12000": lambda: f"{where_memory_goes._LONG}",
+    "12,000 tokens": lambda: _tokens(where_memory_goes._LONG),
+    "4096": lambda: f"{where_memory_goes._SHORT}",
+    "4,096 tokens": lambda: _tokens(where_memory_goes._SHORT),
+    "40,960 tokens": lambda: _tokens(_model("max_position_embeddings")),
+    "5 GiB": lambda: _example("5 GiB", "1.1", "kv_cache"),
+    "5.5 GiB": lambda: _example("5.5 GiB", "1.1", "kv_cache"),
+}
+
+SECOND: Computed = {
+    "14 billion parameters": lambda: (
+        f"{int(_parameters(LARGER) / 1e9)} billion parameters"
+    ),
+    "14 GB": lambda: f"{int(_parameters(LARGER) / 1e9)} GB",
+    "14.8 billion parameters": lambda: _billions(LARGER),
+    "32.8 billion parameters": lambda: _billions(LARGEST),
+    "24 GB": lambda: f"{_as_sold():.0f} GB",
+    "48": lambda: f"{2 * _as_sold():.0f}",
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "16": lambda: _bits("bfloat16").split()[0],
+    "16 bits": lambda: _bits("bfloat16"),
+    "2 bytes": lambda: f"{ELEMENT_BYTES['bfloat16']} bytes",
+    "4 bytes": lambda: f"{ELEMENT_BYTES['float32']} bytes",
+    "8 bits": lambda: _bits("float8_e4m3fn"),
+    "2, 4 or 8 cards": lambda: _divisors(8),
+    "8,192 tokens": lambda: _tokens(weights._LENGTH),
+    "less than a third": lambda: (
+        f"{'less' if weights._budgets() > 3 else 'more'} than a third"
+    ),
+    "two cards as one": lambda: (
+        f"{_words(_setting(PAIR, 'tensor_parallel_size'))} cards as one"
+    ),
+}
+
+THIRD: Computed = {
+    "3 GiB": lambda: f"{_left(DESK) / GIB:.0f} GiB",
+    "36": lambda: f"{DESK.kv_groups[0].num_layers}",
+    "36 layers": lambda: f"{DESK.kv_groups[0].num_layers} layers",
+    "32 attention heads": lambda: f"{_model('num_attention_heads')} attention heads",
+    "8 KV heads": lambda: f"{_model('num_kv_heads')} KV heads",
+    "128": lambda: f"{_model('head_size')}",
+    "128 numbers": lambda: f"{_model('head_size')} numbers",
+    "16 bits": lambda: _bits("bfloat16"),
+    "2 bytes": lambda: f"{ELEMENT_BYTES['bfloat16']} bytes",
+    "Five factors": lambda: f"{_words(_num_factors()).capitalize()} factors",
+    "1,000 tokens": lambda: _tokens(kv_cache._QUESTION),
+    "16 tokens": lambda: _tokens(DESK.kv_groups[0].block_size),
+    "256": lambda: f"{_setting(DESK, 'max_num_seqs'):.0f}",
+    "8,192 tokens": lambda: _tokens(_setting(DESK, "max_model_len")),
+    "288 GiB": lambda: f"{_all_at_full_length() / GIB:.0f} GiB",
+    "twice the tokens": lambda: (
+        "twice the tokens"
+        if 2 == round(FP8_CACHE.kv_cache_size_tokens / DESK.kv_cache_size_tokens, 2)
+        else "other tokens"
+    ),
+    "32,768 tokens": lambda: _tokens(_typed(3, "max_model_len", at_least=20_000)),
+    "eight H200": lambda: (
+        f"{_words(_typed(3, 'tensor_parallel_size', at_least=3))} H200"
+    ),
+    "Six visitors": lambda: f"{_words(kv_cache._AT_ONCE).capitalize()} visitors",
+    "16,384 tokens": lambda: _tokens(kv_cache._LONG),
+    "98,304 tokens": lambda: _tokens(kv_cache._AT_ONCE * kv_cache._LONG),
+}
+
+FOURTH: Computed = {
+    "20 GiB": lambda: f"{rank_of(DESK).requested_memory_bytes / GIB:.0f} GiB",
+    "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
+    "the KV cache about 3.": lambda: f"the KV cache about {_left(DESK) / GIB:.0f}.",
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "92 %": lambda: f"{_setting(DESK, 'gpu_memory_utilization'):.0%}".replace(
+        "%", " %"
+    ),
+    "0.95": lambda: f"{rest_of_the_budget._HIGHER}",
+    "0.03": lambda: f"{rest_of_the_budget._HIGHER - rest_of_the_budget._share():.2f}",
+    "256": lambda: f"{_setting(DESK, 'max_num_seqs'):.0f}",
+    "64": lambda: f"{rest_of_the_budget._FEWER}",
+    "64 instead of 256: a quarter": lambda: (
+        "64 instead of 256: a "
+        f"{'quarter' if _setting(DESK, 'max_num_seqs') == 4 * 64 else 'part'}"
+    ),
+    "65th": lambda: f"{rest_of_the_budget._FEWER + 1}th",
+    "8,192 tokens": lambda: _tokens(rest_of_the_budget._LENGTH),
+    "28,672 tokens": lambda: _tokens(rest_of_the_budget._TOKENS_AT_ONCE),
+    "three and a half such requests": lambda: (
+        "three and a half such requests"
+        if rest_of_the_budget._TOKENS_AT_ONCE == 3.5 * rest_of_the_budget._LENGTH
+        else "another number of them"
+    ),
+}
+
+FIFTH: Computed = {
+    "23.5 GiB": lambda: f"{SMALL.gpu.total_memory_bytes / GIB:.1f} GiB",
+    "0.3": lambda: f"{_setting(SMALL, 'gpu_memory_utilization')}",
+    "4 bytes": lambda: f"{ELEMENT_BYTES['float32']} bytes",
+    "32 bits": lambda: _bits("float32"),
+    "2 bytes": lambda: f"{ELEMENT_BYTES['bfloat16']} bytes",
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "0.6 billion parameters": lambda: (
+        f"{line_of(SMALL, 'weights').size_bytes / 4e9:.1f} billion parameters"
+    ),
+    "a quarter of a GiB": lambda: (
+        "a quarter of a GiB"
+        if 1 == round(4 * abs(_difference()) / GIB)
+        else "another part of a GiB"
+    ),
+    "128": lambda: f"{SMALL.kv_groups[0].block_size}",
+    "16 tokens": lambda: _tokens(DESK.kv_groups[0].block_size),
+    "Four colleagues": lambda: f"{_words(confirm._AT_ONCE).capitalize()} colleagues",
+    "4096": lambda: f"{confirm._LENGTH}",
+    "4,096 tokens": lambda: _tokens(confirm._LENGTH),
+    "16,384": lambda: f"{confirm._AT_ONCE * confirm._LENGTH:,}",
+    "0.4": lambda: f"{confirm._MOST}",
+    "0.36": lambda: f"{_setting(confirm._answer(), 'gpu_memory_utilization')}",
+}
+
+SIXTH: Computed = {
+    "forty visitors": lambda: f"{_words(VISITORS.requests)} visitors",
+    "40": lambda: f"{VISITORS.requests}",
+    "3000": lambda: f"{VISITORS.prompt_tokens}",
+    "3,000 tokens": lambda: _tokens(VISITORS.prompt_tokens),
+    "1000": lambda: f"{VISITORS.output_tokens}",
+    "1,000": lambda: f"{VISITORS.output_tokens:,}",
+    "4,000": lambda: f"{VISITORS.request_tokens:,}",
+    "4,000 tokens": lambda: _tokens(VISITORS.request_tokens),
+    "144 KiB": lambda: f"{token_bytes(DESK) / KIB:.0f} KiB",
+    "72 KiB": lambda: f"{token_bytes(CITY) / KIB:.0f} KiB",
+    "8 bits": lambda: _bits("float8_e4m3fn"),
+    "1.8": lambda: f"{capacity_plan._BUDGET}",
+    "20,000": lambda: f"{_typed(6, 'num_rows'):,}",
+    "2 or 4 cards": lambda: _divisors(4),
+    "Replicas x 2": lambda: f"Replicas x {capacity_plan._night().gpus_per_replica:g}",
+    "all four cards": lambda: f"all {_words(capacity_plan._cards_there())} cards",
+}
+
+CARDS: Computed = {
+    "8 billion parameters": lambda: _billions(DESK, decimals=0),
+    "16 bits": lambda: _bits("bfloat16"),
+    "16 GB": lambda: f"{_files():.0f} GB",
+    "15 GiB": lambda: f"{_files() * 1e9 / GIB:.0f} GiB",
+}
+
+SLIDES: Computed = {
+    "24 GB": lambda: f"{_as_sold():.0f} GB",
+    "16.4 GB": lambda: f"{_files():.1f} GB",
+    "7 or 8 GB": lambda: f"7 or {_as_sold() - _files():.0f} GB",
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "256": lambda: f"{_setting(DESK, 'max_num_seqs'):.0f}",
+    "64": lambda: f"{rest_of_the_budget._FEWER}",
+    "65": lambda: f"{rest_of_the_budget._FEWER + 1}",
+    "Six lessons": lambda: f"{_words(len(LESSONS)).capitalize()} lessons",
+}
+
+FIGURES: Mapping[str, Computed] = {
+    "where_memory_goes": FIRST,
+    "weights": SECOND,
+    "kv_cache": THIRD,
+    "rest_of_the_budget": FOURTH,
+    "confirm": FIFTH,
+    "capacity_plan": SIXTH,
+    "README.md": {"Six lessons": SLIDES["Six lessons"]},
+    "minute-cards.md": CARDS,
+    "slides.md": SLIDES,
+}
+
+GIVEN: Mapping[str, set[str]] = {
+    # What published models have, in passing.
+    "weights": {"4 bits"},
+    # What learners are to try on their own.
+    "rest_of_the_budget": {"8,192", "16,384"},
+}
+"""Figures that nothing computes: no statement about a plan."""
