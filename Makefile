@@ -106,6 +106,7 @@ bench-confirm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## the app in Chromium
 accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report of errors
 	$(BIN)/python tools/calibrate.py
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py
+	$(BIN)/python tools/memory_model.py
 
 notebooks: $(VENV)/test.stamp ## build notebooks/*.ipynb from notebooks/src
 	$(BIN)/python tools/notebooks.py
