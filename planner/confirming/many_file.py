@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from planner.confirming.as_dict import question_dict
@@ -67,12 +66,7 @@ class ResultsFile:
             self._known = {_key(row): row for row in _read(self.path)}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
