@@ -91,10 +91,11 @@ learn.exercise("2.1").solution()
 #
 # A model has a few kinds of parts.
 # The embeddings turn words into numbers, and the head (`lm_head`) turns numbers into words.
-# Between them are layers, each with attention, an mlp and two small norms.
+# Between them are layers: attention looks at the other words, the mlp works on each word by itself, and small norms keep the numbers in range.
+# `why` is the arithmetic of a line.
 
 # %%
-desk.limiting_rank.weight_parts
+desk.limiting_rank.line("weights").why
 
 # %% [markdown]
 # Quantization keeps weights in fewer bits.

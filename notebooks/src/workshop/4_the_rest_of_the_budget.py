@@ -95,16 +95,16 @@ learn.exercise("4.1").solution()
 # Before it gives out the KV cache, vLLM tries its largest step: the profile run.
 # The peak activation is what that step needs for a moment.
 # The persistent buffers are there all the time.
-# Read the factors in `why`.
+# `why` is the arithmetic of a line: read the factors.
 
 # %%
-desk.limiting_rank.line("persistent buffers")
+desk.limiting_rank.line("persistent buffers").why
 
 # %% [markdown]
 # And the peak:
 
 # %%
-desk.limiting_rank.line("peak activation")
+desk.limiting_rank.line("peak activation").why
 
 # %% [markdown]
 # ### Exercise 4.2: Fewer at once (2 minutes)

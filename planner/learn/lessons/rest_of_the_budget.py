@@ -160,7 +160,8 @@ FEWER_AT_ONCE = Exercise(
         title="Solution: b",
         text=f"By default, {why(_desk(), 'persistent buffers')}\nWith max_num_seqs="
         f"{_FEWER}, {why(_fewer(), 'persistent buffers')}\n"
-        f"The sampler works on fewer rows as well: {why(_fewer(), 'peak activation')}",
+        "The sampler works on fewer rows as well, so that the peak is smaller. "
+        f"Now, {why(_fewer(), 'peak activation')}",
     ),
 )
 
