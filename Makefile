@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-confirm bench-many soak pictures accuracy notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -87,6 +87,9 @@ bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed a
 
 bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS=30, into docs/workshop/setting-up.md
 	$(BIN)/python -m benchmarks.classroom --learners $(LEARNERS)
+
+bench-lite: lite $(VENV)/test.stamp ## seconds to the browser-only edition's first chart, into docs/workshop/setting-up.md
+	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.lite
 
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write

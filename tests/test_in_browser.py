@@ -7,6 +7,8 @@ import threading
 import pytest
 
 import planner
+from benchmarks import lite as benchmark
+from benchmarks.app import figures
 from planner import learn
 from planner.charts import frame
 from planner.charts.drawn import Drawn
@@ -40,8 +42,8 @@ def test_the_run_panel_shows_a_start_that_was_recorded() -> None:
     """With its label, and nothing to press."""
     panel = RunPanel(plans.fitting())
 
-    assert panel.run_button.disabled
-    assert "none" == panel.options.layout.display
+    hidden = (panel.run_button, panel.stop_button, panel.options)
+    assert ["none"] * 3 == [part.layout.display for part in hidden]
     assert "nothing can be started" in panel.what.value
     assert recorded().date in panel.installation.value
     assert 5 == len(panel.result.children)
@@ -66,7 +68,7 @@ def test_the_explorer_s_button_promises_no_start() -> None:
 
     assert "recorded" in section.toggle.description
     assert section.panel is not None
-    assert section.panel.run_button.disabled
+    assert "none" == section.panel.run_button.layout.display
 
 
 @pytest.mark.usefixtures("in_browser")
@@ -125,6 +127,24 @@ def test_the_lines_of_a_plan_are_a_table_without_pandas() -> None:
     assert len(rank.lines) == len(str(shown).splitlines())
     assert rank.line("KV cache").why in str(shown)
     assert len(rank.lines) == shown._repr_html_().count("<th scope='row'>")
+
+
+def test_the_first_chart_s_seconds_are_written_into_the_kit(tmp_path) -> None:
+    """Both kinds of opening, each with its limit; what is too slow is marked."""
+    page = tmp_path / "page.md"
+    page.write_text(benchmark.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    figures.write("lite", benchmark.table(_opened(3.0, 15.5)), page)
+    written = page.read_text(encoding="utf-8")
+
+    assert f"| {benchmark.KINDS[0]} | 15.00 s | 3.00 s |" in written
+    assert f"| {benchmark.KINDS[1]} | 15.00 s | 15.50 s ✘ |" in written
+
+
+def _opened(*seconds: float) -> list[figures.Figure]:
+    return [
+        figures.Figure(name=kind, value=value, unit="s", limit=benchmark.LIMIT_SECONDS)
+        for kind, value in zip(benchmark.KINDS, seconds, strict=True)
+    ]
 
 
 def test_what_is_missing_to_build_the_site_is_said(monkeypatch) -> None:

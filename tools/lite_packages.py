@@ -31,11 +31,10 @@ PYTHON = "3.14"
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 STDLIB = "python_stdlib.zip"
 LOCK = "pyodide-lock.json"
-OURS = "vllm-memory-planner"
 _LEFT_OUT = re.compile(
     r"/tests?/|\.data/|\.map$|^jedi/third_party/(django-stubs|typeshed/stubs)/"
 )
-"""Of others' wheels: tests, a notebook server's files, types of packages not there."""
+"""Tests, files of a notebook server, types of packages that are not there."""
 
 
 def program(name: str) -> str:
@@ -119,14 +118,14 @@ def install(pyodide: Path, wheels: list[Path], folder: Path, scratch: Path) -> N
         shutil.copy(pyodide / name, folder)
     for source in (pyodide / STDLIB, *wheels):
         with zipfile.ZipFile(source) as archive:
-            archive.extractall(scratch / source.name, _kept(archive, source))
+            kept = [one for one in archive.namelist() if not _LEFT_OUT.search(one)]
+            archive.extractall(scratch / source.name, kept)
     subprocess.run(
         [program("node"), str(HERE / "compile.mjs"), str(pyodide), str(scratch)],
         check=True,
     )
     for source in (pyodide / STDLIB, *wheels):
-        if not _is_ours(source):
-            _leave_sources_out(scratch / source.name)
+        _leave_sources_out(scratch / source.name)
         _pack(scratch / source.name, folder / source.name)
     told = json.loads((pyodide / LOCK).read_text(encoding="utf-8"))
     told["packages"] = dict(_entry(folder / wheel.name) for wheel in wheels)
@@ -136,17 +135,6 @@ def install(pyodide: Path, wheels: list[Path], folder: Path, scratch: Path) -> N
 def names(folder: Path) -> list[str]:
     """Return the packages that are there, by the names that the list gives them."""
     return list(json.loads((folder / LOCK).read_text(encoding="utf-8"))["packages"])
-
-
-def _kept(archive: zipfile.ZipFile, source: Path) -> list[str]:
-    listed = archive.namelist()
-    if _is_ours(source):
-        return listed
-    return [name for name in listed if not _LEFT_OUT.search(name)]
-
-
-def _is_ours(source: Path) -> bool:
-    return source.name.startswith(OURS.replace("-", "_"))
 
 
 def _leave_sources_out(folder: Path) -> None:

@@ -193,8 +193,7 @@ class RunPanel(w.VBox):
         from planner.learn.recorded import recorded  # noqa: PLC0415 - only here
 
         record = recorded()
-        self.run_button.disabled = True
-        for part in (self.options, self.progress):
+        for part in (self.options, self.run_button, self.stop_button, self.progress):
             part.layout.display = "none"
         self.installation.value = f"<p class='pl-installed'>{escape(record.label)}</p>"
         self.result.show(record.compare())

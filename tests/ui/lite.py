@@ -40,6 +40,13 @@ _ASK = """async (code) => {
   await asked.done;
   return said;
 }"""
+_OPEN = """async (path) => {
+  await window.jupyterapp.commands.execute('docmanager:open', { path });
+}"""
+_IS_THERE = """(path) => {
+  const { currentWidget } = window.jupyterapp.shell;
+  return currentWidget?.context?.path.endsWith(path);
+}"""
 _RESTART = """async () => {
   const panel = window.jupyterapp.shell.currentWidget;
   await panel.sessionContext.restartKernel();
@@ -107,6 +114,12 @@ def open_notebook(page: Any, address: str, notebook: str) -> None:
     page.set_default_timeout(SLOW)
     page.goto(f"{address}lab/index.html?path={notebook}")
     lab.run_open(page)
+
+
+def open_another(page: Any, notebook: str) -> None:
+    """Open a notebook beside those that are open, or go to it."""
+    page.evaluate(_OPEN, notebook)
+    page.wait_for_function(_IS_THERE, arg=notebook)
 
 
 def outputs(page: Any) -> list[dict[str, Any]]:
