@@ -32,6 +32,7 @@ extensions = [
     "tools.docs_site.docstrings",
     "tools.docs_site.links",
     "tools.docs_site.mending",
+    "tools.docs_site.names",
     "tools.docs_site.words",
     "tools.docs_site.workshop_slides",
 ]

@@ -75,6 +75,18 @@ def test_each_name_of_its_packages_is_in_the_reference(
     assert f"planner.{name}" in site.names()
 
 
+def test_the_reference_begins_with_a_list_of_all_names(site: docs_site.Site) -> None:
+    """Each leads to its entry."""
+    listed = docs_site.parts(site.folder / "reference" / "index.html").links
+    places = {link.partition("#")[2] for link in listed}
+
+    assert [] == [
+        name
+        for name in planner.__all__
+        if places.isdisjoint({f"planner.{name}", f"module-planner.{name}"})
+    ]
+
+
 def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     """With what their docstrings say."""
     place = site.names()["planner.Plan.max_concurrency_low"]

@@ -101,6 +101,31 @@ def test_typical_pages_pass_axe_core_in_the_dark_and_on_a_phone(
     assert dict.fromkeys(TYPICAL, 0) == too_wide
 
 
+def test_menus_and_search_pass_axe_core_on_a_phone(browser, folder):
+    """Opened and left from the keyboard; the first key leads past the head."""
+    page, _asked = _opened(browser, 390, "light")
+    page.goto((folder / "confirm.html").as_uri())
+    page.keyboard.press("Tab")
+    first = page.evaluate("document.activeElement.textContent.trim()")
+    found, opened = [], []
+    for button in ("Site navigation", "On this page"):
+        page.get_by_role("button", name=button).press("Enter")
+        opened.append(page.locator("dialog[open]").count())
+        found += violations(page, "html")
+        page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    opened.append(page.locator("dialog[open]").count())
+    found += violations(page, "html")
+    page.keyboard.press("Escape")
+    left = page.locator("dialog[open]").count()
+    page.context.close()
+
+    assert "Skip to main content" == first
+    assert [1, 1, 1] == opened
+    assert 0 == left
+    assert [] == found
+
+
 def test_the_search_finds_an_argument_offline(browser, folder):
     """From the keyboard, on a page opened from disk."""
     page, asked = _opened(browser, 1280, "light")
