@@ -26,14 +26,16 @@ class Account(Spoken):
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th scope='row'>{escape(line.name)}</th>"
-            f"<td class='pl-number'>{format_gib(line.size_bytes)}</td>"
-            f"<td class='pl-basis'>{line.basis}</td><td>{escape(line.why)}</td></tr>"
+            f"<td class='pl-number' data-label='Size'>{format_gib(line.size_bytes)}"
+            f"</td><td class='pl-basis' data-label='Basis'>{line.basis}</td>"
+            f"<td class='pl-why'>{escape(line.why)}</td></tr>"
             for line in self.lines
         )
         return boxed(
-            "<table class='pl-lines'><caption>Each use of memory</caption><thead><tr>"
-            "<th scope='col'>Line</th><th scope='col' class='pl-number'>Size</th>"
-            "<th scope='col'>Basis</th><th scope='col'>Arithmetic</th></tr></thead>"
+            "<table class='pl-lines pl-stacked'><caption>Each use of memory</caption>"
+            "<thead><tr><th scope='col'>Line</th>"
+            "<th scope='col' class='pl-number'>Size</th><th scope='col'>Basis</th>"
+            "<th scope='col'>Arithmetic</th></tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 

@@ -79,7 +79,7 @@ READ_THE_BAR = Exercise(
     hints=(
         "The line above the table says what is requested, and of what.",
         "The KV cache is the last line of the table.",
-        "Type desk.limiting_rank.lines to see each line with its bytes.",
+        "Type learn.lines(desk) to see each line with its size and its arithmetic.",
     ),
     solved=lambda: Shown(
         title="Solution",
