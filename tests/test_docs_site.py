@@ -96,6 +96,8 @@ def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     assert "Source" in page
     assert "KVCacheGroupSpec" in page
     assert "Read in this order" not in page
+    # A resolved argument without words of its own is explained by the glossary.
+    assert "How many requests vLLM works on at once" in page
 
 
 def test_each_word_of_the_glossary_can_be_linked_to(site: docs_site.Site) -> None:

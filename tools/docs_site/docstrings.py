@@ -20,6 +20,8 @@ from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.nodes import make_refnode
 
+from planner.presentation.glossary import explained
+
 _FOR_READERS_OF_SOURCE = "Read in this order:"
 _CODE = re.compile(r"(`[^`\n]+`)(\w?)")
 """With what follows it at once: "`GPU`s", which reStructuredText wants apart."""
@@ -53,7 +55,8 @@ def _on_docstring(
     _options: object,
     lines: list[str],
 ) -> None:
-    lines[:] = as_rest("\n".join(lines))
+    said = "\n".join(lines).strip() or _explained(name)
+    lines[:] = as_rest(said)
     default = _default(name) if what == "attribute" else ""
     if default:
         lines += ["", default, ""]
@@ -72,6 +75,12 @@ def _on_signature(
     if not (isinstance(value, type) and is_dataclass(value)):
         return None
     return "", None
+
+
+def _explained(name: str) -> str:
+    """Return what the glossary says of an argument as vLLM resolves it, or nothing."""
+    owner, _, argument = name.rpartition(".")
+    return explained(argument) if owner.endswith(".ResolvedSettings") else ""
 
 
 def _default(name: str) -> str:
