@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -12,8 +13,12 @@ from benchmarks.app import figures
 from planner import learn
 from planner.charts import frame
 from planner.charts.drawn import Drawn
+from planner.confirming import installation
+from planner.errors import PlannerError
 from planner.in_browser import is_in_browser
 from planner.learn.recorded import recorded
+from planner.presentation import frames
+from planner.sources import device, hub_errors
 from planner.widgets import reader, run_panel, run_section
 from planner.widgets.run_panel import RunPanel
 from planner.widgets.run_section import RunSection
@@ -24,7 +29,10 @@ from tools import lite_packages
 @pytest.fixture
 def in_browser(monkeypatch) -> None:
     """As in a web page, for those who ask."""
-    for asking in (frame, reader, run_panel, run_section):
+    for asking in (
+        *(device, frame, frames, hub_errors, installation, reader),
+        *(run_panel, run_section),
+    ):
         monkeypatch.setattr(asking, "is_in_browser", lambda: True)
 
 
@@ -86,6 +94,31 @@ def test_a_model_is_read_without_a_thread() -> None:
 
     assert [threading.current_thread()] == threads
     assert [ZeroDivisionError] == [type(failure) for failure in failures]
+
+
+@pytest.mark.usefixtures("in_browser")
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: planner.plan("Qwen/Qwen3-8B", gpu="attached"), "no GPU to Python"),
+        (
+            lambda: planner.plan("some/model", gpu="L4"),
+            "Upload the model's config.json",
+        ),
+        (lambda: plans.fitting().to_frame(), "the browser edition does not have"),
+        (lambda: planner.confirm(plans.fitting()), "learn.recorded()"),
+    ],
+)
+def test_what_a_browser_cannot_do_is_said_with_what_it_can(
+    ask, said, monkeypatch
+) -> None:
+    """In place of packages to install, which would not help there."""
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(PlannerError) as refused:
+        ask()
+
+    assert said in str(refused.value)
+    assert "pip install" not in str(refused.value)
 
 
 @pytest.mark.usefixtures("in_browser")

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.in_browser import is_in_browser
 from planner.published import is_published
 from planner.releases import NEWEST, number_of
 from planner.sources import device
@@ -117,6 +118,11 @@ def check_release(found: Installation, planned: str) -> None:
 def _packages(python: str) -> dict[str, str]:
     if is_published():
         raise PlannerError("This page is for everybody and starts nothing.")
+    if is_in_browser():
+        raise PlannerError(
+            "A browser runs no other programs, so vLLM cannot be started here. "
+            "planner.learn.recorded() shows a start that was recorded."
+        )
     try:
         answer = subprocess.run(
             [python, "-c", _QUESTION],

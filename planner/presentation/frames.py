@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
+from planner.in_browser import is_in_browser
 from planner.units import GIB
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def make_frame(
     Raises:
         PlannerError: when pandas is not installed.
     """
+    if is_in_browser():
+        raise PlannerError(
+            "to_frame() needs pandas, which the browser edition does not have."
+        )
     try:
         import pandas as pd  # noqa: PLC0415 - optional
     except ImportError as error:

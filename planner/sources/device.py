@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
 from planner.gpu import CPU, GPU
+from planner.in_browser import is_in_browser
 from planner.published import is_published
 from planner.sources.planned_gpu import Memory, planned_gpu, system_memory
 from planner.sources.processor import processor_gpu
@@ -170,6 +171,8 @@ def survey(
     """
     if is_published():
         return Survey(gpus=(), reason=_PUBLISHED)
+    if is_in_browser():
+        return Survey(gpus=(), reason="A browser shows no GPU to Python.")
     if nvml is None:
         try:
             nvml = import_module("pynvml")

@@ -7,16 +7,26 @@ from dataclasses import dataclass
 
 from planner.catalogue import nearest
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.in_browser import is_in_browser
 
 _UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
-LIBRARY_MISSING = (
+_LIBRARY_MISSING = (
     "is not in the bundled catalogue, and reading it from the Hub needs "
     'huggingface_hub: pip install "vllm-memory-planner[app]". '
     "Or give the path of its config.json."
 )
+_NOT_IN_A_BROWSER = (
+    "is not in the bundled catalogue, and the browser edition does not ask the Hub. "
+    "Upload the model's config.json beside this notebook, and give its path."
+)
 
 _HOW_TO_LOG_IN = "set HF_TOKEN to an access token, or run `hf auth login`"
+
+
+def missing() -> str:
+    """Say why a Hub model cannot be read without huggingface_hub, and what to do."""
+    return _NOT_IN_A_BROWSER if is_in_browser() else _LIBRARY_MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

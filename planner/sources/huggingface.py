@@ -142,9 +142,7 @@ def _open(repo_id: str, revision: str | None, token: str | None) -> _Hub:
         from huggingface_hub import constants  # noqa: PLC0415
     except ImportError as error:
         near = hub_errors.did_you_mean(repo_id)
-        raise ModelUnavailable(
-            f"{repo_id!r} {hub_errors.LIBRARY_MISSING}{near}"
-        ) from error
+        raise ModelUnavailable(f"{repo_id!r} {hub_errors.missing()}{near}") from error
     api = huggingface_hub.HfApi(
         endpoint=os.environ.get("HF_ENDPOINT") or None,
         token=token,
