@@ -39,7 +39,7 @@ KEPT = "/drive/.vllm-memory-planner"
 """Where a kernel finds the browser's own files: they outlive it."""
 PLOTLY = "plotly-basic.min.js"
 _HEAD = "</title>"
-_SCRIPT = f'<script id="planner-plotly" async src="../static/{PLOTLY}"></script>'
+_SCRIPT = f'<script async src="../static/{PLOTLY}"></script>'
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -133,7 +133,7 @@ class Controls(anywidget.AnyWidget):
         return True
 
     def _found(self, text: str, names: Sequence[str] | None) -> None:
-        self.send({"found": text, "names": None if names is None else list(names)})
+        self.send({"found": text, "names": "" if names is None else list(names)})
 
     def _touched(self, field: Field) -> None:
         self._waiting[field.name] = field
@@ -166,9 +166,12 @@ class Controls(anywidget.AnyWidget):
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return what is new, with None for what is gone."""
+    """Return what is new, with an empty text for what is gone.
+
+    A web page that holds this Python would not hear of a None.
+    """
     return {
-        key: new.get(key)
+        key: new.get(key, "")
         for key in {**old, **new}
         if old.get(key) is not new.get(key) and old.get(key) != new.get(key)
     }

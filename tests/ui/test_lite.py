@@ -98,18 +98,47 @@ def test_the_first_page_leads_to_each_notebook(site, address, context) -> None:
     assert [] == found
 
 
-def test_the_explorer_runs_through_and_answers(page) -> None:
-    """Its chart is drawn, a number that is typed changes the plan, no cell fails."""
+def test_the_explorer_runs_through(page) -> None:
+    """Its chart is drawn, and no cell fails."""
     page.locator(CHART).first.wait_for(state="attached")
     cells = lite.outputs(page)
-    entry = page.get_by_role("textbox", name="max_num_seqs").first
-    entry.scroll_into_view_if_needed()
-    entry.fill("64")
-    entry.press("Enter")
-    page.locator(".pl-command code", has_text="--max-num-seqs 64").first.wait_for()
 
     assert [] == _errors(cells)
     assert len(cells) > 5
+
+
+def test_the_explorer_s_controls_answer(page) -> None:
+    """A number that is typed changes the plan, its button takes it back."""
+    explorer = page.locator(".planner-explorer").first
+    entry = explorer.get_by_role("textbox", name="max_num_seqs").first
+    command = explorer.locator(".pl-command code")
+    typed = command.filter(has_text="--max-num-seqs 64").first
+    entry.scroll_into_view_if_needed()
+    entry.fill("64")
+    entry.press("Enter")
+    typed.wait_for()
+    explorer.locator(".pc-field.is-set .pc-reset").first.click()
+    typed.wait_for(state="detached")
+
+    assert "" == entry.input_value()
+    assert (
+        "model=" not in page.url
+    )  # the app's address tells its plan, not JupyterLab's
+
+
+def test_a_model_of_the_hub_is_refused_in_words(page) -> None:
+    """What to do instead; nothing goes on being read."""
+    explorer = page.locator(".planner-explorer").first
+    name = explorer.get_by_role("combobox").first
+    before = name.input_value()
+    name.fill("some/model")
+    name.press("Enter")
+    explorer.get_by_text("Upload the model's config.json").first.wait_for()
+    explorer.get_by_text("Reading some/model").first.wait_for(state="hidden")
+    name.fill(before)
+    name.press("Enter")
+
+    explorer.get_by_text("Upload the model's").first.wait_for(state="hidden")
 
 
 def test_a_start_is_shown_that_was_recorded(page) -> None:

@@ -100,7 +100,7 @@ class FieldView {
   takeBack() {
     this.isTyped = false;
     this.control.value = "";
-    this.store.set(this.name, null);
+    this.store.set(this.name, "");
     this.control.focus();
   }
 

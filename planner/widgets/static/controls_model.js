@@ -130,7 +130,7 @@ class ModelBox {
     if (elsewhere.length) {
       this.section("On the Hugging Face Hub", elsewhere.map((name) => [name, "", ""]));
     }
-    if (hub === null) this.remark("Hub not reachable");
+    if (hub === "") this.remark("Hub not reachable");
     if (!found.length && !elsewhere.length) {
       this.remark("No bundled model of this name. Enter takes it as a Hub id.");
     }
