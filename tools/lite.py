@@ -35,6 +35,7 @@ SITE = BUILD / "site"
 NOTEBOOKS = ROOT / "notebooks"
 SHOWN = ("explorer.ipynb", "workshop/*.ipynb")
 KERNEL = "@jupyterlite/pyodide-kernel-extension:kernel"
+THEMES = "@jupyterlab/apputils-extension:themes"
 KEPT = "/drive/.vllm-memory-planner"
 """Where a kernel finds the browser's own files: they outlive it."""
 PLOTLY = "plotly-basic.min.js"
@@ -71,6 +72,7 @@ def build(output: Path, cache: Path, scratch: Path) -> None:
     pyodide = source / "static" / "pyodide"
     lite_packages.install(*lite_packages.fetch(cache), pyodide, scratch / "packages")
     _write_json(source / "jupyter-lite.json", _configured(lite_packages.names(pyodide)))
+    _write_json(source / "overrides.json", {THEMES: {"adaptive-theme": True}})
     built = scratch / "site"
     _jupyter_lite(source, built)
     _finish(built)

@@ -121,9 +121,18 @@ def test_the_explorer_s_controls_answer(page) -> None:
     typed.wait_for(state="detached")
 
     assert "" == entry.input_value()
-    assert (
-        "model=" not in page.url
-    )  # the app's address tells its plan, not JupyterLab's
+    # The app's address tells its plan, JupyterLab's does not.
+    assert "model=" not in page.url
+
+
+def test_it_is_dark_where_the_system_is(page) -> None:
+    """JupyterLab is light otherwise, until somebody looks for the setting."""
+    is_light = "document.body.dataset.jpThemeLight"
+    page.wait_for_function(f"{is_light} === 'true'")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{is_light} === 'false'")
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(f"{is_light} === 'true'")
 
 
 def test_a_model_of_the_hub_is_refused_in_words(page) -> None:
