@@ -107,6 +107,9 @@ def explorer(monkeypatch) -> Explorer:
     return Explorer()
 
 
+UNREACHED = {"found": "tiny", "names": [], "is_reached": False}
+
+
 def told(explorer: Explorer, text: str) -> list[dict]:
     """Ask as a page does; return what it is told."""
     sent: list[dict] = []
@@ -121,7 +124,11 @@ def test_the_box_is_told_the_names(explorer, hub: Hub) -> None:
     fill(hub, 2)
 
     assert told(explorer, "tiny") == [
-        {"found": "tiny", "names": ["nobody/tiny-0", "nobody/tiny-1"]}
+        {
+            "found": "tiny",
+            "names": ["nobody/tiny-0", "nobody/tiny-1"],
+            "is_reached": True,
+        }
     ]
 
 
@@ -131,7 +138,7 @@ def test_the_box_is_told_that_the_hub_was_not_reached(explorer, monkeypatch) -> 
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
-    assert told(explorer, "tiny") == [{"found": "tiny", "names": None}]
+    assert told(explorer, "tiny") == [UNREACHED]
 
 
 def test_a_mistake_of_ours_ends_the_search_and_is_logged(
@@ -144,7 +151,7 @@ def test_a_mistake_of_ours_ends_the_search_and_is_logged(
 
     monkeypatch.setattr(hub_search.search, "names", broken)
 
-    assert told(explorer, "tiny") == [{"found": "tiny", "names": None}]
+    assert told(explorer, "tiny") == [UNREACHED]
     assert "ZeroDivisionError" in caplog.text
 
 

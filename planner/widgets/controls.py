@@ -133,7 +133,8 @@ class Controls(anywidget.AnyWidget):
         return True
 
     def _found(self, text: str, names: Sequence[str] | None) -> None:
-        self.send({"found": text, "names": "" if names is None else list(names)})
+        is_reached = names is not None
+        self.send({"found": text, "names": list(names or ()), "is_reached": is_reached})
 
     def _touched(self, field: Field) -> None:
         self._waiting[field.name] = field

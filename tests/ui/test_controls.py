@@ -120,6 +120,26 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
     assert len([path for path in hub.paths() if "search=llama" in path]) == 1
 
 
+def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
+    browser, tmp_path
+) -> None:
+    """Nobody listens on port 9 of this machine; the box can be used on."""
+    setting = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"}
+    cells = [
+        f"import os\nos.environ.update({setting!r}, NO_PROXY='*')",
+        "from planner.widgets.explorer import Explorer\nExplorer()",
+    ]
+    with servers.voila(servers.write("app", tmp_path, cells), pool=1) as address:
+        page = open_page(browser, address)
+        page.get_by_role("combobox", name="model", exact=True).focus()
+        page.keyboard.type("qwen3-8b")
+        page.get_by_text("Hub not reachable").wait_for(timeout=FIRST)
+        names = page.get_by_role("option").all_inner_texts()
+        page.context.close()
+
+    assert any("Qwen/Qwen3-8B" in name for name in names)
+
+
 # Values
 
 

@@ -148,8 +148,8 @@ class ControlsView {
 
   explained(name, text) { this.fields.get(name)?.explained(text); }
 
-  found(text, names) {
-    for (const field of this.fields.values()) field.box?.found(text, names);
+  found(text, hub) {
+    for (const field of this.fields.values()) field.box?.found(text, hub);
   }
 
   remove(model) {

@@ -4,6 +4,7 @@
 const MOST_SHOWN = 60;
 const LEAST_TYPED = 3;
 const PAUSE_MS = 300;
+const NOT_ASKED = { names: [], isReached: true };
 
 const plain = (text) => text.toLowerCase().replace(/[-_. ]+/g, "");
 
@@ -53,7 +54,7 @@ class ModelBox {
     this.options = [];
     this.active = -1;
     this.isTyped = false;
-    this.hub = { text: "", names: [] };
+    this.hub = { text: "", ...NOT_ASKED };
     this.list = make("div", {
       id: newId(), role: "listbox", class: "pc-list", "aria-label": "Models", hidden: true,
     });
@@ -97,9 +98,9 @@ class ModelBox {
     this.timer = setTimeout(() => this.store.model.send({ find: text }), PAUSE_MS);
   }
 
-  found(text, names) {
+  found(text, hub) {
     if (this.list.hidden || text !== this.input.value.trim()) return;
-    this.hub = { text, names };
+    this.hub = { text, ...hub };
     this.fill(this.input.value);
   }
 
@@ -120,8 +121,9 @@ class ModelBox {
     const kept = this.options[this.active]?.dataset.name;
     const found = searched(text.trim(), this.rows);
     const names = new Set(found.map((row) => row[0]));
-    const hub = this.hub.text === text.trim() && this.hub.text ? this.hub.names : [];
-    const elsewhere = (hub ?? []).filter((name) => !names.has(name));
+    const isOfText = this.hub.text && this.hub.text === text.trim();
+    const hub = isOfText ? this.hub : NOT_ASKED;
+    const elsewhere = hub.names.filter((name) => !names.has(name));
     this.list.replaceChildren();
     if (found.length) this.section("Bundled: planned offline", found.slice(0, MOST_SHOWN));
     if (found.length > MOST_SHOWN) {
@@ -130,7 +132,7 @@ class ModelBox {
     if (elsewhere.length) {
       this.section("On the Hugging Face Hub", elsewhere.map((name) => [name, "", ""]));
     }
-    if (hub === "") this.remark("Hub not reachable");
+    if (!hub.isReached) this.remark("Hub not reachable");
     if (!found.length && !elsewhere.length) {
       this.remark("No bundled model of this name. Enter takes it as a Hub id.");
     }

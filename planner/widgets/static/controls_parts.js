@@ -111,7 +111,8 @@ class Store {
       this.views.forEach((view) => view.explained?.(message.explained, message.text));
     }
     if (typeof message?.found === "string") {
-      this.views.forEach((view) => view.found?.(message.found, message.names));
+      const { found, names, is_reached: isReached } = message;
+      this.views.forEach((view) => view.found?.(found, { names, isReached }));
     }
   }
 
