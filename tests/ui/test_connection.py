@@ -65,7 +65,8 @@ def test_scripts_come_in_few_requests_and_only_once(page) -> None:
 def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page, app) -> None:
     """With the plan, which is in its address."""
     page.goto(f"{app.address}?model=Qwen%2FQwen3-8B&gpu=L4")
-    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    # The kernel was made beforehand, with another plan: it has to hear of this one.
+    page.get_by_text("Qwen/Qwen3-8B on L4").first.wait_for(timeout=PATIENCE)
     for kernel in kernels(app.pid):
         os.kill(kernel, signal.SIGKILL)
     bar = page.get_by_role("alert").filter(has_text="session has ended")
