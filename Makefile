@@ -15,10 +15,11 @@ ADDRESS := 127.0.0.1
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/voila/config" JUPYTER_PLATFORM_DIRS=1
+WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$folder:$$PATH"
+JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -61,16 +62,18 @@ test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/vllm
 
-check: $(VENV)/test.stamp ## format, lint, spelling, types, direction of imports
+check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports; the scripts with their tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/codespell
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	@$(WITH_NODE) npm run check
 
-format: $(VENV)/test.stamp ## put the source into shape
+format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+	@$(WITH_NODE) npm run format
 
 coverage: $(VENV)/test.stamp ## which lines no test reaches
 	$(BIN)/python -m pytest --cov --cov-report=term -m "not browser"
@@ -111,6 +114,9 @@ accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py
 	$(BIN)/python tools/memory_model.py
 
+conformance: $(VENV)/test.stamp ## how many recorded answers of vLLM's own code the planner gives alike
+	$(BIN)/python -m tools.conformance
+
 notebooks: $(VENV)/test.stamp ## build notebooks/*.ipynb from notebooks/src
 	$(BIN)/python tools/notebooks.py
 
@@ -119,7 +125,7 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(BIN)/python tools/lock.py
 
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) $(LITE_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) $(LITE_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -141,6 +147,12 @@ $(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV)."
 	$(PIP) install --quiet -c requirements.lock -e '.[app,docs]'
 	@touch $(VENV)/app.stamp $@
+
+# Only what checks the scripts; the app has no package of npm.
+node_modules/.stamp: package.json package-lock.json | $(BIN)/python
+	@echo "Installing what checks the scripts into node_modules."
+	@$(WITH_NODE) npm ci --silent
+	@touch $@
 
 # The same plotly as the app's, so that the same chart is drawn.
 $(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python

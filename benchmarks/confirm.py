@@ -29,7 +29,7 @@ from tests.ui import servers  # noqa: E402
 LIMIT_MS = 200
 _PAUSE_MS = 250
 _CELL = """\
-from planner.widgets.explorer import Explorer
+from planner.app.widgets.explorer import Explorer
 Explorer({folder!r}, "CPU", dtype="float32", gpu_memory_utilization=0.15,
          max_model_len=1024, vllm_version={release!r})"""
 _IS_READY = """() => !['checking', 'starting', 'loading weights', 'compiling',

@@ -21,7 +21,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import planner
-from planner import catalogue
+from planner.models import catalogue
 
 IMPORTS = 20
 PLANS = 300

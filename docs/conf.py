@@ -30,6 +30,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "tools.docs_site.command_line",
     "tools.docs_site.docstrings",
+    "tools.docs_site.engine_arguments",
     "tools.docs_site.links",
     "tools.docs_site.mending",
     "tools.docs_site.names",
@@ -45,7 +46,7 @@ nitpick_ignore_regex = [
     # Of Python and of others: their documentation is not at hand offline.
     ("py:.*", r"(collections|os|pathlib|t)\..*|DataFrame|Figure"),
     # What values hold for the planner's own use.
-    ("py:.*", r"(planner\.)?(caches|confirming|learn|memory|states)\..*"),
+    ("py:.*", r"(planner\.)?(confirming|learn|memory|models)\..*"),
     ("py:.*", "EngineSettings|LayerKind|ModelFiles|Module|ProfileRun|Reconciliation"),
     ("py:.*", "QuantizationLimits|RopeParameters|Speculation|Start|Tower|Counted"),
 ]

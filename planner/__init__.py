@@ -1,11 +1,10 @@
 """Plan vLLM's GPU memory: what vLLM would log, before it starts.
 
-Read in this order: `layers` (what vLLM builds models from), `model`, `architectures/`
-(config.json to model), `engine` and `defaults` (what is typed, what vLLM fills in),
-`memory/` (one module per line of vLLM's account), `estimate` (the lines of a rank),
-`planning` (the whole), `result` (the answer). `sources/` reads files and the Hub,
-`charts/`, `presentation/` and `widgets/` show. `confirming/` starts vLLM and compares,
-`calibrations/` keeps what it measured.
+Twelve folders, each importing only from those after it: `app/` (command line, explorer,
+Voilà app), `export/` and `learn/`, `show/`, `confirming/` (starts vLLM and compares),
+`ray/`, `solve/` (plans again), `planning/` (`plan()`), `memory/` (vLLM's account),
+`models/` (what vLLM loads), `engine/` (what a start is configured with), `data/`.
+docs/tour.md follows one plan through them.
 
 >>> import planner
 >>> planner.plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=32768).fits
@@ -21,30 +20,30 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from planner import export, learn, ray, solve
-    from planner.advice import Advice, AdviceItem, advise
-    from planner.comparing.comparison import Comparison, compare
-    from planner.comparing.gpu_choices import GPUComparison
-    from planner.comparing.gpus import compare_gpus
-    from planner.comparing.grid import Grid
-    from planner.comparing.sweep import sweep
-    from planner.confirming.api import confirm
+    from planner.app.widgets.explorer import Explorer
     from planner.confirming.confirmation import Confirmation
+    from planner.confirming.log import LogReading, read_log
     from planner.confirming.many import Sweep, confirm_many
+    from planner.confirming.run import confirm
+    from planner.engine.gpu import GPU
     from planner.errors import (
         ModelNotFound,
         ModelUnavailable,
         PlannerError,
         UnknownArchitecture,
     )
-    from planner.gpu import GPU
-    from planner.inputs import Inputs
-    from planner.load import Load
-    from planner.log import LogReading, read_log
-    from planner.model import ModelArchitecture
-    from planner.planning import plan
-    from planner.result import Plan
-    from planner.roofline.bound import speed_bound
-    from planner.roofline.speed import SpeedBound
+    from planner.models.architecture import ModelArchitecture
+    from planner.planning.inputs import Inputs
+    from planner.planning.load import Load
+    from planner.planning.planning import plan
+    from planner.planning.result import Plan
+    from planner.solve.advice import Advice, AdviceItem, advise
+    from planner.solve.comparing.comparison import Comparison, compare
+    from planner.solve.comparing.gpus import GPUComparison, compare_gpus
+    from planner.solve.comparing.grid import Grid
+    from planner.solve.comparing.sweep import sweep
+    from planner.solve.speed.bound import speed_bound
+    from planner.solve.speed.speed import SpeedBound
 
 __version__ = "0.1.0"
 
@@ -54,6 +53,7 @@ __all__ = [
     "AdviceItem",
     "Comparison",
     "Confirmation",
+    "Explorer",
     "GPUComparison",
     "Grid",
     "Inputs",
@@ -85,29 +85,30 @@ __all__ = [
 _PACKAGES = ("export", "learn", "ray", "solve")
 
 _MODULE_OF = {
-    "Advice": "planner.advice",
-    "AdviceItem": "planner.advice",
-    "advise": "planner.advice",
-    "Comparison": "planner.comparing.comparison",
-    "compare": "planner.comparing.comparison",
-    "GPUComparison": "planner.comparing.gpu_choices",
-    "compare_gpus": "planner.comparing.gpus",
-    "Grid": "planner.comparing.grid",
-    "sweep": "planner.comparing.sweep",
+    "Advice": "planner.solve.advice",
+    "AdviceItem": "planner.solve.advice",
+    "advise": "planner.solve.advice",
+    "Comparison": "planner.solve.comparing.comparison",
+    "compare": "planner.solve.comparing.comparison",
+    "GPUComparison": "planner.solve.comparing.gpus",
+    "compare_gpus": "planner.solve.comparing.gpus",
+    "Grid": "planner.solve.comparing.grid",
+    "sweep": "planner.solve.comparing.sweep",
     "Confirmation": "planner.confirming.confirmation",
     "Sweep": "planner.confirming.many",
-    "confirm": "planner.confirming.api",
+    "confirm": "planner.confirming.run",
     "confirm_many": "planner.confirming.many",
-    "GPU": "planner.gpu",
-    "Inputs": "planner.inputs",
-    "Load": "planner.load",
-    "LogReading": "planner.log",
-    "ModelArchitecture": "planner.model",
-    "Plan": "planner.result",
-    "plan": "planner.planning",
-    "read_log": "planner.log",
-    "SpeedBound": "planner.roofline.speed",
-    "speed_bound": "planner.roofline.bound",
+    "Explorer": "planner.app.widgets.explorer",
+    "GPU": "planner.engine.gpu",
+    "Inputs": "planner.planning.inputs",
+    "Load": "planner.planning.load",
+    "LogReading": "planner.confirming.log",
+    "ModelArchitecture": "planner.models.architecture",
+    "Plan": "planner.planning.result",
+    "plan": "planner.planning.planning",
+    "read_log": "planner.confirming.log",
+    "SpeedBound": "planner.solve.speed.speed",
+    "speed_bound": "planner.solve.speed.bound",
 }
 
 
@@ -129,9 +130,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Bring `%plan`: IPython calls this for `%load_ext planner`."""
-    import_module("planner.magic").load(shell)
+    import_module("planner.app.magic").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Take `%plan` back: IPython calls this for `%unload_ext planner`."""
-    import_module("planner.magic").unload(shell)
+    import_module("planner.app.magic").unload(shell)

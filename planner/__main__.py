@@ -2,6 +2,6 @@
 
 import sys
 
-from planner.cli import main
+from planner.app.cli import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""What the planner raises for input it refuses; not fitting is a result."""
+"""Exceptions for refused input; a plan that does not fit is a result, not an error."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ class PlannerError(ValueError):
 
 
 class UnknownArchitecture(PlannerError):  # noqa: N818 - the contract fixes the name
-    """A model, cache kind or setting whose memory the planner does not know.
+    """A model, cache type or setting whose memory the planner does not model.
 
     Raised instead of a guess; the message names the field that was not understood.
     """
 
 
 class ModelNotFound(PlannerError):  # noqa: N818 - reads as the sentence it is
-    """No such model in the catalogue, on disk or on the Hub."""
+    """The model is not in the catalogue, on disk or on the Hub."""
 
 
 class ModelUnavailable(PlannerError):  # noqa: N818 - reads as the sentence it is
-    """The model exists but cannot be read now: gated, offline, or the Hub is silent."""
+    """The model exists but cannot be read: gated, offline, or no reply of the Hub."""
 
 
 class Refused(Exception):  # noqa: N818 - a past participle, as vLLM's log reads
-    """A setting that vLLM itself refuses at start, in vLLM's words.
+    """A setting that vLLM itself refuses when it starts, in vLLM's words.
 
-    Never reaches a user: `planner.planning` turns it into a plan that does not fit.
+    Never reaches a user: `planner.planning.planning` turns it into a plan that does
+    not fit.
     """
 
 
 class RefusedArgument(Refused):
-    """A refused argument that leaves the memory account as it is without it.
+    """A refused argument that does not change the memory account.
 
-    The plan says what vLLM says, and shows the account all the same.
+    The plan reports vLLM's error and still shows the account.
     """
 
 
 class RefusedSince(Refused):
-    """What a release of vLLM began to refuse; older ones take it, unknown how."""
+    """A setting that vLLM refuses since a release; how older ones act is unknown."""
 
     def __init__(self, message: str, since: tuple[int, int, int]) -> None:
-        """Keep the words, and the first release that refuses."""
+        """Store the message and the first release that refuses the setting."""
         super().__init__(message)
         self.since = since

@@ -1,6 +1,6 @@
-"""Bytes to text and text to bytes: the only place where a size becomes text.
+"""Sizes as text and text as sizes; no other module formats a size.
 
-Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); people read GiB.
+Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); text is in GiB.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SUFFIX_FACTORS = {
     "M": 1 << 20,
     "G": 1 << 30,
 }
-"""What a letter after a number means: decimal in lower case, binary in capitals."""
+"""The factor of a letter after a number: decimal in lower case, binary in upper case.
+"""
 
 
 def format_gib(size_bytes: int, *, signed: bool = False) -> str:
@@ -50,7 +51,7 @@ def format_gib(size_bytes: int, *, signed: bool = False) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """Write bytes in the largest binary unit that keeps the figure at least 1.
+    """Write bytes in the largest binary unit that is not larger than the size.
 
     >>> format_size(65536), format_size(3 * GIB), format_size(12)
     ('64.0 KiB', '3.00 GiB', '12 B')
@@ -65,7 +66,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def vllm_gib(size_bytes: int) -> str:
-    """Write bytes as vLLM writes GiB in its messages: rounded to two, zeros dropped.
+    """Write GiB as vLLM's messages do: rounded to two decimals, without zeros.
 
     >>> vllm_gib(GIB), vllm_gib(GIB * 5 // 4)
     ('1.0', '1.25')

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.architectures import read
-from planner.gpu import GPU
-from planner.model import ModelArchitecture
-from planner.model_files import ModelFiles
+from planner.engine.gpu import GPU
+from planner.models.architecture import ModelArchitecture
+from planner.models.families import read
+from planner.models.files import ModelFiles
 from planner.units import GIB
 
 LLAMA_8B: dict[str, Any] = {

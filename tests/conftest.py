@@ -20,7 +20,6 @@ from hypothesis import settings
 from tests.starts import STAND_IN, TINY
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
 
 # A shared machine is slow at times: a deadline would fail tests by chance.
 settings.register_profile("planner", deadline=None, derandomize=True)
@@ -73,14 +72,6 @@ def browser() -> Iterator[object]:
 def root() -> Path:
     """The repository's folder."""
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The design material beside the repository, where it is checked out."""
-    if not SHARED.is_dir():
-        pytest.skip("the design material is not beside this checkout")
-    return SHARED
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import ClassVar
 
-from planner.confirming.events import Event
+from planner.app.widgets import run_options, run_panel, run_thread
+from planner.app.widgets.callbacks import Presence
+from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
-from planner.widgets import run_panel, run_progress, running
-from planner.widgets.presence import Presence
 from tests import confirmations
 
 STAGES = [
@@ -77,6 +77,6 @@ class FakeRun:
 
 def install(leave_seconds: float = 1.0) -> None:
     """Let every panel of this kernel run the fake, and miss a page sooner."""
-    running.new_run = FakeRun
+    run_thread.new_run = FakeRun
     run_panel._installed = lambda _plan, _python: "vLLM 0.33.0 (a stand-in)."
-    run_progress.Presence = partial(Presence, leave_seconds=leave_seconds)
+    run_options.Presence = partial(Presence, leave_seconds=leave_seconds)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.engine.layout import ParallelLayout
 from planner.memory.weights import stage_weights
-from planner.parallel import ParallelLayout
 from tests.configs import architecture
 
 QWEN3_NEXT: dict[str, Any] = {

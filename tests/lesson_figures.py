@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from planner import learn
-from planner.dtypes import ELEMENT_BYTES
-from planner.learn.checkpoints import LESSONS
+from planner.engine.dtypes import ELEMENT_BYTES
+from planner.learn.account import line_of, rank_of, token_bytes
+from planner.learn.catalogue import LESSONS
 from planner.learn.lessons import (
     capacity_plan,
     confirm,
@@ -16,8 +17,7 @@ from planner.learn.lessons import (
     weights,
     where_memory_goes,
 )
-from planner.learn.reading import line_of, rank_of, token_bytes
-from planner.result import Plan
+from planner.planning.result import Plan
 from planner.units import GIB, KIB, format_gib
 from tools import notebooks
 
@@ -264,7 +264,9 @@ SIXTH: Computed = {
     "20,000": lambda: f"{_typed(6, 'num_rows'):,}",
     "2 or 4 cards": lambda: _divisors(4),
     "Replicas x 2": lambda: f"Replicas x {capacity_plan._night().gpus_per_replica:g}",
-    "all four cards": lambda: f"all {_words(capacity_plan._cards_there())} cards",
+    "exactly four cards": lambda: (
+        f"exactly {_words(capacity_plan._cards_there())} cards"
+    ),
 }
 
 CARDS: Computed = {

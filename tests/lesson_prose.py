@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from planner.learn.checkpoints import LESSONS
+from planner.learn.catalogue import LESSONS
 from tests.conftest import ROOT
 from tools import notebooks
 

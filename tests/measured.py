@@ -5,7 +5,7 @@ from typing import Any
 
 import planner
 from planner.confirming.measurement import Measurement, WorkerFigures
-from planner.result import Plan
+from planner.planning.result import Plan
 from planner.units import GIB, MIB
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"

@@ -3,7 +3,7 @@
 from functools import cache
 
 import planner
-from planner.result import Plan
+from planner.planning.result import Plan
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.published import PUBLISHED, RUNTIME
-from planner.sources import allowance, hub_door, published_models
+from planner.models.sources import allowance, hub_bounds, hub_published
+from planner.surroundings import PUBLISHED, RUNTIME
 from tests.hub_server import Hub, HubServer, Repo, safetensors_file
 
 CONFIG = {
@@ -50,7 +50,7 @@ def published_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Hub
     huggingface_hub = pytest.importorskip("huggingface_hub")
     monkeypatch.setenv(PUBLISHED, "1")
     monkeypatch.setenv(RUNTIME, str(folder))
-    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", allowance.PER_MINUTE, hub_door.TOKEN):
+    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", allowance.PER_MINUTE, hub_bounds.TOKEN):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(
@@ -67,6 +67,6 @@ def _forget(huggingface_hub) -> None:
     from huggingface_hub.utils._http import default_client_factory
 
     allowance.forget()
-    published_models._from_hub.cache_clear()
-    hub_door._bound.cache_clear()
+    hub_published._from_hub.cache_clear()
+    hub_bounds._bound.cache_clear()
     huggingface_hub.set_client_factory(default_client_factory)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from planner.gpu import GPU
+from planner.engine.gpu import GPU
+from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release, number_of
 from planner.memory.profile_run import ProfileRun
-from planner.parallel import ParallelLayout
-from planner.releases import Release, number_of
 from tests.configs import LLAMA_8B, architecture, gpu
 
 

@@ -20,8 +20,8 @@ from planner.confirming import installation
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.run import Run
+from planner.ray.bundles import Node, NodeType
 from planner.ray.live import Cluster
-from planner.ray.nodes import Node, NodeType
 from tests import confirmations
 from tests.fake_nvml import Board, FakeDriver
 from tests.starts import LOG_OF_A_GPU, TINY

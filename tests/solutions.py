@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 import planner
-from planner import Inputs, Load, PlannerError, catalogue
-from planner.result import Plan
+from planner import Inputs, Load, PlannerError
+from planner.models import catalogue
+from planner.planning.result import Plan
+from tools import configs
 
-CONFIGS = Path(__file__).parents[2] / "shared" / "configs"
-MODELS = tuple(
-    [entry.name for entry in catalogue.entries()]
-    + sorted(str(path.parent) for path in CONFIGS.glob("*/config.json"))
-)
+FOLDERS = tuple(row["dir"] for row in configs.index())
+MODELS = tuple(entry.name for entry in catalogue.entries()) + FOLDERS
 GPUS = ("B300", "H200", "H100", "A100-40GB", "L40S", "L4", "RTX4090", "T4", "GB10")
 
 models = st.sampled_from(MODELS)
@@ -47,7 +45,7 @@ engine_args = st.fixed_dictionaries(
 @cache
 def _read(model: str) -> Plan | None:
     try:
-        return planner.plan(model)
+        return planner.plan(configs.folder(model) if model in FOLDERS else model)
     except PlannerError:
         return None
 

@@ -10,7 +10,7 @@ import planner
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.options import RunOptions
 from planner.confirming.run import Run
-from planner.result import Plan
+from planner.planning.result import Plan
 from planner.units import GIB
 
 STAND_IN = Path(__file__).parent / "fake_vllm"

@@ -3,24 +3,15 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tools.compared import rows_of, summary
 from tools.starts import read_starts
 
-SHARED = Path(__file__).parents[2] / "shared"
-CORPUS, CONFIGS = SHARED / "corpus" / "vllm-logs.jsonl", SHARED / "configs"
 SUMMARY = Path(__file__).parents[1] / "planner" / "data" / "accuracy.json"
-
-pytestmark = pytest.mark.skipif(
-    not CORPUS.exists(), reason="the published start-ups are not beside this checkout"
-)
 
 
 def test_the_report_is_that_of_this_code() -> None:
     """`make accuracy` was run after the last change to an estimate."""
-    starts = read_starts(CORPUS, CONFIGS)
-    rows = rows_of(start for start in starts if start.record["scored"])
+    rows = rows_of(start for start in read_starts() if start.record["scored"])
     assert summary(rows) == json.loads(SUMMARY.read_text(encoding="utf-8"))
 
 

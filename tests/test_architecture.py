@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
+import grimp
 import pytest
+
+from planner.late import SHOWN, SLOW
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "planner").rglob("*.py"))
 MAX_LINES = 400
+MAX_ROOMS = 12
+MAX_MODULES_BESIDE_THEM = 8
+MAX_MODULES = 480
 # Slow to import, or a way to the network and to processes.
 HEAVY = {
     *("IPython", "huggingface_hub", "ipywidgets", "numpy", "pandas", "plotly"),
@@ -54,8 +66,102 @@ def test_every_file_can_be_read_in_one_sitting(path: Path) -> None:
     assert MAX_LINES >= len(path.read_text(encoding="utf-8").splitlines())
 
 
+def test_the_package_is_twelve_rooms() -> None:
+    """A newcomer sees every room at one glance."""
+    inside = [path for path in (ROOT / "planner").iterdir() if path.name[0] != "_"]
+    rooms = [path.name for path in inside if path.is_dir()]
+
+    assert MAX_ROOMS >= len(rooms), rooms
+    assert MAX_MODULES_BESIDE_THEM >= len(inside) - len(rooms)
+    assert MAX_MODULES >= len(FILES)
+
+
+@cache
+def _imports() -> grimp.ImportGraph:
+    """Every import of one module by another, those inside functions included."""
+    return grimp.build_graph(
+        "planner", exclude_type_checking_imports=True, cache_dir=None
+    )
+
+
+def _in_order(arrows: dict[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """No circle among modules, but for what `planner/late.py` names."""
+    graph = _imports()
+
+    _in_order(
+        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    )
+
+
+def test_no_room_imports_itself_by_a_detour() -> None:
+    """No circle among the rooms either, where modules alone might have none."""
+    graph = _imports()
+    arrows: dict[str, set[str]] = {}
+    for name in graph.modules:
+        room = name.split(".")[1:2]
+        for other in graph.find_modules_directly_imported_by(name):
+            if room and other.split(".")[1:2] != room:
+                arrows.setdefault(room[0], set()).update(other.split(".")[1:2])
+
+    assert "engine" in arrows["models"]
+    _in_order(arrows)
+
+
+IMPORTED_INSIDE = [
+    (path, node)
+    for path in FILES
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    for node in ast.walk(function)
+    if isinstance(node, ast.Import | ast.ImportFrom)
+]
+
+
+def test_no_function_imports_the_planner() -> None:
+    """What must wait is named in `planner/late.py`."""
+    assert [] == [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, node in IMPORTED_INSIDE
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("planner")
+    ]
+
+
+def test_an_import_inside_a_function_says_why() -> None:
+    """Optional packages and what only one platform has, each with its reason."""
+    assert IMPORTED_INSIDE
+    for path, node in IMPORTED_INSIDE:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        statement = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        assert re.search(r"PLC0415 - \w", statement), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("place", sorted({*SHOWN.values(), *SLOW}))
+def test_what_is_imported_late_is_there(place: str) -> None:
+    """Each entry of the tables names something to call."""
+    module, _, name = place.partition(":")
+
+    assert callable(getattr(import_module(module), name))
+
+
+def test_what_is_imported_late_is_used() -> None:
+    """Each entry of the tables is called somewhere, and nothing else is."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
+    written = set(re.findall(r'late\(\s*"([^"]+)"', text))
+    written |= SLOW & set(re.findall(r'^_[A-Z]+ = "([\w.:]+)"$', text, re.M))
+
+    assert {*SHOWN, *SLOW} == written
+
+
 def test_imports_point_one_way() -> None:
-    """The contracts of pyproject.toml hold: layers, a pure core, charts that show."""
+    """The contracts of pyproject.toml hold: rooms, a pure core, pages that show."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         cwd=ROOT,
@@ -89,3 +195,23 @@ def test_the_core_has_no_dependencies() -> None:
         project = tomllib.load(file)["project"]
 
     assert [] == project["dependencies"]
+
+
+def test_a_generation_of_gpus_has_one_number() -> None:
+    """A constant such as HOPPER means the same in every module that defines it."""
+    numbers: dict[str, set[int]] = {}
+    for path in FILES:
+        for name, number in _numbers(ast.parse(path.read_text(encoding="utf-8"))):
+            if name.endswith(("ADA", "AMPERE", "BLACKWELL", "HOPPER", "TURING")):
+                numbers.setdefault(name, set()).add(number)
+    assert {"HOPPER": {9}}.items() <= numbers.items()
+    assert {name: found for name, found in numbers.items() if len(found) > 1} == {}
+
+
+def _numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the names of a module that stand for a whole number."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and type(node.value.value) is int:
+                    yield target.id, node.value.value

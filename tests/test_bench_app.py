@@ -28,7 +28,7 @@ def test_a_message_is_read_as_it_was_written(protocol) -> None:
 
 def test_a_step_is_what_the_page_sends() -> None:
     """The controls' own message, to the widget that holds the slider."""
-    controls = {"_anywidget_id": "planner.widgets.controls.Controls"}
+    controls = {"_anywidget_id": "planner.app.widgets.controls.Controls"}
     states = {
         "more": {"state": controls | {"state": {"seed": {}}}},
         "main": {"state": controls | {"state": {visitor.SLIDER: {}}}},

@@ -11,7 +11,8 @@ from importlib.resources import files
 
 import pytest
 
-from planner.cli import main
+from planner.app.cli import main
+from planner.app.voila.notices import BY_NGINX, notice_html
 from tests.conftest import ROOT
 
 yaml = pytest.importorskip("yaml")
@@ -165,3 +166,10 @@ def test_a_static_page_loads_nothing(name) -> None:
     assert "<script" not in page
     assert 'http-equiv="refresh" content="20"' in page
     assert '<html lang="en">' in page
+
+
+def test_nginx_shows_the_pages_that_the_app_would() -> None:
+    """One template and one list of texts make them all: `python tools/notices.py`."""
+    assert set(BY_NGINX) == {path.name for path in (DEPLOY / "pages").iterdir()}
+    for name, notice in BY_NGINX.items():
+        assert notice_html(notice) == text(f"pages/{name}")

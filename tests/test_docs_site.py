@@ -11,8 +11,9 @@ import pytest
 from docutils import nodes
 
 import planner
-from planner import cli
-from planner.presentation.glossary import entries
+from planner.app import cli
+from planner.engine.arguments import ARGUMENTS
+from planner.show.glossary import entries
 from tests import docs_site
 from tests.docs_site import DOCS
 from tools.docs_site import command_line, docstrings, links, mending
@@ -97,7 +98,7 @@ def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     assert "KVCacheGroupSpec" in page
     assert "Read in this order" not in page
     # A resolved argument without words of its own is explained by the glossary.
-    assert "How many requests vLLM works on at once" in page
+    assert "The largest number of requests that vLLM processes at once" in page
 
 
 def test_each_word_of_the_glossary_can_be_linked_to(site: docs_site.Site) -> None:
@@ -119,7 +120,22 @@ def test_each_command_is_in_the_reference(site: docs_site.Site) -> None:
 
     assert len(commands) > len(command_line._commands(cli.build_parser()))
     assert [] == [one for one in commands if one.replace(" ", "-") not in anchors]
-    assert 1 == page.count("--max-num-batched-tokens N")
+    assert "--max-num-batched-tokens" not in page
+    assert "--gpu GPU" in page
+
+
+def test_each_engine_argument_is_in_the_reference(site: docs_site.Site) -> None:
+    """With its flag, its text, and what it may be."""
+    page = site.folder / "reference" / "arguments.html"
+    anchors = docs_site.parts(page).anchors
+    html = page.read_text("utf-8")
+
+    assert [] == [
+        name for name in ARGUMENTS if nodes.make_id(f"argument-{name}") not in anchors
+    ]
+    assert 1 == html.count("--max-num-batched-tokens</span>")
+    assert "The peak activation grows with it" in html
+    assert "since vLLM 0.13.0" in html
 
 
 def _target(page: Path, link: str) -> tuple[Path, str]:

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import planner
-from planner import catalogue
-from planner.architectures import read
 from planner.errors import PlannerError, Refused
-from planner.model_files import ModelFiles
-from planner.planning import plan
+from planner.models import catalogue
+from planner.models.families import read
+from planner.models.files import ModelFiles
+from planner.planning.planning import plan
 
 MODELS = tuple(row.name for row in catalogue.entries())
 WRONG = st.sampled_from(

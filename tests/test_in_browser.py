@@ -11,17 +11,18 @@ import planner
 from benchmarks import lite as benchmark
 from benchmarks.app import figures
 from planner import learn
-from planner.charts import frame
-from planner.charts.drawn import Drawn
+from planner.app.widgets import background, run_panel, run_section
+from planner.app.widgets.run_panel import RunPanel
+from planner.app.widgets.run_section import RunSection
 from planner.confirming import installation
+from planner.engine.devices import attached
 from planner.errors import PlannerError
-from planner.in_browser import is_in_browser
-from planner.learn.recorded import recorded
-from planner.presentation import frames
-from planner.sources import device, hub_errors
-from planner.widgets import reader, run_panel, run_section
-from planner.widgets.run_panel import RunPanel
-from planner.widgets.run_section import RunSection
+from planner.learn.account import recorded
+from planner.models.sources import hub_errors
+from planner.show import frames
+from planner.show.charts import frame
+from planner.show.charts.frame import Drawn
+from planner.surroundings import is_in_browser
 from tests import plans
 from tools import lite_packages
 
@@ -30,7 +31,7 @@ from tools import lite_packages
 def in_browser(monkeypatch) -> None:
     """As in a web page, for those who ask."""
     for asking in (
-        *(device, frame, frames, hub_errors, installation, reader),
+        *(attached, frame, frames, hub_errors, installation, background),
         *(run_panel, run_section),
     ):
         monkeypatch.setattr(asking, "is_in_browser", lambda: True)
@@ -52,7 +53,7 @@ def test_the_run_panel_shows_a_start_that_was_recorded() -> None:
 
     hidden = (panel.run_button, panel.stop_button, panel.options)
     assert ["none"] * 3 == [part.layout.display for part in hidden]
-    assert "nothing can be started" in panel.what.value
+    assert "Nothing can be started" in panel.what.value
     assert recorded().date in panel.installation.value
     assert 5 == len(panel.result.children)
 
@@ -84,7 +85,7 @@ def test_a_model_is_read_without_a_thread() -> None:
     """There are none: the answer, or the failure, is there when `start` returns."""
     threads: list[threading.Thread] = []
     failures: list[Exception] = []
-    made = reader.Reader()
+    made = background.Reader()
     made.start(
         lambda: threads.append(threading.current_thread()),
         lambda _answer: None,

@@ -9,8 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import planner
-from planner import catalogue
 from planner.errors import PlannerError
+from planner.models import catalogue
+from planner.models.families import read
+from planner.models.files import ModelFiles
 from planner.units import GIB
 
 MODELS = tuple(row.name for row in catalogue.entries())
@@ -151,10 +153,8 @@ def test_more_layers_never_cost_less(model: str) -> None:
     for layers in range(1, 40):
         config = dict(files.config) | {"num_hidden_layers": layers}
         config.pop("layer_types", None)
-        read = planner.architectures.read(
-            planner.model_files.ModelFiles(name=model, config=config, source="test")
-        )
-        plan = planner.plan(read, gpu="H100", max_model_len=4096)
+        changed = read(ModelFiles(name=model, config=config, source="test"))
+        plan = planner.plan(changed, gpu="H100", max_model_len=4096)
         block = max(rank.bytes_per_block for rank in plan.ranks)
         totals.append((plan.ranks[0].weights_bytes, block * plan.blocks_per_request))
     assert totals == sorted(totals, key=lambda pair: pair[0])

@@ -43,14 +43,11 @@ def test_each_case_becomes_a_row_that_the_accuracy_report_can_read(
     assert {"model", "args", "scored", "total_gpu_gib", "measured"} <= set(rows[0])
 
 
-def test_own_starts_are_planned_beside_the_published_ones(tmp_path, root) -> None:
+def test_own_starts_are_planned_beside_the_published_ones(tmp_path) -> None:
     """One of Qwen3-8B on an H100, as a row of `planner/data/measured/` would be."""
-    config = json.loads((root / "tests" / "tiny" / "dense" / "config.json").read_text())
-    (tmp_path / "configs" / "dense").mkdir(parents=True)
-    (tmp_path / "configs" / "dense" / "config.json").write_text(json.dumps(config))
     row = {
         "id": "own-dense",
-        "config": "dense",
+        "config": "Qwen--Qwen3-8B",
         "gpu": "H100",
         "total_gpu_gib": 79.0,
         "vllm_version": "0.33.0",
@@ -64,9 +61,7 @@ def test_own_starts_are_planned_beside_the_published_ones(tmp_path, root) -> Non
     (tmp_path / "own" / "h100.jsonl").write_text(json.dumps(row) + "\n")
     (tmp_path / "corpus.jsonl").write_text("")
 
-    found = starts.read_starts(
-        tmp_path / "corpus.jsonl", tmp_path / "configs", tmp_path / "own"
-    )
+    found = starts.read_starts(tmp_path / "corpus.jsonl", tmp_path / "own")
 
     assert [start.name for start in found] == ["own-dense"]
     assert found[0].plan.gpu.total_memory_bytes == 79 << 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.published import PUBLISHED, is_published
+from planner.surroundings import PUBLISHED, is_published
 
 
 @pytest.mark.parametrize(

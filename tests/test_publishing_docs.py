@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from planner.cli import main
-from planner.sources import allowance, hub_bounds, hub_public, hub_store
+from planner.app.cli import main
+from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
@@ -72,10 +72,10 @@ def test_the_sizes_are_those_of_the_program() -> None:
     """Of one file, one answer, one look-up."""
     mib = 1 << 20
     text = (
-        f"A file larger than {hub_public._CONFIG_BYTES // mib} MiB, an answer larger "
-        f"than {hub_bounds.ANSWER_BYTES // mib} MiB, and a look-up of more than "
+        f"Files larger than {hub_published._CONFIG_BYTES // mib} MiB, answers "
+        f"larger than {hub_bounds.ANSWER_BYTES // mib} MiB, and look-ups of more than "
         f"{hub_bounds.LOOK_UP_BYTES // mib} MiB or {hub_bounds.LOOK_UP_SECONDS:.0f} "
-        "seconds are given up."
+        "seconds are abandoned."
     )
 
     assert text in PAGE
@@ -100,7 +100,7 @@ def test_the_limits_are_those_of_nginx(said, configured) -> None:
 
 def test_the_units_memory_is_the_one_it_says() -> None:
     """7 GB for all visitors."""
-    assert "`MemoryMax` for all visitors together (7 GB as it comes)" in PAGE
+    assert "`MemoryMax` for all visitors together (default 7 GB)" in PAGE
     assert "\nMemoryMax=7G\n" in UNIT
 
 

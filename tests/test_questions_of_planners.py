@@ -6,7 +6,7 @@ Each docstring holds a wish or a complaint in our words, after where it was writ
 import pytest
 
 import planner
-from planner import gpu as gpus
+from planner.engine import gpu as gpus
 from planner.units import GIB
 
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from planner.releases import MODELLED
+from planner.engine.releases import MODELLED
 
 KINDS = ("architectures", "arguments", "kv_cache_dtypes")
 

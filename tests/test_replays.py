@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import planner
 from planner.units import GIB
+from tools.configs import folder
+from tools.starts import read_records
 
 OTHER_CONFIG = ("repo-sridhar1804-logs-vllm-log",)
 """Phi-3-mini, whose config.json named a window of 2,047 tokens at the time."""
@@ -66,17 +65,11 @@ def differences(row: dict[str, Any], config: Path) -> list[str]:
     return [f"{row['id']} (vLLM {row['vllm_version']}): {text}" for text in found]
 
 
-def test_logged_tokens_and_concurrency_follow_from_the_logged_memory(
-    shared: Path,
-) -> None:
+def test_logged_tokens_and_concurrency_follow_from_the_logged_memory() -> None:
     """Every release that is in the corpus, and every kind of KV cache."""
-    path = shared / "corpus" / "vllm-logs.jsonl"
-    if not path.is_file():
-        pytest.skip("the corpus of published start-ups is not beside this checkout")
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    chosen = [row for row in rows if replayable(row)]
+    chosen = [row for row in read_records() if replayable(row)]
     assert len(chosen) > 40
     wrong = []
     for row in chosen:
-        wrong += differences(row, shared / "configs" / row["config"])
+        wrong += differences(row, folder(row["config"]))
     assert [] == wrong

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from traitlets.config import Config
 
-from planner import cli
-from planner.cli import solve
+from planner.app import cli
+from planner.app.cli import solve
 from tests import sample_machine
 from tests.conftest import ROOT
 from tests.samples import (
@@ -33,11 +33,18 @@ from tests.samples import (
 )
 
 IN_A_KERNEL = ROOT / "docs" / "notebooks.md"
-"""Its cells have magics: tests/test_magic.py runs them in a kernel."""
+"""Its cells have magics: tests/app/test_magic.py runs them in a kernel."""
+
+# Files of vLLM whose folder has the name of a room here; and one invented on the page.
+OF_VLLM = {
+    ("adding-a-model.md", "models/minnow.py"),
+    ("findings.md", "models/falcon.py"),
+}
 
 # Blocks of text that no program prints, by their page and first line.
 NOT_PRINTED = {
-    ("CONTRIBUTING.md", "planner/"): "the repository's folders: tested below",
+    ("CONTRIBUTING.md", "planner/app/         the doors: cli/ widgets/ voila/ doctor/, "
+     "%plan"): "the folders: tested below",
     ("docs/publishing.md", '{"status": "ok", "sessions": 0, "max_sessions": 60, '
      '"pool": 10, "pool_size": 10}'): "of a server: tests/test_publishing_docs.py",
     ("docs/speed.md", "max(bytes / bandwidth, operations / peak)"): "a formula",
@@ -271,18 +278,45 @@ def is_known(words: list[str]) -> bool:
 
 
 def test_the_folders_that_contributors_are_shown_are_there() -> None:
-    """Each name before its description, in planner/ where it is indented."""
-    (tree,) = [one for one in SAMPLES if one.text.startswith("planner/\n")]
-    named = [
-        (line.startswith(" "), name)
-        for line in tree.text.splitlines()
-        for names in re.findall(r"^ *((?:\S+, )*\S+)", line)
-        for name in names.split(", ")
-    ]
-    listed = [ROOT / ("planner" if inside else "") / name for inside, name in named]
+    """Each folder before its description; in that, those inside or beside it."""
+    (tree,) = [one for one in SAMPLES if one.text.startswith("planner/app/ ")]
+    listed = []
+    for line in tree.text.splitlines():
+        folder, *words = re.findall(r"[\w/]+/(?= |$|[:,;)])", line)
+        inside = ROOT / folder
+        listed.append(inside)
+        listed += [
+            inside / word if (inside / word).exists() else inside.parent / word
+            for word in words
+        ]
 
-    assert len(listed) >= 30
+    rooms = {
+        path for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists()
+    }
+    assert rooms - {ROOT / "planner" / "data"} <= set(listed)
     assert [] == [str(path) for path in listed if not path.exists()]
+
+
+def test_files_that_pages_name_are_there() -> None:
+    """In the repository, or in `planner/` where a page begins with one of its rooms."""
+    rooms = "|".join(
+        path.parent.name for path in (ROOT / "planner").glob("*/__init__.py")
+    )
+    pattern = (
+        rf"`((?:planner|tests|tools|docs|notebooks|{rooms})/[\w/.]+\.(?:py|json|md))`"
+    )
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(pattern, page.read_text(encoding="utf-8"))
+    }
+
+    assert len(named) >= 40
+    assert [] == [
+        f"{page}: {name}"
+        for page, name in sorted(named - OF_VLLM)
+        if not (ROOT / name).exists() and not (ROOT / "planner" / name).exists()
+    ]
 
 
 def test_a_sample_that_shows_something_else_is_found() -> None:

@@ -1,6 +1,6 @@
 """Write the accuracy report: the planner beside published start-ups of vLLM.
 
-    python tools/accuracy.py [--corpus FILE.jsonl] [--configs DIR]
+    python tools/accuracy.py [--corpus FILE.jsonl]
 
 Writes `docs/accuracy/` (figures as SVG, the raw rows), the tables of
 `docs/accuracy.md`, the lines of the README between its markers, and the summary that
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from tools.accuracy_features import as_table, feature_rows  # noqa: E402
 from tools.accuracy_figures import draw  # noqa: E402
 from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E402
-from tools.starts import asked_for, places  # noqa: E402
+from tools.starts import chosen_corpus, read_records, read_starts  # noqa: E402
 
 DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
@@ -32,7 +32,8 @@ BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 def main() -> int:
     """Plan every start, compare, write."""
-    starts = asked_for(__doc__)
+    corpus = chosen_corpus(__doc__)
+    starts = read_starts(corpus)
     rows = rows_of(start for start in starts if start.record["scored"])
     figures = summary(rows)
     SUMMARY.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
@@ -40,7 +41,7 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     write_rows(rows, folder / "starts.csv")
     draw(rows, folder)
-    features = as_table(feature_rows(*places(__doc__)))
+    features = as_table(feature_rows(read_records(corpus)))
     replace_between(DOCS / "accuracy.md", report(rows, features))
     replace_between(ROOT / "README.md", short(rows))
     print(json.dumps(figures, indent=1))
@@ -87,11 +88,9 @@ def patched(rows: Sequence[Row]) -> str:
     return (
         f"{figures['patched_starts']} of them (their names begin with kt-) are not of "
         "releases as published but of builds of their own, whose default of "
-        "max_num_batched_tokens is 32,768 where the release has 8,192; most of their "
-        "records leave the argument out. They are planned as recorded. Without them "
-        f"the mean error is {figures['kv_mean_error_of_releases_gib']:.2f} GiB; with "
-        "them, planned with the tokens of their builds, "
-        f"{figures['kv_mean_error_as_started_gib']:.2f} GiB."
+        "max_num_batched_tokens is 32,768 where the release has 8,192; their records "
+        "give it as an argument. Without them the mean error is "
+        f"{figures['kv_mean_error_of_releases_gib']:.2f} GiB."
     )
 
 

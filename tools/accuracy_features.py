@@ -6,16 +6,16 @@ cannot be planned says why.
 
 from __future__ import annotations
 
-import json
-import pathlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import planner
+from planner.engine.releases import OLDEST, number_of
 from planner.errors import PlannerError
-from planner.memory.encoder import encoder_budget_tokens
-from planner.releases import OLDEST, number_of
+from planner.memory.media.encoder import encoder_budget_tokens
 from planner.units import GIB
+from tools import configs
 from tools.starts import gpu_of
 
 FEATURES = (
@@ -43,11 +43,10 @@ class FeatureRow:
     reason: str = ""
 
 
-def feature_rows(corpus: pathlib.Path, configs: pathlib.Path) -> list[FeatureRow]:
+def feature_rows(records: Iterable[dict[str, Any]]) -> list[FeatureRow]:
     """Plan every start that has one of the features, with all its arguments."""
-    records = map(json.loads, corpus.read_text("utf-8").splitlines())
     found = [(record, _features(record)) for record in records]
-    return [_row(record, names, configs) for record, names in found if names]
+    return [_row(record, names) for record, names in found if names]
 
 
 def as_table(rows: list[FeatureRow]) -> str:
@@ -84,7 +83,7 @@ def _features(record: dict[str, Any]) -> list[str]:
     return names
 
 
-def _row(record: dict[str, Any], names: list[str], configs: pathlib.Path) -> FeatureRow:
+def _row(record: dict[str, Any], names: list[str]) -> FeatureRow:
     given = {
         "start": record["id"],
         "release": record["vllm_version"] or "?",
@@ -95,7 +94,7 @@ def _row(record: dict[str, Any], names: list[str], configs: pathlib.Path) -> Fea
         return FeatureRow(**given, reason=reason)
     try:
         plan = planner.plan(
-            configs / record["config"],
+            configs.folder(record["config"]),
             gpu_of(record) or "H100",
             vllm_version=record["vllm_version"],
             entrypoint=record.get("entrypoint", "serve"),

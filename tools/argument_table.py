@@ -1,10 +1,12 @@
-"""Write what the controls need to know of each engine argument of the newest release.
+"""Bring the table of engine arguments up to date with the newest release.
 
     python tools/argument_table.py SOURCES > planner/data/arguments.json
 
-SOURCES is a folder with the release's sources: its group is the configuration class
-under whose heading `vllm serve --help` lists an argument. Kind, choices and default are
-what its own parser has (`tests/data/parsers`, recorded by `tools/record_parser.py`).
+SOURCES is a folder with the release's sources: a new argument is listed in the group of
+the configuration class under whose heading `vllm serve --help` lists it. Kind, choices
+and default are what vLLM's own parser has (`tests/data/parsers`, recorded by
+`tools/record_parser.py`); all else in an entry stays. A new argument's effect on memory
+is unknown until somebody has read what it does, and its text is to be written.
 """
 
 from __future__ import annotations
@@ -16,23 +18,44 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.engine import EngineSettings
-from planner.engine_args import SWITCHED_OFF, WITHOUT_EFFECT
-from planner.releases import NEWEST
+from planner.data import DATA
+from planner.engine.arguments import Group, Kind, Memory
+from planner.engine.releases import NEWEST
 
 PARSER = Path(__file__).parents[1] / "tests" / "data" / "parsers" / f"{NEWEST}.json"
-ELSEWHERE = "Server"
-"""The heading for arguments that are listed under none of the engine's."""
+TABLE = DATA / "arguments.json"
+_GROUPS = {
+    "Attention": Group.KERNELS,
+    "Kernel": Group.KERNELS,
+    "Mamba": Group.KERNELS,
+    "MultiModal": Group.MULTIMODAL,
+    "StructuredOutputs": Group.OUTPUT,
+    "Logging": Group.OBSERVABILITY,
+    "Observability": Group.OBSERVABILITY,
+}
+"""vLLM's configuration classes that the planner calls otherwise."""
 
 _KINDS = {
-    "int": "whole",
-    "human_readable_int": "count",
-    "human_readable_int_or_auto": "length",
-    "float": "number",
-    "json": "json",
-    "union_dict_and_str": "json",
-    "str": "text",
+    "int": Kind.WHOLE,
+    "human_readable_int": Kind.COUNT,
+    "human_readable_int_or_auto": Kind.LENGTH,
+    "float": Kind.NUMBER,
+    "json": Kind.TABLE,
+    "union_dict_and_str": Kind.TABLE,
 }
+
+NARROWER = {
+    "gpu_memory_utilization": Kind.SHARE,
+    "kv_cache_memory_bytes": Kind.SIZE,
+    "optimization_level": Kind.WHOLE,
+}
+"""Where the planner knows more of a value than vLLM's parser."""
+
+_LONG = (
+    *("off", "choices", "planned", "offered", "example"),
+    *("kept_out", "reason", "hint", "text"),
+)
+"""Facts of an entry that have a line of their own."""
 
 
 def groups(sources: Path) -> dict[str, str]:
@@ -70,13 +93,11 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def row(group: str, flag: dict[str, Any]) -> dict[str, Any]:
-    """Return what the controls need to know of one argument."""
-    choices = [one for one in flag.get("choices", ()) if one is not None]
+def parsed(name: str, flag: dict[str, Any]) -> dict[str, Any]:
+    """Return what vLLM's parser says of an argument, as the table has it."""
     made = {
-        "group": group,
-        "kind": _kind(flag),
-        "choices": choices,
+        "kind": str(NARROWER.get(name, _kind(flag))),
+        "choices": [one for one in flag.get("choices", ()) if one is not None],
         "default": flag.get("default"),
     }
     if str(made["default"]).startswith(("<", "==")):
@@ -84,35 +105,65 @@ def row(group: str, flag: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value not in (None, [], {})}
 
 
-def _kind(flag: dict[str, Any]) -> str:
-    if flag.get("action") in ("boolean", "store_true"):
-        return "switch"
-    if flag.get("nargs") == "+":
-        return "list"
-    if flag.get("choices"):
-        return "choice"
+def _kind(flag: dict[str, Any]) -> Kind:
     kind = str(flag.get("type", "str")).removeprefix("optional:")
-    return "json" if kind.startswith("json:") else _KINDS.get(kind, "text")
+    if flag.get("action") in ("boolean", "store_true"):
+        return Kind.SWITCH
+    if flag.get("nargs") == "+":
+        return Kind.NUMBERS if kind == "int" else Kind.NAMES
+    if flag.get("choices"):
+        return Kind.CHOICE
+    return Kind.TABLE if kind.startswith("json:") else _KINDS.get(kind, Kind.TEXT)
 
 
 def table(sources: Path) -> dict[str, dict[str, Any]]:
-    """Return every argument that the planner knows, in the order of `vllm serve`."""
+    """Return the table with what the newest release has of each argument."""
+    rows: dict[str, dict[str, Any]] = json.loads(TABLE.read_text(encoding="utf-8"))
     recorded = json.loads(PARSER.read_text(encoding="utf-8"))
     flags = {flag["dest"]: flag for flag in recorded["flags"]}
     found = groups(sources)
-    known = (set(EngineSettings.__dataclass_fields__) - {"others"}) | WITHOUT_EFFECT
-    known |= set(SWITCHED_OFF)
-    order = [*(name for name in found if name in known), *sorted(known - set(found))]
+    for name in recorded["engine_arguments"]:
+        known = rows.get(name) or new(found.get(name, ""))
+        kept = {key: known[key] for key in known if key not in ("choices", "default")}
+        rows[name] = kept | parsed(name, flags.get(name, {}))
+    return rows
+
+
+def new(title: str) -> dict[str, Any]:
+    """Return the beginning of an entry, by vLLM's heading without the word Config."""
+    group = _GROUPS.get(title, title)
+    is_known = group in list(Group)
     return {
-        name: row(found.get(name, ELSEWHERE), flags.get(name, {})) for name in order
+        "group": str(group) if is_known else str(Group.OTHER),
+        "kind": "",
+        "memory": str(Memory.UNKNOWN),
+        "off": [],
+        "text": "",
     }
 
 
+def written(rows: dict[str, dict[str, Any]]) -> str:
+    """Write the table: short facts on one line, each other on its own."""
+    return "{\n" + ",\n".join(f" {_entry(*item)}" for item in rows.items()) + "\n}\n"
+
+
+def _entry(name: str, row: dict[str, Any]) -> str:
+    short = {key: value for key, value in row.items() if key not in _LONG}
+    lines = [
+        json.dumps(short, ensure_ascii=False)[1:-1],
+        *(
+            f"{json.dumps(key)}: {json.dumps(row[key], ensure_ascii=False)}"
+            for key in _LONG
+            if key in row
+        ),
+    ]
+    inside = ",\n".join(f"  {line}" for line in lines)
+    return f"{json.dumps(name)}: {{\n{inside}\n }}"
+
+
 def main() -> None:
-    """Print the table, one argument a line."""
-    rows = table(Path(sys.argv[1])).items()
-    lines = [f" {json.dumps(name)}: {json.dumps(made)}" for name, made in rows]
-    print("{\n" + ",\n".join(lines) + "\n}")
+    """Print the table."""
+    sys.stdout.write(written(table(Path(sys.argv[1]))))
 
 
 if __name__ == "__main__":

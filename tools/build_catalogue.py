@@ -1,11 +1,11 @@
-"""Builds planner/data/models.jsonl, the bundled catalogue, from folders of configs.
+"""Builds planner/data/models.jsonl, the bundled catalogue, from published configs.
 
-    python -m tools.build_catalogue CONFIGS
+    python -m tools.build_catalogue
 
-CONFIGS holds one folder per model with its published config.json (and, where there are,
-hf_quant_config.json, preprocessor_config.json and the safetensors index) and
-INDEX.jsonl, which says from where each one is and whether that is certain. Folders
-named synthetic--* are test inputs and stay out. The same folders give the same bytes.
+Reads what `tools/configs.py` keeps: of each model its published config.json (and, where
+there are, hf_quant_config.json, preprocessor_config.json and the safetensors index),
+from where each one is and whether that is certain. Folders named synthetic--* are test
+inputs and stay out. The same files give the same bytes.
 
 A copy that somebody edited for a compiler is not certain, whatever the index says: see
 EDITED.
@@ -14,14 +14,14 @@ EDITED.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.module_names import can_pack, pack
+from planner.models.catalogue import can_pack, pack
+from tools import configs
 from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, PREPROCESSOR, WHOLE
 
 DATA = Path(__file__).parent.parent / "planner" / "data" / "models.jsonl"
@@ -38,7 +38,6 @@ _AS_EDITED = (
     f", a copy edited for a compiler: its max_position_embeddings of {EDITED[1]} is "
     "not the published number"
 )
-_ASIDE = re.compile(r" \([^()]*\bindex\b[^()]*\)")
 
 
 def is_published(row: Mapping[str, Any]) -> bool:
@@ -46,30 +45,28 @@ def is_published(row: Mapping[str, Any]) -> bool:
     return not str(row["dir"]).startswith("synthetic--")
 
 
-def build(configs: Path) -> str:
+def build() -> str:
     """Return the catalogue's text: one line per model, sorted by name."""
-    index = (configs / "INDEX.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in index]
-    chosen = sorted(filter(is_published, rows), key=lambda row: row["model"].lower())
-    lines = (json.dumps(entry(configs, row), separators=(",", ":")) for row in chosen)
+    rows = filter(is_published, configs.index())
+    chosen = sorted(rows, key=lambda row: str(row["model"]).lower())
+    lines = (json.dumps(entry(row), separators=(",", ":")) for row in chosen)
     return "".join(f"{line}\n" for line in lines)
 
 
-def entry(configs: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+def entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one model's line: who says so first, then the facts."""
-    folder = configs / row["dir"]
-    config = _read(folder, "config.json")
+    files = configs.files(row["dir"])
+    config = files["config.json"]
     is_edited = _is_edited(row["source"], config)
     facts = {
         "id": row["model"],
-        # The index's remarks on how it searched are no part of the source.
-        "source": _ASIDE.sub("", row["source"]) + (_AS_EDITED if is_edited else ""),
+        "source": row["source"] + (_AS_EDITED if is_edited else ""),
         "certain": row["certain"] and not is_edited,
         "parameters": row.get("hf_params_total"),
-        "checkpoint_bytes": _index_total(folder),
+        "checkpoint_bytes": _index_total(files),
         "config": _keep(config, row["model"]),
-        "hf_quant_config": _pack_names(_read(folder, "hf_quant_config.json")),
-        "preprocessor_config": _preprocessor(_read(folder, "preprocessor_config.json")),
+        "hf_quant_config": _pack_names(files.get("hf_quant_config.json")),
+        "preprocessor_config": _preprocessor(files.get("preprocessor_config.json")),
     }
     return {key: value for key, value in facts.items() if value not in (None, {})}
 
@@ -82,14 +79,8 @@ def _is_edited(source: str, config: Mapping[str, Any]) -> bool:
     return source.startswith(who) and length in lengths
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / name
-    read: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return read
-
-
-def _index_total(folder: Path) -> int | None:
-    metadata = _read(folder, "model.safetensors.index.json").get("metadata", {})
+def _index_total(files: Mapping[str, Any]) -> int | None:
+    metadata = files.get("model.safetensors.index.json", {}).get("metadata", {})
     total: int | None = metadata.get("total_size")
     return total
 
@@ -151,6 +142,6 @@ def _by_value(layers: Mapping[str, Any]) -> list[list[Any]]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its one argument
+    if sys.argv[1:]:
         sys.exit(__doc__)
-    DATA.write_text(build(Path(sys.argv[1])))
+    DATA.write_text(build())

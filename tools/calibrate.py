@@ -1,6 +1,6 @@
 """Fit what only a GPU can tell to published start-ups of vLLM.
 
-    python tools/calibrate.py [--corpus FILE.jsonl] [--configs DIR]
+    python tools/calibrate.py [--corpus FILE.jsonl]
 
 Writes `planner/data/calibration/*.json`: the fitted figures, the starts behind each,
 their residuals, and the error when a model's own starts are left out of its fit.
@@ -21,8 +21,8 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from planner.parallel import UNIFIED  # noqa: E402
-from tools.starts import Start, asked_for  # noqa: E402
+from planner.engine.layout import UNIFIED  # noqa: E402
+from tools.starts import Start, chosen_corpus, read_starts  # noqa: E402
 
 DATA = ROOT / "planner" / "data" / "calibration"
 LEAST_WIDTH_GIB = 0.12
@@ -50,7 +50,7 @@ class Sample:
 
 def main() -> int:
     """Fit, write, and say what was fitted."""
-    starts = asked_for(__doc__)
+    starts = read_starts(chosen_corpus(__doc__))
     DATA.mkdir(parents=True, exist_ok=True)
     write("non_torch", fit_non_torch(starts))
     write("cudagraphs", fit_graphs(starts))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from planner.releases import number_of
+from planner.engine.releases import number_of
 from planner.units import GIB
 from tools.starts import OTHER_BUILDS, Start
 
@@ -37,8 +37,6 @@ class Row:
     planned_gib: float
     low_gib: float
     high_gib: float
-    theirs_gib: float | None
-    """Planned with the default of the patched build that was started."""
     rival_gib: float | None
     line_errors_gib: dict[str, float]
     concurrency_error_percent: float | None
@@ -47,12 +45,6 @@ class Row:
     def error_gib(self) -> float:
         """Planned less measured."""
         return self.planned_gib - self.measured_gib
-
-    @property
-    def error_as_started_gib(self) -> float:
-        """The same with the defaults of the build that was started."""
-        planned = self.planned_gib if self.theirs_gib is None else self.theirs_gib
-        return planned - self.measured_gib
 
     @property
     def is_patched(self) -> bool:
@@ -101,18 +93,10 @@ def _row(start: Start) -> Row | None:
         planned_gib=round(plan["available_kv_cache_bytes"] / GIB, 3),
         low_gib=round(plan["available_kv_cache_low_bytes"] / GIB, 3),
         high_gib=round(plan["available_kv_cache_high_bytes"] / GIB, 3),
-        theirs_gib=_theirs_gib(start),
         rival_gib=None if rival is None else round(rival, 3),
         line_errors_gib=_line_errors(start, plan),
         concurrency_error_percent=_concurrency_error(start, plan),
     )
-
-
-def _theirs_gib(start: Start) -> float | None:
-    plan = start.their_plan
-    if plan is None or not plan.ranks:
-        return None
-    return round(float(plan.to_dict()["available_kv_cache_bytes"]) / GIB, 3)
 
 
 def _line_errors(start: Start, plan: dict[str, Any]) -> dict[str, float]:
@@ -200,9 +184,6 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "kv_mean_error_gib": round(mean(row.error_gib for row in rows), 3),
         "kv_mean_error_of_releases_gib": round(
             mean(row.error_gib for row in rows if not row.is_patched), 3
-        ),
-        "kv_mean_error_as_started_gib": round(
-            mean(row.error_as_started_gib for row in rows), 3
         ),
         "patched_starts": sum(row.is_patched for row in rows),
         "kv_median_error_gib": round(median(row.error_gib for row in rows), 3),

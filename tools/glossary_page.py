@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.presentation.glossary import glossary_markdown
+from planner.show.glossary import glossary_markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "glossary.md"
 

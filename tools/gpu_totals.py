@@ -7,24 +7,22 @@ what to look at before a total in planner/data/gpus.json is changed.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CORPUS = ROOT.parent / "shared" / "corpus" / "vllm-logs.jsonl"
 sys.path.insert(0, str(ROOT))
 
-from planner.gpu import GPU  # noqa: E402 - the repository is put on the path first
+from planner.engine.gpu import GPU  # noqa: E402 - the repository is put on the path first
 from planner.units import GIB  # noqa: E402
+from tools.starts import CORPUS, read_records  # noqa: E402
 
 
 def printed_totals(corpus: Path) -> dict[str, list[float]]:
     """Return the totals in GiB that each GPU's start-ups printed."""
     totals: dict[str, list[float]] = defaultdict(list)
-    for line in corpus.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in read_records(corpus):
         if row["gpu"] and row["total_gpu_gib"]:
             totals[row["gpu"]].append(row["total_gpu_gib"])
     return dict(sorted(totals.items()))

@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from planner.presentation.page import tokens  # noqa: E402
+from planner.show.page import tokens  # noqa: E402
 from tools import lite_packages  # noqa: E402
 from tools.lite_packages import HERE, program  # noqa: E402
 
@@ -116,7 +116,8 @@ def _jupyter_lite(source: Path, output: Path) -> None:
 
 def _finish(built: Path) -> None:
     """Offer plotly.js to the page, as the app does, and lead to the notebooks."""
-    shutil.copy(ROOT / "planner" / "widgets" / "vendored" / PLOTLY, built / "static")
+    vendored = ROOT / "planner" / "app" / "widgets" / "vendored"
+    shutil.copy(vendored / PLOTLY, built / "static")
     page = built / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace(_HEAD, _HEAD + _SCRIPT, 1), encoding="utf-8")

@@ -16,9 +16,9 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.architectures.registry import readers
-from planner.memory.lora_classes import LONG_KNOWN, MORE, MORE_KNOWN, WIDE
-from planner.releases import MODELLED, number_of
+from planner.engine.releases import MODELLED, number_of
+from planner.memory.lora.wrapping import LONG_KNOWN, MORE, MORE_KNOWN, WIDE
+from planner.models.families.registry import readers
 
 OUTPUT = Path(__file__).parent.parent / "planner" / "data" / "lora_classes.json"
 MODELS = "vllm.model_executor.models"

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 import planner  # noqa: E402
 from planner.confirming import installation  # noqa: E402
 from planner.confirming.many_file import SweepRow  # noqa: E402
-from planner.gpu import CPU  # noqa: E402
+from planner.engine.gpu import CPU  # noqa: E402
 from planner.units import GIB  # noqa: E402
 
 

@@ -21,8 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import planner  # noqa: E402
-from planner.caches import AttentionLayer  # noqa: E402
-from planner.result import Line, Plan, RankMemory  # noqa: E402
+from planner.memory.account import Line  # noqa: E402
+from planner.memory.estimate import RankMemory  # noqa: E402
+from planner.models.caches import AttentionLayer  # noqa: E402
+from planner.planning.result import Plan  # noqa: E402
 from planner.units import format_gib, format_size  # noqa: E402
 from tools.memory_picture import NOT_ASKED, picture  # noqa: E402
 

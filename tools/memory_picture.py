@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 
-from planner.presentation.palette import swatch
-from planner.result import Plan
+from planner.planning.result import Plan
+from planner.show.palette import swatch
 from planner.units import format_gib
 
-NOT_ASKED = "not asked for"
+NOT_ASKED = "not requested"
 _LARGE = ("weights", "KV cache")
 _WIDTH, _MARGIN, _BAR, _ROW = 480, 16, 34, 20
 _BETWEEN = "between them"

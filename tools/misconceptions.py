@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from planner import learn  # noqa: E402
-from planner.learn.checkpoints import LESSONS  # noqa: E402
+from planner.learn.catalogue import LESSONS  # noqa: E402
 from planner.learn.exercise import Exercise  # noqa: E402
 from planner.learn.parts import Choice, Made, Number, Part, Size  # noqa: E402
 from planner.units import format_size  # noqa: E402
@@ -39,7 +39,7 @@ def _lesson(number: int) -> str:
     if title is None:
         raise ValueError(f"{path} has no title.")
     rows = [row for one in learn.exercises(number) for row in _rows(one)]
-    head = ["| Exercise | Right | They answer | The check says |", "| --- " * 4 + "|"]
+    head = ["| Exercise | Right | Wrong answer | The check says |", "| --- " * 4 + "|"]
     return "\n".join([f"## {title[1]}", "", *head, *rows])
 
 

@@ -1,6 +1,6 @@
 """Build the notebooks from their text: notebooks/src/*.py becomes notebooks/*.ipynb.
 
-The app's own notebook ships with the package: it becomes planner/voila/app.ipynb.
+The app's own notebook ships with the package: it becomes planner/app/voila/app.ipynb.
 A lesson, in notebooks/src/workshop/, becomes two: the learner's, without the cells
 tagged `solution`, and solutions/ beside it, without those tagged `learner`.
 
@@ -25,7 +25,7 @@ import nbformat
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
-SHIPPED = {"app.py": ROOT / "planner" / "voila"}
+SHIPPED = {"app.py": ROOT / "planner" / "app" / "voila"}
 LESSONS = SOURCES / "workshop"
 LEARNER, SOLUTION = "learner", "solution"
 

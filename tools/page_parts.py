@@ -1,6 +1,6 @@
 """Find the parts of scripts that the app's page loads, to send them as one file.
 
-    python tools/page_parts.py      writes planner/voila/bundled.json
+    python tools/page_parts.py      writes planner/app/voila/bundled.json
 
 Run it after an update of Voila, ipywidgets or anywidget. It opens the page in headless
 Chromium with the joined file blocked, so that the page fetches every part by itself.
@@ -21,7 +21,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 
 from tests.ui import servers  # noqa: E402
 
-TARGET = ROOT / "planner" / "voila" / "bundled.json"
+TARGET = ROOT / "planner" / "app" / "voila" / "bundled.json"
 _PART = re.compile(r"/assets/\w+/((?:voila|labextensions)/[^?]+\.js)")
 _ASKED_FOR_BY_NAME = ("voila/voila.js", "voila/voila-style.js", "remoteEntry")
 _SETTLE_MS = 3000

@@ -119,7 +119,7 @@ def _compared(page: Page) -> None:
 
 
 def _exported(page: Page) -> None:
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name="Export").click()
     page.get_by_label("format").select_option(label="Kubernetes")
     page.locator(".planner-export code", has_text="apiVersion").wait_for(
         timeout=_PATIENCE

@@ -14,7 +14,7 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from planner.widgets.plotly_js import FILE_NAME, VENDORED
+from planner.app.widgets.static_files import FILE_NAME, VENDORED
 
 PACKAGE = "plotly.js-basic-dist-min"
 FILES = {FILE_NAME: FILE_NAME, "LICENSE": "plotly-LICENSE.txt"}

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from planner.releases import MODELLED
+from planner.engine.releases import MODELLED
 
 Reader = Callable[[Path], Iterator[str]]
 

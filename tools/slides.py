@@ -24,17 +24,12 @@ sys.path.insert(0, str(ROOT))
 
 from planner import learn, solve  # noqa: E402
 from planner.confirming.confirmation import ComparisonRow  # noqa: E402
+from planner.learn.account import line_of, message_of, rank_of, token_bytes  # noqa: E402
 from planner.learn.lessons.capacity_plan import PRICES, VISITORS  # noqa: E402
 from planner.learn.parts import Choice  # noqa: E402
-from planner.learn.reading import (  # noqa: E402
-    line_of,
-    message_of,
-    rank_of,
-    token_bytes,
-)
-from planner.presentation.page import bars_html, style  # noqa: E402
-from planner.presentation.palette import css_background  # noqa: E402
-from planner.result import Plan  # noqa: E402
+from planner.planning.result import Plan  # noqa: E402
+from planner.show.page import bars_html, style  # noqa: E402
+from planner.show.palette import css_background  # noqa: E402
 from planner.units import format_gib, format_size  # noqa: E402
 
 SOURCE = ROOT / "docs" / "workshop" / "slides.md"

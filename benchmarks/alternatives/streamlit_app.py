@@ -12,19 +12,19 @@ import plotly.graph_objects as go
 import streamlit as st
 
 import planner
-from planner import catalogue
-from planner.charts.memory_bars import figure_spec
+from planner.engine.arguments import ARGUMENTS
+from planner.engine.gpu import catalogue as gpu_catalogue
 from planner.errors import PlannerError
-from planner.gpu import catalogue as gpu_catalogue
-from planner.presentation import tables
-from planner.presentation.page import style
-from planner.widgets.choices import DTYPES, KV_CACHE_DTYPES, QUANTIZATIONS
+from planner.models import catalogue
+from planner.show import tables
+from planner.show.charts.memory_bars import figure_spec
+from planner.show.page import style
 
 _DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 _CHOICES = {
-    "dtype": [value for _, value in DTYPES],
-    "kv_cache_dtype": [value for _, value in KV_CACHE_DTYPES],
-    "quantization": [value for _, value in QUANTIZATIONS],
+    "dtype": list(ARGUMENTS["dtype"].choices),
+    "kv_cache_dtype": [None, *ARGUMENTS["kv_cache_dtype"].offered],
+    "quantization": [None, *ARGUMENTS["quantization"].offered],
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_KERNEL_WORDS = ("ipykernel_launcher", "planner.voila.fork_server")
+_KERNEL_WORDS = ("ipykernel_launcher", "planner.app.voila.fork_server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

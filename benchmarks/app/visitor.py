@@ -212,6 +212,6 @@ def step_of(states: dict[str, Any]) -> Callable[[float], dict[str, Any]]:
 
 
 def _set(comm: str, value: float) -> dict[str, Any]:
-    """Return what a page sends for a step. Source: `planner/widgets/controls.py`."""
+    """Return what a page sends for a step: see `planner/app/widgets/controls.py`."""
     content = {"set": SLIDER, "value": value, "n": 1}
     return {"comm_id": comm, "data": {"method": "custom", "content": content}}

@@ -9,9 +9,8 @@
 
 # %%
 import planner
-from planner import learn
-from planner.widgets.explorer import Explorer
-from planner.widgets.run_panel import RunPanel
+from planner import Explorer, learn
+from planner.app.widgets.run_panel import RunPanel
 
 # %% [markdown]
 # ## The explorer
@@ -31,7 +30,7 @@ planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="H100")
 
 # %% [markdown]
 # Does it fit on a smaller card?
-# Not fitting is an answer too, with the sentence that vLLM would print.
+# A plan that does not fit is a useful answer too, with the sentence that vLLM would print.
 
 # %%
 planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="L4")
@@ -43,7 +42,7 @@ planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="L4")
 planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="L4", max_model_len="auto")
 
 # %% [markdown]
-# A large model over four GPUs, as a picture.
+# A large model on four GPUs, as a picture.
 
 # %%
 planner.plan(
@@ -64,11 +63,11 @@ planner.plan(
 # %% [markdown]
 # ## Confirm it
 #
-# A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and lays what vLLM measures over the estimate.
+# A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and compares what vLLM measures with the estimate.
 # On a machine with the planned GPU, open "Run it on this machine" in the explorer above, or call `planner.confirm(plan)`.
 #
 # Without a GPU the same works with vLLM's CPU build.
-# `start_here()` is a small plan for this machine: its GPU, or its processor where there is none.
+# `start_here()` is a small plan for this machine: for its GPU, or for its processor if it has no GPU.
 
 # %%
 small = learn.start_here()

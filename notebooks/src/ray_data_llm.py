@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Batch inference with Ray Data LLM
 #
-# **What you will do**: say how many GPUs a pipeline takes, lay it out over nodes, and see which replica would wait, and why.
+# **What you will do**: find out how many GPUs a pipeline takes, place it on nodes, and see which replica would wait, and why.
 #
 # **What you need**: nothing else. No GPU, no network, no cluster; about ten minutes.
 #
@@ -14,7 +14,7 @@ from planner import Load, export
 from planner import ray as planner_ray
 
 # %% [markdown]
-# ## GPUs in all
+# ## GPUs in total
 #
 # DeepSeek-R1 with pipeline 2 and tensor 8 takes 16 GPUs for each replica; four replicas take 64.
 # In Ray 2.55 and later one number is a range: it starts with one replica and grows to four.
@@ -29,7 +29,7 @@ large
 # %% [markdown]
 # ## On nodes
 #
-# A replica of 16 GPUs lies on two nodes of eight: eight nodes for all four.
+# A replica of 16 GPUs takes two nodes of eight: eight nodes for all four.
 
 # %%
 eight = planner_ray.NodeType(name="8xH100", cpus=96, gpus=8, accelerator_type="H100")
@@ -43,16 +43,16 @@ three = large.on([eight.node("a"), eight.node("b"), eight.node("c")])
 three
 
 # %% [markdown]
-# The same as a picture: the memory of each GPU above, and who has it below.
+# The same as a picture: the memory of each GPU above, and the replica that uses it below.
 
 # %%
 three.figure()
 
 # %% [markdown]
-# ## Stages beside the engine
+# ## Other stages next to the engine
 #
 # A pre- or postprocessing stage may take GPUs, too.
-# Tasks give back what they take; engines keep theirs to the end.
+# Tasks release what they take; engines keep theirs until the end.
 
 # %%
 before = {"num_gpus": 0.5, "concurrency": 2}
@@ -78,15 +78,15 @@ halves.on([planner_ray.Node(name="one", cpus=16, gpus=1)]).figure()
 # %% [markdown]
 # ## What Ray would never place
 #
-# An accelerator that no node has is a sentence, not a pipeline that waits for ever.
+# If no node has the accelerator, the plan says so; the pipeline would wait for ever.
 
 # %%
 large.on([planner_ray.Node(name="l4", cpus=96, gpus=8, accelerator_type="L4")])
 
 # %% [markdown]
-# ## Take it away
+# ## Export
 #
-# The program that runs this pipeline, with what differs from the defaults only.
+# The program that runs this pipeline, with only the arguments that differ from the defaults.
 
 # %%
 Code(export.ray_data(beside), language="python")

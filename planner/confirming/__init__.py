@@ -1,7 +1,8 @@
-"""Confirm: start vLLM, read what it measured, lay it over the estimate.
+"""Confirm: start vLLM, read what it measured, compare it with the estimate.
 
-Read in this order: `run` (one start, from arguments to figures), `stages` (how far it
-is), `measurement` (what vLLM told), `comparison` (estimate and measurement side by
-side), `confirmation` (the answer). `alone/` holds the programs that run beside vLLM,
-in an environment of its own.
+Read in this order: `run` (one start, from arguments to figures), `stages` (the progress
+of a start), `log/` (vLLM's log), `measurement` (what vLLM measured), `comparison`
+(estimate and measurement side by side), `confirmation` (the result). `many` confirms
+several plans, `many_cluster` does so on a Ray cluster. `alone/` has the programs that
+run beside vLLM, in vLLM's Python environment.
 """

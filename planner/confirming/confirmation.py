@@ -1,63 +1,72 @@
-"""Confirmation: a plan, what vLLM measured, and what the difference means."""
+"""Confirmation: a plan, what vLLM measured, and what the difference means.
+
+The functions at the end return confirmations and their parts as plain values: for JSON,
+tables and the results file of a sweep.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from planner.confirming.as_dict import confirmation_dict
 from planner.confirming.measurement import Measurement
-from planner.result import Plan
+from planner.engine.settings import given_arguments
+from planner.late import late
+from planner.planning.result import Plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
 
+_ROUNDED_BYTES = (1 << 30) // 200
+"""Half of 0.01 GiB: the error of a log's rounding."""
+
+
 class Confirmed(StrEnum):
-    """What a start says about its plan."""
+    """Whether a start confirms its plan."""
 
     CONFIRMED = "confirmed"
     """It ended as planned, with every figure inside its range."""
     OFF = "off"
-    """It ended as planned, but a figure lies outside its range."""
+    """It ended as planned, but a figure is outside its range."""
     CONTRADICTED = "contradicted"
-    """It started although the plan said no, or failed although the plan said yes."""
+    """It started although the plan does not fit, or failed although the plan fits."""
     OPEN = "open"
-    """The plan was too close to call, or the start was stopped before it could tell."""
+    """The plan was too close to call, or the start was stopped before its outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One figure of the plan beside the same of the measurement."""
+    """One figure of the plan beside the same figure of the measurement."""
 
     name: str
     unit: str
-    """bytes, or what is counted: blocks, tokens, requests."""
+    """bytes, blocks, tokens or requests."""
     estimated: float | int | None
     low: float | int | None = None
-    """Low end of the estimate's range; None where it has none."""
+    """Low end of the estimate's range; None if it has no range."""
     high: float | int | None = None
     measured: float | int | None = None
     basis: str = ""
-    """Of the estimate: exact, formula, measured or assumed."""
+    """The estimate's basis: exact, formula, measured or assumed."""
     is_rounded: bool = False
     """Whether the measured figure comes from a log, which rounds to 0.01 GiB."""
 
     @property
     def difference(self) -> float | int | None:
-        """Measured minus estimated; None where one is missing."""
+        """Measured minus estimated; None if one is missing."""
         if self.estimated is None or self.measured is None:
             return None
         return self.measured - self.estimated
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the measured figure lies in the range; None where one is missing.
+        """Whether the measured figure is in the range; None if a figure is missing.
 
-        An exact figure without a range must be met exactly; another one without a range
-        cannot be wrong.
+        An exact estimate without a range must be met exactly; any other estimate
+        without a range has no verdict: None.
         """
         if self.measured is None or self.estimated is None:
             return None
@@ -69,16 +78,13 @@ class ComparisonRow:
         return low - slack <= self.measured <= high + slack
 
 
-_ROUNDED_BYTES = (1 << 30) // 200
-"""Half of 0.01 GiB: what a log's rounding hides."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenMemory:
-    """What the plan says once it is told the memory that vLLM measured.
+    """The plan's figures for the memory that vLLM measured.
 
     Separates the two halves of an estimate: how much memory is left for the KV cache,
-    which only a GPU knows for certain, and what vLLM makes of it, which is exact.
+    which only a start on a GPU shows for certain, and the blocks, tokens and
+    concurrency that follow from it, which are exact.
     """
 
     available_kv_cache_bytes: int
@@ -87,53 +93,104 @@ class GivenMemory:
     kv_cache_size_tokens: int
     max_concurrency: float
     error: str | None = None
-    """What vLLM says with this memory, where it then refuses to start."""
+    """vLLM's error with this memory, if it refuses to start."""
     is_exact: bool
-    """Whether all of it equals what vLLM said; concurrency to the digits told."""
+    """Whether all figures equal vLLM's; concurrency to the digits that it reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A plan beside the start that checked it."""
+    """A plan beside the start that confirms or contradicts it."""
 
     plan: Plan
     measurement: Measurement
     outcome: Confirmed
     rows: tuple[ComparisonRow, ...]
     given: GivenMemory | None
-    """None where nothing was measured to be given."""
+    """None if the KV cache's memory was not measured."""
     reasons: tuple[str, ...]
-    """Why the two may differ, the likeliest first; empty where they agree."""
+    """Why the two may differ, the likeliest first; empty if they agree."""
     notes: tuple[str, ...] = ()
-    """What else a reader must know: what was stored, what could not be."""
+    """Further remarks for the reader: what was stored, what could not be."""
     log_text: str = ""
     """vLLM's whole log."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but vLLM's log as plain values; sizes in whole bytes."""
+        """Return everything except vLLM's log as plain values; sizes in whole bytes."""
         return confirmation_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return the comparison as a pandas frame, one row per figure."""
-        from planner.presentation.frames import confirmation_frame  # noqa: PLC0415
-
-        return confirmation_frame(self)
+        return late("Confirmation.to_frame", self)
 
     def figure(self) -> Figure:
         """Return estimate and measurement side by side as a plotly figure."""
-        from planner.charts.confirmed_bars import figure  # noqa: PLC0415
-
-        return figure(self)
+        return late("Confirmation.figure", self)
 
     def __str__(self) -> str:
         """Return the confirmation as text for a terminal."""
-        from planner.presentation.confirmation_text import (  # noqa: PLC0415
-            confirmation_text,
-        )
-
-        return confirmation_text(self)
+        return late("Confirmation.__str__", self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        from planner.presentation.confirmation import mimebundle  # noqa: PLC0415
+        return late("Confirmation._repr_mimebundle_", self)
 
-        return mimebundle(self)
+
+def confirmation_dict(confirmation: Confirmation) -> dict[str, Any]:
+    """Return everything except vLLM's log; sizes in whole bytes."""
+    return {
+        "outcome": str(confirmation.outcome),
+        "plan": confirmation.plan.to_dict(),
+        "measured": measurement_dict(confirmation.measurement),
+        "rows": [row_dict(row) for row in confirmation.rows],
+        "given_memory": None
+        if confirmation.given is None
+        else asdict(confirmation.given),
+        "reasons": list(confirmation.reasons),
+        "notes": list(confirmation.notes),
+    }
+
+
+def row_dict(row: ComparisonRow) -> dict[str, Any]:
+    """Return one row of the comparison."""
+    return asdict(row) | {"difference": row.difference, "is_inside": row.is_inside}
+
+
+def measurement_dict(measured: Measurement) -> dict[str, Any]:
+    """Return what was measured in one start, its log's figures included."""
+    return {
+        "vllm_version": measured.vllm_version,
+        "device_name": measured.device_name,
+        "driver_version": measured.driver_version,
+        "date": measured.date,
+        "is_started": measured.is_started,
+        "error": measured.error,
+        "weights_bytes": measured.weights_bytes,
+        "available_kv_cache_bytes": measured.available_kv_cache_bytes,
+        "cudagraph_bytes": measured.cudagraph_bytes,
+        "num_gpu_blocks": measured.num_gpu_blocks,
+        "kv_cache_size_tokens": measured.kv_cache_size_tokens,
+        "max_concurrency": measured.max_concurrency,
+        "workers": [asdict(worker) for worker in measured.workers],
+        "engine": asdict(measured.engine),
+        "lines": [asdict(line) for line in measured.lines],
+        "log": measured.log.to_dict(),
+        "generated_tokens": list(measured.generated_tokens),
+        "generated_text": measured.generated_text,
+        "load": None if measured.load is None else asdict(measured.load),
+        "is_dummy": measured.is_dummy,
+        "is_compile_cache_cold": measured.is_compile_cache_cold,
+        "seconds": round(measured.seconds, 1),
+    }
+
+
+def question_dict(plan: Plan) -> dict[str, Any]:
+    """Return the inputs of a plan, from which it can be made again."""
+    return {
+        "model": plan.name,
+        "gpu": plan.gpu.name,
+        "total_memory_bytes": plan.gpu.total_memory_bytes,
+        "vllm_version": plan.vllm_version,
+        "entrypoint": plan.entrypoint,
+        "env": dict(plan.env),
+        "arguments": given_arguments(plan.settings),
+    }

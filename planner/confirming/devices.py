@@ -1,7 +1,7 @@
-"""Which GPUs a start gets, and whether enough of their memory is free.
+"""The devices of a start, and whether enough of their memory is free.
 
-The driver is asked, not CUDA: that would take memory on the GPU, and keep it until the
-kernel ends.
+The driver reports them, not CUDA: initialising CUDA would take memory on the GPU until
+the kernel ends.
 """
 
 from __future__ import annotations
@@ -10,70 +10,82 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.confirming.installation import Installation
+from planner.engine.devices.attached import (
+    AttachedGPU,
+    Process,
+    Survey,
+    attached_line,
+    survey,
+)
+from planner.engine.devices.processor import processor_gpu
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.gpu import GPU
-from planner.result import Plan
-from planner.sources.device import AttachedGPU, Process, Survey, attached_line, survey
-from planner.sources.processor import processor_gpu
+from planner.planning.result import Plan
 from planner.units import format_gib
 
 _SAME_TOTAL = 0.02
-"""How far an attached GPU's total may lie from the planned one's."""
+"""How much an attached GPU's total may differ from the planned one's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """What a start runs on."""
+    """The devices that a start runs on."""
 
     device_name: str
     driver_version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that show vLLM these devices and no others."""
+    """Variables that make only these devices visible to vLLM."""
     free_bytes: tuple[tuple[str, int], ...] = ()
     """Free memory of each GPU before the start, by its UUID."""
     notes: tuple[str, ...] = ()
 
-    def moved_bytes(self, asked: Survey | None = None) -> int | None:
-        """Return by how much the free memory changed since; None where unknown.
+    def moved_bytes(self, found: Survey | None = None) -> int | None:
+        """Return by how much the free memory has changed since; None if unknown.
 
-        After vLLM has ended, the difference is what other programs took or gave back.
+        After vLLM has ended, other programs have allocated or freed the difference.
+
+        Args:
+            found: what is attached now; None queries the driver.
         """
         if not self.free_bytes:
             return None
-        now = {one.uuid: one.free_memory_bytes for one in (asked or survey()).gpus}
+        gpus = (found or survey()).gpus
+        free_bytes = {gpu.uuid: gpu.free_memory_bytes for gpu in gpus}
         moved = [
-            abs(told - before)
+            abs(now - before)
             for uuid, before in self.free_bytes
-            if (told := now.get(uuid)) is not None
+            if (now := free_bytes.get(uuid)) is not None
         ]
         return max(moved, default=None)
 
 
-def choose(plan: Plan, found: Installation, asked: Survey | None = None) -> Devices:
+def choose(
+    plan: Plan, installation: Installation, found: Survey | None = None
+) -> Devices:
     """Choose the devices for a plan.
 
     Args:
-        plan: what is to be started.
-        found: the vLLM that starts it.
-        asked: what is attached; None asks the driver.
+        plan: the plan to start.
+        installation: the vLLM that starts it.
+        found: what is attached; None queries the driver.
 
     Raises:
-        PlannerError: where the machine has not what the plan needs, or other programs
-            hold the memory; names them.
+        PlannerError: if the machine does not have what the plan needs, or other
+            programs use the memory; names them.
     """
-    if plan.gpu.is_cpu != found.is_cpu_build:
-        raise PlannerError(_wrong_build(plan, found))
-    if found.is_cpu_build:
+    if plan.gpu.is_cpu != installation.is_cpu_build:
+        raise PlannerError(_wrong_build(plan, installation))
+    if installation.is_cpu_build:
         return _processor(plan)
-    attached = survey() if asked is None else asked
+    attached = survey() if found is None else found
     chosen = _alike(plan, attached)
     _check_free(plan, chosen)
     return Devices(
         device_name=chosen[0].device_name,
         driver_version=attached.driver_version,
         environment={
-            # vLLM reads numbers, in the order that they are told to CUDA; of MIG slices
-            # the name is the only one there is.
+            # vLLM reads numbers, in the order in which CUDA has them; MIG slices have
+            # names only.
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": ",".join(
                 one.uuid if one.is_mig_slice else str(one.index) for one in chosen
@@ -117,7 +129,7 @@ def _wrong_build(plan: Plan, found: Installation) -> str:
 
 
 def _alike(plan: Plan, attached: Survey) -> tuple[AttachedGPU, ...]:
-    """Return as many GPUs as planned for, of the planned kind, the freest first."""
+    """Return as many GPUs of the planned kind as planned, the freest first."""
     if not attached.gpus:
         raise PlannerError(
             f"There is no GPU to start vLLM on. {attached.reason} "
@@ -138,15 +150,15 @@ def _alike(plan: Plan, attached: Survey) -> tuple[AttachedGPU, ...]:
 def _is_alike(attached: GPU | None, planned: GPU) -> bool:
     if attached is None or attached.compute_capability != planned.compute_capability:
         return False
-    apart = abs(attached.total_memory_bytes - planned.total_memory_bytes)
-    return apart <= _SAME_TOTAL * planned.total_memory_bytes
+    difference = abs(attached.total_memory_bytes - planned.total_memory_bytes)
+    return difference <= _SAME_TOTAL * planned.total_memory_bytes
 
 
 def _check_free(plan: Plan, chosen: Sequence[AttachedGPU]) -> None:
-    """Refuse where vLLM would: when less is free than it is told to use."""
+    """Refuse where vLLM would: if less is free than it is set to use."""
     rank = plan.limiting_rank
     if rank is None or plan.settings.kv_cache_memory_bytes:
-        return  # vLLM does not look either
+        return  # vLLM does not check either
     needed = rank.requested_memory_bytes
     for one in chosen:
         free = one.free_memory_bytes
@@ -160,7 +172,7 @@ def _check_free(plan: Plan, chosen: Sequence[AttachedGPU]) -> None:
 
 def _held_by(processes: Sequence[Process]) -> str:
     if not processes:
-        return "The driver does not tell which programs hold the rest."
+        return "The driver does not report which programs hold the rest."
     named = ", ".join(
         f"{one.name or 'process'} {one.pid}"
         + (f" ({format_gib(one.used_memory_bytes)})" if one.used_memory_bytes else "")
@@ -170,7 +182,7 @@ def _held_by(processes: Sequence[Process]) -> str:
 
 
 def _notes(chosen: Sequence[AttachedGPU]) -> tuple[str, ...]:
-    """Say who else is on the GPUs: their memory may change while vLLM measures."""
+    """Name other processes on the GPUs: their memory may change meanwhile."""
     return tuple(
         f"GPU {one.index} is shared. {_held_by(one.processes)} What they take or give "
         "back while vLLM measures counts as vLLM's."

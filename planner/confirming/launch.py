@@ -1,4 +1,4 @@
-"""What is typed to start vLLM for a plan: the words, the variables, the model."""
+"""How vLLM is started for a plan: command, environment variables and model."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner import environment
 from planner.confirming import server
 from planner.confirming.devices import Devices
 from planner.confirming.installation import Installation
 from planner.confirming.options import RunOptions
 from planner.confirming.process import ALONE
-from planner.engine import given_arguments
+from planner.engine import environment
+from planner.engine.flags import flags, python_values
+from planner.engine.releases import Release, number_of
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
-from planner.flags import flags, python_values
-from planner.model_files import ModelFiles
-from planner.releases import Release, number_of
-from planner.result import Plan
-from planner.sources.load import load
+from planner.models.files import ModelFiles
+from planner.models.sources.load import load
+from planner.planning.result import Plan
 
 PROBE = "planner_memory_probe.MemoryProbe"
 _FIRST_PROMPT = (1, 5, 7)
 FIRST_ANSWER = 8
 _DEBUG_BEFORE = (0, 12, 0)
-"""Workers of older releases keep few figures; their log tells more at this level."""
-_OURS = (
+"""Workers of older releases keep few figures; their log has more at level DEBUG."""
+_SET_BY_US = (
     *("load_format", "worker_extension_cls", "skip_tokenizer_init"),
     *("served_model_name", "disable_log_stats", "host", "port"),
 )
@@ -36,12 +36,12 @@ _OURS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A command that starts vLLM, and what a reader should know of it."""
+    """A command that starts vLLM, with remarks for the reader."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     port: int | None
-    """Of the server; None for the LLM class."""
+    """The server's port; None for the LLM class."""
     has_tokenizer: bool
     notes: tuple[str, ...] = ()
 
@@ -54,10 +54,10 @@ def prepare(  # noqa: PLR0913 - what a start depends on
     scratch: Path,
     load_task: Mapping[str, int] | None,
 ) -> Launch:
-    """Write what vLLM needs into `scratch` and return how to start it.
+    """Write the files that vLLM needs into `scratch` and return how to start it.
 
     Raises:
-        PlannerError: where the model or the port cannot be used.
+        PlannerError: if the model or the port cannot be used.
     """
     variables, notes = _variables(plan, devices, scratch)
     model, has_tokenizer = _model(plan, options, scratch)
@@ -84,7 +84,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
         "served_model_name": server.MODEL,
         "host": server.HOST,
         "port": port,
-        # Its metrics are asked for many times a second; the log is for reading.
+        # The metrics are read many times a second, which would fill the log.
         "disable_uvicorn_access_log": True,
     }
     words = (
@@ -101,7 +101,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
 
 
 def first_prompt(plan: Plan) -> list[int] | None:
-    """Return token ids to answer; None for a model that does not generate."""
+    """Return token ids of a first prompt; None for a model that does not generate."""
     if plan.model is None or plan.model.is_pooling:
         return None
     return [token % plan.model.vocab_size for token in _FIRST_PROMPT]
@@ -110,24 +110,24 @@ def first_prompt(plan: Plan) -> list[int] | None:
 def _arguments(
     plan: Plan, options: RunOptions, *, has_tokenizer: bool
 ) -> dict[str, Any]:
-    """Return the planned arguments as typed, and those that measuring adds."""
-    typed = given_arguments(plan.settings)
-    planned = {name: value for name, value in typed.items() if name not in _OURS}
+    """Return the planned arguments as given, and those that measuring adds."""
+    given = given_arguments(plan.settings)
+    planned = {name: value for name, value in given.items() if name not in _SET_BY_US}
     if options.weights == "dummy":
         planned["load_format"] = "dummy"
-    elif "load_format" in typed:
-        planned["load_format"] = typed["load_format"]
+    elif "load_format" in given:
+        planned["load_format"] = given["load_format"]
     if not has_tokenizer:
         planned["skip_tokenizer_init"] = True
     return planned | {"worker_extension_cls": PROBE}
 
 
 def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as the LLM class takes them: values, not texts."""
+    """Return arguments as the LLM class accepts them: values, not strings."""
     given = python_values(arguments, Release(number_of(plan.vllm_version)))
     given["disable_log_stats"] = False
     if plan.entrypoint == "engine" and plan.resolved is not None:
-        # The class has other defaults; the engine behind it is the same.
+        # The LLM class has other defaults than the engine on its own.
         given["max_num_batched_tokens"] = plan.resolved.max_num_batched_tokens
         given["max_num_seqs"] = plan.resolved.max_num_seqs
     if (given.get("data_parallel_size") or 1) > 1:
@@ -141,7 +141,7 @@ def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _variables(
     plan: Plan, devices: Devices, scratch: Path
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the environment: this process's, but vLLM's variables as planned."""
+    """Return this process's environment, with vLLM's variables as planned."""
     given = dict(os.environ)
     planned = dict(plan.env)
     decisive = (*environment.KNOWN, *environment.NOT_MODELLED)
@@ -153,7 +153,7 @@ def _variables(
     level = "DEBUG" if number < _DEBUG_BEFORE else "INFO"
     given = {"VLLM_LOGGING_LEVEL": level, **given}
     token = given_arguments(plan.settings).get("hf_token")
-    if isinstance(token, str):  # no word of a line that others can read
+    if isinstance(token, str):  # a command line can be read by other users
         given["HF_TOKEN"] = token
     variables = {
         **given,
@@ -173,11 +173,11 @@ def _variables(
 
 
 def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
-    """Return what vLLM is told as the model, and whether it has a tokenizer there.
+    """Return the model's name or folder for vLLM, and whether it has a tokenizer.
 
     With random weights the configuration is enough, and the planner has it: vLLM gets
-    it as a folder, so that it starts without a network or an account. A model with
-    code, images or sounds of its own needs its other files.
+    it as a folder, so that it starts without a network or an account. A model with code
+    of its own, or with images or audio as inputs, needs its other files.
     """
     local = _local_folder(plan.name)
     if local is not None:
@@ -229,7 +229,7 @@ def _has_tokenizer(folder: Path) -> bool:
 
 
 def _needs_repository(plan: Plan, files: ModelFiles) -> bool:
-    """Return whether the configuration alone is not enough to start."""
+    """Return whether a start needs more than the configuration."""
     run = plan.ranks[0].profile_run if plan.ranks else None
     has_towers = run is not None and bool(run.towers)
     return has_towers or "auto_map" in files.config

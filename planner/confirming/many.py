@@ -1,4 +1,4 @@
-"""Many plans, confirmed one by one or on a cluster, to be taken up again."""
+"""Several plans, confirmed one by one or on a cluster; a sweep can be resumed."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from planner.confirming.as_dict import confirmation_dict, question_dict
-from planner.confirming.events import Listener
+from planner.confirming.confirmation import confirmation_dict, question_dict
 from planner.confirming.many_file import (
     ResultsFile,
     SweepRow,
     not_started,
-    told,
+    options_dict,
     write_log,
 )
-from planner.confirming.options import CLUSTER, ClusterOptions, RunOptions
+from planner.confirming.options import CLUSTER, ClusterOptions, Listener, RunOptions
 from planner.confirming.run import Run
 from planner.errors import PlannerError
-from planner.result import Plan
+from planner.late import late
+from planner.planning.result import Plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from planner.confirming.confirmation import Confirmation
+    from planner.confirming.many_cluster import ClusterRuns
 
 _COLUMNS = (
     *("available_kv_cache_bytes", "num_gpu_blocks"),
@@ -46,7 +47,7 @@ class Sweep(Sequence[SweepRow]):
         return self.rows[place]
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each plan: what was asked, estimated and measured."""
+        """Return a row for each plan: arguments, estimated and measured figures."""
         return [_table_row(row) for row in self.rows]
 
     def to_frame(self) -> DataFrame:
@@ -73,28 +74,28 @@ def confirm_many(
 ) -> Sweep:
     """Confirm plans here one by one, or all at once on a Ray cluster.
 
-    Goes on where an earlier call was interrupted.
+    A call continues where an earlier one with the same file was interrupted.
 
     Args:
-        plans: what to start; here in this order.
-        results: file of JSON lines, one for each finished plan; plans that it holds
-            already, with the same options, are not started again. None: no file.
-        address: of a Ray cluster: "auto" for the one that this machine is in, its
+        plans: the plans to start; on this machine in this order.
+        results: file of JSON lines, one for each finished plan; plans that it already
+            has, with the same options, are not started again. None: no file.
+        address: of a Ray cluster: "auto" for the one that this machine is part of, its
             host:port there, "ray://host:port" from elsewhere, "local" for one that is
-            started here and ended again. None: without Ray, on this machine.
-        listener: is told of the progress of each start; on a cluster with
-            `ClusterEvent`s, which say whose.
+            started here and stopped again. None: without Ray, on this machine.
+        listener: is called with the progress of each start; on a cluster with
+            `ClusterEvent`s, which say whose it is.
         logs: folder for vLLM's logs, one file for each start; None: not kept.
-        options: as `confirm` has them, the same for all; with an address also
+        options: those of `confirm`, the same for all plans; with an address also
             retries, cpus, wait_seconds, node_types and runtime_env; see
             `ClusterOptions`.
 
     Raises:
         PlannerError: for a wrong option or a file that cannot be written; for a cluster
-            that does not answer or goes away. What cannot be started becomes a row of
-            the result, and the others go on.
+            that does not answer or disappears. A plan that cannot be started becomes a
+            row of the result, and the others continue.
     """
-    asked = tuple(plans)
+    all_plans = tuple(plans)
     on_cluster = {name: options.pop(name) for name in CLUSTER if name in options}
     chosen = RunOptions(**options)
     if address is None and on_cluster:
@@ -104,12 +105,13 @@ def confirm_many(
         )
     with ResultsFile(results) as file:
         if address is None:
-            return Sweep(tuple(_one_by_one(asked, chosen, file, listener, logs)))
-        # Another process, and Ray: only where they are asked for.
-        from planner.confirming.many_cluster import ClusterRuns  # noqa: PLC0415
-
+            return Sweep(tuple(_one_by_one(all_plans, chosen, file, listener, logs)))
         where = ClusterOptions(address=address, **on_cluster)
-        return Sweep(ClusterRuns(asked, chosen, where, file, listener, logs).execute())
+        runs: ClusterRuns = late(
+            "planner.confirming.many_cluster:ClusterRuns",
+            *(all_plans, chosen, where, file, listener, logs),
+        )
+        return Sweep(runs.execute())
 
 
 def _one_by_one(
@@ -138,7 +140,7 @@ def _confirm(
     return (
         SweepRow(
             asked=question_dict(plan),
-            options=told(options),
+            options=options_dict(options),
             outcome=str(confirmation.outcome),
             figures=confirmation_dict(confirmation),
         ),

@@ -1,4 +1,4 @@
-"""The file of a sweep: a line for each finished plan, never lost, never doubled."""
+"""The results file of a sweep: one line for each finished plan."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from planner.confirming.as_dict import question_dict
+from planner.confirming.confirmation import question_dict
 from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
-from planner.result import Plan
+from planner.planning.result import Plan
 
 try:
     import fcntl
@@ -24,18 +24,18 @@ except ImportError:  # Windows, where vLLM does not run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """One plan of a sweep and what came of it, as plain values."""
+    """One plan of a sweep and its result, as plain values."""
 
     asked: Mapping[str, Any]
-    """Model, GPU, release, arguments: what the plan was made from."""
+    """The plan's inputs: model, GPU, release, arguments."""
     options: Mapping[str, Any]
     """How vLLM was started, such as with dummy weights."""
     outcome: str
     """A `Confirmed`, or "not started"."""
     problem: str = ""
-    """Why nothing was started; empty where it was."""
+    """Why vLLM was not started; empty if it was."""
     figures: Mapping[str, Any]
-    """The whole confirmation but its log; empty where nothing was started."""
+    """The whole confirmation except its log; empty if vLLM was not started."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return one line of the file."""
@@ -49,10 +49,10 @@ class SweepRow:
 
 
 class ResultsFile:
-    """The file that one call writes; None: there is none.
+    """The file that one call writes; with path None, no file.
 
     Raises:
-        PlannerError: where it cannot be read or written, or another call writes it.
+        PlannerError: if it cannot be read or written, or another call is writing it.
     """
 
     def __init__(self, path: str | PathLike[str] | None) -> None:
@@ -72,21 +72,21 @@ class ResultsFile:
                 self._file.close()
 
     def find(self, plan: Plan, options: RunOptions) -> SweepRow | None:
-        """Return the row of a plan that an earlier call has finished."""
-        return self._known.get(_identity(question_dict(plan), told(options)))
+        """Return the row of a plan that an earlier call finished; None without one."""
+        return self._known.get(_identity(question_dict(plan), options_dict(options)))
 
     def write(self, row: SweepRow) -> None:
-        """Add a row; when this returns, it is on the disk."""
+        """Append a row; when this returns, it is on the disk."""
         if self._file is None:
             return
         line = json.dumps(row.to_dict(), default=str) + "\n"
         try:
-            # A line that was torn off earlier must not swallow this one.
+            # An incomplete last line must not be joined with this one.
             if self._file.tell() and not self._ends_line():
                 line = "\n" + line
             self._file.write(line.encode())
             self._file.flush()
-            with contextlib.suppress(OSError):  # a pipe, or a disk that cannot
+            with contextlib.suppress(OSError):  # not supported by pipes and some disks
                 os.fsync(self._file.fileno())
         except OSError as error:
             raise self._not_written(error) from error
@@ -111,7 +111,7 @@ class ResultsFile:
         return file
 
     def _ends_line(self) -> bool:
-        assert self._file is not None  # asked before
+        assert self._file is not None  # checked by the caller
         self._file.seek(-1, 2)
         return self._file.read(1) == b"\n"
 
@@ -122,8 +122,8 @@ class ResultsFile:
         )
 
 
-def told(options: RunOptions) -> dict[str, Any]:
-    """Return the options that change what is measured."""
+def options_dict(options: RunOptions) -> dict[str, Any]:
+    """Return the options that affect what is measured."""
     return {"weights": options.weights, "load_requests": options.load_requests}
 
 
@@ -131,7 +131,7 @@ def not_started(plan: Plan, options: RunOptions, problem: str) -> SweepRow:
     """Return the row of a plan that could not be started."""
     return SweepRow(
         asked=question_dict(plan),
-        options=told(options),
+        options=options_dict(options),
         outcome="not started",
         problem=problem,
         figures={},
@@ -139,10 +139,10 @@ def not_started(plan: Plan, options: RunOptions, problem: str) -> SweepRow:
 
 
 def write_log(logs: str | PathLike[str] | None, name: str, text: str) -> None:
-    """Write vLLM's log into the folder for logs, where there is one.
+    """Write vLLM's log into the folder for logs, if there is one.
 
     Raises:
-        PlannerError: where it cannot be written.
+        PlannerError: if it cannot be written.
     """
     if logs is None or not text:
         return
@@ -160,12 +160,12 @@ def _key(row: SweepRow) -> str:
     return _identity(row.asked, row.options)
 
 
-def _identity(asked: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    return json.dumps([asked, options], sort_keys=True, default=str)
+def _identity(question: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    return json.dumps([question, options], sort_keys=True, default=str)
 
 
 def _read(path: Path) -> Iterator[SweepRow]:
-    """Yield the rows of a file that stand for a start; a torn last line is none.
+    """Yield the rows of plans that were started; an incomplete last line is skipped.
 
     What could not be started is tried again: a GPU may have become free.
     """

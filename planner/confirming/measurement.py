@@ -1,6 +1,7 @@
-"""What vLLM measured in one start: its workers' figures, its engine's, its log.
+"""What vLLM measured in one start: figures of its workers, its engine and its log.
 
-Values only; `planner.confirming.run` collects them, and a log alone fills some.
+Values only: `planner.confirming.run` collects all of them, and `from_log` those that a
+log alone has.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from planner.log import LogReading
-from planner.result import KVCacheGroup
+from planner.confirming.log import LogReading
+from planner.planning.result import KVCacheGroup
 from planner.units import GIB
 
 _GROUPED = ("persistent buffers", "non-torch")
@@ -18,37 +19,37 @@ _KV_CACHE = "KV cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
-    """One worker's account; None where its release or backend keeps no such figure.
+    """One worker's account; None where its release or backend has no such figure.
 
-    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` Worker, attributes of the names in
-    brackets; earlier releases and the CPU backend have some of them.
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` Worker, the attributes in brackets;
+    earlier releases and the CPU backend have some of them.
     """
 
     rank: int
     total_memory_bytes: int | None = None
     """[init_snapshot.total_memory]."""
     free_at_start_bytes: int | None = None
-    """[init_snapshot.free_memory]: before the model was loaded."""
+    """[init_snapshot.free_memory]: before the model is loaded."""
     requested_memory_bytes: int | None = None
     """[requested_memory]: the budget."""
     weights_bytes: int | None = None
     """[model_runner.model_memory_usage]: what "Model loading took"."""
     parameter_bytes: int | None = None
-    """The parameters' own bytes, without the allocator's rounding."""
+    """Bytes of the parameters, without the allocator's rounding."""
     consumed_bytes: int | None = None
-    """[total_consumed]: weights and all that stays after the profile run; from 0.27."""
+    """[total_consumed]: weights and what remains after the profile run; from 0.27."""
     peak_activation_bytes: int | None = None
-    """[peak_activation_memory] without the graphs that it includes from 0.27 on."""
+    """[peak_activation_memory], without the graphs that it includes from 0.27 on."""
     non_torch_bytes: int | None = None
     """[non_torch_memory]: up to 0.26."""
     cudagraph_estimate_bytes: int | None = None
     """[cudagraph_memory_estimate]: measured by a trial capture; from 0.18."""
     is_estimate_charged: bool = False
-    """Whether the graphs' estimate is taken off the budget."""
+    """Whether the graphs' estimate is subtracted from the budget."""
     available_kv_cache_bytes: int | None = None
-    """[available_kv_cache_memory_bytes], or what was asked for."""
+    """[available_kv_cache_memory_bytes], or the size that was set."""
     kv_cache_bytes: int | None = None
-    """What the KV cache's tensors take."""
+    """Size of the KV cache's tensors."""
     num_blocks: int | None = None
     """[model_runner.kv_cache_config.num_blocks]."""
     groups: tuple[KVCacheGroup, ...] = ()
@@ -56,10 +57,10 @@ class WorkerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigures:
-    """What the engine's configuration holds once it is up.
+    """Figures of the engine's configuration after its start.
 
     Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/scheduler.py`
-    SchedulerConfig, as the client or the /metrics page tells them.
+    SchedulerConfig, as the client or the /metrics page reports them.
     """
 
     num_gpu_blocks: int | None = None
@@ -74,7 +75,7 @@ class EngineFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFigures:
-    """What happened when requests of the planned length came all at once."""
+    """The result of a load: requests of the planned length, sent all at once."""
 
     num_requests: int
     prompt_tokens: int
@@ -83,51 +84,51 @@ class LoadFigures:
     """Of each request, at most."""
     num_finished: int
     peak_running: int
-    """Most requests in work at once."""
+    """Most requests that ran at once."""
     peak_waiting: int
     peak_kv_cache_usage: float
     """Highest share of the KV cache's blocks in use, 0 to 1."""
     num_readings: int
-    """How often the figures were read while requests were in work; the peaks are the
-    highest that were seen then."""
+    """How often the figures were read while requests ran; the peaks are the highest of
+    these readings."""
     preemptions: int
-    """Requests that lost their blocks and had to start over."""
+    """Preempted requests: they lost their blocks and were computed again."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredLine:
-    """One part of the measured account, and which lines of a plan it covers."""
+    """One part of the measured account, and the lines of a plan that it covers."""
 
     name: str
     covers: tuple[str, ...]
-    """Names of the plan's lines that this figure is the sum of."""
+    """Names of the plan's lines whose sum this figure is."""
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Everything that one start of vLLM told."""
+    """Everything that was measured in one start of vLLM."""
 
     vllm_version: str | None = None
     device_name: str = ""
     driver_version: str = ""
     date: str = ""
-    """ISO date of the start; empty where it is not known."""
+    """ISO date of the start; empty if unknown."""
     workers: tuple[WorkerFigures, ...] = ()
     engine: EngineFigures = field(default_factory=EngineFigures)
     log: LogReading = field(default_factory=LogReading)
     error: str | None = None
-    """The first error in vLLM's words; None when it came up."""
+    """The first error in vLLM's words; None if it started."""
     is_started: bool | None = None
-    """Whether the engine came up; None where a log does not tell."""
+    """Whether the engine started; None if unknown, as when a log ends early."""
     generated_tokens: tuple[int, ...] = ()
-    """Token ids of the answer to one prompt, the proof that it serves."""
+    """Token ids of the answer to one prompt, which shows that it serves."""
     generated_text: str = ""
-    """The same as text, where there is a tokenizer."""
+    """The answer as text, if there is a tokenizer."""
     load: LoadFigures | None = None
     is_compile_cache_cold: bool | None = None
-    """Whether vLLM compiled the model anew; None where it does not compile."""
+    """Whether vLLM compiled the model in this start; None if unknown."""
     is_dummy: bool = False
     """Whether the weights were random numbers of the right shapes."""
     seconds: float = 0.0
@@ -135,18 +136,18 @@ class Measurement:
 
     @property
     def limiting_worker(self) -> WorkerFigures | None:
-        """The worker with the least memory for the KV cache; None from a log alone."""
+        """The worker with the least memory for the KV cache; None for a log alone."""
         known = [w for w in self.workers if w.available_kv_cache_bytes is not None]
         return min(known, key=_available) if known else None
 
     @property
     def weights_bytes(self) -> int | None:
-        """Largest worker's "Model loading took"; of a log its rounded figure."""
+        """The largest worker's "Model loading took"; for a log its rounded figure."""
         return _largest(self.workers, _weights) or self._logged("weights_gib")
 
     @property
     def available_kv_cache_bytes(self) -> int | None:
-        """The smallest worker's; of a log its rounded figure."""
+        """The smallest worker's figure; for a log its rounded figure."""
         worker = self.limiting_worker
         if worker is not None:
             return worker.available_kv_cache_bytes
@@ -154,7 +155,7 @@ class Measurement:
 
     @property
     def cudagraph_bytes(self) -> int | None:
-        """What the captured graphs take, as the log rounds it."""
+        """Size of the captured graphs, as the log rounds it."""
         return self._logged("cudagraph_gib")
 
     @property
@@ -169,19 +170,19 @@ class Measurement:
 
     @property
     def max_concurrency(self) -> float | None:
-        """Unrounded where the engine tells it; else as vLLM logs it, two decimals."""
+        """Unrounded if the engine reports it; else as logged, with two decimals."""
         return self.engine.max_concurrency or self.log.figures.get("max_concurrency")
 
     @property
     def lines(self) -> tuple[MeasuredLine, ...]:
-        """The limiting worker's account, as far as it is known; the KV cache last."""
+        """The limiting worker's account as far as it is known, the KV cache last."""
         worker = self.limiting_worker
         if worker is None:
             return self._logged_lines()
         return _worker_lines(self._completed(worker))
 
     def _completed(self, worker: WorkerFigures) -> WorkerFigures:
-        """Add what workers of releases before 0.12 tell in the log alone."""
+        """Add the figures that releases before 0.12 only log."""
         if worker.consumed_bytes is not None or worker.non_torch_bytes is not None:
             return worker
         return replace(
@@ -191,7 +192,7 @@ class Measurement:
         )
 
     def _logged_lines(self) -> tuple[MeasuredLine, ...]:
-        """Return the account as the log tells it, rounded to 0.01 GiB."""
+        """Return the account in the log, rounded to 0.01 GiB."""
         is_charged = self.log.setting.is_estimate_charged
         return _worker_lines(
             WorkerFigures(

@@ -1,4 +1,4 @@
-"""One confirmation on a machine of a cluster: what a Ray task runs there."""
+"""One confirmation on a machine of a cluster, run by a Ray task."""
 
 from __future__ import annotations
 
@@ -14,59 +14,58 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from planner.confirming.as_dict import confirmation_dict
-from planner.confirming.events import Event
+from planner.confirming.confirmation import confirmation_dict
 from planner.confirming.measurement import Measurement
-from planner.confirming.options import RunOptions
+from planner.confirming.options import Event, RunOptions
 from planner.confirming.run import Run
 from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
-from planner.result import Plan
+from planner.planning.result import Plan
 
-Tell: TypeAlias = Callable[[dict[str, Any]], None]
+Report: TypeAlias = Callable[[dict[str, Any]], None]
 
 _EVENT_SECONDS = 1.0
-_MOST_LINES = 40
+_MAX_LINES = 40
 _WEIGHTS = (
     *(".safetensors", ".bin", ".pt", ".pth", ".gguf"),
     *(".onnx", ".h5", ".msgpack", ".npz"),
 )
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is sent to a machine."""
+    """A plan with what a machine needs to confirm it."""
 
     plan: Plan
     options: RunOptions
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """The model's folder without its weights, where it lies on the asking machine."""
+    """Files of the model's folder without its weights, if the caller has it locally."""
 
 
 def job_of(plan: Plan, options: RunOptions) -> bytes:
     """Pack a plan for another machine.
 
     Raises:
-        PlannerError: where its model's folder is too large to be sent.
+        PlannerError: if its model's folder is too large to be sent.
     """
     files = _files(plan.name) if options.weights == "dummy" else {}
     return pickle.dumps(Job(plan=plan, options=options, files=files))
 
 
-def confirm_here(payload: bytes, tell: Tell) -> dict[str, Any]:
-    """Confirm what was packed, on this machine; return plain values and bytes."""
+def confirm_here(payload: bytes, report: Report) -> dict[str, Any]:
+    """Confirm a packed plan on this machine; return plain values."""
     job: Job = pickle.loads(payload)
     machine = os.uname().nodename
-    tell({"stage": str(StartStage.CHECKING), "machine": machine, "pid": os.getpid()})
-    _forget_rays_threads()
+    report({"stage": str(StartStage.CHECKING), "machine": machine, "pid": os.getpid()})
+    _unset_rays_threads()
     folder = None
     try:
         plan = job.plan
         if job.files and not Path(plan.name).expanduser().is_dir():
             folder = Path(tempfile.mkdtemp(prefix="planner-model-"))
             plan = replace(plan, name=str(_unpacked(job.files, folder, plan.name)))
-        return _confirmed(plan, job.options, tell) | {"machine": machine}
+        return _confirmed(plan, job.options, report) | {"machine": machine}
     except PlannerError as error:
         return {"problem": f"{machine}: {error}", "machine": machine}
     finally:
@@ -74,14 +73,14 @@ def confirm_here(payload: bytes, tell: Tell) -> dict[str, Any]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _confirmed(plan: Plan, options: RunOptions, tell: Tell) -> dict[str, Any]:
+def _confirmed(plan: Plan, options: RunOptions, report: Report) -> dict[str, Any]:
     kept: list[tuple[Measurement, int | None]] = []
 
     def keep(measurement: Measurement, moved_bytes: int | None) -> str | None:
         kept.append((measurement, moved_bytes))
         return None
 
-    confirmation = Run(plan, options, _Teller(tell), keep).execute()
+    confirmation = Run(plan, options, _Reporter(report), keep).execute()
     log = zlib.compress(confirmation.log_text.encode())
     return {
         "outcome": str(confirmation.outcome),
@@ -91,26 +90,26 @@ def _confirmed(plan: Plan, options: RunOptions, tell: Tell) -> dict[str, Any]:
     }
 
 
-class _Teller:
-    """Tells the asking machine of events, not more than one in a second."""
+class _Reporter:
+    """Reports events to the caller's machine, at most one a second for each stage."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._lines: list[str] = []
         self._stage: StartStage | None = None
         self._last = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Take an event; lines wait for the next that is told."""
+        """Report an event, or keep its lines for the next report."""
         self._lines += event.lines
         now = time.monotonic()
         if event.stage is self._stage and now - self._last < _EVENT_SECONDS:
             return
-        self._tell(
+        self._report(
             {
                 "stage": str(event.stage),
                 "fraction": event.fraction,
-                "lines": self._lines[-_MOST_LINES:],
+                "lines": self._lines[-_MAX_LINES:],
                 "seconds": event.seconds,
                 "reached": [str(stage) for stage in event.reached],
                 "machine": os.uname().nodename,
@@ -120,19 +119,20 @@ class _Teller:
 
 
 def _files(name: str) -> dict[str, bytes]:
-    """Return the files of a local model that a start without weights reads."""
+    """Return the files of a local model that a start with random weights reads."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return {}
     found: dict[str, bytes] = {}
-    left = _MOST_BYTES
+    left = _MAX_BYTES
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.suffix in _WEIGHTS:
             continue
         left -= path.stat().st_size
         if left < 0:
             raise PlannerError(
-                f"{folder} holds more than {_MOST_BYTES >> 20} MiB beside its weights, "
+                f"{folder} holds more than {_MAX_BYTES >> 20} MiB besides its "
+                "weights, "
                 "too much to send along. Put it where all machines see it under the "
                 "same path, and give weights='real'."
             )
@@ -148,10 +148,10 @@ def _unpacked(files: Mapping[str, bytes], folder: Path, name: str) -> Path:
     return model
 
 
-def _forget_rays_threads() -> None:
-    """Leave vLLM's threads to vLLM: Ray sets their number to the task's CPUs.
+def _unset_rays_threads() -> None:
+    """Remove the number of threads that Ray sets to the task's CPUs: vLLM chooses it.
 
-    What the machine's owner has set was there when the process began, and stays.
+    A number that the machine's owner set was there when the process began, and is kept.
     Source: Ray 2.60.0 `_private/utils.py` set_omp_num_threads_if_unset.
     """
     try:

@@ -1,41 +1,41 @@
-"""What a user chooses about a start, beside the plan itself."""
+"""The options of a start besides its plan, and the events that report its progress."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
-    from planner.ray.nodes import NodeType
+    from planner.ray.bundles import NodeType
 
 WEIGHTS = ("dummy", "real")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to start vLLM; the plan says what.
+    """How to start vLLM for a plan.
 
     Raises:
-        PlannerError: for a choice that there is not.
+        PlannerError: for an invalid value.
     """
 
     weights: str = "dummy"
-    """dummy: random numbers of the right shapes, nothing is downloaded; real: the
+    """dummy: random numbers in the right shapes, without a download; real: the
     checkpoint's, from the Hub or the model's folder."""
     python: str | None = None
-    """Python of the environment that holds vLLM; None: PLANNER_VLLM_PYTHON, else this
-    one."""
+    """Python of vLLM's environment; None: PLANNER_VLLM_PYTHON, else this one."""
     time_limit_seconds: float = 1800.0
-    """After this long vLLM is ended, ready or not."""
+    """Time after which vLLM is ended, ready or not."""
     load_requests: int | None = None
-    """Requests of the planned length to send at once when it is ready; None: none."""
+    """Requests of the planned length to send at once when vLLM is ready; None: none."""
     port: int | None = None
-    """Of the server; None: a free one."""
+    """The server's port; None: a free one."""
     is_stored: bool = True
-    """Whether the figures are kept for later plans."""
+    """Whether the figures are stored for later plans."""
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:
@@ -59,26 +59,26 @@ class ClusterOptions:
     """How to start vLLM on the machines of a Ray cluster.
 
     Raises:
-        PlannerError: for a choice that there is not.
+        PlannerError: for an invalid value.
     """
 
     address: str
     """auto, local, host:port, or ray://host:port."""
     retries: int = 2
-    """How often a start is tried again whose worker or machine went away."""
+    """How often a start is repeated after its worker or machine was lost."""
     cpus: float | None = None
-    """CPUs that a start takes of a machine. None: one beside GPUs; for the CPU backend
-    all that the largest machine has, since two starts on one would share its memory."""
+    """CPUs that a start requests. None: one for starts on GPUs; for the CPU backend all
+    CPUs of the largest machine, since two starts on one would share its memory."""
     wait_seconds: float = 1800.0
     """How long a start waits for a machine that an autoscaler may add."""
     patience_seconds: float = 15.0
-    """How long it waits where no machine has what it needs, nor may one be added."""
+    """How long it waits if no machine has what it needs and none may be added."""
     silence_seconds: float = 60.0
-    """After so long without a word the cluster counts as gone."""
+    """Time without a message after which the cluster counts as gone."""
     node_types: tuple[NodeType, ...] = ()
-    """What an autoscaler may add, where it does not tell it itself."""
+    """Machines that an autoscaler may add, if it does not report them itself."""
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
-    """Of Ray, for all starts, such as variables; the planner itself is sent along."""
+    """Ray's runtime_env of all starts, such as variables; the planner is added."""
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -96,3 +96,37 @@ class ClusterOptions:
 
 
 CLUSTER = tuple(one.name for one in fields(ClusterOptions) if one.name != "address")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A new stage, new lines of the log, or both."""
+
+    stage: StartStage
+    """The current stage of the run."""
+    fraction: float = 0.0
+    """Completed share of the whole run, 0 to 1, for a progress bar."""
+    lines: tuple[str, ...] = ()
+    """Lines of the log since the last event."""
+    seconds: float = 0.0
+    """Time since the run began."""
+    reached: tuple[StartStage, ...] = ()
+    """The stages until now, this one included; empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterEvent(Event):
+    """An event of one of several starts on a cluster."""
+
+    number: int
+    """Number of the plan, from 0."""
+    attempt: int = 0
+    """How often it was started before."""
+    machine: str = ""
+    """Where it runs; empty if it does not run yet."""
+    note: str = ""
+    """That it waits for a machine, or why it is started again."""
+
+
+Listener: TypeAlias = Callable[[Event], None]
+"""Called in the run's thread, not in the caller's; on a cluster in the caller's."""

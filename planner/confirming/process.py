@@ -1,4 +1,4 @@
-"""A command under a supervisor: its lines as they come, and a sure end."""
+"""A command under a supervisor, which yields its lines and always ends it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import IO
 
 from planner.errors import PlannerError
-from planner.published import is_published
+from planner.surroundings import is_published
 
 ALONE = Path(__file__).parent / "alone"
 """Folder of the programs that run in vLLM's Python."""
 
 STOP_SECONDS = 25.0
-"""How long the supervisor may take to end everything before it is ended itself."""
+"""How long the supervisor may take to end everything before it is killed."""
 QUIT_SECONDS = 32.0
 
 _CHUNK_BYTES = 1 << 16
@@ -28,8 +28,9 @@ _CHUNK_BYTES = 1 << 16
 class Process:
     """One command in a process group of its own.
 
-    Nothing of it outlives this process: the supervisor (`alone/supervisor.py`) ends the
-    group when `stop` is called, when the time is over, or when this process is gone.
+    None of its processes outlives this one: the supervisor (`alone/supervisor.py`) ends
+    the group when `stop` is called, when the time limit is reached, or when this
+    process is gone.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Process:
             PlannerError: in a published app, which starts nothing.
         """
         if is_published():
-            raise PlannerError("This page is for everybody and starts nothing.")
+            raise PlannerError("This is a public page, which starts nothing.")
         supervisor = [str(ALONE / "supervisor.py"), str(limit_seconds), str(scratch)]
         self._supervisor = subprocess.Popen(
             [sys.executable, "-S", "-E", *supervisor, *command],
@@ -59,7 +60,7 @@ class Process:
         )
         self._on_line = on_line
         self.failure: Exception | None = None
-        """What `on_line` raised first; the lines after it are read all the same."""
+        """The first error that `on_line` raised; later lines are still read."""
         self._reader = threading.Thread(
             target=self._read, name="vLLM's log", daemon=True
         )
@@ -72,38 +73,38 @@ class Process:
 
     @property
     def status(self) -> int | None:
-        """Exit status of the command; None while it runs."""
+        """The command's exit status; None while it runs."""
         return self._supervisor.poll()
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait for the end, at most so long; return the exit status or None."""
+        """Wait for the end, at most that long; return the exit status or None."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._supervisor.wait(seconds)
         return self.status
 
     def ask_to_stop(self) -> None:
-        """Have everything ended now; return at once."""
-        self._say(b"stop")
+        """Request an immediate end, and return without waiting for it."""
+        self._send(b"stop")
 
     def stop(self) -> None:
-        """End it now; return when nothing is left."""
+        """End it now; return when no process is left."""
         self._end(b"stop", STOP_SECONDS)
 
     def quit(self) -> None:
-        """Let it end in order, within some seconds; return when nothing is left."""
+        """Let it exit in order, within some seconds; return when no process is left."""
         self._end(b"quit", QUIT_SECONDS)
 
     def _end(self, word: bytes, seconds: float) -> None:
-        self._say(word)
+        self._send(word)
         self.wait(seconds)
-        # The supervisor has ended its group; if it was killed itself, do it here.
+        # The supervisor has ended its group, unless it was killed itself.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.group, signal.SIGKILL)
         self._supervisor.wait()
         self._reader.join(1.0)
 
-    def _say(self, word: bytes) -> None:
-        """Tell the supervisor, once: a closed pipe has been told already."""
+    def _send(self, word: bytes) -> None:
+        """Send a word to the supervisor; a closed pipe has sent one before."""
         pipe = self._supervisor.stdin
         with contextlib.suppress(OSError, ValueError):
             if pipe is not None:
@@ -112,21 +113,21 @@ class Process:
 
     def _read(self) -> None:
         pipe = self._supervisor.stdout
-        assert pipe is not None  # asked for above
+        assert pipe is not None  # set by Popen above
         with pipe:
             for line in _lines(pipe):
                 self._hand_over(line)
 
     def _hand_over(self, line: str) -> None:
-        """Give a line away; a pipe that nobody reads would hold the command up."""
+        """Pass a line on; errors are kept: an unread pipe would block the command."""
         try:
             self._on_line(line)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised later
+        except Exception as error:  # noqa: BLE001 - any error is raised later
             self.failure = self.failure or error
 
 
 def _lines(pipe: IO[bytes]) -> Iterator[str]:
-    """Yield lines; a carriage return ends one too, as progress bars write it."""
+    """Yield lines; a carriage return also ends one, as in progress bars."""
     rest = b""
     while chunk := os.read(pipe.fileno(), _CHUNK_BYTES):
         *whole, rest = (rest + chunk).replace(b"\r", b"\n").split(b"\n")

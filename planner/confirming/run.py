@@ -1,4 +1,7 @@
-"""One start of vLLM, from the plan's arguments to the figures that it measured."""
+"""confirm(): start vLLM for a plan and compare what it measured with the estimate.
+
+`Run` is one start, from the plan's arguments to the figures that vLLM measured.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import http.client
 import json
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -13,49 +17,88 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
-from planner.calibrations.keeping import store
 from planner.confirming import installation
 from planner.confirming.alone.offline import MARK
 from planner.confirming.alone.supervisor import TIME_IS_OVER
-from planner.confirming.collecting import FIGURES, engine_from, load_from, worker_from
+from planner.confirming.calibration import store
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.devices import Devices, choose
-from planner.confirming.events import Event, Listener
+from planner.confirming.figures import FIGURES, engine_from, load_from, worker_from
 from planner.confirming.from_log import measurement_of
 from planner.confirming.launch import FIRST_ANSWER, Launch, first_prompt, prepare
-from planner.confirming.load import load_of, send_load
 from planner.confirming.measurement import LoadFigures, Measurement
-from planner.confirming.options import RunOptions
+from planner.confirming.options import Event, Listener, RunOptions
 from planner.confirming.process import Process
-from planner.confirming.server import Server
+from planner.confirming.server import Server, load_of, send_load
 from planner.confirming.stages import StageTracker, StartStage
 from planner.errors import PlannerError
-from planner.result import Plan
+from planner.planning.result import Plan
 
 _STEP_SECONDS = 0.1
 
-
 Keep: TypeAlias = Callable[[Measurement, int | None], str | None]
-"""Takes what was measured, and by how much other memory moved; returns a note."""
+"""Stores a measurement, given by how much other memory changed; returns a note."""
+
+_GONE = (OSError, ValueError, http.client.HTTPException)
+"""What a request raises if the server has just exited, or is being ended."""
+
+
+def confirm(
+    plan: Plan,
+    *,
+    listener: Listener | None = None,
+    **options: Any,  # noqa: ANN401 - those of RunOptions
+) -> Confirmation:
+    """Start vLLM with exactly the plan's arguments and compare.
+
+    vLLM runs in a process of its own and is ended before this returns, also after an
+    interrupt. Without a `listener`, a line is written for each stage.
+
+    Args:
+        plan: the plan to start.
+        listener: is called with stages and lines of the log.
+        options: weights ("dummy" or "real"), python, time_limit_seconds,
+            load_requests, port, is_stored; see `RunOptions`.
+
+    Raises:
+        PlannerError: if vLLM cannot be started: it is missing or another release, the
+            GPU is missing or not free, the port is taken. A vLLM that starts and fails
+            is a result, not an error.
+    """
+    chosen = stage_lines(sys.stdout) if listener is None else listener
+    return Run(plan, RunOptions(**options), chosen).execute()
+
+
+def stage_lines(out: TextIO) -> Callable[[Event], None]:
+    """Return a listener that writes one line for each stage, with the seconds."""
+    seen: set[StartStage] = set()
+
+    def write(event: Event) -> None:
+        if event.stage not in seen:
+            seen.add(event.stage)
+            out.write(f"{event.seconds:6.1f} s  {event.stage}\n")
+            out.flush()
+
+    return write
 
 
 def stored(plan: Plan, measurement: Measurement, moved_bytes: int | None) -> str:
-    """Keep the figures for later plans; a full disk costs no more than a note."""
+    """Store the figures for later plans and return a note; a failure is only a note."""
     try:
         kept = store(plan, measurement, moved_bytes=moved_bytes)
     except PlannerError as error:
         return str(error)
     return (
         f"Stored as record {kept.record.id}: later plans of this start use it. planner "
-        f"calibration forget {kept.record.id} takes it away."
+        f"calibration forget {kept.record.id} removes it."
     )
 
 
 class Run:
-    """One start: `execute` blocks until it is over, `stop` ends it from anywhere."""
+    """One start: `execute` blocks until its end, `stop` ends it from any thread."""
 
     def __init__(
         self,
@@ -69,7 +112,7 @@ class Run:
         self._listener = listener
         self._keep = keep or self._store
         self._lines: list[str] = []
-        self._told: dict[str, Any] = {}
+        self._results: dict[str, Any] = {}
         self._profiled: list[dict[str, Any]] = []
         self._notes: list[str] = []
         self._tracker = StageTracker()
@@ -80,7 +123,7 @@ class Run:
         self._load_task: dict[str, int] | None = None
 
     def stop(self) -> None:
-        """End the run; returns at once, `execute` returns within a second."""
+        """End the run; returns at once, and `execute` within a second."""
         self._is_stopped.set()
         if self._process is not None:
             self._process.ask_to_stop()
@@ -89,9 +132,9 @@ class Run:
         """Start vLLM, read its figures, end it, and return them beside the plan.
 
         Raises:
-            PlannerError: before anything is started, where it cannot be: vLLM is
-                missing or another release, the GPU is not there or not free, the port
-                is taken, the model's folder is empty.
+            PlannerError: before anything is started, if it cannot be: vLLM is missing
+                or another release, the GPU is missing or not free, the port is taken,
+                the model's folder is empty.
         """
         self._begin = time.monotonic()
         self._reach(StartStage.CHECKING)
@@ -101,7 +144,7 @@ class Run:
         self._notes += devices.notes
         if self.options.load_requests is not None:
             self._load_task = load_of(self.plan, self.options.load_requests)
-        # A short path: sockets in it may have 107 characters at most.
+        # A short path: the path of a socket has at most 107 characters.
         scratch = Path(tempfile.mkdtemp(prefix="planner-"))
         try:
             launch = prepare(
@@ -146,7 +189,7 @@ class Run:
             if launch.port is None:
                 process.wait()
             else:
-                self._drive(Server(launch.port), launch, process)
+                self._query(Server(launch.port), launch, process)
         except BaseException:
             process.stop()
             raise
@@ -159,8 +202,8 @@ class Run:
         if process.failure is not None:
             raise process.failure
 
-    def _drive(self, server: Server, launch: Launch, process: Process) -> None:
-        """Wait for a server, then ask it; a server that ends has told its log."""
+    def _query(self, server: Server, launch: Launch, process: Process) -> None:
+        """Wait until a server is ready, then read its figures, unless it exits."""
         while process.status is None and not server.is_ready():
             process.wait(_STEP_SECONDS)
         if process.status is not None or self._is_stopped.is_set():
@@ -168,14 +211,14 @@ class Run:
         self._take_ready()
         with contextlib.suppress(*_GONE):
             workers = server.call_workers(FIGURES)
-            self._told["figures"] = {
+            self._results["figures"] = {
                 "workers": workers,
                 "engine": server.cache_config(),
             }
             self._generate(server, launch)
             if self._load_task is not None:
                 self._reach(StartStage.LOAD)
-                self._told["load"] = send_load(
+                self._results["load"] = send_load(
                     server, self._load_task, self._is_stopped.is_set
                 )
 
@@ -188,30 +231,33 @@ class Run:
         try:
             answer = server.complete(prompt, FIRST_ANSWER, **more)
         except PlannerError as error:
-            self._told["refused"] = str(error)
+            self._results["refused"] = str(error)
             return
         choice = answer["choices"][0]
         tokens = choice.get("token_ids") or []
-        self._told["generated"] = {"tokens": tokens, "text": choice.get("text") or ""}
+        self._results["generated"] = {
+            "tokens": tokens,
+            "text": choice.get("text") or "",
+        }
 
     def _take(self, line: str) -> None:
-        """Keep a line of the log, in the thread that reads it."""
+        """Store a line of the log, in the thread that reads it."""
         event = _event_in(line)
         if event is not None:
             self._take_event(event)
             return
         self._lines.append(line)
         if self._tracker.stage is not StartStage.STOPPING:
-            # What is written on the way out would push the answer out of sight.
-            self._tell(self._tracker.advance(line), (line,))
+            # Lines of the shutdown would hide the answer.
+            self._notify(self._tracker.advance(line), (line,))
 
     def _take_event(self, event: dict[str, Any]) -> None:
-        """Keep what the programs beside vLLM tell."""
+        """Store an event of the programs beside vLLM."""
         name = event.pop("event")
         if name == "profiled":
             self._profiled.append(event)
             return
-        self._told[name] = event
+        self._results[name] = event
         if name == "figures":
             self._take_ready()
             self._reach(StartStage.GENERATING)
@@ -237,9 +283,9 @@ class Run:
         self, found: installation.Installation, devices: Devices
     ) -> Measurement:
         logged = measurement_of("\n".join(self._lines))
-        figures: Mapping[str, Any] = self._told.get("figures") or {}
+        figures: Mapping[str, Any] = self._results.get("figures") or {}
         workers = figures.get("workers") or self._profiled
-        generated = self._told.get("generated") or {}
+        generated = self._results.get("generated") or {}
         is_up = self._ready_seconds is not None
         return replace(
             logged,
@@ -247,10 +293,10 @@ class Run:
             device_name=devices.device_name,
             driver_version=devices.driver_version,
             date=datetime.now(UTC).date().isoformat(),
-            workers=tuple(worker_from(told) for told in workers),
+            workers=tuple(map(worker_from, workers)),
             engine=engine_from(workers, figures.get("engine", {})),
             error=None if is_up else logged.error,
-            is_started=True if is_up else self._failed(),
+            is_started=True if is_up else self._unready_outcome(),
             generated_tokens=tuple(generated.get("tokens", ())),
             generated_text=generated.get("text", ""),
             load=self._load_figures(),
@@ -259,29 +305,29 @@ class Run:
         )
 
     def _unanswered(self, measurement: Measurement) -> tuple[str, ...]:
-        """Say why a vLLM that was ready did not answer the prompt, if it did not."""
-        is_asked = first_prompt(self.plan) is not None and measurement.is_started
-        if not is_asked or "generated" in self._told or self._is_stopped.is_set():
+        """Return a note if vLLM was ready but did not answer the prompt."""
+        has_prompt = first_prompt(self.plan) is not None and measurement.is_started
+        if not has_prompt or "generated" in self._results or self._is_stopped.is_set():
             return ()
-        why = measurement.log.later_error or self._told.get("refused")
+        why = measurement.log.later_error or self._results.get("refused")
         return (f"It did not answer a prompt: {why or 'vLLM does not say why'}",)
 
-    def _failed(self) -> bool | None:
-        """False where vLLM ended by itself; None where it was ended."""
+    def _unready_outcome(self) -> bool | None:
+        """Return False if vLLM exited by itself, None if it was ended."""
         status = None if self._process is None else self._process.status
         was_ended = self._is_stopped.is_set() or status == TIME_IS_OVER
         return None if was_ended else False
 
     def _load_figures(self) -> LoadFigures | None:
-        told = self._told.get("load")
-        if told is None or self._load_task is None or isinstance(told, LoadFigures):
-            return told
-        return load_from(self._load_task, told)
+        load = self._results.get("load")
+        if load is None or self._load_task is None or isinstance(load, LoadFigures):
+            return load
+        return load_from(self._load_task, load)
 
     def _reach(self, stage: StartStage) -> None:
-        self._tell(self._tracker.reach(stage))
+        self._notify(self._tracker.reach(stage))
 
-    def _tell(self, stage: StartStage, lines: tuple[str, ...] = ()) -> None:
+    def _notify(self, stage: StartStage, lines: tuple[str, ...] = ()) -> None:
         if self._listener is not None:
             self._listener(
                 Event(
@@ -295,14 +341,10 @@ class Run:
 
 
 def _event_in(line: str) -> dict[str, Any] | None:
-    """Return what a program beside vLLM tells in a line; None for a line of the log."""
+    """Return the event of a program beside vLLM; None for a line of vLLM's log."""
     _before, mark, text = line.partition(MARK)
     try:
         event = json.loads(text) if mark else None
     except ValueError:
         return None
     return event if isinstance(event, dict) and "event" in event else None
-
-
-_GONE = (OSError, ValueError, http.client.HTTPException)
-"""What asking a server raises that has just gone, or is being ended."""

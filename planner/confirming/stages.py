@@ -1,20 +1,20 @@
-"""How far a start is, told from vLLM's log lines of every release."""
+"""The progress of a start, from the log lines of every release of vLLM."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 
-from planner.log.lines import lines_of
+from planner.confirming.log.lines import lines_of
 
 
 class StartStage(StrEnum):
     """The stages of a confirmation, in their order."""
 
     CHECKING = "checking"
-    """Memory, GPU, vLLM's installation; nothing runs yet."""
+    """Memory, GPU and vLLM's installation are checked; nothing runs yet."""
     STARTING = "starting"
-    """vLLM imports itself and resolves its arguments."""
+    """vLLM is imported and resolves its arguments."""
     LOADING = "loading weights"
     COMPILING = "compiling"
     PROFILING = "profiling"
@@ -28,7 +28,7 @@ class StartStage(StrEnum):
 
     @property
     def fraction(self) -> float:
-        """Share of the stages that lie behind, 0 to 1, for a progress bar."""
+        """Completed share of the stages, 0 to 1, for a progress bar."""
         return self.position / (len(StartStage) - 1)
 
     @property
@@ -37,8 +37,8 @@ class StartStage(StrEnum):
         return list(StartStage).index(self)
 
 
-# What the first line of a stage says, the latest stage first: a line of an early stage
-# may quote words of a later one's configuration. Source: vLLM 0.10 to 0.33,
+# Words in the first line of each stage, the last stage first: a line of an early stage
+# may have words of a later one's configuration. Source: vLLM 0.10 to 0.33,
 # `v1/engine/core.py`, `v1/worker/gpu_model_runner.py`, `v1/worker/gpu/model_runner.py`,
 # `v1/worker/gpu/cudagraph_utils.py`, `v1/worker/gpu_worker.py`, `cpu_model_runner.py`,
 # `cpu_worker.py`, `v1/core/kv_cache_utils.py`, `compilation/`,
@@ -115,28 +115,28 @@ _BAR = re.compile(
 
 
 def stage_of(line: str) -> StartStage | None:
-    """Return the stage that a line of vLLM's log shows to be reached, if any.
+    """Return the stage that a line of vLLM's log shows; None for other lines.
 
     >>> stage_of("(EngineCore pid=7) Available KV cache memory: 6.0 GiB")
     <StartStage.KV_CACHE: 'KV cache'>
     """
-    found = [_stage(said.text) for said in lines_of(line)]
+    found = [_stage(part.text) for part in lines_of(line)]
     reached = [stage for stage in found if stage is not None]
     return max(reached, key=lambda stage: stage.position, default=None)
 
 
 def progress_of(line: str) -> float | None:
-    """Return how much of a stage lies behind, 0 to 1, where a line has a bar of it.
+    """Return the completed share of a stage, 0 to 1; None for a line without a bar.
 
-    Bars end in carriage returns: of several in one line the last counts.
+    Bars end in carriage returns: of several in one line, the last counts.
 
     >>> progress_of("Loading safetensors checkpoint shards:  50% Completed | 2/4")
     0.5
     """
     found = [
         bar
-        for said in lines_of(line)
-        for bar in _BAR.finditer(said.text)
+        for part in lines_of(line)
+        for bar in _BAR.finditer(part.text)
         if _stage(bar["name"] + ":") in {StartStage.LOADING, StartStage.CAPTURING}
     ]
     if not found:
@@ -148,9 +148,9 @@ def progress_of(line: str) -> float | None:
 
 
 def _stage(text: str) -> StartStage | None:
-    said = text.lstrip()
+    message = text.lstrip()
     for stage, pattern in _STAGES:
-        if pattern.search(said):
+        if pattern.search(message):
             return stage
     return None
 
@@ -158,30 +158,30 @@ def _stage(text: str) -> StartStage | None:
 class StageTracker:
     """The stage of one start; it only moves forward.
 
-    A trial capture of graphs, which measures them before the KV cache is made, and a
-    second engine that is behind the first do not take it back.
+    A trial capture of graphs, which measures them before the KV cache is allocated, and
+    a second engine that is behind the first do not change it.
     """
 
     def __init__(self) -> None:
         self.stage = StartStage.CHECKING
         self.reached = [self.stage]
-        """Every stage that there was: an eager start captures no graphs."""
+        """Every stage until now: an eager start captures no graphs."""
         self._progress = 0.0
         self._is_eager = False
 
     @property
     def fraction(self) -> float:
-        """Share of the whole run that lies behind, 0 to 1."""
+        """Completed share of the whole run, 0 to 1."""
         position = self.stage.position + self._progress
         return min(position / (len(StartStage) - 1), 1.0)
 
     @property
     def progress(self) -> float:
-        """Share of this stage that lies behind, 0 to 1; 0 where no line tells."""
+        """Completed share of this stage, 0 to 1; 0 if no line shows it."""
         return self._progress
 
     def advance(self, line: str) -> StartStage:
-        """Take note of a line of vLLM's log and return the stage."""
+        """Read a line of vLLM's log and return the stage."""
         self._is_eager = self._is_eager or _EAGER.search(line) is not None
         found = stage_of(line)
         if found is None or self._is_trial(found):
@@ -194,13 +194,13 @@ class StageTracker:
         return self.stage
 
     def reach(self, stage: StartStage) -> StartStage:
-        """Go on to a stage, never back, and return the stage."""
+        """Move forward to a stage, never back, and return the current stage."""
         if stage.position > self.stage.position:
             self.stage, self._progress = stage, 0.0
             self.reached.append(stage)
         return self.stage
 
     def _is_trial(self, stage: StartStage) -> bool:
-        """Whether graphs are captured only to measure them."""
+        """Return whether graphs are captured only to measure them."""
         is_early = self.stage.position < StartStage.KV_CACHE.position
         return stage is StartStage.CAPTURING and is_early

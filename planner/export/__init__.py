@@ -1,4 +1,4 @@
-"""Take a plan away: commands, code, manifests, links, reports and files."""
+"""Export a plan: as commands, code, manifests, links, reports and files."""
 
 from planner.export.compose_file import compose
 from planner.export.data_texts import csv, json

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.engine import serve_words
+from planner.engine.settings import serve_words
 from planner.errors import PlannerError
 from planner.export import machines
-from planner.export.entrypoints import release_of, serve_arguments
 from planner.export.yaml_text import yaml_text
+from planner.planning.entrypoints import release_of, serve_arguments
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 _MODELS = "/models"
 _MIG_DEVICE = "${MIG_DEVICE:?the UUID of a MIG device, as nvidia-smi -L shows it}"
@@ -48,7 +48,7 @@ def compose(plan: Plan) -> str:
 def _comments(plan: Plan) -> str:
     lines = [
         machines.headline(plan),
-        "HF_TOKEN is handed on from the shell, for models that ask for one.",
+        "HF_TOKEN is taken from the shell, for models that need one.",
         "It listens on this machine only: change 127.0.0.1 to let others in, and give "
         "vLLM an --api-key then.",
     ]
@@ -77,7 +77,7 @@ def _service(plan: Plan, gpus: int) -> dict[str, Any]:
         "restart": "unless-stopped",
     }
     if plan.gpu.is_cpu:
-        # vLLM binds its threads and memory to a node of the processor.
+        # vLLM binds its threads and memory to a NUMA node.
         return service | {
             "cap_add": ["SYS_NICE"],
             "security_opt": ["seccomp=unconfined"],
@@ -86,7 +86,7 @@ def _service(plan: Plan, gpus: int) -> dict[str, Any]:
 
 
 def _environment(plan: Plan) -> dict[str, str | None]:
-    """Return variables; nothing as a value hands the shell's own on."""
+    """Return the variables; None passes the value of the shell on."""
     given = {n: _escaped(value) for n, value in machines.environment(plan).items()}
     return dict.fromkeys(machines.secrets(plan), None) | given
 
@@ -115,5 +115,5 @@ def _reservation(plan: Plan, gpus: int) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Keep Compose from putting variables in where a dollar sign stands."""
+    """Escape dollar signs, so that Compose does not substitute variables."""
     return text.replace("$", "$$")

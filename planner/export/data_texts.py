@@ -8,24 +8,26 @@ import re
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from planner.engine import given_arguments
+from planner.engine.flags import plain
+from planner.engine.gpu import gpu_dict
+from planner.engine.settings import given_arguments
 from planner.export.machines import environment
-from planner.gpu import gpu_dict
 
 if TYPE_CHECKING:
-    from planner.memory.host import NodeLine
-    from planner.result import Line, Plan
+    from planner.memory.account import Line
+    from planner.memory.host.nodes import NodeLine
+    from planner.planning.result import Plan
 
 _COLUMNS = (
     *("model", "gpu", "vllm_version", "pp_rank", "place", "line"),
     *("bytes", "low_bytes", "high_bytes", "basis", "why"),
 )
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the start of a formula, behind spaces as well."""
+"""Characters that start a formula in a spreadsheet, even after spaces."""
 
 
 def json(plan: Plan) -> str:
-    """Return the plan as JSON: `Plan.to_dict()`, and under "inputs" what was given.
+    """Return the plan as JSON: `Plan.to_dict()`, and its inputs under "inputs".
 
     >>> import planner
     >>> plan = planner.plan("Qwen/Qwen3-8B", max_model_len=4096)
@@ -34,11 +36,11 @@ def json(plan: Plan) -> str:
     (True, {'max_model_len': 4096})
     """
     whole = plan.to_dict() | {"inputs": inputs_dict(plan)}
-    return json_format.dumps(whole, indent=2, default=_plain) + "\n"
+    return json_format.dumps(plain(whole), indent=2, default=str) + "\n"
 
 
 def inputs_dict(plan: Plan) -> dict[str, Any]:
-    """Return what the plan was made from, without tokens."""
+    """Return the inputs of the plan, without tokens."""
     given = given_arguments(plan.settings)
     return {
         "model": plan.name,
@@ -55,23 +57,23 @@ def inputs_dict(plan: Plan) -> dict[str, Any]:
 def csv(plan: Plan) -> str:
     """Return the memory lines as CSV, one row each, sizes in whole bytes.
 
-    A cell that a spreadsheet would run as a formula begins with an apostrophe.
+    A cell that a spreadsheet would run as a formula starts with an apostrophe.
     """
     table = StringIO()
     writer = csv_format.writer(table, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for rank in plan.ranks:
-        for place, lines in (("budget", rank.lines), ("beside it", rank.outside)):
+        for place, lines in (("budget", rank.lines), ("outside", rank.outside)):
             for line in lines:
                 writer.writerow(_row(plan, rank.pp_rank, place, line))
     for account in plan.host:
-        for kept in account.lines if account.is_worth_showing else ():
-            writer.writerow(_host_row(plan, account.nodes[0], kept))
+        for host_line in account.lines if account.is_worth_showing else ():
+            writer.writerow(_host_row(plan, account.nodes[0], host_line))
     return table.getvalue()
 
 
 def _host_row(plan: Plan, node: int, line: NodeLine) -> list[object]:
-    """Return a line of a machine's CPU memory; its number stands in the place."""
+    """Return a line of a machine's CPU memory; "place" has the machine's number."""
     return [
         *map(_harmless, (plan.name, plan.gpu.name, plan.vllm_version)),
         "",
@@ -100,11 +102,3 @@ def _row(plan: Plan, pp_rank: int, place: str, line: Line) -> list[object]:
 def _harmless(text: str) -> str:
     line = re.sub(r"[\r\n\t]", " ", text)
     return f"'{line}" if line.lstrip().startswith(_FORMULA) else line
-
-
-def _plain(value: object) -> object:
-    """Return what JSON does not know: tables and sets of other kinds, else as text."""
-    if isinstance(value, set | frozenset):
-        return sorted(map(str, value))
-    items = getattr(value, "items", None)
-    return dict(items()) if items else str(value)

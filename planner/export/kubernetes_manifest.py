@@ -1,6 +1,7 @@
-"""A plan as Kubernetes manifests: a Deployment and its Service, or a group of pods.
+"""A plan as Kubernetes manifests: a Deployment, or a LeaderWorkerSet, and a Service.
 
-One machine: a Deployment. Several: a LeaderWorkerSet, whose pods vLLM joins by itself.
+A plan for one machine is a Deployment. One for several is a LeaderWorkerSet, whose pods
+vLLM joins without Ray.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.engine import serve_words
+from planner.engine.settings import serve_words
 from planner.errors import PlannerError
 from planner.export import machines
-from planner.export.entrypoints import release_of, serve_arguments
 from planner.export.machines import Nodes
 from planner.export.yaml_text import yaml_text
+from planner.planning.entrypoints import release_of, serve_arguments
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 _SECRET = "vllm-secrets"
 _JOINS_NODES = (0, 11, 1)
-"""The first release that joins machines without Ray: nnodes, node_rank."""
+"""The first release that joins machines without Ray, by nnodes and node_rank."""
 _LEFT_TO_THE_GROUP = ("nnodes", "node_rank", "master_addr", "master_port")
 _PROBE_SECONDS = 10
 
@@ -37,7 +38,7 @@ def kubernetes(plan: Plan) -> str:
     """
     if machines.local_folder(plan) is not None:
         raise PlannerError(
-            f"The model {plan.name!r} lies in a folder of this machine, which a "
+            f"The model {plan.name!r} is in a folder of this machine, which a "
             "cluster does not see. Put it on a volume or the Hub, and plan with "
             "that name."
         )
@@ -50,7 +51,7 @@ def kubernetes(plan: Plan) -> str:
 def _comments(plan: Plan, found: Nodes) -> str:
     lines = [
         machines.headline(plan),
-        f"A model that asks for a token: kubectl create secret generic {_SECRET} "
+        f"For a model that needs a token: kubectl create secret generic {_SECRET} "
         "--from-literal=HF_TOKEN=...",
     ]
     if found.count > 1:
@@ -81,7 +82,7 @@ def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
         "metadata": {"name": name, "labels": labels},
         "spec": {
             "replicas": 1,
-            # A new pod finds no free GPU while the old one holds it.
+            # A new pod finds no free GPU while the old pod still has it.
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -103,7 +104,7 @@ def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
-    """Return a leader that serves and workers that lend their GPUs."""
+    """Return a leader, which serves, and workers, which contribute their GPUs."""
     _check_joins(plan)
     name = machines.short_name(plan)
     labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
@@ -118,7 +119,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
     first["containers"][0]["args"] += joining
     worker = others["containers"][0]
     worker["args"] += [*joining, "--headless"]
-    # A worker answers nobody: the leader's probes tell whether the group serves.
+    # Workers accept no requests: the leader's probes show whether the group serves.
     for key in ("ports", "startupProbe", "readinessProbe", "livenessProbe"):
         del worker[key]
     for pod in (first, others):
@@ -141,7 +142,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
 
 
 def _check_joins(plan: Plan) -> None:
-    if not release_of(plan).since(*_JOINS_NODES):
+    if release_of(plan) < _JOINS_NODES:
         raise PlannerError(
             f"vLLM {plan.vllm_version} joins several machines through Ray alone, which "
             "this manifest does not set up. Plan vllm_version='0.11.1' or later."
@@ -156,14 +157,14 @@ def _check_joins(plan: Plan) -> None:
 
 
 def _words(plan: Plan) -> list[str]:
-    """Return the model and its flags; what the group decides is left to it."""
+    """Return the model and its flags, without those that the group sets."""
     given = {
         name: value
         for name, value in serve_arguments(plan).items()
         if name not in _LEFT_TO_THE_GROUP
     }
     words = serve_words(plan.name, given, release_of(plan))[2:]
-    # Kubernetes puts variables in where $(...) stands.
+    # Kubernetes substitutes variables for $(...).
     return [word.replace("$", "$$") for word in words]
 
 
@@ -225,12 +226,15 @@ def _resources(plan: Plan, gpus: int) -> dict[str, Any]:
 
 
 def _probes(plan: Plan) -> dict[str, Any]:
-    """Ask /health: patient while the model loads, then every ten seconds."""
-    asked = {"httpGet": {"path": "/health", "port": "http"}}
-    every = {"periodSeconds": _PROBE_SECONDS, "timeoutSeconds": 5}
+    """Return the probes of /health; the start-up probe allows the time to load."""
+    probe = {
+        "httpGet": {"path": "/health", "port": "http"},
+        "periodSeconds": _PROBE_SECONDS,
+        "timeoutSeconds": 5,
+    }
     tries = machines.start_minutes(plan) * 60 // _PROBE_SECONDS
     return {
-        "startupProbe": {**asked, **every, "failureThreshold": tries},
-        "readinessProbe": {**asked, **every, "failureThreshold": 3},
-        "livenessProbe": {**asked, **every, "failureThreshold": 6},
+        "startupProbe": {**probe, "failureThreshold": tries},
+        "readinessProbe": {**probe, "failureThreshold": 3},
+        "livenessProbe": {**probe, "failureThreshold": 6},
     }

@@ -1,35 +1,67 @@
-"""A plan as a link: the query string that opens a page with the same plan."""
+"""A plan as a link: the query string that opens a page with the same plan.
+
+A link can come from anywhere, and the page that opens it may offer to start vLLM. So it
+has only settings that decide memory, never names of files, addresses in a network,
+secrets or code. A model is a bundled one or owner/name on the Hub, never a folder or
+file, which the server would read for whoever opens the link. A GPU is its name in the
+catalogue and each fact that differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from planner.engine import given_arguments
-from planner.export.link_gpus import gpu_to_link
-from planner.export.link_models import model_to_link
-from planner.export.link_names import CARRIED, ENVIRONMENT, TRUST
+from planner.engine import gpu as gpus
+from planner.engine.arguments import ARGUMENTS
+from planner.engine.environment import KNOWN
+from planner.engine.gpu import GPU, Processor
+from planner.engine.releases import came_later, resolve_version
+from planner.engine.settings import given_arguments
+from planner.errors import PlannerError
 from planner.export.values import to_text
-from planner.releases import came_later, resolve_version
+from planner.models import catalogue
+from planner.models.sources.hub_errors import is_repo_id
+from planner.surroundings import is_published
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
+DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+"""For links without a model, or with one that is not permitted."""
+ENVIRONMENT = KNOWN
+"""The environment variables a link may set: those that decide memory."""
+TRUST = "trust_remote_code"
+FOREIGN = ("token", "voila-template", "voila-theme")
+"""Parameters that the servers of pages add to an address."""
+MOST = 2**50
+"""The largest number of any argument: a thousand terabytes."""
+_HUB = "https://huggingface.co/"
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\Z")
 _SHORT = {"method": "spec_method", "num_speculative_tokens": "spec_tokens"}
 _READABLE = "/:@,"
-"""What a query may hold as it is; all else is quoted."""
+"""Characters of a query that are not quoted."""
+_SIZE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
+_CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
+_NONE = "none"
+_TEXT_FACTS = ("device_name", "source", "total_basis", "mig_profile")
+_BASES = ("given", "measured", "assumed")
+_LONGEST_NAME = 64
 
 
 def link(plan: Plan, base: str = "") -> str:
     """Return a link that opens the explorer or the app with this plan.
 
-    It holds the model, the GPU with what differs from the catalogue, the release, and
-    every argument and variable that bears on memory. What names files, secrets or code
-    stays out; `link_names.KEPT_OUT` lists it.
+    It has the model, the GPU with the facts that differ from the catalogue, the
+    release, and every argument and variable that affects memory. Names of files,
+    secrets and code are left out; the table of engine arguments has the reasons.
 
     Args:
-        plan: what to open.
+        plan: the plan to open.
         base: address of the page, such as http://127.0.0.1:8866/.
 
     Raises:
@@ -56,13 +88,13 @@ def _pairs(plan: Plan) -> dict[str, str]:
     arguments = {
         name: to_text(name, value)
         for name, value in given.items()
-        # Whether to trust a model's code is not the link's to say; that the plan did
-        # is, so that the page can tell its reader.
-        if name in CARRIED or (name == TRUST and value)
+        # No link decides to trust a model's code, but the page must be able to tell
+        # its reader that the plan did.
+        if is_carried(name) or (name == TRUST and value)
     }
     release, _ = resolve_version(plan.vllm_version)
     if came_later("arguments", "spec_method", release) is None:
-        arguments |= _guessing(given.get("speculative_config"))
+        arguments |= _speculation(given.get("speculative_config"))
     return {
         "model": model_to_link(plan.name),
         **gpu_to_link(plan.gpu),
@@ -73,8 +105,8 @@ def _pairs(plan: Plan) -> dict[str, str]:
     }
 
 
-def _guessing(config: object) -> dict[str, str]:
-    """Return a table of speculative decoding under its short names, if it has no more.
+def _speculation(config: object) -> dict[str, str]:
+    """Return speculative decoding by its short arguments, if these express all of it.
 
     The table itself may name a folder, so no link sets it.
     """
@@ -86,3 +118,198 @@ def _guessing(config: object) -> dict[str, str]:
 
 def _quoted(text: str) -> str:
     return quote(text, safe=_READABLE)
+
+
+def gpu_to_link(gpu: GPU) -> dict[str, str]:
+    """Return a GPU's name as "gpu", and the facts that differ as "gpu.<fact>"."""
+    known = _known(gpu.name)
+    usual = {
+        fact.name: getattr(known, fact.name) if known else _default(fact.default)
+        for fact in fields(GPU)
+        if fact.compare and fact.name not in ("name", "processor")
+    }
+    facts = {
+        name: _fact_text(getattr(gpu, name))
+        for name, value in usual.items()
+        if getattr(gpu, name) != value
+    }
+    named = {f"gpu.{name}": value for name, value in facts.items()}
+    return {"gpu": gpu.name} | named | _processor(gpu.processor)
+
+
+def gpu_from_link(name: str, facts: Mapping[str, str]) -> GPU:
+    """Return the GPU of a link.
+
+    Args:
+        name: one of the catalogue, or any name if the total is among the facts.
+        facts: text of each fact, by its name in `GPU`.
+
+    Raises:
+        PlannerError: for an impossible name or fact.
+    """
+    if len(name) > _LONGEST_NAME:
+        raise PlannerError(f"gpu: a name of at most {_LONGEST_NAME} characters.")
+    read = {fact: _parsed_fact(fact, text) for fact, text in facts.items()}
+    described = _with_processor(read)
+    if _known(name) is None and "total_memory_bytes" in described:
+        return GPU(name=name, **described)
+    return replace(GPU.named(name), **described)
+
+
+def _known(name: str) -> GPU | None:
+    return next((gpu for gpu in gpus.catalogue() if gpu.name == name), None)
+
+
+def _default(value: object) -> object:
+    return None if value is MISSING else value
+
+
+def _fact_text(value: object) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, tuple):
+        return ".".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _processor(processor: Processor | None) -> dict[str, str]:
+    if processor is None:
+        return {}
+    facts = {
+        "architecture": processor.architecture,
+        "flags": _NONE if processor.flags is None else ",".join(processor.flags),
+        "memory_node": str(processor.memory_node),
+    }
+    usual = {"architecture": "x86_64", "flags": _NONE, "memory_node": "0"}
+    return {
+        f"gpu.processor.{name}": text
+        for name, text in facts.items()
+        if text != usual[name]
+    }
+
+
+def _parsed_fact(fact: str, text: str) -> Any:  # noqa: ANN401 - as the fact's type is
+    reader = _READERS.get(fact)
+    if reader is None:
+        raise PlannerError(f"gpu.{fact} is not a property of a GPU.")
+    return reader(fact, text)
+
+
+def _size(fact: str, text: str) -> int | None:
+    if text == _NONE and fact != "total_memory_bytes":
+        return None
+    if not _SIZE.match(text):
+        raise PlannerError(f"gpu.{fact}={text!r}: a whole number is needed.")
+    return int(text)
+
+
+def _switch(fact: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise PlannerError(f"gpu.{fact}={text!r}: true or false is needed.")
+    return text == "true"
+
+
+def _capability(fact: str, text: str) -> tuple[int, int]:
+    match = _CAPABILITY.match(text)
+    if match is None:
+        raise PlannerError(f"gpu.{fact}={text!r}: two numbers are needed, as in 9.0.")
+    return int(match[1]), int(match[2])
+
+
+def _text(fact: str, text: str) -> str:
+    if fact == "total_basis" and text not in _BASES:
+        raise PlannerError(f"gpu.{fact}={text!r}: use one of {', '.join(_BASES)}.")
+    return text
+
+
+def _flags(_fact: str, text: str) -> tuple[str, ...] | None:
+    return None if text == _NONE else tuple(filter(None, text.split(",")))
+
+
+_READERS: Mapping[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys(_TEXT_FACTS, _text),
+    **dict.fromkeys(("is_integrated", "is_under_wsl"), _switch),
+    **dict.fromkeys(
+        (
+            *("total_memory_bytes", "free_memory_bytes", "nvml_memory_bytes"),
+            *("num_sms", "memory_bandwidth_bytes_per_second", "processor.memory_node"),
+        ),
+        _size,
+    ),
+    "compute_capability": _capability,
+    "processor.architecture": _text,
+    "processor.flags": _flags,
+}
+
+
+def _with_processor(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts, those of the processor combined into one."""
+    own = {
+        name.removeprefix("processor."): value
+        for name, value in facts.items()
+        if name.startswith("processor.")
+    }
+    plain = {name: value for name, value in facts.items() if "." not in name}
+    return plain | {"processor": Processor(**own)} if own else plain
+
+
+def model_to_link(name: str) -> str:
+    """Return a model's name as a link writes it.
+
+    Raises:
+        PlannerError: for a folder or file, which another machine does not have.
+    """
+    is_bundled = catalogue.find(name) is not None
+    if _is_local(name) or not (is_bundled or _is_on_hub(name)):
+        raise PlannerError(
+            f"A link cannot hold the model {name!r}: it would open on other machines, "
+            "which do not have this folder or file. Give owner/name on the Hub, or "
+            "keep the plan as YAML."
+        )
+    return name
+
+
+def model_from_link(text: str) -> str:
+    """Return the model that a link names, in a form that never reads a folder.
+
+    Raises:
+        PlannerError: for every other text.
+    """
+    bundled = catalogue.find(text)
+    name = text if bundled is None else bundled.name
+    if bundled is None and not _is_on_hub(text):
+        raise PlannerError(
+            f"model={text!r}: a link names a bundled model or owner/name on the Hub."
+        )
+    # A folder of that name beside the server would take precedence over a name, but
+    # not over an address.
+    return f"{_HUB}{name.replace('@', '/tree/')}" if _is_local(name) else name
+
+
+def _is_on_hub(text: str) -> bool:
+    name, at, revision = text.partition("@")
+    has_revision = not at or _REVISION.match(revision) is not None
+    return name.count("/") == 1 and is_repo_id(name) and has_revision
+
+
+def _is_local(name: str) -> bool:
+    if is_published():
+        return False
+    try:
+        return Path(name).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def why_kept_out(name: str) -> str:
+    """Return why no link sets an engine argument; empty where links may.
+
+    >>> why_kept_out("download_dir"), why_kept_out("max_model_len")
+    ('names a folder', '')
+    """
+    return ARGUMENTS[name].kept_out if name in ARGUMENTS else ""
+
+
+def is_carried(name: str) -> bool:
+    """Whether a link may set an engine argument."""
+    return name in ARGUMENTS and not ARGUMENTS[name].kept_out

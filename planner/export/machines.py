@@ -1,4 +1,4 @@
-"""What a start needs of the machines it runs on: GPUs, nodes, image, room, patience."""
+"""The needs of a start: machines, image, shared memory, disk, time and environment."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
-from planner.published import is_published
+from planner.surroundings import is_published
 from planner.units import GIB
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 PORT = 8000
 GPUS_IN_A_NODE = 8
-"""What servers hold; more GPUs are taken to stand in several of them."""
+"""The usual size of a server; more GPUs are assumed to be in several servers."""
 CACHE = "/root/.cache/huggingface"
 SHARED_GIB = 4
 SHARED_GIB_OF_A_GPU = 2
-"""Shared memory for what processes hand each other, and caches of pictures."""
+"""Shared memory for messages between processes, and for caches of images."""
 
 _LOADING_BYTES_PER_SECOND = 50_000_000
 _START_MINUTES = 10
@@ -34,33 +34,33 @@ _ARM = ("aarch64", "arm64")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Machines that are alike, and the GPUs of each."""
+    """Identical machines, and the GPUs of each."""
 
     count: int
     gpus: int
 
 
 def nodes(plan: Plan) -> Nodes:
-    """Return the machines of a plan: as `nnodes` says, else eight GPUs in each.
+    """Return the machines of a plan: as many as `nnodes`, else with eight GPUs each.
 
     Raises:
-        PlannerError: where the GPUs cannot be divided so.
+        PlannerError: where the GPUs cannot be divided evenly.
     """
     if plan.gpu.is_cpu:
         return Nodes(count=1, gpus=0)
-    asked = dict(plan.settings.others).get("nnodes")
+    given = dict(plan.settings.others).get("nnodes")
     total = plan.gpus_total
-    count = asked if isinstance(asked, int) else math.ceil(total / GPUS_IN_A_NODE)
+    count = given if isinstance(given, int) else math.ceil(total / GPUS_IN_A_NODE)
     if count < 1 or total % count:
         raise PlannerError(
-            f"{total} GPUs cannot be divided over {count} machines alike. Choose sizes "
+            f"{total} GPUs cannot be divided over {count} equal machines. Choose sizes "
             "whose product is a multiple of the GPUs in one machine, or give nnodes."
         )
     return Nodes(count=count, gpus=total // count)
 
 
 def image(plan: Plan) -> str:
-    """Return vLLM's own image of the release, for the device of the plan."""
+    """Return vLLM's image of the release, for the device of the plan."""
     tag = f"v{plan.vllm_version}"
     processor = plan.gpu.processor
     if processor is None:
@@ -83,18 +83,18 @@ def weights_bytes(plan: Plan) -> int:
 
 
 def start_minutes(plan: Plan) -> int:
-    """Return minutes that a first start may take: loading at 50 MB/s, and the rest."""
+    """Return the minutes that a first start may take, with loading at 50 MB/s."""
     loading = weights_bytes(plan) / _LOADING_BYTES_PER_SECOND / 60
     return _START_MINUTES + math.ceil(loading)
 
 
 def cache_gib(plan: Plan) -> int:
-    """Return GiB of disk for the model: its weights once and a half, by tens."""
+    """Return GiB of disk for the model: 1.5 times its weights, rounded up to tens."""
     return 10 * math.ceil((1.5 * weights_bytes(plan) / GIB + 5) / 10)
 
 
 def local_folder(plan: Plan) -> Path | None:
-    """Return the folder of a model that lies on this machine; None for the Hub's."""
+    """Return the folder of a model on this machine; None for a model of the Hub."""
     if is_published():
         return None
     path = Path(plan.name).expanduser()
@@ -106,18 +106,18 @@ def local_folder(plan: Plan) -> Path | None:
 
 
 def environment(plan: Plan) -> dict[str, str]:
-    """Return the plan's variables, without those that hold a secret."""
+    """Return the plan's variables, without secrets."""
     return {name: value for name, value in plan.env if not _SECRET.search(name)}
 
 
 def secrets(plan: Plan) -> tuple[str, ...]:
-    """Return the names of variables whose values are nobody's business."""
+    """Return the names of variables whose values are secret."""
     given = tuple(name for name, _ in plan.env if _SECRET.search(name))
     return tuple(dict.fromkeys(("HF_TOKEN", *given)))
 
 
 def short_name(plan: Plan) -> str:
-    """Return a name that DNS takes, after the model.
+    """Return a name after the model that is valid in DNS.
 
     Source: RFC 1123, labels of hosts.
     """
@@ -127,7 +127,7 @@ def short_name(plan: Plan) -> str:
 
 
 def headline(plan: Plan) -> str:
-    """Return one line that says what was planned, for a comment."""
+    """Return one line that describes the plan, for a comment."""
     count = f"{plan.gpus_total} x " if plan.gpus_total > 1 else ""
     text = (
         f"{plan.name} with vLLM {plan.vllm_version} on {count}{plan.gpu.name}: "

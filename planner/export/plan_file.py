@@ -1,46 +1,174 @@
-"""A plan as a small file to keep in a repository, in YAML or JSON."""
+"""Write and read plan files: the inputs of a plan, in YAML or JSON.
+
+A file is first read into nodes, values with their lines, so that an error names the
+line.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from planner.engine import given_arguments
+from planner.engine.flags import plain
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
-from planner.export.link_gpus import gpu_from_link, gpu_to_link
+from planner.export.links import gpu_from_link, gpu_to_link
 from planner.export.machines import environment
-from planner.export.plan_file_nodes import Node, parse
 from planner.export.values import checked, is_text
 from planner.export.yaml_text import yaml_text
-from planner.gpu import GPU
-from planner.inputs import Inputs
-from planner.load import Load
-from planner.releases import NEWEST
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
+LONGEST = 200_000
+"""Characters of a plan file, far more than the longest lists of names need."""
+_DEEPEST = 30
 _Read = TypeVar("_Read")
 _KEYS = ("model", "gpu", "vllm_version", "entrypoint", "env", "load", "engine_args")
 _LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A value of the file."""
+
+    value: Any
+    """As the format's own reader reads it."""
+    text: str | None = None
+    """As it is written; None for tables and lists."""
+    items: Mapping[str, Node] | None = None
+    """The entries of a table; None for other values."""
+    line: int | None = None
+    """From 1; None for JSON."""
+
+    @property
+    def where(self) -> str:
+        """The beginning of an error about it."""
+        return "" if self.line is None else f"Line {self.line}: "
+
+
+def parse(text: str) -> Node:
+    """Read YAML, or JSON where the text starts with a brace.
+
+    Raises:
+        PlannerError: for text that is neither or is too long, and for anchors.
+    """
+    if len(text) > LONGEST:
+        raise PlannerError(
+            f"The plan file holds {len(text):,} characters; {LONGEST:,} are allowed."
+        )
+    if text.lstrip().startswith("{"):
+        return _from_json(text)
+    return _from_yaml(text)
+
+
+def _from_json(text: str) -> Node:
+    try:
+        return _of_value(json.loads(text, object_pairs_hook=_once))
+    except json.JSONDecodeError as error:
+        raise PlannerError(
+            f"Line {error.lineno}: the plan file is not valid JSON: {error.msg}."
+        ) from None
+    except RecursionError:
+        raise PlannerError("The plan file is nested too deeply.") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlannerError(f"{name!r} occurs twice in one table.")
+    return dict(pairs)
+
+
+def _of_value(value: Any) -> Node:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return Node(value=value, items={k: _of_value(v) for k, v in value.items()})
+    if isinstance(value, list):
+        return Node(value=value)
+    return Node(
+        value=value, text=value if isinstance(value, str) else json.dumps(value)
+    )
+
+
+def _from_yaml(text: str) -> Node:
+    try:
+        import yaml  # noqa: PLC0415 - an extra: JSON files need no YAML
+    except ImportError:
+        raise PlannerError(
+            "Plan files in YAML need PyYAML: `pip install pyyaml`, or "
+            "`pip install 'vllm-memory-planner[app]'`. JSON of the same shape is read "
+            "without it."
+        ) from None
+    try:
+        _check_shape(yaml, text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = "" if mark is None else f"Line {mark.line + 1}: "
+        raise PlannerError(
+            f"{line}the plan file is not valid YAML: {error.problem}."
+        ) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise PlannerError(f"The plan file is not valid YAML: {error}.") from None
+    if root is None:
+        raise PlannerError("The plan file is empty.")
+    return _of_node(root, value, root.start_mark.line + 1)
+
+
+def _check_shape(yaml: Any, text: str) -> None:  # noqa: ANN401 - the library
+    """Refuse anchors and deep nesting at once, since they take long to read."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise PlannerError("A plan file uses no anchors: write the value out.")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1
+            raise PlannerError(f"Line {line}: nested too deeply.")
+
+
+def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML's
+    """Return a value with its line; for lists, only the line of the list."""
+    if node.id == "mapping":
+        items: dict[str, Node] = {}
+        for key, inner in node.value:
+            name = str(key.value)
+            at = key.start_mark.line + 1
+            if key.id != "scalar" or name in items or name not in value:
+                raise PlannerError(
+                    f"Line {at}: {name!r} is not a name, or occurs twice in one table."
+                )
+            items[name] = _of_node(inner, value[name], at)
+        return Node(value=value, items=items, line=line)
+    if node.id == "scalar":
+        return Node(value=value, text=node.value, line=line)
+    return Node(value=value, line=line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """What a plan file holds."""
+    """The content of a plan file."""
 
     inputs: Inputs
     load: Load | None = None
-    """The load that the plan must serve, where the file names one."""
+    """The load that the plan must serve, if the file names one."""
 
 
 def yaml(plan: Plan, load: Load | None = None) -> str:
-    """Return a plan as a file that `planner plan -f` and `read_yaml` read again.
+    """Return a plan as a file that `planner plan -f` and `read_yaml` read.
 
-    It holds what was given, not the figures. Tokens are left out.
+    It contains the inputs, not the figures. Tokens are left out.
 
     >>> import planner
     >>> print(yaml(planner.plan("Qwen/Qwen3-8B", max_model_len=32768)), end="")
@@ -62,16 +190,16 @@ def yaml(plan: Plan, load: Load | None = None) -> str:
         document["env"] = environment(plan)
     if load is not None:
         document["load"] = {name: getattr(load, name) for name in _LOAD}
-    arguments = {n: _plain(value) for n, value in given.items() if n != "hf_token"}
+    arguments = {n: plain(value) for n, value in given.items() if n != "hf_token"}
     return yaml_text(document | {"engine_args": arguments}) + "\n"
 
 
 def read_yaml(text: str) -> PlanFile:
-    """Read a plan file; JSON of the same shape is read as well.
+    """Read a plan file, in YAML or in JSON of the same shape.
 
     Raises:
-        PlannerError: naming the line and what is allowed there; also where PyYAML is
-            not installed, which JSON does not need.
+        PlannerError: naming the line and what is allowed there; also for YAML where
+            PyYAML is not installed.
 
     >>> read_yaml('{"model": "Qwen/Qwen3-8B", "engine_args": {"seed": 1}}').inputs.gpu
     'H100'
@@ -113,7 +241,7 @@ def _read_gpu(node: Node | None) -> str | GPU:
         return _text("gpu", node)
     texts = {name: _text(f"gpu.{name}", inner) for name, inner in node.items.items()}
     if "name" not in texts:
-        raise PlannerError(f"{node.where}gpu needs a name beside its facts.")
+        raise PlannerError(f"{node.where}gpu needs a name besides its properties.")
     name = texts.pop("name")
     return _at(node, lambda: gpu_from_link(name, texts))
 
@@ -163,27 +291,19 @@ def _unknown(name: str, what: str, known: tuple[str, ...]) -> str:
         near = get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"{what} has no {name!r}; it has {', '.join(known)}.{hint}"
-    return f"{name} is an engine argument: it stands under engine_args."
+    return f"{name} is an engine argument: write it under engine_args."
 
 
 def _text(name: str, node: Node) -> str:
-    """Return a scalar as it is written: 0.30 stays 0.30."""
+    """Return a scalar as it is written, such as 0.30."""
     if node.text is None:
         raise PlannerError(f"{node.where}{name}: a text is needed.")
     return node.text
 
 
 def _at(node: Node, read: Callable[[], _Read]) -> _Read:
-    """Name the line of what is refused."""
+    """Add the line to the error of a refused value."""
     try:
         return read()
     except PlannerError as error:
         raise type(error)(f"{node.where}{error}") from None
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    return value

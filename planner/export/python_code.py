@@ -1,4 +1,7 @@
-"""A plan as Python: the `LLM(...)` call with what was given, and nothing else."""
+"""A plan as Python code: the `LLM(...)` call with the given arguments.
+
+The writers of literals and calls are here too, for all exported Python code.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,28 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.engine import given_arguments
+from planner.engine.flags import python_values
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
-from planner.export.entrypoints import kept_defaults, release_of
 from planner.export.machines import environment, headline
-from planner.flags import python_values
+from planner.planning.entrypoints import kept_defaults, release_of
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 _SECRET = "hf_token"
+_WIDTH = 88
 
 
 def python(plan: Plan) -> str:
     """Return Python code that starts this plan with vLLM's `LLM` class.
 
     Code for a plan of `vllm serve` keeps the plan's figures: where the class has other
-    defaults, the server's are written out.
+    defaults, those of the server are written out.
 
     Raises:
         PlannerError: for several engines, which the class does not start, and for a
-            value that Python code cannot hold.
+            value that Python code cannot express.
 
     >>> import planner
     >>> print(python(planner.plan("Qwen/Qwen3-8B", entrypoint="llm")))
@@ -43,7 +47,7 @@ def python(plan: Plan) -> str:
 
 
 def python_arguments(plan: Plan) -> dict[str, Any]:
-    """Return what the `LLM` class is given, besides the model.
+    """Return the arguments of the `LLM` class, without the model.
 
     Raises:
         PlannerError: for several engines, which the class does not start.
@@ -94,7 +98,7 @@ def literal(value: object) -> str:
     """Return a value as Python writes it.
 
     Raises:
-        PlannerError: for what is no text, number, switch, list or table.
+        PlannerError: for a value that is not a text, number, switch, list or table.
     """
     if isinstance(value, str):
         is_plain = value.isprintable() and not set(value) & {'"', "\\"}
@@ -117,3 +121,68 @@ def _checked(value: object) -> str:
             "lists and tables."
         ) from None
     return text
+
+
+class Code(str):
+    """A value that is already code, such as a name."""
+
+    __slots__ = ()
+
+
+def call(
+    name: str, arguments: Mapping[str, Any], *, target: str = "", indent: str = ""
+) -> str:
+    """Return a call with keyword arguments, assigned to `target`.
+
+    >>> print(call("f", {"a": 1, "b": {"c": Code("d")}}, target="x"))
+    x = f(
+        a=1,
+        b={"c": d},
+    )
+    """
+    head = f"{indent}{target} = {name}(" if target else f"{indent}{name}("
+    lines = [head]
+    for key, value in arguments.items():
+        depth = len(indent) + 4
+        first, *rest = written(value, used=depth + len(key) + 1, depth=depth)
+        lines.append(f"{indent}    {key}={first}")
+        lines += [f"{indent}    {line}" for line in rest]
+        lines[-1] += ","
+    return "\n".join([*lines, f"{indent})"])
+
+
+def written(value: Any, *, used: int, depth: int) -> Iterator[str]:  # noqa: ANN401 - plain
+    """Return the lines of a value; a table that is too long has a line for each entry.
+
+    The first line starts after `used` columns, and the others are indented by `depth`.
+    """
+    flat = _flat(value)
+    is_table = isinstance(value, Mapping)
+    if used + len(flat) < _WIDTH or not isinstance(value, Mapping | list | tuple):
+        yield flat
+        return
+    yield "{" if is_table else "["
+    entries = (
+        value.items() if isinstance(value, Mapping) else ((None, v) for v in value)
+    )
+    for key, inner in entries:
+        name = f"{literal(key)}: " if is_table else ""
+        first, *rest = written(inner, used=depth + 4 + len(name), depth=depth + 4)
+        lines = [f"{name}{first}", *rest]
+        yield from (f"    {line}" for line in lines[:-1])
+        yield f"    {lines[-1]},"
+    yield "}" if is_table else "]"
+
+
+def _flat(value: Any) -> str:  # noqa: ANN401 - any plain value
+    if isinstance(value, Code):
+        return str(value)
+    if isinstance(value, Mapping):
+        items = (f"{literal(key)}: {_flat(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(_flat, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flat, value)) + "]"
+    return literal(value)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export import ray_releases
+from planner.export import ray_arguments
+from planner.export.python_code import Code, call
 from planner.export.ray_arguments import (
     comments,
     data_engine_kwargs,
@@ -17,12 +18,11 @@ from planner.export.ray_arguments import (
     secret_names,
     task_type,
 )
-from planner.export.ray_text import Code, call
+from planner.planning.result import Plan
 from planner.ray import Pipeline, RayRelease
-from planner.result import Plan
 
 _MAX_TOKENS = 256
-"""Of an answer, where no load says it."""
+"""Length of an answer, where no load is given."""
 _DEFAULT_STAGES = {
     "chat_template_stage": True,
     "tokenize_stage": True,
@@ -32,17 +32,17 @@ _DEFAULT_STAGES = {
 
 
 def ray_data(what: Pipeline | Plan) -> str:
-    """Return a program that runs a pipeline with Ray Data LLM, of its release of Ray.
+    """Return a program that runs a pipeline with Ray Data LLM, for its release of Ray.
 
-    It reads a folder of Parquet files with a column `prompt` and writes another. What
-    Ray and vLLM do anyway is left out; what the plan has from another entry point is
-    written, so that its figures stay.
+    It reads a folder of Parquet files with a column `prompt` and writes another.
+    Defaults of Ray and vLLM are left out; defaults of the plan's entry point that
+    differ are written, so that the figures stay valid.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
 
     Raises:
-        PlannerError: for what the release of Ray cannot be told.
+        PlannerError: for settings that the release of Ray does not have.
 
     >>> from planner.ray import pipeline
     >>> code = ray_data(pipeline("Qwen/Qwen3-8B", gpu="L4", concurrency=2))
@@ -62,9 +62,9 @@ def ray_data(what: Pipeline | Plan) -> str:
 
 
 def _imports(found: Pipeline, release: RayRelease) -> str:
-    """Return the imports in the order that tools sort them in."""
+    """Return the imports, sorted."""
     system = ["import os"] if secret_names(found) else []
-    names = sorted([ray_releases.builder(release), "vLLMEngineProcessorConfig"])
+    names = sorted([ray_arguments.builder(release), "vLLMEngineProcessorConfig"])
     return "\n".join(
         [
             *system,
@@ -77,27 +77,29 @@ def _imports(found: Pipeline, release: RayRelease) -> str:
 
 
 def _config(found: Pipeline, release: RayRelease) -> dict[str, Any]:
-    """Return the arguments of vLLMEngineProcessorConfig that say something.
+    """Return the arguments of vLLMEngineProcessorConfig that differ from the defaults.
 
     Source: Ray 2.44.1 to 2.60.0 `data/llm.py`, `llm/_internal/batch/processor/`.
     """
-    asked, task = found.asked, task_type(found.plan)
-    by_hand = resources(found)
-    told: dict[str, tuple[Any, Any]] = {
-        # What is told, and what Ray does without.
+    settings, task = found.asked, task_type(found.plan)
+    values_and_defaults: dict[str, tuple[Any, Any]] = {
         "engine_kwargs": (data_engine_kwargs(found), {}),
         "task_type": (task, "generate"),
-        "concurrency": (asked.concurrency or 1, 1),
-        "accelerator_type": (asked.accelerator_type, None),
+        "concurrency": (settings.concurrency or 1, 1),
+        "accelerator_type": (settings.accelerator_type, None),
         "batch_size": (found.batch_size, release.batch_size),
         "max_concurrent_batches": (
             found.max_concurrent_batches,
             release.max_concurrent_batches,
         ),
-        "max_pending_requests": (asked.max_pending_requests, None),
-        release.resources_argument: (by_hand, None),
+        "max_pending_requests": (settings.max_pending_requests, None),
+        release.resources_argument: (resources(found), None),
     }
-    arguments = {name: given for name, (given, usual) in told.items() if given != usual}
+    arguments = {
+        name: value
+        for name, (value, default) in values_and_defaults.items()
+        if value != default
+    }
     return (
         {"model_source": found.plan.name}
         | arguments
@@ -112,50 +114,50 @@ def _in_flight(found: Pipeline, release: RayRelease) -> dict[str, Any]:
     count = found.asked.max_tasks_in_flight_per_actor
     if count is None:
         return {}
-    if ray_releases.has_tasks_in_flight(release):
+    if ray_arguments.has_tasks_in_flight(release):
         return {name: count}
-    if ray_releases.has_experimental(release):
+    if ray_arguments.has_experimental(release):
         return {"experimental": {name: count}}
     raise PlannerError(
-        f"{name}: Ray {release.version} cannot be told; it came with 2.48."
+        f"{name}: Ray {release.version} does not have this setting; it came with 2.48."
     )
 
 
 def _stages(found: Pipeline, release: RayRelease) -> dict[str, Any]:
-    """Return the stages that are not as Ray has them."""
-    given = {}
+    """Return the stages that differ from Ray's defaults."""
+    stages = {}
     for name, default in _DEFAULT_STAGES.items():
-        told = getattr(found.asked, name)
-        if told is None and name != "prepare_multimodal_stage":
-            # Of plain texts no chat is made, and of numbers no text.
-            told = task_type(found.plan) == "generate" or name == "tokenize_stage"
-        if told is not None and told is not default:
-            value = told if isinstance(told, bool) else dict(told)
-            given[ray_releases.stage_field(release, name)] = value
-    return given
+        value = getattr(found.asked, name)
+        if value is None and name != "prepare_multimodal_stage":
+            # An embedding needs neither the chat template nor detokenization.
+            value = task_type(found.plan) == "generate" or name == "tokenize_stage"
+        if value is not None and value is not default:
+            plain = value if isinstance(value, bool) else dict(value)
+            stages[ray_arguments.stage_field(release, name)] = plain
+    return stages
 
 
-def _chats(found: Pipeline) -> bool:
-    """Whether rows are asked as chats: the stage with the template is on."""
-    told = found.asked.chat_template_stage
-    if told is None:
+def _is_chat(found: Pipeline) -> bool:
+    """Whether rows are sent as chats: the stage with the chat template is on."""
+    stage = found.asked.chat_template_stage
+    if stage is None:
         return task_type(found.plan) == "generate"
-    return told if isinstance(told, bool) else bool(told.get("enabled", True))
+    return stage if isinstance(stage, bool) else bool(stage.get("enabled", True))
 
 
 def _preprocess(found: Pipeline) -> str:
-    """Return the function that makes a question of a row."""
+    """Return the function that turns a row into a request."""
     is_generating = task_type(found.plan) == "generate"
-    asked = (
+    request = (
         '"messages": [{"role": "user", "content": row["prompt"]}]'
-        if _chats(found)
+        if _is_chat(found)
         else '"prompt": row["prompt"]'
     )
     lines = [
         "def preprocess(row):",
-        '    """Ask the engine what the row has in `prompt`."""',
+        '    """Send the engine what the row has in `prompt`."""',
         "    return {",
-        f"        {asked},",
+        f"        {request},",
     ]
     if is_generating:
         longest = found.load.output_tokens if found.load else _MAX_TOKENS
@@ -164,14 +166,14 @@ def _preprocess(found: Pipeline) -> str:
 
 
 def _postprocess(found: Pipeline) -> str:
-    """Return the function that takes the answer out."""
+    """Return the function that extracts the answer."""
     is_generating = task_type(found.plan) == "generate"
     column = "generated_text" if is_generating else "embeddings"
     kept = "answer" if is_generating else "embedding"
     return "\n".join(
         [
             "def postprocess(row):",
-            f'    """Keep the prompt, and what came of it in `{kept}`."""',
+            f'    """Keep the prompt, and store the answer in `{kept}`."""',
             f'    return {{"prompt": row["prompt"], "{kept}": row["{column}"]}}',
         ]
     )
@@ -187,11 +189,12 @@ def _main(found: Pipeline, release: RayRelease) -> str:
         given = getattr(found.asked, name)
         if given:
             arguments[name] = dict(given)
-    built = _call_with_config(ray_releases.builder(release), arguments)
+    built = _call_with_config(ray_arguments.builder(release), arguments)
     return "\n".join(
         [
             "def main(source, target):",
-            '    """Answer the rows of one folder of Parquet files in another."""',
+            '    """Read rows from a folder of Parquet files, write answers to '
+            'another."""',
             *built,
             "    processor(ray.data.read_parquet(source)).write_parquet(target)",
             "",

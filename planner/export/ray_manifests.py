@@ -1,8 +1,8 @@
 """A Ray pipeline on Kubernetes: RayCluster, RayJob and RayService of KubeRay.
 
-The head runs no part of the pipeline. Engines lie on pods with GPUs and the stages on
-CPUs on pods without, as many as the pipeline's fewest and most workers need; between
-the two, Ray's autoscaler decides.
+The head runs no part of the pipeline. Engines run on pods with GPUs, the stages on CPUs
+on pods without. Ray's autoscaler decides between the numbers of pods that the fewest
+and the most workers need.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export import machines, ray_releases
+from planner.export import machines, ray_arguments
 from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
 from planner.export.ray_data_code import ray_data
 from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
 from planner.export.ray_serve_code import applications
 from planner.export.yaml_text import Block, yaml_text
+from planner.planning.result import Plan
 from planner.ray import NodeType, Pipeline
-from planner.result import Plan
 from planner.units import GIB
 
 SECRET = "vllm-secrets"
@@ -38,15 +38,15 @@ SOURCE, TARGET = "s3://YOUR-BUCKET/rows", "s3://YOUR-BUCKET/answers"
 
 
 def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
-    """Return a RayCluster for `kubectl apply` that can carry a pipeline.
+    """Return a RayCluster for `kubectl apply` that can run a pipeline.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
-        node_type: what every worker pod has; made to measure otherwise.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
+        node_type: the size of every worker pod; by default it fits the pipeline.
 
     Raises:
-        PlannerError: for a model in a folder of this machine, for shares of a GPU that
-            Kubernetes cuts, and where no such pod can hold a worker.
+        PlannerError: for a model in a folder of this machine, for slices of a GPU
+            (MIG), and where a worker does not fit such a pod.
     """
     found, groups = _checked(what, node_type)
     document = {
@@ -65,13 +65,13 @@ def ray_job(
     target: str = TARGET,
     node_type: NodeType | None = None,
 ) -> str:
-    """Return a RayJob with its program: a cluster that runs the pipeline and goes.
+    """Return a RayJob with its program: its cluster runs the pipeline, then shuts down.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
         source: where the rows are, Parquet files that all nodes can read.
-        target: where the answers go.
-        node_type: what every worker pod has; made to measure otherwise.
+        target: where the answers are written.
+        node_type: the size of every worker pod; by default it fits the pipeline.
 
     Raises:
         PlannerError: as `ray_cluster`.
@@ -96,7 +96,7 @@ def ray_job(
             "rayClusterSpec": _cluster(found, groups, has_code=True),
         },
     }
-    note = "The entrypoint's last words are where rows are read and answers written."
+    note = "The entrypoint's last two arguments: where to read rows and write answers."
     return _written(found, [program, job], note)
 
 
@@ -104,8 +104,8 @@ def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
     """Return a RayService that serves a pipeline's engine with Ray Serve LLM.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
-        node_type: what every worker pod has; made to measure otherwise.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
+        node_type: the size of every worker pod; by default it fits the pipeline.
 
     Raises:
         PlannerError: as `ray_cluster`.
@@ -129,7 +129,7 @@ def _checked(
     found = pipeline_of(what)
     if machines.local_folder(found.plan) is not None:
         raise PlannerError(
-            f"The model {found.plan.name!r} lies in a folder of this machine, which a "
+            f"The model {found.plan.name!r} is in a folder of this machine, which a "
             "cluster does not see. Put it on a volume or the Hub, and plan with "
             "that name."
         )
@@ -165,7 +165,7 @@ def _cluster(
         "rayVersion": release_of_ray(found).version,
         **({"enableInTreeAutoscaling": True} if is_scaling else {}),
         "headGroupSpec": {
-            # The head holds the cluster together: no worker is placed on it.
+            # The head only manages the cluster: no worker is placed on it.
             "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
             "template": {"spec": _head(found, has_code=has_code)},
         },
@@ -184,7 +184,7 @@ def _cluster(
 
 
 def _start_params(node: NodeType) -> dict[str, str]:
-    """Return what `ray start` is told: what the autoscaler cannot see of a pod."""
+    """Return parameters of `ray start` that the autoscaler cannot read off a pod."""
     named = {name: int(amount) for name, amount in node.resources.items()}
     if node.accelerator_type:
         named[f"accelerator_type:{node.accelerator_type}"] = 1
@@ -221,7 +221,7 @@ def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
         {"name": "huggingface", "mountPath": _CACHE},
         {"name": "shared-memory", "mountPath": _SHARED},
     ]
-    # Tokenizers alone where there is no engine.
+    # Only tokenizers where there is no engine.
     cache_gib = machines.cache_gib(found.plan) if gpus else _TOKENIZER_GIB
     cache = {"sizeLimit": f"{cache_gib}Gi"}
     memory = {"medium": "Memory", "sizeLimit": f"{shared}Gi"}
@@ -236,7 +236,7 @@ def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
 
 
 def _selector(found: Pipeline) -> dict[str, Any]:
-    """Choose nodes by the label of NVIDIA's GPU feature discovery, where asked for."""
+    """Select nodes by the label of NVIDIA's GPU feature discovery, where requested."""
     if found.accelerator_type is None or not found.plan.gpu.device_name:
         return {}
     product = found.plan.gpu.device_name.replace(" ", "-")
@@ -253,14 +253,14 @@ def _container(
         amounts["nvidia.com/gpu"] = str(gpus)
     return {
         "name": name,
-        "image": ray_releases.image(release_of_ray(found)),
+        "image": ray_arguments.image(release_of_ray(found)),
         "env": _secrets(found),
         "resources": {"limits": amounts, "requests": dict(amounts)},
     }
 
 
 def _secrets(found: Pipeline) -> list[dict[str, Any]]:
-    """Return variables from a secret; the others are in the program."""
+    """Return the variables from a secret; the program sets the others."""
     return [
         {
             "name": name,
@@ -275,7 +275,7 @@ def _secrets(found: Pipeline) -> list[dict[str, Any]]:
 def _written(found: Pipeline, documents: Sequence[dict[str, Any]], *notes: str) -> str:
     lines = [
         *comments(found, brings_vllm=True),
-        f"A model that asks for a token: kubectl create secret generic {SECRET} "
+        f"For a model that needs a token: kubectl create secret generic {SECRET} "
         "--from-literal=HF_TOKEN=...",
         *notes,
     ]

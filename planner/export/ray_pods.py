@@ -1,4 +1,4 @@
-"""Pods that carry a Ray pipeline: of what size, and how many."""
+"""The pods that a Ray pipeline needs: their sizes and numbers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from planner.ray import Node, NodeType, Pipeline, State
 from planner.units import GIB
 
 _ACTOR_GIB = 1
-"""CPU memory of a worker of a stage on CPUs, a tokenizer above all: assumed."""
+"""CPU memory of a worker of a stage on CPUs, mostly a tokenizer: assumed."""
 _TASK_GIB = 2
-"""Of Ray's own processes and of tasks that share a GPU: assumed."""
+"""CPU memory of Ray's own processes and of tasks that share a GPU: assumed."""
 _READING_CPUS = 1
-"""For a task that reads rows."""
+"""CPUs of a task that reads rows."""
 _CPUS_OF_A_POD = 16
 _MOST_MORE = 5
 OBJECT_STORE_SHARE = 0.3
-"""Of a node's memory, what Ray takes for its object store.
+"""The share of a node's memory that Ray takes for its object store.
 
 Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPORTION.
 """
@@ -26,7 +26,7 @@ Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Pods alike, between so many and so many."""
+    """Identical pods, between a minimum and a maximum number."""
 
     node: NodeType
     minimum: int
@@ -39,12 +39,12 @@ class Group:
 
 
 def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[Group, ...]:
-    """Return the groups of pods: of one size where it is given, else made to measure.
+    """Return the groups of pods: of the given size, else of sizes that fit the workers.
 
     Raises:
-        PlannerError: where no such pod can hold a worker.
+        PlannerError: where a worker does not fit such a pod.
     """
-    nodes = [node_type] if node_type else [_with_gpus(found), _without(found)]
+    nodes = [node_type] if node_type else [_gpu_node(found), _cpu_node(found)]
     needed = found.nodes_needed(nodes)
     groups = tuple(
         Group(node=node, minimum=least, maximum=most)
@@ -54,9 +54,9 @@ def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[Group, ...]:
 
 
 def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """Return the groups with as many more pods as Ray's own order of placing needs.
+    """Return the groups with as many more pods as Ray's order of placement needs.
 
-    Ray places workers as they come, not so that all fit on the fewest nodes.
+    Ray places workers one by one, not so that all fit on the fewest nodes.
     """
     *others, last = groups
     for more in range(_MOST_MORE):
@@ -69,10 +69,10 @@ def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
     return groups
 
 
-def _with_gpus(found: Pipeline) -> NodeType:
-    """Return a node that holds one replica, or its part on one machine.
+def _gpu_node(found: Pipeline) -> NodeType:
+    """Return a node for one replica, or for its part on one machine.
 
-    Whatever mix of workers takes its GPUs, it has their CPUs.
+    It has enough CPUs for any mix of workers on its GPUs.
     """
     bundles = [
         bundle
@@ -95,7 +95,7 @@ def _with_gpus(found: Pipeline) -> NodeType:
     )
 
 
-def _without(found: Pipeline) -> NodeType:
+def _cpu_node(found: Pipeline) -> NodeType:
     """Return a node for the stages on CPUs, and for reading rows."""
     stages = [stage for stage in found.stages if not stage.worker.gpus]
     largest = max((stage.worker.cpus for stage in stages), default=1)
@@ -110,5 +110,5 @@ def _without(found: Pipeline) -> NodeType:
 
 
 def _with_store(used_gib: float) -> int:
-    """Return GiB of memory of which so much is left beside Ray's object store."""
+    """Return the GiB of memory that leave `used_gib` beside Ray's object store."""
     return math.ceil(used_gib / (1 - OBJECT_STORE_SHARE))

@@ -1,6 +1,6 @@
 """A Ray pipeline's engine as a server: `LLMConfig` and `build_openai_app`.
 
-The same `engine_kwargs`, between as few and as many replicas as the pipeline has.
+It has the pipeline's `engine_kwargs`, and its fewest and most replicas.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export import ray_releases
+from planner.export import ray_arguments
+from planner.export.python_code import call
 from planner.export.ray_arguments import (
     comments,
     pipeline_of,
@@ -21,10 +22,9 @@ from planner.export.ray_arguments import (
     served_name,
     variables,
 )
-from planner.export.ray_text import call
 from planner.export.yaml_text import yaml_text
+from planner.planning.result import Plan
 from planner.ray import Pipeline, RayRelease
-from planner.result import Plan
 
 APPLICATION = "ray.serve.llm:build_openai_app"
 
@@ -33,10 +33,10 @@ def ray_serve(what: Pipeline | Plan) -> str:
     """Return a program that serves a pipeline's engine with Ray Serve LLM.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
 
     Raises:
-        PlannerError: for what the release of Ray cannot be told.
+        PlannerError: for settings that the release of Ray does not have.
 
     >>> from planner.ray import pipeline
     >>> code = ray_serve(pipeline("Qwen/Qwen3-8B", gpu="L4", concurrency=(1, 4)))
@@ -45,7 +45,7 @@ def ray_serve(what: Pipeline | Plan) -> str:
     """
     found = pipeline_of(what)
     release = release_of_ray(found)
-    has_tables = ray_releases.serve_takes_tables(release)
+    has_tables = ray_arguments.serve_takes_tables(release)
     names = [
         "LLMConfig",
         *([] if has_tables else ["LLMServingArgs"]),
@@ -72,13 +72,13 @@ def ray_serve(what: Pipeline | Plan) -> str:
 def ray_serve_config(what: Pipeline | Plan) -> str:
     """Return the same as a configuration for `serve deploy` and `serve run`.
 
-    A secret is not part of it: set it where the nodes of the cluster start.
+    It has no secrets: set them where the nodes of the cluster start.
 
     Args:
-        what: a pipeline of `planner.ray`, or a plan: one engine of it.
+        what: a pipeline of `planner.ray`, or a plan, for one engine of it.
 
     Raises:
-        PlannerError: for what the release of Ray cannot be told.
+        PlannerError: for settings that the release of Ray does not have.
     """
     found = pipeline_of(what)
     head = "".join(f"# {line}\n" for line in comments(found))
@@ -90,8 +90,8 @@ def applications(found: Pipeline) -> dict[str, Any]:
 
     Source: Ray 2.60.0 `serve/schema.py` ServeDeploySchema, ServeApplicationSchema.
     """
-    is_told = ray_releases.serve_reads_fractions(release_of_ray(found))
-    plain = variables(found, is_told=is_told)
+    is_share_set = ray_arguments.serve_reads_fractions(release_of_ray(found))
+    plain = variables(found, is_share_set=is_share_set)
     config = _config(found)
     if plain:
         config["runtime_env"] = {"env_vars": plain}
@@ -109,15 +109,15 @@ def _older_arguments() -> str:
 
 
 def _environment(found: Pipeline) -> dict[str, Any]:
-    release = release_of_ray(found)
-    return runtime_env(found, is_told=ray_releases.serve_reads_fractions(release))
+    is_share_set = ray_arguments.serve_reads_fractions(release_of_ray(found))
+    return runtime_env(found, is_share_set=is_share_set)
 
 
 def _config(found: Pipeline) -> dict[str, Any]:
-    """Return the arguments of LLMConfig that say something.
+    """Return the arguments of LLMConfig that differ from its defaults.
 
-    Source: Ray 2.60.0 `llm/_internal/serve/core/configs/llm_config.py` LLMConfig; of
-    older releases likewise.
+    Source: Ray 2.60.0 `llm/_internal/serve/core/configs/llm_config.py` LLMConfig, and
+    that of older releases.
     """
     release, plan = release_of_ray(found), found.plan
     name = served_name(plan)
@@ -136,7 +136,7 @@ def _config(found: Pipeline) -> dict[str, Any]:
 
 
 def _replicas(found: Pipeline) -> dict[str, int]:
-    """Return how many replicas there are: Ray's own maximum is not the plan's.
+    """Return the numbers of replicas, since Ray's own maximum is not the plan's.
 
     Source: Ray 2.60.0 `serve/config.py` AutoscalingConfig (initial_replicas is
     min_replicas where it is not given).
@@ -148,24 +148,24 @@ def _replicas(found: Pipeline) -> dict[str, int]:
 
 
 def _resources(found: Pipeline, release: RayRelease) -> dict[str, Any]:
-    """Return bundles that were given by hand, under the name that Serve has."""
+    """Return the bundles that the user gave, under Ray Serve's name."""
     given = resources(found)
     if given is None:
         return {}
-    name = ray_releases.serve_resources(release)
+    name = ray_arguments.serve_resources(release)
     if name == release.resources_argument:
         return {name: given}
-    alike = _alike(given)
-    if alike is None or not name:
+    bundle = _common_bundle(given)
+    if bundle is None or not name:
         raise PlannerError(
             f"Ray Serve LLM {release.version} takes one bundle for all workers alike: "
             "give every bundle the same resources, and the default strategy."
         )
-    return {name: alike}
+    return {name: bundle}
 
 
-def _alike(config: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return the bundle of all workers; None where they differ, or lie otherwise."""
+def _common_bundle(config: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return the bundle of all workers; None if they differ or the strategy does."""
     bundles = config.get("bundles") or [config.get("bundle_per_worker") or {}]
     first = dict(bundles[0])
     is_usual = config.get("strategy", "PACK") == "PACK"

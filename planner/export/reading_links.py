@@ -1,4 +1,4 @@
-"""Read a link: what it may set is taken, all else is named and left out."""
+"""Read a link: permitted parts are taken, all others are named and left out."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_plus
 
-from planner import catalogue
-from planner.defaults import check_entrypoint
-from planner.engine_args import check_release
-from planner.environment import environment_from
+from planner.engine.arguments import check_release
+from planner.engine.environment import environment_from
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST, resolve_version
 from planner.errors import PlannerError
-from planner.export.link_gpus import gpu_from_link
-from planner.export.link_models import DEFAULT_MODEL, model_from_link
-from planner.export.link_names import (
+from planner.export.links import (
+    DEFAULT_MODEL,
     ENVIRONMENT,
     FOREIGN,
-    KEPT_OUT,
     MOST,
+    gpu_from_link,
+    model_from_link,
+    why_kept_out,
 )
 from planner.export.values import from_text
-from planner.gpu import GPU
-from planner.inputs import Inputs
-from planner.releases import NEWEST, resolve_version
+from planner.models import catalogue
+from planner.planning.batches import check_entrypoint
+from planner.planning.inputs import Inputs
 
 DEFAULT_GPU = "H100"
 LONGEST_LINK = 8000
@@ -38,21 +39,21 @@ _LONGEST_SENTENCE = 300
 _START = ("model", "gpu", "vllm_version", "entrypoint")
 _RELEASE = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?\Z", re.ASCII)
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Unicode categories that a reader does not see as they are."""
+"""Unicode categories of characters that are invisible or unassigned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLink:
-    """What a link opens."""
+    """The plan that a link opens."""
 
     inputs: Inputs
-    """What to plan; the default plan where the link says nothing usable."""
+    """The inputs to plan; those of the default plan where the link has none."""
     ignored: tuple[str, ...] = ()
     """One sentence for each part that was left out; plain text, escape it in HTML."""
 
 
 def read_link(text: str) -> ReadLink:
-    """Return what a link opens: whatever it holds, this raises nothing.
+    """Return the plan that a link opens; no link raises an error.
 
     Takes a whole address, or its query with or without the question mark. A model is a
     bundled one or owner/name on the Hub, never a folder of the machine that reads it.
@@ -70,7 +71,7 @@ def read_link(text: str) -> ReadLink:
 
 
 def _pairs(text: str, ignored: list[str]) -> dict[str, str]:
-    """Return names and texts; each name once, each text readable."""
+    """Return the names and texts, each name once and each text readable."""
     if len(text) > LONGEST_LINK:
         ignored.append(
             f"The link is {len(text):,} characters long, more than {LONGEST_LINK:,}: "
@@ -88,7 +89,7 @@ def _pairs(text: str, ignored: list[str]) -> dict[str, str]:
 
 
 def _query(text: str) -> str:
-    """Return the part of an address behind its question mark."""
+    """Return the part of an address after its question mark."""
     before, mark, query = text.strip().partition("#")[0].partition("?")
     return query if mark else ("" if "://" in before else before)
 
@@ -115,7 +116,7 @@ def _hides(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return a text short and without characters that would not be seen."""
+    """Return a text shortened, with invisible characters escaped."""
     short = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
     return ascii(short)
 
@@ -128,7 +129,7 @@ def _bounded(sentences: list[str]) -> tuple[str, ...]:
 
 
 def _shortened(sentence: str) -> str:
-    """Keep both ends: a sentence names the argument first, what to do last."""
+    """Shorten a sentence in the middle: it ends with what to do."""
     if len(sentence) <= _LONGEST_SENTENCE:
         return sentence
     half = _LONGEST_SENTENCE // 2
@@ -136,7 +137,7 @@ def _shortened(sentence: str) -> str:
 
 
 def _check_size(name: str, value: object) -> None:
-    """Refuse numbers with which planning would take long, or no end."""
+    """Refuse numbers with which planning would take very long or never end."""
     numbers = value if isinstance(value, tuple) else (value,)
     for number in numbers:
         if isinstance(number, int | float) and abs(number) > MOST:
@@ -145,13 +146,13 @@ def _check_size(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """Turns names and texts into inputs; notes what cannot be."""
+    """Turns names and texts into inputs, and notes what it ignores."""
 
     pairs: dict[str, str]
     ignored: list[str] = field(default_factory=list)
 
     def inputs(self) -> Inputs:
-        """Return what is usable of the link."""
+        """Return the inputs from the usable parts of the link."""
         model = self._model()
         start = Inputs(
             model=model,
@@ -161,7 +162,7 @@ class _Reading:
         )
         given = start.changed(env=self._environment())
         arguments = dict(self._arguments(given))
-        return self._that_plans(given, arguments)
+        return self._plannable(given, arguments)
 
     def _model(self) -> str:
         text = self.pairs.get("model")
@@ -209,7 +210,7 @@ class _Reading:
         return text
 
     def _environment(self) -> dict[str, str]:
-        """Return the variables that decide memory; no other is set by a link."""
+        """Return the variables that decide memory; a link sets no others."""
         taken: dict[str, str] = {}
         for key, value in self.pairs.items():
             name = key.removeprefix("env.")
@@ -236,8 +237,8 @@ class _Reading:
                 if "." in name and not name.startswith(("gpu.", "env.")):
                     self.ignored.append(f"{name} is not known.")
                 continue
-            if name in KEPT_OUT:
-                self.ignored.append(f"{name} {KEPT_OUT[name]}: no link sets it.")
+            if why_kept_out(name):
+                self.ignored.append(f"{name} {why_kept_out(name)}: no link sets it.")
                 continue
             try:
                 value = from_text(name, text)
@@ -248,34 +249,34 @@ class _Reading:
             else:
                 yield name, value
 
-    def _that_plans(self, given: Inputs, arguments: dict[str, Any]) -> Inputs:
-        """Leave out, one by one, what cannot be planned.
+    def _plannable(self, given: Inputs, arguments: dict[str, Any]) -> Inputs:
+        """Return the inputs without the arguments that cannot be planned.
 
-        A model that is not bundled is not read here: opening a link fetches nothing.
+        With a model that is not bundled all are kept: opening a link fetches nothing.
         """
         whole = given.changed(**arguments)
         if not isinstance(given.model, str) or catalogue.find(given.model) is None:
             return whole
-        if self._fails(whole) is None:
+        if self._failure(whole) is None:
             return whole
-        usable = self._start_that_plans(given)
+        usable = self._plannable_start(given)
         for name, value in arguments.items():
             tried = usable.changed(**{name: value})
-            error = self._fails(tried)
+            error = self._failure(tried)
             if error is None:
                 usable = tried
             else:
                 self.ignored.append(f"{name} was left out: {error}")
         return usable
 
-    def _start_that_plans(self, given: Inputs) -> Inputs:
-        error = self._fails(given)
+    def _plannable_start(self, given: Inputs) -> Inputs:
+        error = self._failure(given)
         if error is None:
             return given
         self.ignored.append(f"Model, GPU, release and variables: {error}")
         return Inputs(model=DEFAULT_MODEL, gpu=DEFAULT_GPU)
 
-    def _fails(self, inputs: Inputs) -> str | None:
+    def _failure(self, inputs: Inputs) -> str | None:
         try:
             inputs.plan()
         except PlannerError as error:

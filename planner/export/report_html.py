@@ -1,10 +1,9 @@
-"""A plan as one HTML file: opens anywhere, asks nobody, runs no script."""
+"""A plan as one HTML file, without scripts or requests to any server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,12 @@ from planner.export.report_parts import (
     link_or_reason,
     ways,
 )
-from planner.presentation.certainty import certainty_html
-from planner.presentation.host import host_html
-from planner.presentation.page import bars_html, style
-from planner.presentation.tables import (
+from planner.show.certainty import certainty_html
+from planner.show.host import host_html
+from planner.show.html import Content, Html, fragment, tag
+from planner.show.page import bars_html, style
+from planner.show.pieces import NOTHING, command_line, head, row
+from planner.show.tables import (
     error_html,
     figures_html,
     notes_html,
@@ -28,10 +29,10 @@ from planner.presentation.tables import (
     tables_html,
     verdict_html,
 )
-from planner.presentation.text import subject
+from planner.show.verdict import subject
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -39,7 +40,7 @@ _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 def html(plan: Plan, *, base: str = "", date: str = "") -> str:
     """Return a report as a page of its own, without scripts or requests.
 
-    The same plan gives the same text; light and dark follow the reader's system.
+    The same plan gives the same text. Light or dark follows the reader's system.
 
     Args:
         plan: what to report.
@@ -47,104 +48,116 @@ def html(plan: Plan, *, base: str = "", date: str = "") -> str:
         date: written under the title; none unless given.
     """
     title = f"{subject(plan)}, vLLM {plan.vllm_version}"
-    body = "".join(
-        (
-            _head(plan, date),
-            _section("memory", "Memory", _memory(plan)),
-            _section("cache", "KV cache", _cache(plan)),
-            _section("notes", "Notes", notes_html(plan)),
-            _section("certainty", "Certainty", certainty_html(plan)),
-            _section("start", "Start it", "".join(map(_way, ways(plan)))),
-            _section("given", "Given", _table(("Name", "Value"), given(plan).items())),
-            _section("again", "The same plan", _link(plan, base)),
-        )
-    )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_FROM_OUTSIDE}">'
-        '\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style()}\n{_own_style()}</style>\n"
-        f'</head>\n<body>\n<main class="pl-plan pl-report">{body}</main>\n</body>\n'
-        "</html>\n"
+    return Html(f"<!doctype html>\n{_page(title, _body(plan, base, date))}\n")
+
+
+def _page(title: str, body: Content) -> Html:
+    lines: list[Content] = [
+        tag("meta", charset="utf-8"),
+        tag(
+            "meta",
+            http_equiv="Content-Security-Policy",
+            content=_NOTHING_FROM_OUTSIDE,
+        ),
+        tag(
+            "meta",
+            name="viewport",
+            content="width=device-width, initial-scale=1",
+        ),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", "\n", style(), "\n", _own_style()),
+    ]
+    return tag(
+        "html",
+        "\n",
+        tag("head", "\n", ((line, "\n") for line in lines)),
+        "\n",
+        tag("body", "\n", tag("main", body, class_="pl-plan pl-report"), "\n"),
+        "\n",
+        lang="en",
     )
 
 
 @cache
-def _own_style() -> str:
-    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+def _own_style() -> Html:
+    sheet = Path(__file__).parent / "report.css"
+    return Html(sheet.read_text(encoding="utf-8"))
 
 
-def _head(plan: Plan, date: str) -> str:
-    dated = f"<p class='pl-date'>{escape(date)}</p>" if date else ""
-    return (
-        f"<header><h1>{escape(subject(plan))}</h1>{dated}{verdict_html(plan)}"
-        f"{error_html(plan)}{figures_html(plan)}</header>"
+def _body(plan: Plan, base: str, date: str) -> Iterator[Html]:
+    yield _head(plan, date)
+    yield _section("memory", "Memory", _memory(plan))
+    yield _section("cache", "KV cache", _cache(plan))
+    yield _section("notes", "Notes", notes_html(plan))
+    yield _section("certainty", "Certainty", certainty_html(plan))
+    yield _section("start", "Start it", fragment(map(_way, ways(plan))))
+    yield _section("given", "Given", _table(("Name", "Value"), given(plan).items()))
+    yield _section("again", "The same plan", _link(plan, base))
+
+
+def _head(plan: Plan, date: str) -> Html:
+    return tag(
+        "header",
+        tag("h1", subject(plan)),
+        tag("p", date, class_="pl-date") if date else None,
+        verdict_html(plan),
+        error_html(plan),
+        figures_html(plan),
     )
 
 
-def _section(name: str, title: str, content: str) -> str:
+def _section(name: str, title: str, content: Html) -> Html:
     if not content:
-        return ""
-    return (
-        f"<section aria-labelledby='{name}'><h2 id='{name}'>{escape(title)}</h2>"
-        f"{content}</section>"
-    )
+        return NOTHING
+    return tag("section", tag("h2", title, id=name), content, aria_labelledby=name)
 
 
-def _memory(plan: Plan) -> str:
+def _memory(plan: Plan) -> Html:
     if not plan.ranks:
-        return ""
-    lines = tables_html(plan) + outside_html(plan) + host_html(plan)
-    return bars_html(plan) + _scrolling("Memory lines", lines)
+        return NOTHING
+    lines = (tables_html(plan), outside_html(plan), host_html(plan))
+    return fragment(bars_html(plan), _scrolling("Memory lines", *lines))
 
 
-def _cache(plan: Plan) -> str:
+def _cache(plan: Plan) -> Html:
     if not plan.kv_groups:
-        return ""
+        return NOTHING
     rows = _table(GROUPS, groups(plan))
-    return f"{rows}<p>{escape(blocks_sentence(plan))}</p>"
+    return fragment(rows, tag("p", blocks_sentence(plan)))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
-    body = "".join(_row(*row) for row in rows)
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
+    lines = (row(first, *(tag("td", text) for text in rest)) for first, *rest in rows)
     return _scrolling(
         "Table",
-        f"<table class='pl-table'><thead><tr>{cells}</tr></thead><tbody>{body}</tbody>"
-        "</table>",
+        tag("table", head(tuple(names)), tag("tbody", lines), class_="pl-table"),
     )
 
 
-def _row(first: str, *others: str) -> str:
-    cells = "".join(f"<td>{escape(text)}</td>" for text in others)
-    return f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>"
-
-
-def _scrolling(label: str, content: str) -> str:
-    """Let what is too wide move by itself, with the keyboard as well."""
-    return (
-        f"<div class='pl-scroll' role='group' aria-label='{label}' tabindex='0'>"
-        f"{content}</div>"
+def _scrolling(label: str, *content: Html) -> Html:
+    """Make content that is too wide scroll by itself, also with the keyboard."""
+    return tag(
+        "div",
+        content,
+        class_="pl-scroll",
+        role="group",
+        aria_label=label,
+        tabindex="0",
     )
 
 
-def _way(way: Way) -> str:
-    title = f"<h3>{escape(way.title)}</h3>"
-    if not way.text:
-        return f"{title}<p>{escape(way.reason)}</p>"
-    return (
-        f"{title}<pre class='pl-plain-command' tabindex='0'><code>{escape(way.text)}"
-        "</code></pre>"
+def _way(way: Way) -> Html:
+    shown = (
+        command_line(way.text, is_reached=True) if way.text else tag("p", way.reason)
     )
+    return fragment(tag("h3", way.title), shown)
 
 
-def _link(plan: Plan, base: str) -> str:
+def _link(plan: Plan, base: str) -> Html:
     found, reason = link_or_reason(plan, base)
     if not found:
-        return f"<p>{escape(reason)}</p>"
+        return tag("p", reason)
     if base.startswith(("http://", "https://")):
-        return f"<p><a href='{escape(found)}'>{escape(found)}</a></p>"
-    return (
-        f"<pre class='pl-plain-command' tabindex='0'><code>{escape(found)}</code></pre>"
-    )
+        return tag("p", tag("a", found, href=found))
+    return command_line(found, is_reached=True)

@@ -15,36 +15,33 @@ from planner.export.report_parts import (
     link_or_reason,
     ways,
 )
-from planner.presentation.certainty import (
+from planner.show.certainty import (
     overall_sentence,
     own_sentence,
     range_sentence,
     record_sentence,
     sizes_by_basis,
 )
-from planner.presentation.host import (
-    loading_rows,
-    node_budget,
-    node_title,
-    shown_accounts,
-)
-from planner.presentation.text import (
+from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
+from planner.show.verdict import (
     budget,
+    error_text,
+    key_figures,
     range_text,
     rank_title,
-    said,
     subject,
     verdict_text,
 )
-from planner.presentation.verdict import key_figures
 from planner.units import format_gib
 
 if TYPE_CHECKING:
-    from planner.result import Line, Plan, RankMemory
+    from planner.memory.account import Line
+    from planner.memory.estimate import RankMemory
+    from planner.planning.result import Plan
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
 _BAR_CHARACTERS = 40
-_LINES = ("Memory line", "Size", "Range", "Basis", "Arithmetic")
+_LINES = ("Memory line", "Size", "Range", "How it is known", "Arithmetic")
 
 
 def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
@@ -78,7 +75,7 @@ def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
 def _error(plan: Plan) -> list[str]:
     if plan.error is None:
         return []
-    lines = said(plan.error).splitlines()
+    lines = error_text(plan.error).splitlines()
     return ["\n".join(f"> {text(line)}" for line in lines)]
 
 
@@ -94,7 +91,7 @@ def _memory(plan: Plan) -> list[str]:
     if limiting is not None and limiting.outside:
         room = plan.gpu.total_memory_bytes - limiting.requested_memory_bytes
         parts += [
-            f"Beside the budget: {format_gib(limiting.outside_bytes)} needed of "
+            f"Outside vLLM's budget: {format_gib(limiting.outside_bytes)} needed of "
             f"{format_gib(room)}.",
             table(_LINES, map(_row, limiting.outside)),
         ]
@@ -104,7 +101,7 @@ def _memory(plan: Plan) -> list[str]:
 
 
 def _host(plan: Plan) -> list[str]:
-    """Show the CPU memory of the machines, where there is something to show."""
+    """Show the CPU memory of the machines, if any is worth showing."""
     parts: list[str] = []
     for account in shown_accounts(plan):
         rows = [
@@ -123,7 +120,7 @@ def _host(plan: Plan) -> list[str]:
 
 
 def _bars(rank: RankMemory) -> str:
-    """Draw a bar for each line, the budget being the longest."""
+    """Draw a bar for each line, on a scale up to the budget."""
     whole = max(rank.requested_memory_bytes, 1)
     rows = []
     for line in rank.lines:

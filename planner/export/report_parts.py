@@ -1,4 +1,4 @@
-"""What both reports hold: what was given, the ways to start it, and their sentences."""
+"""The parts that both reports share: inputs, ways to start, and the KV cache."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.engine import given_arguments
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.compose_file import compose
-from planner.export.link_gpus import gpu_to_link
-from planner.export.links import link
+from planner.export.links import gpu_to_link, link
 from planner.export.machines import environment
 from planner.export.python_code import python
 from planner.export.values import to_text
 
 if TYPE_CHECKING:
-    from planner.result import Plan
+    from planner.planning.result import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to start the plan: text to copy, or why there is none."""
+    """One way to start the plan: text to copy, or the reason why there is none."""
 
     title: str
     language: str
@@ -46,7 +45,7 @@ def _way(title: str, language: str, write: Callable[[], str]) -> Way:
 
 
 def link_or_reason(plan: Plan, base: str) -> tuple[str, str]:
-    """Return the link of a plan, or why it has none."""
+    """Return the link of a plan, or the reason why it has none."""
     try:
         return link(plan, base), ""
     except PlannerError as error:
@@ -54,7 +53,7 @@ def link_or_reason(plan: Plan, base: str) -> tuple[str, str]:
 
 
 def given(plan: Plan) -> Mapping[str, str]:
-    """Return what the plan was made from, by name, without tokens."""
+    """Return the inputs of the plan by name, without tokens."""
     arguments = given_arguments(plan.settings)
     return {
         "model": plan.name,
@@ -94,7 +93,7 @@ def groups(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def blocks_sentence(plan: Plan) -> str:
-    """Say how many blocks there are, and how many one request needs."""
+    """State how many blocks there are, and how many one request needs."""
     return (
         f"{plan.num_gpu_blocks:,} blocks on every rank; one request of the longest "
         f"length needs {plan.blocks_per_request:,}."

@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from planner.engine import EngineSettings, settings_from
+from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.settings import settings_from
 from planner.errors import PlannerError
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z", re.ASCII)
@@ -32,13 +32,13 @@ def to_text(name: str, value: object) -> str:
         return (
             value if from_text_unchecked(name, value) == value else _json(name, value)
         )
-    if isinstance(value, list | tuple) and name in _lists() and _is_plain(value):
+    if isinstance(value, list | tuple) and _is_plain(name, value):
         return ",".join(map(str, value))
     return _json(name, value)
 
 
 def from_text(name: str, text: str) -> Any:  # noqa: ANN401 - vLLM's own types
-    """Return the value that a text stands for, checked as `planner.plan` checks it.
+    """Return the value that a text represents, checked like those of `planner.plan`.
 
     Raises:
         PlannerError: for an unknown argument, or a value that is not of its type.
@@ -47,14 +47,15 @@ def from_text(name: str, text: str) -> Any:  # noqa: ANN401 - vLLM's own types
 
 
 def from_text_unchecked(name: str, text: str) -> Any:  # noqa: ANN401 - as above
-    """Return the value that a text stands for, whatever its type is."""
-    kinds = _kinds(name)
-    if kinds == (bool,):
-        return _SWITCH.get(text.lower(), text)
-    if kinds == (str,):
-        return text
-    if name in _lists() and not text.startswith("["):
-        return _items(name, text)
+    """Return the value that a text represents, of any type."""
+    argument = ARGUMENTS.get(name)
+    if argument is not None and _has_commas(argument, text):
+        return _items(argument, text)
+    if argument is not None and argument.is_modelled:
+        if argument.kind is Kind.SWITCH:
+            return _SWITCH.get(text.lower(), text)
+        if argument.is_text:
+            return text
     if _WHOLE.match(text):
         return int(text)
     try:
@@ -69,42 +70,35 @@ def checked(name: str, value: object) -> Any:  # noqa: ANN401 - vLLM's own types
     """Return an argument's value when vLLM could take it.
 
     Raises:
-        PlannerError: saying what is needed.
+        PlannerError: naming the type that is needed.
         UnknownArchitecture: for an argument whose memory is not modelled.
     """
-    if isinstance(value, list) and name in _lists():
+    argument = ARGUMENTS.get(name)
+    if argument is None or not argument.is_modelled:
+        settings_from({name: value})
+        return value
+    if isinstance(value, list) and argument.is_list:
         value = tuple(value)
     settings_from({name: value})
-    wanted = _wanted(name, value)
+    wanted = "" if value is None else _wanted(argument, value)
     if wanted:
         raise PlannerError(f"{name}={value!r}: {wanted} needed.")
     return value
 
 
-def _wanted(name: str, value: object) -> str:
-    """Return what a typed argument needs; empty where it has that."""
-    kinds = _kinds(name)
-    if value is None or not kinds or name in ("max_model_len", "kv_cache_memory_bytes"):
-        return ""
-    items = _lists().get(name)
-    if items is not None:
-        is_right = isinstance(value, tuple) and all(map(items.accepts, value))
-        return "" if is_right else f"a list of {items.what} is"
-    if Mapping in kinds:
+def _wanted(argument: Argument, value: object) -> str:
+    """Return the type that a modelled argument needs; empty where the value has it."""
+    if argument.is_list:
+        accepts, what = _ITEMS[argument.kind]
+        is_right = isinstance(value, tuple) and all(map(accepts, value))
+        return "" if is_right else f"a list of {what} is"
+    if argument.kind is Kind.TABLE:
         return "" if isinstance(value, Mapping) else "a table of names and values is"
-    if bool in kinds:
+    if argument.kind is Kind.SWITCH:
         return "" if isinstance(value, bool) else "true or false is"
-    if str in kinds and int not in kinds:
+    if argument.is_text:
         return "" if isinstance(value, str) else "a text is"
     return ""
-
-
-class _Items:
-    """What the items of a list are."""
-
-    def __init__(self, what: str, accepts: Callable[[object], bool]) -> None:
-        self.what = what
-        self.accepts = accepts
 
 
 def _is_size(value: object) -> bool:
@@ -115,49 +109,39 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-@cache
-def _lists() -> Mapping[str, _Items]:
-    return {
-        "cudagraph_capture_sizes": _Items("whole numbers from 1", _is_size),
-        "kv_cache_dtype_skip_layers": _Items("texts", _is_text),
-        "cpu_offload_params": _Items("texts", _is_text),
-        "offload_params": _Items("texts", _is_text),
-    }
+_ITEMS: Mapping[Kind, tuple[Callable[[object], bool], str]] = {
+    Kind.NUMBERS: (_is_size, "whole numbers from 1"),
+    Kind.NAMES: (_is_text, "texts"),
+}
+"""The type of the items of a list, as a check and in words."""
 
 
-def _items(name: str, text: str) -> list[Any]:
+def _items(argument: Argument, text: str) -> list[Any]:
     parts = text.split(",") if text else []
-    if name == "cudagraph_capture_sizes":
+    if argument.kind is Kind.NUMBERS:
         return [int(part) if _WHOLE.match(part) else part for part in parts]
     return list(parts)
 
 
-@cache
-def _hints() -> Mapping[str, tuple[Any, ...]]:
-    hints = get_type_hints(EngineSettings)
-    return {
-        name: tuple(
-            getattr(kind, "__origin__", kind)
-            for kind in get_args(hint)
-            if kind is not type(None)
-        )
-        for name, hint in hints.items()
-        if name != "others"
-    }
-
-
-def _kinds(name: str) -> tuple[Any, ...]:
-    """Return the types of a modelled argument; empty for one of the others."""
-    return _hints().get(name, ())
-
-
 def is_text(name: str) -> bool:
-    """Whether an argument is a text and nothing else."""
-    return _kinds(name) == (str,)
+    """Whether an argument is modelled and always a text."""
+    argument = ARGUMENTS.get(name)
+    return argument is not None and argument.is_modelled and argument.is_text
 
 
-def _is_plain(values: Any) -> bool:  # noqa: ANN401 - a list or tuple
-    return all(_PLAIN_ITEM.match(str(item)) for item in values)
+def _has_commas(argument: Argument, text: str) -> bool:
+    """Whether a text is a list without the brackets of JSON."""
+    if not argument.is_list or text[:1] in ("[", '"'):
+        return False
+    # For lists that do not change memory, vLLM also takes a single text unchanged.
+    return argument.is_modelled or "," in text
+
+
+def _is_plain(name: str, values: Any) -> bool:  # noqa: ANN401 - a list or tuple
+    """Whether a list is read back the same when commas separate its items."""
+    text = ",".join(map(str, values))
+    is_plain = all(_PLAIN_ITEM.match(str(item)) for item in values)
+    return is_plain and from_text_unchecked(name, text) == list(values)
 
 
 def _json(name: str, value: object) -> str:

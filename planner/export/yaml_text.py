@@ -1,4 +1,4 @@
-"""Write plain values as YAML: what every YAML reader reads back as the same values."""
+"""Write plain values as YAML that every YAML reader reads back as the same values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _PLAIN = re.compile(
     r"|[1-9][0-9]*(?:s|m|gb|Gi))\Z",
     re.ASCII,
 )
-"""Words, flags, paths, images, and numbers with a unit: no reader doubts them."""
+"""Words, flags, paths, images, and numbers with a unit, which need no quotes."""
 _READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
-"""Words that YAML 1.1 takes for switches or nothing."""
+"""Words that YAML 1.1 reads as booleans or null."""
 
 
 class Block(str):
-    """A text of several lines that is written as such, with its line breaks."""
+    """A text of several lines that is written as a block with its line breaks."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Whether a reader finds the same text in a block: one line break at its end."""
+    """Whether a text is read back the same from a block: it ends in one line break."""
     lines = text[:-1].split("\n")
     is_plain = all(line.isprintable() and line == line.rstrip() for line in lines)
     return (
@@ -97,7 +97,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _number(value: float) -> str:
-    """Return a number with a point: YAML 1.1 reads 1e-05 as a text."""
+    """Return a number with a decimal point: YAML 1.1 reads 1e-05 as a text."""
     text = repr(value)
     mantissa, power, exponent = text.partition("e")
     if not power:
@@ -108,7 +108,7 @@ def _number(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text in double quotes, whatever it holds."""
+    """Return any text in double quotes."""
     written = json.dumps(text, ensure_ascii=False)
     return "".join(
         character if character.isprintable() else _escaped(ord(character))

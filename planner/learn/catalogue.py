@@ -1,17 +1,81 @@
-"""Every exercise of the workshop, found by its name."""
+"""Every exercise of the workshop by name, and the plan that each lesson starts from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from importlib import import_module
+from typing import Any
 
 from planner.errors import PlannerError
-from planner.learn.checkpoints import LESSONS, lesson_name
+from planner.learn.account import recorded
+from planner.learn.display import ShownAsText, symbol
 from planner.learn.exercise import Exercise
-from planner.learn.judgement import State
+from planner.learn.parts import State
 from planner.learn.progress import kept
-from planner.learn.showing import Spoken, boxed, symbol
+from planner.planning.planning import plan
+from planner.planning.result import Plan
+from planner.show.html import tag
+from planner.show.page import whole
+from planner.show.pieces import row, table
+
+LESSONS = (
+    "where_memory_goes",
+    "weights",
+    "kv_cache",
+    "rest_of_the_budget",
+    "confirm",
+    "capacity_plan",
+)
+"""The modules of `planner.learn.lessons`, in the order of the workshop."""
+
+_DESK: Mapping[str, Any] = {
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "L4",
+    "max_model_len": 8192,
+}
+"""The library's help desk on its first day."""
+_STARTS: Mapping[str, Mapping[str, Any]] = {
+    "where_memory_goes": _DESK,
+    "weights": _DESK,
+    "kv_cache": _DESK,
+    "rest_of_the_budget": _DESK,
+    "capacity_plan": {**_DESK, "quantization": "fp8", "kv_cache_dtype": "fp8"},
+}
+
+
+def checkpoint(lesson: int | str) -> Plan:
+    """Return the plan that a lesson starts from, such as `checkpoint(2)`.
+
+    Args:
+        lesson: its number, 1 to 6, or the name of its module, such as "weights".
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    name = lesson_name(lesson)
+    if name == "confirm":
+        return recorded().plan
+    return plan(**_STARTS[name])
+
+
+def lesson_name(lesson: int | str) -> str:
+    """Return the name of a lesson's module.
+
+    >>> lesson_name(2)
+    'weights'
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    numbered = {str(number): name for number, name in enumerate(LESSONS, start=1)}
+    found = numbered.get(str(lesson), str(lesson))
+    if found not in LESSONS:
+        raise PlannerError(
+            f"There is no lesson {lesson!r}. There are 1 to {len(LESSONS)}: "
+            f"{', '.join(LESSONS)}."
+        )
+    return found
 
 
 def exercises(lesson: int | str | None = None) -> tuple[Exercise, ...]:
@@ -43,8 +107,8 @@ def exercise(name: str) -> Exercise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Progress(Spoken):
-    """How each exercise stands."""
+class Progress(ShownAsText):
+    """The state of each exercise."""
 
     rows: tuple[tuple[Exercise, State], ...]
 
@@ -56,16 +120,11 @@ class Progress(Spoken):
         return "\n".join([self._head, *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th scope='row'>{escape(one.name)} {escape(one.title)}</th>"
-            f"<td>{symbol(state)} {state.value}</td></tr>"
+        rows = (
+            row(f"{one.name} {one.title}", tag("td", f"{symbol(state)} {state}"))
             for one, state in self.rows
         )
-        return boxed(
-            f"<table class='pl-lines'><caption>{escape(self._head)}</caption>"
-            "<thead><tr><th scope='col'>Exercise</th><th scope='col'>So far</th></tr>"
-            f"</thead><tbody>{rows}</tbody></table>"
-        )
+        return whole(table(self._head, ("Exercise", "Status"), rows))
 
     @property
     def _head(self) -> str:
@@ -74,7 +133,7 @@ class Progress(Spoken):
 
 
 def progress(lesson: int | str | None = None) -> Progress:
-    """Return how each exercise stands; it is kept on this machine alone.
+    """Return the state of each exercise, which is kept only on this machine.
 
     Args:
         lesson: its number, 1 to 6, or its name; None for all.
@@ -82,9 +141,10 @@ def progress(lesson: int | str | None = None) -> Progress:
     Raises:
         PlannerError: when there is no such lesson.
     """
-    said = kept().exercises
+    states = kept().exercises
     return Progress(
         rows=tuple(
-            (one, said.get(one.name, State.NOT_ATTEMPTED)) for one in exercises(lesson)
+            (one, states.get(one.name, State.NOT_ATTEMPTED))
+            for one in exercises(lesson)
         )
     )

@@ -1,4 +1,4 @@
-"""An exercise: what is asked, what is right, hints, and a worked solution."""
+"""An exercise: its parts, the check of an answer, hints, and a worked solution."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
-from planner.learn.judgement import Judgement, State, together
-from planner.learn.parts import Part
-from planner.learn.showing import Shown, Spoken, outcome_html, outcome_text
+from planner.late import late
+from planner.learn.display import TONES, Shown, ShownAsText, symbol
+from planner.learn.parts import Judgement, Part, State, together
+from planner.show.html import Html
+from planner.show.page import whole
+from planner.show.pieces import listed, verdict_box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Outcome(Spoken):
-    """What a check said; it shows itself in a notebook and in a terminal."""
+class Outcome(ShownAsText):
+    """The result of a check, for a notebook and for a terminal."""
 
     exercise: str
     title: str
@@ -42,14 +45,14 @@ class Exercise:
     """Lesson and number, such as "2.1"."""
     title: str
     minutes: int
-    """What it takes at most, as the lesson says."""
+    """The time that it takes at most, as the lesson states it."""
     parts: tuple[Part, ...]
     hints: tuple[str, ...]
     solved: Callable[[], Shown]
     """Work the solution out, with the planner's own arithmetic."""
 
     def check(self, *answers: object, **named: object) -> Outcome:
-        """Say how each part stands and which is off, without giving it away.
+        """Judge each part of the answer, without giving the right answer away.
 
         Raises:
             PlannerError: for more answers than parts, or a name that no part has.
@@ -62,14 +65,11 @@ class Exercise:
                 part.name: part.judge(given.get(part.name)) for part in self.parts
             },
         )
-        # Imported here: what is kept names exercises.
-        from planner.learn.progress import keep  # noqa: PLC0415
-
-        keep(self.name, outcome.state)
+        late("planner.learn.progress:keep", self.name, outcome.state)
         return outcome
 
     def hint(self, number: int = 1) -> Shown:
-        """Return a hint, from a small one to one that shows the way.
+        """Return a hint; a higher number helps more.
 
         Raises:
             PlannerError: for a number without a hint.
@@ -84,7 +84,7 @@ class Exercise:
         )
 
     def solution(self) -> Shown:
-        """Return the worked solution, computed when it is asked for."""
+        """Return the worked solution, computed by the planner."""
         return self.solved()
 
     def _by_name(
@@ -95,7 +95,52 @@ class Exercise:
         if unknown or len(answers) > len(names):
             wrong = ", ".join(unknown) or f"{len(answers)} answers"
             raise PlannerError(
-                f"Exercise {self.name} does not ask for {wrong}. "
-                f"It asks for: {', '.join(names)}."
+                f"Exercise {self.name} does not take {wrong}. "
+                f"It takes: {', '.join(names)}."
             )
         return {**dict(zip(names, answers, strict=False)), **named}
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Write the result of a check, with a line for each part if there are several."""
+    head = (
+        f"{symbol(outcome.state)} Exercise {outcome.exercise}, {outcome.title}: "
+        f"{outcome.state}"
+    )
+    return "\n".join([head, *_lines(outcome)])
+
+
+def outcome_html(outcome: Outcome) -> Html:
+    """Show the result of a check, which a screen reader announces."""
+    state = outcome.state
+    return whole(
+        verdict_box(
+            TONES[state],
+            listed(_lines(outcome), None),
+            subject=f"Exercise {outcome.exercise}: {outcome.title}",
+            symbol=symbol(state),
+            headline=state.value.capitalize(),
+            role="status",
+        )
+    )
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    several = len(outcome.judgements) > 1
+    if outcome.state is State.NOT_ATTEMPTED:
+        return ["Replace the ... with your answer and run the cell again."]
+    lines = [
+        _line(name if several else "", judgement)
+        for name, judgement in outcome.judgements.items()
+        if several or judgement.remark
+    ]
+    if outcome.state is State.NOT_YET:
+        lines.append(f'Stuck? learn.exercise("{outcome.exercise}").hint()')
+    return lines
+
+
+def _line(name: str, judgement: Judgement) -> str:
+    if not name:
+        return judgement.remark
+    remark = f" {judgement.remark}" if judgement.remark else ""
+    return f"{symbol(judgement.state)} {name}: {judgement.state}.{remark}"

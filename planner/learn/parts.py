@@ -1,30 +1,76 @@
-"""Kinds of answers: a size, a number, a choice, a plan of one's own."""
+"""The parts of an answer, how each is judged, and the conditions on a learner's plan.
+
+A part is a size, a number, a choice, or a plan or pipeline that the learner made. It is
+judged as right, not yet right, or not attempted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from planner.learn.judgement import NOT_ATTEMPTED, Judgement, not_yet, right
 from planner.learn.quantity import (
     Reading,
     is_untouched,
     number_reading,
     size_readings,
 )
+from planner.planning.result import Plan
 
 _CLOSE = 0.02
-"""How far a figure read off a chart or worked out by hand may lie off, as a share."""
+"""Tolerance of a figure read off a chart or worked out by hand, as a share."""
+
+
+class State(StrEnum):
+    """The state of an answer."""
+
+    RIGHT = "right"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The state of one part of an answer, and a remark that helps the learner."""
+
+    state: State
+    remark: str = ""
+
+
+NOT_ATTEMPTED = Judgement(state=State.NOT_ATTEMPTED)
+
+
+def right(remark: str = "") -> Judgement:
+    """Return the judgement of a right answer."""
+    return Judgement(state=State.RIGHT, remark=remark)
+
+
+def not_yet(remark: str) -> Judgement:
+    """Return the judgement of a wrong answer, with a remark that helps."""
+    return Judgement(state=State.NOT_YET, remark=remark)
+
+
+def together(states: list[State]) -> State:
+    """Return the state of a whole answer: right when every part is.
+
+    >>> together([State.RIGHT, State.NOT_ATTEMPTED]).value
+    'not yet'
+    """
+    for state in (State.RIGHT, State.NOT_ATTEMPTED):
+        if all(one is state for one in states):
+            return state
+    return State.NOT_YET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A plausible wrong answer, and the thought behind it."""
+    """A plausible wrong answer, and the reply to it."""
 
     value: Callable[[], float]
     says: str
-    """What helps on; it does not give the answer away."""
+    """A reply that helps without giving the answer away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +79,12 @@ class Size:
 
     name: str
     expected: Callable[[], int]
-    """Whole bytes, as the planner computes them."""
+    """In whole bytes, as the planner computes them."""
     mistakes: tuple[Mistake, ...] = ()
     tolerance: float = _CLOSE
 
     def judge(self, answer: object) -> Judgement:
-        """Say how a size stands, and which unit was meant."""
+        """Judge a size, and name the unit that was meant."""
         if is_untouched(answer):
             return NOT_ATTEMPTED
         readings = tuple(size_readings(answer))
@@ -60,7 +106,7 @@ class Number:
     tolerance: float = 0.0
 
     def judge(self, answer: object) -> Judgement:
-        """Say how a number stands."""
+        """Judge a number."""
         if is_untouched(answer):
             return NOT_ATTEMPTED
         reading = number_reading(answer)
@@ -71,16 +117,16 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of several statements, told by its letter."""
+    """One of several statements, given by its letter."""
 
     name: str
     options: Mapping[str, str]
     expected: str
     says: Mapping[str, str] = field(default_factory=dict)
-    """For a wrong letter: what helps on."""
+    """The reply to each wrong letter."""
 
     def judge(self, answer: object) -> Judgement:
-        """Say how a choice stands; capitals, brackets and blanks do not matter."""
+        """Judge a choice; capitals, brackets and blanks do not matter."""
         if is_untouched(answer):
             return NOT_ATTEMPTED
         letter = str(answer).strip().strip("().").lower()
@@ -88,40 +134,40 @@ class Choice:
             return right()
         if letter not in self.options:
             return not_yet(
-                f"{answer!r} is none of the letters {', '.join(self.options)}."
+                f"{answer!r} is not one of the letters {', '.join(self.options)}."
             )
-        return not_yet(self.says.get(letter, "Another one. Read them again."))
+        return not_yet(self.says.get(letter, "It is another one. Read them again."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What a learner's own plan has to do."""
+    """A condition on a learner's plan."""
 
     text: str
-    """As it ends the sentence "The plan has to ..."."""
+    """The end of the sentence "The plan has to ..."."""
     is_met: Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """Something made by the learner: a plan, or a pipeline, that has to do its work."""
+    """A plan or a pipeline made by the learner, which has to meet conditions."""
 
     name: str
     kind: type | Callable[[], type]
-    """What it has to be; a function where its import is to wait."""
+    """The required type, or a function that imports it late."""
     conditions: tuple[Condition, ...]
     example: Callable[[], Any]
-    """One of many that do it."""
+    """One of many right answers."""
     how: str
-    """How such a thing is made, for who gave something else."""
+    """How such a value is made, for learners who gave something else."""
 
     def judge(self, answer: object) -> Judgement:
-        """Say which conditions are not met; all are right, however they are met."""
+        """Name the conditions that are not met; any answer that meets all is right."""
         if is_untouched(answer):
             return NOT_ATTEMPTED
         kind = self.kind if isinstance(self.kind, type) else self.kind()
         if not isinstance(answer, kind):
-            return not_yet(f"{answer!r} is no {kind.__name__}. {self.how}")
+            return not_yet(f"{answer!r} is not a {kind.__name__}. {self.how}")
         unmet = [one.text for one in self.conditions if not one.is_met(answer)]
         if not unmet:
             return right()
@@ -137,17 +183,78 @@ def _judged(
     tolerance: float,
     mistakes: Iterable[Mistake],
 ) -> Judgement:
-    thoughts = [(mistake.value(), mistake.says) for mistake in mistakes]
-    # Reading by reading: who wrote the whole card in GiB did not mean the share in GB.
-    # A mistake has to be met more closely: it must not hide a right figure in GB.
+    replies = [(mistake.value(), mistake.says) for mistake in mistakes]
+    # Reading by reading: the whole card in GiB must not pass as the share in GB.
+    # A mistake has a smaller tolerance, so that it does not hide a right figure in GB.
     for reading in readings:
         if _is_close(reading.value, expected, tolerance):
             return right(reading.remark)
-        for value, says in thoughts:
+        for value, says in replies:
             if _is_close(reading.value, value, tolerance / 2):
                 return not_yet(says)
-    return not_yet("Not this figure. Ask for a hint.")
+    return not_yet("That is not the figure. Try a hint.")
 
 
 def _is_close(value: float, expected: float, tolerance: float) -> bool:
     return abs(value - expected) <= tolerance * abs(expected) + 1e-9
+
+
+_HOW = 'Make one with planner.plan("Qwen/Qwen3-8B", gpu="L4", ...).'
+_NUMBERS = {1: "one", 2: "two", 4: "four"}
+
+
+def made_plan(
+    *conditions: Condition, example: Callable[[], Plan], how: str = _HOW
+) -> Made:
+    """Return the part that requires a plan which starts and meets `conditions`."""
+    starts = Condition(text="start", is_met=lambda plan: bool(plan.fits))
+    return Made(
+        name="plan",
+        kind=Plan,
+        conditions=(*conditions, starts),
+        example=example,
+        how=how,
+    )
+
+
+def of_model(name: str) -> Condition:
+    """Require a model."""
+    return Condition(
+        text=f"be for {name}", is_met=lambda plan: plan.name.lower() == name.lower()
+    )
+
+
+def on_cards(gpu: str, most: int = 1) -> Condition:
+    """Require a kind of GPU, and at most `most` of them."""
+    several = f"at most {_NUMBERS[most]}" if most > 1 else "one"
+    return Condition(
+        text=f"run on {several} {gpu}",
+        is_met=lambda plan: plan.gpu.name == gpu and plan.gpus_total <= most,
+    )
+
+
+def takes(tokens: int) -> Condition:
+    """Require that requests may have `tokens` tokens."""
+    return Condition(
+        text=f"take requests of {tokens:,} tokens",
+        is_met=lambda plan: (
+            plan.resolved is not None and plan.resolved.max_model_len >= tokens
+        ),
+    )
+
+
+def holds(requests: int, tokens: int) -> Condition:
+    """Require room in the KV cache for `requests` requests of `tokens` tokens."""
+    times = f"{requests} x " if requests > 1 else ""
+    return Condition(
+        text=f"have a KV cache of {times}{tokens:,} tokens",
+        is_met=lambda plan: plan.kv_cache_size_tokens >= requests * tokens,
+    )
+
+
+def keeps(setting: str, value: Any, text: str) -> Condition:  # noqa: ANN401 - vLLM's
+    """Require that a setting keeps its value, given or by default."""
+    return Condition(
+        text=text,
+        is_met=lambda plan: getattr(plan.settings, setting, None) in (None, value),
+    )

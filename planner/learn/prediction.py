@@ -1,26 +1,27 @@
-"""A guess written down before the figure is shown, and both side by side after."""
+"""A learner's guess, written down before the figure is shown, then compared with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
+from planner.learn.display import ShownAsText, paragraphs
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import is_untouched, number_reading, size_readings
-from planner.learn.showing import Spoken, boxed
+from planner.show.html import tag
+from planner.show.page import whole
 from planner.units import format_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Prediction(Spoken):
-    """What a learner expects; there is no right or wrong before it is revealed."""
+class Prediction(ShownAsText):
+    """A learner's guess; it is not judged before the figure is revealed."""
 
     name: str
     written: str
-    """As it was written; empty where nothing was."""
+    """The guess as it was written; empty where there is none."""
 
     def reveal(self, calculated: float, why: str = "") -> Revealed:
-        """Lay the guess beside the calculated figure.
+        """Compare the guess with the calculated figure.
 
         Args:
             calculated: whole bytes as `int`, or a plain number as `float`.
@@ -30,16 +31,16 @@ class Prediction(Spoken):
 
     def __str__(self) -> str:
         if not self.written:
-            return f"{self.name}: replace the ... by your guess before you go on."
+            return f"{self.name}: replace the ... with your guess before you go on."
         return f"{self.name}: you expect {self.written}. Noted."
 
     def _repr_html_(self) -> str:
-        return boxed(f"<p>{escape(str(self))}</p>")
+        return whole(tag("p", str(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Revealed(Spoken):
-    """A guess beside the figure that was calculated."""
+class Revealed(ShownAsText):
+    """A guess and the figure that was calculated."""
 
     prediction: Prediction
     calculated: float
@@ -53,7 +54,7 @@ class Revealed(Spoken):
         if isinstance(self.calculated, int):
             values = [one.value for one in size_readings(self.prediction.written)]
             if any(letter.isalpha() for letter in self.prediction.written):
-                # Only without a unit is it the reading that comes nearest.
+                # Only a number without a unit takes the nearest reading.
                 values = values[:1]
         else:
             reading = number_reading(self.prediction.written)
@@ -73,9 +74,7 @@ class Revealed(Spoken):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return boxed(
-            "".join(f"<p>{escape(line)}</p>" for line in str(self).split("\n"))
-        )
+        return whole(paragraphs(str(self)))
 
     @property
     def _figure(self) -> str:
@@ -85,7 +84,7 @@ class Revealed(Spoken):
 
 
 def predict(name: str, guess: object) -> Prediction:
-    """Note a guess; it is kept over a restart of the kernel.
+    """Note a guess, which is kept across restarts of the kernel.
 
     Args:
         name: what is guessed, such as "KV cache".

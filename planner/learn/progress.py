@@ -1,4 +1,4 @@
-"""What a learner has done, kept over a restart of the kernel, on this machine alone."""
+"""A learner's progress, kept across restarts of the kernel and only on this machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.calibrations.folder import data_folder
-from planner.learn.judgement import State
+from planner.learn.parts import State
+from planner.planning.calibrations.store import data_folder
 
 _FILE = "workshop.json"
 _ORDER = (State.NOT_ATTEMPTED, State.NOT_YET, State.RIGHT)
@@ -17,14 +17,14 @@ _ORDER = (State.NOT_ATTEMPTED, State.NOT_YET, State.RIGHT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Exercises with the best that was said of them, and predictions as written."""
+    """The best state of each exercise, and predictions as they were written."""
 
     exercises: dict[str, State]
     predictions: dict[str, str]
 
 
 def kept() -> Kept:
-    """Return what was kept; nothing where there is no file or it cannot be read."""
+    """Return the stored progress; empty where there is no readable file."""
     path = _path()
     if path is None:
         return Kept(exercises={}, predictions={})
@@ -35,7 +35,7 @@ def kept() -> Kept:
 
 
 def keep(exercise: str, state: State) -> None:
-    """Keep how an exercise stands; what was right once stays right."""
+    """Store the state of an exercise; once right, it stays right."""
     now = kept()
     best = max((now.exercises.get(exercise, state), state), key=_ORDER.index)
     _write(
@@ -44,7 +44,7 @@ def keep(exercise: str, state: State) -> None:
 
 
 def keep_prediction(name: str, written: str) -> None:
-    """Keep a prediction as it was written."""
+    """Store a prediction as it was written."""
     now = kept()
     _write(
         Kept(exercises=now.exercises, predictions={**now.predictions, name: written})
@@ -52,7 +52,7 @@ def keep_prediction(name: str, written: str) -> None:
 
 
 def forget() -> None:
-    """Forget everything: the workshop begins anew."""
+    """Delete all progress, to start the workshop again."""
     path = _path()
     if path is not None:
         path.unlink(missing_ok=True)
@@ -63,25 +63,25 @@ def _path() -> Path | None:
     return None if folder is None else Path(folder) / _FILE
 
 
-def _read(told: dict[str, dict[str, str]]) -> Kept:
+def _read(stored: dict[str, dict[str, str]]) -> Kept:
     return Kept(
-        exercises={name: State(said) for name, said in told["exercises"].items()},
-        predictions={name: str(said) for name, said in told["predictions"].items()},
+        exercises={name: State(text) for name, text in stored["exercises"].items()},
+        predictions={name: str(text) for name, text in stored["predictions"].items()},
     )
 
 
 def _write(value: Kept) -> None:
-    """Replace the file in one step; a full or read-only disk keeps nobody waiting."""
+    """Replace the file in one step; errors of a full or read-only disk are ignored."""
     path = _path()
     if path is None:
         return
-    told = {"exercises": value.exercises, "predictions": value.predictions}
+    stored = {"exercises": value.exercises, "predictions": value.predictions}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         # One name for each process: two notebooks may write at the same moment.
         beside = path.with_name(f"{_FILE}.{os.getpid()}")
         try:
-            beside.write_text(json.dumps(told), encoding="utf-8")
+            beside.write_text(json.dumps(stored), encoding="utf-8")
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)

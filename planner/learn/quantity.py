@@ -1,4 +1,4 @@
-"""Numbers as learners write them: with a unit, without one, with the wrong one."""
+"""Numbers as learners write them: with a unit, without one, or with the wrong one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SAME_LETTER = {
     "KiB": "KB",
     "TiB": "TB",
 }
-_SAID = {
+_UNIT_NAMES = {
     **{unit.lower(): unit for unit in _BYTES_PER_UNIT},
     "b": "bytes",
     "byte": "bytes",
@@ -49,13 +49,13 @@ class Reading:
     """One way to read what a learner wrote."""
 
     value: float
-    """Bytes, where a size was asked for."""
+    """In bytes, where a size is required."""
     remark: str = ""
-    """Which unit was meant, where that was not written."""
+    """The unit that was assumed, where none was written."""
 
 
 def is_untouched(answer: object) -> bool:
-    """Tell whether nothing was answered: `...`, None, blanks or underscores.
+    """Return whether an answer is missing: `...`, None, blanks or underscores.
 
     >>> is_untouched(...), is_untouched("___"), is_untouched(0)
     (True, True, False)
@@ -66,7 +66,7 @@ def is_untouched(answer: object) -> bool:
 
 
 def size_readings(answer: object) -> Iterator[Reading]:
-    """Yield what `answer` may mean in bytes, the likeliest first; none where unread.
+    """Yield what `answer` may mean in bytes, the likeliest first; none if unreadable.
 
     >>> [reading.value for reading in size_readings("2 GiB")][0]
     2147483648.0
@@ -77,12 +77,12 @@ def size_readings(answer: object) -> Iterator[Reading]:
     number, unit = written
     if not unit:
         yield from _unitless(number)
-    elif unit in _SAID:
-        yield from _with_unit(number, _SAID[unit])
+    elif unit in _UNIT_NAMES:
+        yield from _with_unit(number, _UNIT_NAMES[unit])
 
 
 def number_reading(answer: object) -> Reading | None:
-    """Return `answer` as a plain number; a word behind it, such as x or GPUs, is left.
+    """Return `answer` as a number; a word after it, such as x or GPUs, is ignored.
 
     >>> number_reading("1,024 tokens").value, number_reading("many")
     (1024.0, None)
@@ -92,7 +92,7 @@ def number_reading(answer: object) -> Reading | None:
 
 
 def _written(answer: object) -> tuple[float, str] | None:
-    """Return number and unit, in lower case; None where it is no number."""
+    """Return the number and the unit in lower case; None if it is not a number."""
     if isinstance(answer, bool):
         return None
     if isinstance(answer, int | float):

@@ -1,7 +1,8 @@
-"""One module per line of vLLM's memory account, each pure.
+"""The memory account of a rank, one pure module per line, and CPU memory beside it.
 
-weights: parameters and buffers. persistent: buffers beside them. activations: the peak
-of the profile run. non_torch, cudagraphs: what only a GPU can tell. kv_spec,
-kv_groups, kv_cache: the KV cache. attention_backend: which kernel serves a layer. host,
-nodes: what each machine keeps in CPU memory beside it.
+`account` defines the values, and `estimate` adds the lines up. `weights`: parameters
+and buffers. `lines`: all other lines of the budget except the KV cache. `kv_cache`:
+which kernel serves a layer, what the layer stores, and how many blocks fit. `lora` and
+`media`: adapters, and the encoders of images, videos and audio. `host`: CPU memory and
+loading. `cpu_account`: the account of vLLM's CPU build.
 """

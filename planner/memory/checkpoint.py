@@ -1,33 +1,29 @@
-"""Lays the headers of a checkpoint beside the weights that were computed.
+"""Compares the headers of a checkpoint with the computed weights.
 
-The computed weights are what vLLM holds after loading; the headers say what the files
-hold. Where both should agree and do not, a reader must see it: the config may not be
-that of the files, or the architecture may be misunderstood.
+The computed weights are what vLLM holds after loading; the headers describe what the
+files contain. Where the two should agree but do not, the user must see it: the config
+may belong to other files, or the architecture may be misunderstood.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from planner.layers import Part
+from planner.engine.layout import ParallelLayout
 from planner.memory.weights import stage_weights
-from planner.model import ModelArchitecture
-from planner.parallel import ParallelLayout
-from planner.units import format_size
-
-WORTH_SAYING = 0.005
-"""From this share of the weights on a difference is shown."""
+from planner.models.architecture import ModelArchitecture
+from planner.models.layers import Part
+from planner.models.reconciliation import PartDifference, Reconciliation
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _BITS = {"F4": 4, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U8": 8, "I8": 8}
 _BITS |= {"I16": 16, "I32": 32, "I64": 64, "BOOL": 8, "U32": 32, "U16": 16}
 
 _PARTS = (
-    # The first pattern that a tensor's name holds decides.
+    # The first pattern found in a tensor's name decides.
     (r"inv_freq|masked_bias|attn\.bias$|_extra_state", None),
     (r"visual|vision|audio|image_newline|projector|mm_", Part.TOWERS),
     (r"lm_head|embed_out|^output\.", Part.LM_HEAD),
@@ -45,68 +41,21 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartDifference:
-    """One part of the weights, as computed and as the files have it."""
-
-    name: str
-    computed_bytes: int
-    checkpoint_bytes: int
-
-    @property
-    def difference_bytes(self) -> int:
-        """Computed less published."""
-        return self.computed_bytes - self.checkpoint_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
-    """The weights of a whole model on one GPU, as computed and as the files have it."""
-
-    computed_bytes: int
-    checkpoint_bytes: int
-    """Of the tensors that vLLM loads, plain floats counted in the model's dtype."""
-    parts: tuple[PartDifference, ...]
-    """Largest difference first; a part may be known by another name in the files."""
-
-    @property
-    def share(self) -> float:
-        """The difference as a share of what the files hold."""
-        return self.computed_bytes / self.checkpoint_bytes - 1
-
-    def __str__(self) -> str:
-        """Say what agrees, or what differs and where."""
-        text = (
-            f"The checkpoint's files hold {format_size(self.checkpoint_bytes)} of "
-            f"weights, {format_size(self.computed_bytes)} were computed "
-            f"({self.share:+.2%})"
-        )
-        if abs(self.share) <= WORTH_SAYING:
-            return f"{text}: they agree."
-        differing = [part for part in self.parts if part.difference_bytes]
-        shown = ", ".join(
-            f"{part.name} {format_size(part.computed_bytes)} computed, "
-            f"{format_size(part.checkpoint_bytes)} in the files"
-            for part in differing[:4]
-        )
-        return f"{text}. The parts that differ most: {shown}."
-
-
 def reconcile(
     model: ModelArchitecture, shapes: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> Reconciliation | None:
     """Compare the computed weights with the tensors that a checkpoint's headers list.
 
-    Rotary tables and other buffers are left out, as no checkpoint holds them; layers
-    beyond the model's own (multi-token prediction) and a head that is tied, as vLLM
-    does not load them.
+    Left out are rotary tables and other buffers, which no checkpoint contains, and
+    what vLLM does not load: layers beyond the model's own (multi-token prediction) and
+    a tied head.
 
     Args:
         model: as read from the config.
         shapes: safetensors dtype and shape of each tensor.
 
     Returns:
-        None without headers, or with a dtype of unknown width.
+        None where there are no headers, or one names a dtype of unknown width.
     """
     if not shapes:
         return None
@@ -154,7 +103,7 @@ def _published(
         if is_foreign or _is_beyond(name, model.num_hidden_layers):
             continue
         # vLLM loads plain floats in the model's dtype, counted as two bytes on both
-        # sides; packed and scaled tensors keep their own.
+        # sides; packed and scaled tensors keep their own dtype.
         bits = 16 if dtype in _FLOATS else _BITS.get(dtype)
         if bits is None:
             return {}
@@ -168,7 +117,7 @@ def _part(name: str) -> Part | None:
 
 @cache
 def _part_of_kind(name: str) -> Part | None:
-    """Return the part; layers and experts are alike, hence remembered once."""
+    """Return the part; cached, since layers and experts are alike."""
     for pattern, part in _PARTS:
         if re.search(pattern, name):
             return part

@@ -1,33 +1,49 @@
-"""The account of a worker of vLLM's CPU build: its share less what its process holds.
+"""The account of a worker of vLLM's CPU build, and its errors about memory.
 
-The share is a part of the memory node. The KV cache gets what is left of it after the
-process's resident memory, as the operating system counts it once the warm-up is over.
+A worker's share is a fraction of its memory node. The KV cache gets what is left of it
+after the process's resident memory, as the operating system counts it after the
+warm-up.
 
 Source: vLLM 0.29.0 to 0.33.0 `v1/worker/cpu_worker.py` CPUWorker.
 """
 
 from __future__ import annotations
 
-from planner.layers import Part
-from planner.memory.calibration import Fitted, processor_part
-from planner.memory.encoder import encoder_peak_bytes
-from planner.memory.forward import forward
+from dataclasses import dataclass
+from math import ceil
+
+from planner.engine.gpu import GPU
+from planner.engine.releases import Release
+from planner.memory.account import Basis, Line, VLLMError
+from planner.memory.lines.calibration import Fitted, processor_part
+from planner.memory.lines.forward import forward
+from planner.memory.media.encoder import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun
 from planner.memory.sized import ranged_line
 from planner.memory.weights import StageWeights
-from planner.result import Basis, Line
-from planner.units import MIB, format_size
+from planner.models.layers import Part
+from planner.units import MIB, format_size, vllm_gib
 
 _TABLE_ENTRY_BYTES = 5
-"""A token id of 4 bytes, and whether it is one."""
+"""A token id of 4 bytes, and a flag that tells ids from embeddings."""
 _FLOAT32 = 4
 _PACKING_SHARE, _PACKING_USUAL_BYTES = 20, 64 * MIB
-"""A share of the weights stays with the allocator once they are packed."""
+"""A share of the weights stays with the allocator after packing, up to a limit."""
 _PACKING_MOST_SHARE = 7
+_CHECKS_MEMORY_AT_START_BEFORE = (0, 33)
+"""A worker compares its share with the free memory before it loads.
+
+Source: vLLM 0.32.0 `v1/worker/cpu_worker.py` CPUWorker, the last to do so.
+"""
+_NAMES_FULL_SHARE_SINCE = (0, 33)
+"""A share that the worker itself fills has an error of its own.
+
+Source: vLLM 0.33.0 `v1/worker/cpu_worker.py` determine_available_memory.
+"""
 
 
 def lines(run: ProfileRun, stage: StageWeights) -> tuple[Line, ...]:
-    """Return every line but the KV cache."""
+    """Return all lines except the KV cache."""
     return (
         _weights(run, stage),
         _buffers(run, stage),
@@ -53,7 +69,7 @@ def _weights(run: ProfileRun, stage: StageWeights) -> Line:
 
 
 def _buffers(run: ProfileRun, stage: StageWeights) -> Line:
-    """Tables of token ids, and the packed copies of embeddings beside themselves.
+    """Return tables of token ids, and the packed copies of embeddings and head.
 
     Source: vLLM 0.33.0 `v1/worker/gpu_input_batch.py` InputBatch;
     `layers/vocab_parallel_embedding.py` UnquantizedEmbeddingMethod.
@@ -77,12 +93,12 @@ def _packed_copies_bytes(run: ProfileRun, stage: StageWeights) -> int:
     embeddings = sizes.get(str(Part.EMBEDDINGS), 0)
     head = sizes.get(str(Part.LM_HEAD), 0)
     if run.samples and not head:
-        head = embeddings  # a tied head is packed for itself
+        head = embeddings  # a tied head has a packed copy of its own
     return embeddings + head
 
 
 def _warm_up(run: ProfileRun) -> Line:
-    """What compiling and the warm-up leave resident; eager starts do neither.
+    """Return what compiling and the warm-up leave resident; eager starts do neither.
 
     Source: vLLM 0.33.0 `v1/worker/cpu_model_runner.py` warming_up_model.
     """
@@ -127,3 +143,110 @@ def _process(stage: StageWeights) -> Line:
         f"vLLM themselves (from {process.starts} starts of vLLM 0.32.0) + what packing "
         f"the weights leaves behind {format_size(left)}",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A worker's share of a memory node, and how much of it the process uses."""
+
+    gpu: GPU
+    release: Release
+    utilization: float
+    requested_bytes: int
+    consumed_bytes: int
+    """Resident memory of the process after the warm-up."""
+    kv_cache_memory_bytes: int | None
+    """None: the KV cache takes the remainder."""
+
+    @property
+    def node(self) -> int:
+        """The memory node's number."""
+        return 0 if self.gpu.processor is None else self.gpu.processor.memory_node
+
+    @property
+    def left_bytes(self) -> int:
+        """The part of the share that is left for the KV cache."""
+        return self.requested_bytes - self.consumed_bytes
+
+
+def memory_error(share: Share, weights_bytes: int) -> VLLMError | None:
+    """Return the error of a node without enough free memory, or None.
+
+    Where its free memory is not known, all of the node's memory counts as free.
+    """
+    free = share.gpu.free_memory_bytes
+    fixed = share.kv_cache_memory_bytes
+    if free is None:
+        free = share.gpu.total_memory_bytes
+    elif (
+        fixed is None
+        and share.release < _CHECKS_MEMORY_AT_START_BEFORE
+        and share.requested_bytes > free
+    ):
+        return _full_at_start(share, free)
+    if weights_bytes > free:
+        return VLLMError(
+            kind="weights",
+            message=f"The weights take {vllm_gib(weights_bytes)} GiB, and "
+            f"{vllm_gib(free)} GiB are free: the operating system ends the process.",
+        )
+    left = max(0, free - share.consumed_bytes)
+    needed = share.left_bytes if fixed is None else fixed
+    if needed > left:
+        return _full_for_cache(share, left)
+    return None
+
+
+def no_room(share: Share) -> VLLMError:
+    """Return the error of a share that the process itself fills."""
+    if share.release < _NAMES_FULL_SHARE_SINCE:
+        free = share.gpu.free_memory_bytes
+        free = share.gpu.total_memory_bytes if free is None else free
+        message = _full_for_cache(share, max(0, free - share.consumed_bytes)).message
+        return VLLMError(kind="no_kv", message=message)
+    in_use = ceil(share.consumed_bytes / share.gpu.total_memory_bytes * 100)
+    return VLLMError(
+        kind="no_kv",
+        message=f"The worker already uses {vllm_gib(share.consumed_bytes)} GiB (model "
+        f"weights and runtime), more than the {vllm_gib(share.requested_bytes)} GiB of "
+        f"CPU memory reserved for it on node {share.node}, leaving none for the KV "
+        "cache. On the CPU backend, the `--gpu-memory-utilization` flag controls the "
+        "fraction of CPU memory reserved (despite its name). To resolve: increase "
+        f"`--gpu-memory-utilization` to more than {in_use / 100:.2f}, or set the KV "
+        "cache size explicitly with `--kv-cache-memory-bytes` or "
+        "VLLM_CPU_KVCACHE_SPACE.",
+    )
+
+
+def _full_at_start(share: Share, free_bytes: int) -> VLLMError:
+    return VLLMError(
+        kind="free_memory",
+        message=f"Available memory on node {share.node} "
+        f"({vllm_gib(free_bytes)}/{vllm_gib(share.gpu.total_memory_bytes)} GiB) on "
+        "startup is less than desired CPU memory utilization "
+        f"({share.utilization}, {vllm_gib(share.requested_bytes)} GiB). On the CPU "
+        "backend, the `--gpu-memory-utilization` flag controls the fraction of CPU "
+        "memory reserved (despite its name). To resolve: decrease "
+        "`--gpu-memory-utilization` (e.g. `--gpu-memory-utilization 0.5`) or reduce "
+        "CPU memory used by other processes.",
+    )
+
+
+def _full_for_cache(share: Share, free_bytes: int) -> VLLMError:
+    fixed = share.kv_cache_memory_bytes
+    where = (
+        f"Available memory on node {share.node} ({vllm_gib(free_bytes)}/"
+        f"{vllm_gib(share.gpu.total_memory_bytes)} GiB) on kv cache allocation is less "
+        "than requested memory for kv "
+    )
+    if fixed is not None:
+        what = (
+            f"({vllm_gib(fixed)} GiB). Decrease --kv-cache-memory-bytes, "
+            "VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes."
+        )
+    else:
+        what = (
+            f"({vllm_gib(share.left_bytes)}/{vllm_gib(share.requested_bytes)} GiB). "
+            "Reduce CPU memory used by other processes."
+        )
+    return VLLMError(kind="free_memory", message=where + what)

@@ -1,4 +1,4 @@
-"""What the lines that depend on vLLM's profile run need to know, in one value."""
+"""A profile run: all inputs of the lines that depend on it, as one value."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
-from planner.compilation import GraphMode
-from planner.dtypes import element_bytes
-from planner.gpu import GPU
-from planner.model import DummySizes, ModelArchitecture, Tower
-from planner.parallel import ParallelLayout
-from planner.releases import Release
+from planner.engine.dtypes import element_bytes
+from planner.engine.gpu import GPU
+from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
+from planner.memory.compilation import GraphMode
+from planner.models.architecture import DummySizes, ModelArchitecture, Tower
 from planner.units import MIB
 
 _Figure = TypeVar("_Figure")
 
 _REMEMBERED = 256
-"""Batches of a sweep over lengths and sequences, and then some."""
+"""More than the batches of a sweep over lengths and sequences."""
 
 
 def once(
     function: Callable[[ProfileRun], _Figure],
 ) -> Callable[[ProfileRun], _Figure]:
-    """Compute a figure of a profile run once, however many lines ask for it."""
+    """Compute a figure of a profile run once, however many lines use it."""
     key = f"{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
@@ -40,9 +40,9 @@ def once(
 def once_for_all_lengths(
     function: Callable[[ProfileRun], _Figure],
 ) -> Callable[[ProfileRun], _Figure]:
-    """Compute a figure once for the runs that differ in their longest request alone.
+    """Compute a figure once for all runs that differ only in their longest request.
 
-    The function is given a run of no length, so that it cannot depend on it.
+    The function receives a run without a length, so that it cannot depend on it.
     """
     computed = lru_cache(maxsize=_REMEMBERED)(function)
 
@@ -55,7 +55,7 @@ def once_for_all_lengths(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRun:
-    """One rank's profile run: `max_num_batched_tokens` tokens of `max_num_seqs`.
+    """One rank's profile run: `max_num_batched_tokens` tokens, `max_num_seqs` requests.
 
     Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` profile_run.
     """
@@ -69,7 +69,7 @@ class ProfileRun:
     is_batch_given: bool = False
     """Whether the user set max_num_batched_tokens."""
     max_model_len: int = 0
-    """Tokens of the longest request, by which latent attention sizes its context."""
+    """Tokens of the longest request, from which latent attention sizes its context."""
     block_size: int = 16
     """Tokens in a block of the KV cache."""
     fused_moe_chunk_size: int | None = None
@@ -78,17 +78,17 @@ class ProfileRun:
     """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE; None where it is not set."""
     enforce_eager: bool = False
     skips_warm_up: bool = False
-    """VLLM_CPU_CI_ENV, on a processor."""
+    """VLLM_CPU_CI_ENV, in the CPU build."""
     is_compiled: bool = True
     """Whether vLLM compiles the model."""
     may_fuse_all_reduce: bool = True
-    """Whether compilation may fuse all-reduce with the norm behind it."""
+    """Whether compilation may fuse all-reduce with the norm that follows it."""
     graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
-    """Of what CUDA graphs are captured."""
+    """What the CUDA graphs capture."""
     capture_sizes: tuple[int, ...] = ()
     """Batch sizes of the CUDA graphs; none in eager mode."""
     graph_cases: int = 1
-    """Graphs of each size: one more where adapters have their own."""
+    """Graphs of each size: more than one where batches with adapters have their own."""
     kv_cache_dtype: str = "auto"
     pp_rank: int = 0
     num_layers: int = 1
@@ -96,28 +96,28 @@ class ProfileRun:
     is_first_stage: bool
     is_last_stage: bool
     uses_v2_runner: bool = True
-    asks_flashinfer_sampler: bool | None = None
+    use_flashinfer_sampler: bool | None = None
     """VLLM_USE_FLASHINFER_SAMPLER; None where it is not set."""
     towers: tuple[tuple[Tower, ParallelLayout], ...] = ()
-    """The towers that are built, with the ranks over which each is cut."""
+    """The towers that are built, each with the ranks over which it is sharded."""
     mm_limits: tuple[tuple[str, int], ...] = ()
-    """Items of each of their modalities that a prompt may hold."""
+    """Items per prompt of each of their modalities."""
     mm_settings: tuple[tuple[str, int], ...] = ()
-    """Those of mm_processor_kwargs that decide sizes."""
+    """The entries of mm_processor_kwargs that determine sizes."""
     mm_sizes: tuple[tuple[str, DummySizes], ...] = ()
     """Sizes of limit_mm_per_prompt, by modality."""
     skip_mm_profiling: bool = False
     embeds_only: tuple[Tower, ...] = ()
-    """Towers that are not served, but whose embeddings requests may bring."""
+    """Towers that are not served, but whose embeddings requests may contain."""
     eplb_window: int = 1000
-    """Steps of which the load of experts is remembered, where they move."""
+    """Steps over which the load of experts is recorded, with EPLB."""
     decoding_bytes: int = 0
-    """What is taken off the KV cache for videos that API servers decode."""
+    """Subtracted from the KV cache for videos that API servers decode."""
 
     memo: dict[str, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """Figures computed already, by the name of their function."""
+    """Figures that are already computed, by the name of their function."""
 
     @property
     def element_size(self) -> int:
@@ -126,7 +126,7 @@ class ProfileRun:
 
     @property
     def release(self) -> Release:
-        """Of vLLM."""
+        """The vLLM release."""
         return self.layout.release
 
     @property
@@ -139,36 +139,38 @@ class ProfileRun:
 
     @property
     def expert_chunk_tokens(self) -> int | None:
-        """Tokens that experts compute at once; None: all of them."""
-        usual = self.release.expert_chunk_tokens
+        """Tokens that experts process at once; None: all of them."""
+        usual = _expert_chunk_tokens(self.release)
         if usual is None:
             return None
         return self.fused_moe_chunk_size or usual
 
     @property
     def num_requests(self) -> int:
-        """Requests in the profile run, whose whole blocks of guesses fit in a step.
+        """Requests in the profile run: their blocks of draft tokens must fit in a step.
 
         Source: vLLM 0.31.0 `v1/worker/gpu/model_runner.py` _dummy_run
         (num_query_per_req).
         """
-        found = self.model.speculation
-        each = found.num_lookahead_tokens if found and found.guesses_at_once else 1
+        speculation = self.model.speculation
+        each = 1
+        if speculation and speculation.guesses_at_once:
+            each = speculation.num_lookahead_tokens
         return min(self.max_num_seqs, max(1, self.max_num_batched_tokens // each))
 
     @property
     def is_verified(self) -> bool:
-        """Whether logs of starts bear out the release's peaks to a few MiB."""
-        return not self.uses_v2_runner and not self.release.since(0, 21)
+        """Whether logs of starts confirm the release's peaks to a few MiB."""
+        return not self.uses_v2_runner and self.release < (0, 21)
 
     @property
     def peak_spread_percent(self) -> int:
-        """By how much the sampler's peak may be off."""
+        """Uncertainty of the sampler's peak."""
         return 1 if self.is_verified else 15
 
     @property
     def forward_spread_percent(self) -> int:
-        """By how much the forward pass may be off."""
+        """Uncertainty of the forward pass."""
         return 10
 
     @property
@@ -180,11 +182,11 @@ class ProfileRun:
         return run
 
     @property
-    def heeds_length(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Whether a line of the budget depends on the longest request.
 
-        Latent attention sizes its context by it, encoders their items, and who guesses
-        by what was said before a table of all tokens.
+        Latent attention sizes its context by it, encoders their items, and n-gram
+        speculation its table of all tokens.
         """
         return (
             bool(self.towers)
@@ -200,5 +202,15 @@ class ProfileRun:
 
     @property
     def samples(self) -> bool:
-        """Whether this rank turns hidden states into tokens."""
+        """Whether this rank samples tokens."""
         return self.is_last_stage and not self.model.is_pooling
+
+
+def _expert_chunk_tokens(release: Release) -> int | None:
+    """Return the tokens that experts process at once; None: all.
+
+    Source: vLLM 0.9.2 to 0.17.1 `envs.py` VLLM_FUSED_MOE_CHUNK_SIZE.
+    """
+    if release >= (0, 18):
+        return None
+    return 16384 if release >= (0, 12) else 32768

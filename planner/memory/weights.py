@@ -6,42 +6,47 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from planner.dtypes import element_bytes
-from planner.layers import Module, Part
-from planner.memory.host import HostLine
-from planner.model import ModelArchitecture, Tower
-from planner.parallel import ParallelLayout
-from planner.result import WeightPart
+from planner.engine.dtypes import element_bytes
+from planner.engine.layout import ParallelLayout
+from planner.memory.account import HostLine, WeightPart
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
 
 _ALLOCATION_UNIT = 512
 _LARGE_BYTES = 10 * MIB
 _SEGMENT_BYTES = 2 * MIB
+_BUILDS_TOWERS_ONCE_SINCE = (0, 33)
+"""Only the first pipeline stage has the encoders of images and audio.
+
+Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model; 0.32.0 the same,
+which builds them on every stage.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWeights:
-    """The weights that one rank of a pipeline stage holds."""
+    """The weights on one rank of a pipeline stage."""
 
     weights_bytes: int
     """Sum of the tensors' own bytes."""
     allocated_bytes: int
-    """The same as PyTorch's allocator counts them, with the workspaces of kernels that
-    are taken while the model is built: what vLLM logs."""
+    """As PyTorch's allocator counts them, with the kernel workspaces that are allocated
+    while the model is built: the figure that vLLM logs."""
     parts: tuple[WeightPart, ...]
     workspaces: tuple[WeightPart, ...] = ()
-    """What kernels keep once for all layers, in no part of the weights."""
+    """Kernel workspaces shared by all layers, in none of the parts."""
     offloaded_bytes: int = 0
-    """Parameters that lie in host memory, counted in none of the above."""
+    """Parameters in CPU memory, counted in none of the above."""
     offloaded: HostLine | None = None
-    """The same as that memory counts them."""
+    """The same, as a line of CPU memory."""
     prefetch_bytes: int = 0
-    """Buffers on the GPU into which they are copied ahead, made after loading."""
+    """GPU buffers into which they are prefetched, allocated after loading."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Bytes by part while they are added up; mutable on purpose, never leaves."""
+    """Bytes by part while they are added up; mutable, and never leaves this module."""
 
     bytes_by_part: dict[Part, int] = field(default_factory=dict)
     allocated_bytes: int = 0
@@ -58,10 +63,10 @@ class _Tally:
 
 
 def allocated_bytes(tensor_bytes: int) -> int:
-    """Return what PyTorch's caching allocator hands out for a tensor.
+    """Return the bytes that PyTorch's caching allocator counts for a tensor.
 
-    Sizes are rounded up to 512 bytes. From 10 MiB on a tensor gets a segment of its
-    own, rounded to 2 MiB, whose tail counts as allocated when it is 1 MiB or less.
+    Sizes are rounded up to 512 bytes. A tensor of 10 MiB or more gets its own segment,
+    rounded up to 2 MiB, whose tail counts as allocated when it is 1 MiB or less.
 
     Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
     get_allocation_size and should_split.
@@ -81,17 +86,21 @@ def stage_weights(
     kernel_buffers: tuple[tuple[Module, ...], ...] = (),
     towers: tuple[tuple[Tower, ParallelLayout], ...] = (),
 ) -> tuple[StageWeights, ...]:
-    """Return the weights of each pipeline stage's fullest rank, remembered.
+    """Return the weights of each pipeline stage's fullest rank, cached.
 
-    `kernel_buffers` are what attention kernels allocate on each stage;
-    `towers` are encoders with the ranks they are cut over, on the first stage alone
-    or, in older releases, on each.
+    Args:
+        model: the architecture.
+        layout: the ranks over which it is sharded.
+        dtype: of the parameters.
+        kernel_buffers: allocated by attention kernels, for each stage.
+        towers: encoders with the ranks over which each is sharded, on the first stage
+            or, in older releases, on every stage.
 
     Raises:
         Refused: in vLLM's words, when the ranks do not divide a layer.
     """
     layout = replace(layout, dtype=dtype)
-    # vLLM builds no layer of a kind that the model does not have after all.
+    # vLLM does not build layers of a kind that no layer of the model has.
     kinds = [
         _tally(kind.modules if index in model.layers else (), layout, dtype)
         for index, kind in enumerate(model.layer_kinds)
@@ -116,7 +125,7 @@ def stage_weights(
         is_first, is_last = stage == 0, stage == len(sizes) - 1
         if is_first:
             total.add(first)
-        if is_first or not layout.release.builds_towers_once:
+        if is_first or layout.release < _BUILDS_TOWERS_ONCE_SINCE:
             total.add(encoders)
         if is_last:
             total.add(last)
@@ -129,7 +138,7 @@ def stage_weights(
 
 
 def _draft(model: ModelArchitecture, layout: ParallelLayout, dtype: str) -> _Tally:
-    """Return the weights of a model's draft on a rank, as one part."""
+    """Return the weights of the draft model on a rank, as one part."""
     draft = None if model.speculation is None else model.speculation.draft
     if draft is None:
         return _Tally()
@@ -153,7 +162,7 @@ def _encoders(towers: tuple[tuple[Tower, ParallelLayout], ...], dtype: str) -> _
 
 
 def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, ...]:
-    """Return what the layers of a stage hold together, each once."""
+    """Return the modules that the layers of a stage share, each once."""
     kinds = (model.layer_kinds[index] for index in dict.fromkeys(layers))
     return tuple(dict.fromkeys(module for kind in kinds for module in kind.shared))
 

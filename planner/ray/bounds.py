@@ -1,4 +1,4 @@
-"""Bounds on the speed of a pipeline: what its engines cannot be faster than."""
+"""Upper bounds on a pipeline's throughput."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from planner.roofline.bound import speed_bound
-from planner.roofline.speed import SpeedBound
+from planner.solve.speed.bound import speed_bound
+from planner.solve.speed.speed import SpeedBound
 
 if TYPE_CHECKING:
     from planner.ray.pipelines import Pipeline
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """A bound, not a forecast: no start is faster, and most are slower."""
+    """A bound, not a forecast: no run is faster, and most are slower."""
 
     speed: SpeedBound
-    """Of one replica, with as many rows at once as it is given."""
+    """Of one replica, with as many concurrent rows as it receives."""
     replicas: int
-    """That get rows at all: of few rows not every engine gets a batch."""
+    """Replicas that receive rows: with few rows some engines get no batch."""
     rows_per_second_per_replica: float
     rows_per_second: float
-    """Of all replicas at most."""
+    """At most, over all replicas."""
     at_least_seconds: float | None
-    """For all rows; None without their number."""
+    """For all rows; None where their number is unknown."""
     why: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -41,11 +41,12 @@ class Throughput:
 
 
 def throughput(pipeline: Pipeline) -> Throughput | None:
-    """Return the bound of a pipeline's most replicas; None without a load or a start.
+    """Return the bound for the maximum number of replicas; None without a load.
 
-    A replica gives at most (tokens per second) / (tokens of an answer) rows; a row
-    without an answer takes at least its prompt. Loading the model, the other stages
-    and the tail of the last batches are left out.
+    A replica completes at most (tokens per second) / (tokens of an answer) rows per
+    second; a row without an answer takes at least its prefill. Model loading, the other
+    stages and the tail of the last batches are ignored. None too where vLLM does not
+    start.
 
     Raises:
         PlannerError: where vLLM refuses the length, or the GPU's bandwidth is unknown.
@@ -71,7 +72,7 @@ def throughput(pipeline: Pipeline) -> Throughput | None:
 
 
 def replicas_used(pipeline: Pipeline) -> int:
-    """Return how many engines can have work at once: each needs a batch of rows."""
+    """Return how many engines can work at the same time: each needs a batch of rows."""
     most = pipeline.replicas_maximum
     if pipeline.num_rows is None:
         return most
@@ -105,7 +106,7 @@ def _why(bound: Throughput, num_rows: int | None) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Write a time in the unit it is felt in."""
+    """Write a duration in a readable unit."""
     if seconds < 100:  # noqa: PLR2004 - seconds
         return f"{seconds:,.1f} s"
     if seconds < 2 * 3600:

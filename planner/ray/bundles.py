@@ -1,6 +1,6 @@
-"""What Ray reserves: bundles of resources, and groups of bundles placed together.
+"""Ray's resources: bundles, placement groups, accelerator names, nodes and node types.
 
-Ray counts every resource in ten-thousandths, so that a share of a GPU is exact.
+Ray counts every resource in units of 1/10,000, so that a fraction of a GPU is exact.
 
 Source: Ray 2.60.0 `util/placement_group.py`, `_common/utils.py`
 resources_from_ray_options, `_raylet` RESOURCE_UNIT_SCALING.
@@ -8,54 +8,63 @@ resources_from_ray_options, `_raylet` RESOURCE_UNIT_SCALING.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 
 SCALE = 10_000
-"""Ten-thousandths of a resource: what Ray tells apart."""
+"""Ray's units in one of a resource: its smallest fraction is 1/10,000."""
 ACCELERATOR = "accelerator_type:"
-"""A node has one of the resource named after its accelerator; a use takes 0.001."""
+"""Prefix of the resource named after a node's accelerator: it has 1, a use takes 0.001.
+"""
 ACCELERATOR_SHARE = 0.001
 STRATEGIES = ("PACK", "STRICT_PACK", "SPREAD", "STRICT_SPREAD")
+# Newer releases join the words in capitals up to a number; older ones take one word.
+# Source: Ray 2.60.0 and 2.44.1 `_private/accelerators/nvidia_gpu.py`
+# NVIDIA_GPU_NAME_PATTERN, _gpu_name_to_accelerator_type.
+_NUMBERED = re.compile(r"\w+\s+((?:[A-Z]+\s+)*[A-Z0-9]*\d[A-Z0-9]*)")
+_FIRST_WORD = re.compile(r"\w+\s+([A-Z0-9]+)")
+_COUNTS = ("cpus", "gpus", "memory_bytes", "object_store_memory_bytes")
 
 
 def in_units(amount: float) -> int:
-    """Return an amount in Ray's ten-thousandths."""
+    """Return an amount in Ray's units of 1/10,000."""
     return round(amount * SCALE)
 
 
 def plain(amount: float) -> float:
-    """Return an amount without the tail that adding shares leaves; whole as int."""
+    """Return an amount without floating-point error; a whole one as int."""
     rounded = in_units(amount) / SCALE
     return int(rounded) if rounded.is_integer() else rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Resources that are reserved together on one node, by Ray's names.
+    """Resources that are reserved together on one node, under Ray's names.
 
     >>> Bundle.of({"CPU": 1, "GPU": 0.5}).gpus
     0.5
     """
 
     amounts: tuple[tuple[str, float], ...]
-    """Name and amount; such as GPU, CPU, memory (bytes), accelerator_type:H100."""
+    """Names and amounts, such as GPU, CPU, memory (bytes), accelerator_type:H100."""
 
     @classmethod
     def of(cls, amounts: Mapping[str, float]) -> Bundle:
-        """Return a bundle of what `amounts` names; zeros are left out."""
+        """Return a bundle of these amounts, without zeros."""
         return cls(amounts=tuple((k, plain(v)) for k, v in amounts.items() if v))
 
     def get(self, name: str) -> float:
-        """Return the amount of a resource; 0 where it is not asked for."""
+        """Return the amount of a resource; 0 where it is not requested."""
         return dict(self.amounts).get(name, 0)
 
     @property
     def gpus(self) -> float:
-        """GPUs, or the share of one."""
+        """GPUs, or the fraction of one."""
         return self.get("GPU")
 
     @property
@@ -65,7 +74,7 @@ class Bundle:
 
     @property
     def accelerator_types(self) -> tuple[str, ...]:
-        """Accelerators that the node must have, by Ray's names."""
+        """Accelerators that the node must have, under Ray's names."""
         names = (name for name, _ in self.amounts)
         return tuple(
             name.removeprefix(ACCELERATOR)
@@ -78,12 +87,12 @@ class Bundle:
         return dict(self.amounts)
 
     def __str__(self) -> str:
-        """Return the bundle in words: GPU 1, CPU 1, accelerator_type:H100 0.001."""
+        """Return the bundle as text: GPU 1, CPU 1, accelerator_type:H100 0.001."""
         return ", ".join(f"{name} {amount:g}" for name, amount in self.amounts)
 
 
 def total(bundles: Iterable[Bundle]) -> Bundle:
-    """Return everything that `bundles` reserve together."""
+    """Return the sum of `bundles`."""
     amounts: dict[str, float] = {}
     for bundle in bundles:
         for name, amount in bundle.amounts:
@@ -93,14 +102,14 @@ def total(bundles: Iterable[Bundle]) -> Bundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementGroup:
-    """Bundles that are reserved all together or not at all."""
+    """Bundles that are reserved together or not at all."""
 
     bundles: tuple[Bundle, ...]
     strategy: str = "PACK"
     """PACK: few nodes if possible; STRICT_PACK: one node; SPREAD, STRICT_SPREAD."""
     is_single_request: bool = False
-    """True: an actor or task that asks for all at once, on one node, without a group
-    of its own. The one bundle then says what it asks for."""
+    """True: the request of an actor or task, on one node and without a placement
+    group; the single bundle holds it."""
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -110,7 +119,7 @@ class PlacementGroup:
         is_whole = self.is_single_request or all(b.amounts for b in self.bundles)
         if not self.bundles or not is_whole:
             raise PlannerError(
-                "A placement group needs bundles that each ask for something, such as "
+                "A placement group needs bundles that each request a resource, such as "
                 '{"GPU": 1, "CPU": 1}.'
             )
 
@@ -131,7 +140,7 @@ class PlacementGroup:
 
     @property
     def needs_one_node(self) -> bool:
-        """Whether all bundles must lie on the same node."""
+        """Whether all bundles must be on the same node."""
         return len(self.bundles) == 1 or self.strategy == "STRICT_PACK"
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,3 +149,124 @@ class PlacementGroup:
             "bundles": [bundle.to_dict() for bundle in self.bundles],
             "strategy": self.strategy,
         }
+
+
+def ray_names(gpu: GPU) -> tuple[str, ...]:
+    """Return Ray's names of a GPU, the newest release's first; empty: unknown.
+
+    >>> ray_names(GPU.named("H100"))
+    ('H100',)
+    >>> ray_names(GPU.named("RTX 4090"))
+    ('GeForce-RTX-4090',)
+    >>> ray_names(GPU.named("RTX PRO 6000"))
+    ('RTX-PRO-6000', 'RTX')
+    """
+    name = gpu.device_name
+    if gpu.is_cpu or not name:
+        return ()
+    newer, older = _NUMBERED.match(name), _FIRST_WORD.match(name)
+    whole = re.sub(r"^NVIDIA\s+", "", name).strip()
+    names = [(newer[1] if newer else whole).replace(" ", "-")]
+    if older and len(older[1]) > 1:
+        names.append(older[1])
+    return tuple(dict.fromkeys(names))
+
+
+def types_in(totals: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the accelerator types that nodes have, from their resources."""
+    found = {
+        name.removeprefix(ACCELERATOR)
+        for total in totals
+        for name in total
+        if name.startswith(ACCELERATOR)
+    }
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    """The resources of a node, or of each node of a type."""
+
+    name: str
+    cpus: float = 0
+    gpus: float = 0
+    accelerator_type: str | None = None
+    """Ray's name, such as H100; None: no accelerator."""
+    gpu: str | None = None
+    """The planner's name of its GPUs, such as H100 or H200; None: unknown."""
+    gpu_memory_bytes: int | None = None
+    """Of one GPU; None: unknown."""
+    memory_bytes: int = 0
+    """Ray's logical `memory`; with 0 no request for memory can be placed."""
+    object_store_memory_bytes: int = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Custom resources: names and amounts."""
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            _check_amount(self.name, name, getattr(self, name))
+        for name, amount in self.resources.items():
+            _check_amount(self.name, name, amount)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node(_Machine):
+    """One node as Ray sees it: logical resources, independent of the hardware.
+
+    Raises:
+        PlannerError: for invalid resources.
+    """
+
+    free: Mapping[str, float] | None = None
+    """Unused resources, under Ray's names; None: everything."""
+
+    @property
+    def total(self) -> Bundle:
+        """All resources of the node, under Ray's names."""
+        named = {
+            "CPU": self.cpus,
+            "GPU": self.gpus,
+            "memory": self.memory_bytes,
+            "object_store_memory": self.object_store_memory_bytes,
+        }
+        if self.accelerator_type:
+            named[f"{ACCELERATOR}{self.accelerator_type}"] = 1
+        return Bundle.of(named | dict(self.resources))
+
+    @property
+    def available(self) -> Bundle:
+        """Unused resources."""
+        return self.total if self.free is None else Bundle.of(self.free)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType(_Machine):
+    """A type of node that a user or an autoscaler can add.
+
+    Raises:
+        PlannerError: for invalid resources.
+    """
+
+    min_nodes: int = 0
+    max_nodes: int | None = None
+    """None: as many as are needed."""
+
+    def __post_init__(self) -> None:
+        _Machine.__post_init__(self)  # super() fails in a dataclass with slots
+        most = self.max_nodes
+        if self.min_nodes < 0 or (most is not None and most < self.min_nodes):
+            raise PlannerError(
+                f"Node type {self.name}: {self.min_nodes} to {most} nodes cannot be; "
+                "the first must not be above the second."
+            )
+
+    def node(self, name: str) -> Node:
+        """Return an empty node of this type."""
+        has = {one.name: getattr(self, one.name) for one in fields(_Machine)}
+        return Node(**(has | {"name": name or self.name}))
+
+
+def _check_amount(owner: str, name: str, amount: Any) -> None:  # noqa: ANN401 - typed by a user
+    is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if not is_number or amount < 0:
+        raise PlannerError(f"Node {owner}: {name}={amount!r} must be 0 or more.")

@@ -1,4 +1,4 @@
-"""What a pipeline does not do as its numbers suggest: a sentence each, and a remedy."""
+"""Cautions about a pipeline: where it behaves unlike its numbers, and what to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.gpu import GPU
 from planner.ray.bounds import replicas_used
 from planner.ray.pipelines import Caution
 from planner.ray.releases import RayRelease
@@ -17,27 +17,36 @@ if TYPE_CHECKING:
 
 
 def cautions(pipeline: Pipeline) -> tuple[Caution, ...]:
-    """Return what to know before the pipeline is started, fatal ones first."""
-    makers = (_memory, _group, _shares, _feeding, _holding, _pools, _stages, _plan)
+    """Return what to know before starting the pipeline, fatal cautions first."""
+    makers = (
+        _memory,
+        _placement_group,
+        _shared_gpus,
+        _batches,
+        _kv_cache,
+        _concurrency,
+        _stages,
+        _plan,
+    )
     found = [caution for maker in makers for caution in maker(pipeline)]
     return tuple(sorted(found, key=lambda caution: not caution.is_fatal))
 
 
 def _memory(pipeline: Pipeline) -> Iterator[Caution]:
-    """The memory of one replica decides first."""
+    """Whether one replica fits in memory."""
     plan = pipeline.plan
     if plan.fits:
         return
-    said = "" if plan.error is None else f" vLLM says: {plan.error.message}"
+    reason = "" if plan.error is None else f" vLLM says: {plan.error.message}"
     yield Caution(
         kind="memory",
-        message=f"One replica {plan.outcome} on {plan.gpu.name}.{said}",
+        message=f"One replica {plan.outcome} on {plan.gpu.name}.{reason}",
         is_fatal=True,
     )
 
 
-def _group(pipeline: Pipeline) -> Iterator[Caution]:
-    """What vLLM's executor finds in the placement group.
+def _placement_group(pipeline: Pipeline) -> Iterator[Caution]:
+    """Whether the placement group meets the needs of vLLM's executor.
 
     Source: vLLM 0.33.0 `v1/executor/ray_utils.py` initialize_ray_cluster,
     `v1/executor/ray_executor_v2.py`, `envs.py` VLLM_RAY_PER_WORKER_GPUS.
@@ -74,24 +83,24 @@ def _group(pipeline: Pipeline) -> Iterator[Caution]:
     if stage.worker.cpus < 1:
         yield Caution(
             kind="group",
-            message="The engine's actor asks for 1 CPU within its placement group, and "
+            message="The engine's actor requests 1 CPU within its placement group, and "
             f'its bundles hold {stage.worker.cpus:g}. Add "CPU": 1 to a bundle.',
             is_fatal=True,
         )
-    told = dict(pipeline.plan.env).get("VLLM_RAY_PER_WORKER_GPUS", "1.0")
+    needed = float(dict(pipeline.plan.env).get("VLLM_RAY_PER_WORKER_GPUS", "1.0"))
     least = min((bundle.gpus for bundle in with_gpus), default=1)
-    if least < float(told):
+    if least < needed:
         yield Caution(
             kind="group",
-            message=f"vLLM's workers ask for {float(told):g} GPU each, and a bundle "
+            message=f"vLLM's workers request {needed:g} GPU each, and a bundle "
             f"has {least:g}: they are never placed. Set VLLM_RAY_PER_WORKER_GPUS="
             f"{least:g} in the runtime_env.",
             is_fatal=True,
         )
 
 
-def _shares(pipeline: Pipeline) -> Iterator[Caution]:
-    """Ray divides a GPU's scheduling, never its memory."""
+def _shared_gpus(pipeline: Pipeline) -> Iterator[Caution]:
+    """Whether workers that share a GPU fit in its memory, which Ray does not divide."""
     share = min((b.gpus for b in pipeline.engine.worker.bundles if b.gpus), default=1)
     resolved = pipeline.plan.resolved
     if share < 1 and resolved is not None and not resolved.kv_cache_memory_bytes:
@@ -101,7 +110,8 @@ def _shares(pipeline: Pipeline) -> Iterator[Caution]:
             yield Caution(
                 kind="shared_gpu",
                 message=f"{count} replicas may share a GPU, and each takes "
-                f"{resolved.gpu_memory_utilization:g} of its memory: {used:g} in all. "
+                f"{resolved.gpu_memory_utilization:g} of its memory: {used:g} in "
+                "total. "
                 f"Set gpu_memory_utilization to {floor(90 / count) / 100:g} or less.",
                 is_fatal=count > 1 and pipeline.replicas_minimum > 1,
             )
@@ -118,8 +128,8 @@ def _shares(pipeline: Pipeline) -> Iterator[Caution]:
             )
 
 
-def _feeding(pipeline: Pipeline) -> Iterator[Caution]:
-    """Whether batches keep vLLM busy.
+def _batches(pipeline: Pipeline) -> Iterator[Caution]:
+    """Whether the batches keep vLLM busy.
 
     Source: Ray 2.60.0 `stages/vllm_engine_stage.py` vLLMEngineStageUDF,
     vLLMEngineWrapper; `processor/base.py` OfflineProcessorConfig.
@@ -156,18 +166,18 @@ def _feeding(pipeline: Pipeline) -> Iterator[Caution]:
         )
 
 
-def _holding(pipeline: Pipeline) -> Iterator[Caution]:
-    """Whether the KV cache holds what is sent."""
+def _kv_cache(pipeline: Pipeline) -> Iterator[Caution]:
+    """Whether the KV cache holds the requests in flight."""
     plan = pipeline.plan
     if plan.resolved is None or not plan.fits:
         return
     holds: float = plan.max_concurrency
     tokens = plan.resolved.max_model_len
     if pipeline.throughput is not None:
-        held = pipeline.throughput.speed.memory_holds
-        if held is None:
+        at_most = pipeline.throughput.speed.memory_holds
+        if at_most is None:
             return
-        holds, tokens = held, pipeline.throughput.speed.load.request_tokens
+        holds, tokens = at_most, pipeline.throughput.speed.load.request_tokens
     at_once = min(pipeline.rows_in_flight, plan.resolved.max_num_seqs)
     if holds < at_once:
         yield Caution(
@@ -178,16 +188,16 @@ def _holding(pipeline: Pipeline) -> Iterator[Caution]:
         )
 
 
-def _pools(pipeline: Pipeline) -> Iterator[Caution]:
-    """Whether as many engines run as the number says."""
+def _concurrency(pipeline: Pipeline) -> Iterator[Caution]:
+    """Whether as many engines run as `concurrency` suggests."""
     release = RayRelease.named(pipeline.ray_version)
-    asked = pipeline.asked.concurrency
-    if isinstance(asked, int) and asked > 1 and release.is_autoscaling:
+    concurrency = pipeline.asked.concurrency
+    if isinstance(concurrency, int) and concurrency > 1 and release.is_autoscaling:
         yield Caution(
             kind="autoscaling",
-            message=f"concurrency={asked} is 1 to {asked} engines in Ray "
+            message=f"concurrency={concurrency} is 1 to {concurrency} engines in Ray "
             f"{pipeline.ray_version}: it starts one, and more while rows wait. For a "
-            f"fixed pool give concurrency=({asked}, {asked}).",
+            f"fixed pool give concurrency=({concurrency}, {concurrency}).",
         )
     used = replicas_used(pipeline)
     if used < pipeline.replicas_maximum:
@@ -201,12 +211,12 @@ def _pools(pipeline: Pipeline) -> Iterator[Caution]:
         yield Caution(
             kind="pending_groups",
             message="Ray Data counts no GPUs for engines with placement groups: it "
-            "asks for all of them, and those that find no room wait.",
+            "requests all of them, and those that find no room wait.",
         )
 
 
 def _stages(pipeline: Pipeline) -> Iterator[Caution]:
-    """What the stages beside the engine take."""
+    """The GPUs of the stages beside the engine."""
     for stage in pipeline.stages:
         if stage.is_actors or not stage.worker.gpus:
             continue
@@ -219,13 +229,14 @@ def _stages(pipeline: Pipeline) -> Iterator[Caution]:
             )
         yield Caution(
             kind="tasks_need_gpus",
-            message=f"{stage.name} needs {stage.worker.gpus:g} GPU beside the engines. "
+            message=f"{stage.name} needs {stage.worker.gpus:g} GPU besides the "
+            "engines. "
             "Engines keep theirs to the end: where they take all, no row passes.",
         )
 
 
 def _plan(pipeline: Pipeline) -> Iterator[Caution]:
-    """Whether the plan is of what Ray Data LLM starts."""
+    """Whether the plan matches what Ray Data LLM starts."""
     plan = pipeline.plan
     settings = plan.settings
     open_ones = [
@@ -234,10 +245,10 @@ def _plan(pipeline: Pipeline) -> Iterator[Caution]:
         if getattr(settings, name) is None
     ]
     if plan.entrypoint != "engine" and open_ones and plan.resolved is not None:
-        told = " and ".join(f"{n}={getattr(plan.resolved, n):,}" for n in open_ones)
+        values = " and ".join(f"{n}={getattr(plan.resolved, n):,}" for n in open_ones)
         yield Caution(
             kind="entrypoint",
-            message=f"The plan is for {plan.entrypoint}, whose defaults are {told}. "
+            message=f"The plan is for {plan.entrypoint}, whose defaults are {values}. "
             "The engine that Ray Data LLM starts has 2,048 tokens and 128 requests: "
             "write these two out to keep the plan's figures.",
         )
@@ -259,7 +270,7 @@ def _plan(pipeline: Pipeline) -> Iterator[Caution]:
 
 
 def known_gpu(accelerator_type: str) -> GPU | None:
-    """Return the GPU of Ray's name, such as A100-80G; None: it is not known.
+    """Return the GPU with Ray's name, such as A100-80G; None: unknown.
 
     Source: Ray 2.60.0 `util/accelerators/accelerators.py`.
     """

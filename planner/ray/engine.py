@@ -1,8 +1,8 @@
 """What one engine of a Ray Data LLM pipeline reserves.
 
 Source: Ray 2.60.0 `llm/_internal/batch/stages/vllm_engine_stage.py`
-vLLMEngineStage.post_init, _ray_scheduling_strategy_fn; what older releases do
-otherwise is in `planner.ray.releases`.
+vLLMEngineStage.post_init, _ray_scheduling_strategy_fn; how older releases differ is in
+`planner.ray.releases`.
 """
 
 from __future__ import annotations
@@ -20,124 +20,127 @@ from planner.ray.bundles import (
     total,
 )
 from planner.ray.pipelines import Asked
-from planner.ray.reading import check_mapping
 from planner.ray.releases import RayRelease
+from planner.ray.validation import check_mapping
 
 BACKENDS = ("uni", "mp", "ray")
 
 
-def backend_of(asked: Asked, world_size: int, release: RayRelease) -> str:
-    """Return vLLM's executor: as told, or as the release of Ray chooses.
+def backend_of(requested: Asked, world_size: int, release: RayRelease) -> str:
+    """Return vLLM's executor: as requested, or as the release of Ray chooses.
 
     Raises:
-        PlannerError: for an executor that Ray Data does not reserve for.
+        PlannerError: for an executor that Ray Data does not support.
     """
-    told = asked.distributed_executor_backend
-    if told is None and not release.chooses_ray_executor:
+    name = requested.distributed_executor_backend
+    if name is None and not release.chooses_ray_executor:
         return "mp"
-    if told is None:
+    if name is None:
         return "uni" if world_size == 1 else "ray"
-    if told not in BACKENDS:
+    if name not in BACKENDS:
         raise PlannerError(
-            f"distributed_executor_backend={told!r}: with Ray Data LLM use ray (over "
+            f"distributed_executor_backend={name!r}: with Ray Data LLM use ray (over "
             "nodes), mp (processes of one node) or uni (one GPU)."
         )
-    if told == "uni" and world_size > 1:
+    if name == "uni" and world_size > 1:
         raise PlannerError(
             f"distributed_executor_backend='uni' runs one GPU, and tensor x pipeline "
             f"parallel is {world_size}: use ray, or mp within one node."
         )
-    return told
+    return name
 
 
 def engine_request(
-    asked: Asked, world_size: int, backend: str, release: RayRelease
+    requested: Asked, world_size: int, backend: str, release: RayRelease
 ) -> tuple[PlacementGroup, Bundle | None]:
-    """Return what an engine reserves, and what its actor asks for within a group.
+    """Return what an engine reserves, and what its actor requests within a group.
 
     Raises:
-        PlannerError: for resources by hand that this release of Ray does not take.
+        PlannerError: for explicit resources that this release of Ray does not accept.
     """
-    by_hand = _by_hand(asked, world_size, release)
+    explicit = _explicit(requested, world_size, release)
     has_group = backend == "ray" and (world_size > 1 or release.has_group_for_one_gpu)
     if has_group:
-        return _group(asked, world_size, by_hand, release), _of_actor(asked, {})
-    return _single(asked, world_size, by_hand, release), None
+        return _group(requested, world_size, explicit, release), _of_actor(
+            requested, {}
+        )
+    return _single(requested, world_size, explicit, release), None
 
 
 def _group(
-    asked: Asked,
+    requested: Asked,
     world_size: int,
-    by_hand: tuple[tuple[Bundle, ...], str] | None,
+    explicit: tuple[tuple[Bundle, ...], str] | None,
     release: RayRelease,
 ) -> PlacementGroup:
-    bundles, strategy = by_hand or (
+    bundles, strategy = explicit or (
         (Bundle.of({"GPU": 1, "CPU": 1}),) * world_size,
         release.strategy,
     )
     typed = tuple(
-        Bundle.of(bundle.to_dict() | _accelerator(asked)) for bundle in bundles
+        Bundle.of(bundle.to_dict() | _accelerator(requested)) for bundle in bundles
     )
     return PlacementGroup(bundles=typed, strategy=strategy)
 
 
 def _single(
-    asked: Asked,
+    requested: Asked,
     world_size: int,
-    by_hand: tuple[tuple[Bundle, ...], str] | None,
+    explicit: tuple[tuple[Bundle, ...], str] | None,
     release: RayRelease,
 ) -> PlacementGroup:
-    """Return the one request of an actor whose GPUs all lie on its node.
+    """Return the request of an actor whose GPUs are all on its node.
 
     Raises:
-        PlannerError: where the release puts GPUs or CPUs where Ray refuses them.
+        PlannerError: where the release passes GPUs or CPUs in a way that Ray refuses.
     """
     wanted: dict[str, float] = {"GPU": world_size}
-    if by_hand is not None:
-        wanted = total(by_hand[0]).to_dict()
+    if explicit is not None:
+        wanted = total(explicit[0]).to_dict()
         misplaced = [name for name in ("CPU", "GPU") if name in wanted]
         if misplaced and not release.since(50):
+            executor = _backend_name(requested)
             raise PlannerError(
                 f"resources_per_bundle with {' and '.join(misplaced)}: Ray "
-                f"{release.version} refuses it on the {asked_backend(asked)} executor: "
+                f"{release.version} refuses it on the {executor} executor: "
                 "\"Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and "
                 "'GPU' in 'resources' keyword\". Take Ray 2.50 or later."
             )
     return PlacementGroup(
-        bundles=(_of_actor(asked, wanted),), strategy="PACK", is_single_request=True
+        bundles=(_of_actor(requested, wanted),), strategy="PACK", is_single_request=True
     )
 
 
-def asked_backend(asked: Asked) -> str:
-    """Return the executor as it is called where none was named."""
-    return asked.distributed_executor_backend or "mp"
+def _backend_name(requested: Asked) -> str:
+    """Return the requested executor, or the name of the default one."""
+    return requested.distributed_executor_backend or "mp"
 
 
-def _of_actor(asked: Asked, wanted: Mapping[str, float]) -> Bundle:
-    """Return what an actor asks for; one CPU unless told.
+def _of_actor(requested: Asked, wanted: Mapping[str, float]) -> Bundle:
+    """Return what an actor requests; one CPU by default.
 
     Source: Ray 2.60.0 `actor.py` ActorClass._remote.
     """
-    return Bundle.of({"CPU": 1} | dict(wanted) | _accelerator(asked))
+    return Bundle.of({"CPU": 1} | dict(wanted) | _accelerator(requested))
 
 
-def _accelerator(asked: Asked) -> dict[str, float]:
-    kind = asked.accelerator_type
+def _accelerator(requested: Asked) -> dict[str, float]:
+    kind = requested.accelerator_type
     return {f"{ACCELERATOR}{kind}": ACCELERATOR_SHARE} if kind else {}
 
 
-def _by_hand(
-    asked: Asked, world_size: int, release: RayRelease
+def _explicit(
+    requested: Asked, world_size: int, release: RayRelease
 ) -> tuple[tuple[Bundle, ...], str] | None:
-    """Return bundles and strategy that the user gave; None: none were."""
-    config, each = asked.placement_group_config, asked.resources_per_bundle
+    """Return the bundles and strategy that the user gave; None without any."""
+    config, each = requested.placement_group_config, requested.resources_per_bundle
     known = release.resources_argument
     for name, value in (
         ("placement_group_config", config),
         ("resources_per_bundle", each),
     ):
         if value is not None and name != known:
-            offer = f"use {known}" if known else "it has none of its kind"
+            offer = f"use {known}" if known else "it has no equivalent"
             raise PlannerError(
                 f"{name}: Ray {release.version} has no such field; {offer}."
             )

@@ -1,4 +1,4 @@
-"""A Ray cluster as it is now: its machines, and what its autoscaler may add."""
+"""The current state of a Ray cluster: its nodes, and what its autoscaler may add."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
-from planner.ray.accelerators import types_in
-from planner.ray.bundles import ACCELERATOR
-from planner.ray.nodes import Node, NodeType
+from planner.ray.bundles import ACCELERATOR, Node, NodeType, types_in
 from planner.ray.placement import Placement, State
 from planner.ray.remote import Agent
 from planner.units import format_gib
@@ -19,56 +17,56 @@ if TYPE_CHECKING:
 
 _OWN = ("CPU", "GPU", "memory", "object_store_memory")
 _MOST_AT_ONCE = 32
-"""Machines of one type that one more replica may need: it spans no more."""
+"""The most nodes of one type that are tried for one more replica."""
 _PLACE = "node:"
-"""Names of machines, which Ray counts as resources too."""
+"""Prefix of the resource that names a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What a cluster told when it was asked; nothing was started on it."""
+    """What a cluster reported about itself; nothing was started on it."""
 
     address: str
     """Of its control store."""
     ray_version: str
-    """Its release; empty where it does not tell."""
+    """Its release; empty where it is not reported."""
     nodes: tuple[Node, ...]
-    """The machines that are there, with what is free of them."""
+    """The current nodes, with their free resources."""
     autoscaler_node_types: tuple[NodeType, ...]
-    """What may be added; empty where there is no autoscaler, or it does not tell."""
+    """What may be added; empty without an autoscaler, or where it is not reported."""
     is_autoscaled: bool
-    """Whether an autoscaler has reported to it."""
+    """Whether an autoscaler has reported to the control store."""
 
     @property
     def gpus(self) -> float:
-        """GPUs of all machines."""
+        """GPUs of all nodes."""
         return sum(node.gpus for node in self.nodes)
 
     @property
     def gpus_free(self) -> float:
-        """GPUs, or shares of them, that nobody uses now."""
+        """Unused GPUs, fractions included."""
         return sum(node.available.gpus for node in self.nodes)
 
     @property
     def accelerator_types(self) -> tuple[str, ...]:
-        """Ray's names of the machines' accelerators."""
+        """Ray's names of the nodes' accelerators."""
         return types_in(node.total.to_dict() for node in self.nodes)
 
     @property
     def autoscaler(self) -> str:
-        """What is known of an autoscaler, in a sentence."""
+        """What is known about an autoscaler, in a sentence."""
         if self.autoscaler_node_types:
             kinds = ", ".join(_limits(kind) for kind in self.autoscaler_node_types)
             return f"Its autoscaler may add: {kinds}."
         if self.is_autoscaled:
             return (
-                "It has an autoscaler, which does not tell what it may add: give "
+                "It has an autoscaler, which does not report what it may add: give "
                 "node_types."
             )
         return "No autoscaler has reported to it."
 
     def check(self, pipeline: Pipeline) -> ClusterCheck:
-        """Say where a pipeline's workers can go now, which wait, and why.
+        """Return where a pipeline's workers can be placed now, which wait, and why.
 
         Raises:
             PlannerError: where the pipeline cannot be placed on nodes at all.
@@ -104,7 +102,7 @@ class Cluster:
         }
 
     def __str__(self) -> str:
-        """Return the machines as lines of text."""
+        """Return the nodes as lines of text."""
         release = f", Ray {self.ray_version}" if self.ray_version else ""
         head = f"Ray cluster at {self.address}{release}: {len(self.nodes)} nodes"
         return "\n".join([head, *map(_line, self.nodes), self.autoscaler])
@@ -116,19 +114,19 @@ class ClusterCheck:
 
     cluster: Cluster
     placement: Placement
-    """Each worker: placed, waits or never, and why."""
+    """Each worker's state (placed, waits or never), and why."""
     added: tuple[Node, ...] | None
-    """Machines that an autoscaler would have to add, for all to be placed; None where
-    it cannot, or nobody tells what it may add."""
+    """Nodes that an autoscaler would have to add to place every worker; None where
+    that is not possible, or where its node types are unknown."""
 
     @property
     def can_start(self) -> bool:
-        """Whether rows flow on the machines that are there."""
+        """Whether the pipeline can process rows on the current nodes."""
         return self.placement.can_start
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Each engine replica that is not placed now, and why, in a line."""
+        """A line for each engine replica that is not placed now, with the reason."""
         return tuple(
             f"replica {replica.worker}: {replica.state}. {replica.why}"
             for replica in self.placement.replicas
@@ -175,51 +173,51 @@ def cluster(
     """Read a live Ray cluster.
 
     Args:
-        address: "auto" for the one that this machine is in, host:port of its control
-            store, or ray://host:port.
-        node_types: what its autoscaler may add, where it does not tell it itself: only
-            a control store that was told, or the head's machine, knows.
-        timeout_seconds: how long it may take.
+        address: "auto" for the cluster of this machine, host:port of its control store,
+            or ray://host:port.
+        node_types: what its autoscaler may add, where the cluster does not report it:
+            only a control store that received it, or the head node, has it.
+        timeout_seconds: how long reading may take.
 
     Raises:
-        PlannerError: where Ray is not installed, nobody answers, or versions differ.
+        PlannerError: where Ray is not installed, nothing answers, or versions differ.
     """
-    told: Mapping[str, Any] | None = None
+    reply: Mapping[str, Any] | None = None
     with Agent(address, {"task": "read"}) as agent:
         for message in agent.messages(timeout_seconds, timeout_seconds):
-            told = message
-    if told is None:
-        raise PlannerError(f"The Ray cluster at {address} tells nothing of itself.")
-    return read(told, tuple(node_types))
+            reply = message
+    if reply is None:
+        raise PlannerError(f"The Ray cluster at {address} reports no nodes.")
+    return read(reply, tuple(node_types))
 
 
-def read(told: Mapping[str, Any], given: tuple[NodeType, ...] = ()) -> Cluster:
-    """Return a cluster from what it told, and the node types that a user gave."""
+def read(reply: Mapping[str, Any], given: tuple[NodeType, ...] = ()) -> Cluster:
+    """Return a cluster from its reply and the node types that the user gave."""
     return Cluster(
-        address=told["address"],
-        ray_version=told["ray_version"],
-        nodes=tuple(_node(one) for one in told["nodes"]),
-        autoscaler_node_types=given or tuple(map(_type, told["groups"] or ())),
-        is_autoscaled=bool(told["is_autoscaled"] or given),
+        address=reply["address"],
+        ray_version=reply["ray_version"],
+        nodes=tuple(_node(one) for one in reply["nodes"]),
+        autoscaler_node_types=given or tuple(map(_type, reply["groups"] or ())),
+        is_autoscaled=bool(reply["is_autoscaled"] or given),
     )
 
 
-def _node(told: Mapping[str, Any]) -> Node:
-    name = told["kind"] or told["host"] or told["name"]
+def _node(entry: Mapping[str, Any]) -> Node:
+    name = entry["kind"] or entry["host"] or entry["name"]
     return Node(
-        name=f"{name} {told['id'][:6]}",
-        free=_without_places(told["free"]),
-        **_amounts(told["total"]),
+        name=f"{name} {entry['id'][:6]}",
+        free=_without_places(entry["free"]),
+        **_amounts(entry["total"]),
     )
 
 
-def _type(told: Mapping[str, Any]) -> NodeType:
-    least, most = max(told["min"] or 0, 0), told["max"]
+def _type(entry: Mapping[str, Any]) -> NodeType:
+    least, most = max(entry["min"] or 0, 0), entry["max"]
     return NodeType(
-        name=told["name"],
+        name=entry["name"],
         min_nodes=least,
         max_nodes=None if most is None else max(most, least),
-        **_amounts(told["resources"]),
+        **_amounts(entry["resources"]),
     )
 
 
@@ -248,10 +246,11 @@ def _without_places(resources: Mapping[str, float]) -> dict[str, float]:
 
 
 def _added(there: Cluster, placement: Placement) -> tuple[Node, ...] | None:
-    """Return machines that let all workers be placed, found step by step.
+    """Return nodes that let every worker be placed, found step by step.
 
-    Each step adds the fewest of one type with which one more worker is placed: of the
-    types with the fewest GPUs the one that places most. None where no step helps.
+    Each step adds the fewest nodes of one type that place one more worker; of several
+    types it takes the one with the fewest GPUs, then the one that places the most.
+    None where no step helps.
     """
     added: tuple[Node, ...] = ()
     best = placement
@@ -274,7 +273,7 @@ def _added(there: Cluster, placement: Placement) -> tuple[Node, ...] | None:
 def _step(
     there: Cluster, kind: NodeType, added: tuple[Node, ...], best: Placement
 ) -> tuple[tuple[Node, ...], Placement] | None:
-    """Return the fewest more of a type that let one more worker be placed."""
+    """Return the fewest additional nodes of a type that place one more worker."""
     held = sum(_is_of(node, kind) for node in added)
     running = sum(node.name.rpartition(" ")[0] == kind.name for node in there.nodes)
     most = _MOST_AT_ONCE
@@ -303,7 +302,7 @@ def _limits(kind: NodeType) -> str:
 
 
 def _line(node: Node) -> str:
-    """Write a machine as a line: what is free of what it has."""
+    """Write a node as a line: free and total resources."""
     free = node.available
     words = [f"{free.cpus:g} of {node.cpus:g} CPUs free"]
     if node.gpus:

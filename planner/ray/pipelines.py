@@ -1,4 +1,4 @@
-"""Pipeline: what a Ray Data LLM pipeline takes of a cluster, beside vLLM's memory."""
+"""Pipeline: the cluster resources of a Ray Data LLM pipeline, with vLLM's memory."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner.load import Load
-from planner.ray.bundles import PlacementGroup, plain
-from planner.ray.nodes import Node, NodeType
-from planner.ray.object_store import in_flight_bytes
-from planner.ray.stages import Stage
-from planner.result import Plan
+from planner.late import late
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
+from planner.ray.stages import Stage, in_flight_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
     from planner.ray.bounds import Throughput
-    from planner.ray.needed import NodesNeeded
+    from planner.ray.node_counts import NodesNeeded
     from planner.ray.placement import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the user gave, by Ray's names; None: Ray's default counts."""
+    """The user's settings under Ray's names; None: Ray's default."""
 
     concurrency: int | tuple[int, int] | None = None
     accelerator_type: str | None = None
@@ -33,7 +32,7 @@ class Asked:
     max_tasks_in_flight_per_actor: int | None = None
     max_pending_requests: int | None = None
     distributed_executor_backend: str | None = None
-    """vLLM's argument, which Ray reads to choose what it reserves."""
+    """vLLM's argument, from which Ray derives what it reserves."""
     placement_group_config: Mapping[str, Any] | None = None
     resources_per_bundle: Mapping[str, float] | None = None
     """Before Ray 2.50."""
@@ -47,13 +46,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """Something that a pipeline does not do as its numbers suggest."""
+    """One way in which a pipeline behaves unlike its numbers."""
 
     kind: str
     """starved, queued, in_flight, shared_gpu, no_limit, backend, entrypoint, ..."""
     message: str
     is_fatal: bool = False
-    """Whether no engine ever starts as it stands."""
+    """Whether no engine can start with these settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -69,16 +68,16 @@ class Pipeline:
     batch_size: int
     """Rows of a batch."""
     max_concurrent_batches: int
-    """Batches an engine works on at once."""
+    """Batches that an engine processes concurrently."""
     max_tasks_in_flight: int
     """Batches that Ray Data sends to an engine at once; further ones wait."""
     max_pending_requests: int | None
-    """Rows within one engine at once; None: no limit."""
+    """Concurrent rows in one engine; None: no limit."""
     stages: tuple[Stage, ...]
-    """In the order of the rows."""
+    """In the order in which rows pass them."""
     num_rows: int | None = None
     load: Load | None = None
-    """Tokens of a row; what it says of requests at once is not used."""
+    """Tokens of a row; its number of requests is not used."""
     throughput: Throughput | None = None
     """Bounds on rows per second and time; None without a load."""
     cautions: tuple[Caution, ...] = ()
@@ -90,22 +89,22 @@ class Pipeline:
 
     @property
     def accelerator_type(self) -> str | None:
-        """Ray's name of the GPUs that engines ask for; None: any."""
+        """Ray's name of the GPUs that engines request; None: any."""
         return self.asked.accelerator_type
 
     @property
     def replicas_minimum(self) -> int:
-        """Engines that Ray Data asks for from the start."""
+        """Engines that Ray Data requests at the start."""
         return self.engine.workers_minimum
 
     @property
     def replicas_maximum(self) -> int:
-        """Engines at most."""
+        """The maximum number of engines."""
         return self.engine.workers_maximum or self.engine.workers_minimum
 
     @property
     def gpus_per_replica(self) -> float:
-        """GPUs of one engine: tensor x pipeline parallel, unless set by hand."""
+        """GPUs of one engine: tensor x pipeline parallel, unless set explicitly."""
         return self.engine.worker.gpus
 
     @property
@@ -123,15 +122,15 @@ class Pipeline:
 
     @property
     def gpus_total(self) -> float:
-        """The same: what is allocated at most."""
+        """The same as `gpus_maximum`."""
         return self.gpus_maximum
 
     @property
     def gpus_to_start(self) -> float:
-        """GPUs without which no row comes out.
+        """The fewest GPUs with which the pipeline produces rows.
 
-        One engine, and the larger of a pre- and a postprocessing task: tasks give back
-        what they take, so these two can take turns.
+        One engine, and the larger of a pre- and a postprocessing task: tasks release
+        their resources, so these two can take turns.
         """
         tasks = [stage.worker.gpus for stage in self.stages if not stage.is_actors]
         actors = sum(stage.worker.gpus for stage in self.stages if stage.is_actors)
@@ -154,24 +153,24 @@ class Pipeline:
 
     @property
     def cpus_to_start(self) -> float:
-        """Logical CPUs without which no row comes out; tasks take turns."""
+        """The fewest logical CPUs with which it produces rows; tasks take turns."""
         tasks = [stage.worker.cpus for stage in self.stages if not stage.is_actors]
         actors = sum(stage.worker.cpus for stage in self.stages if stage.is_actors)
         return plain(actors + max(tasks, default=0))
 
     @property
     def object_store_bytes(self) -> int:
-        """What rows between stages take at most, if every block of rows is full."""
+        """The most that rows between stages take, if every block of rows is full."""
         return in_flight_bytes(self.stages)
 
     @property
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
-        """What each replica reserves, of the most replicas."""
+        """What each replica reserves, for the maximum number of replicas."""
         return (self.engine.worker,) * self.replicas_maximum
 
     @property
     def rows_in_flight(self) -> int:
-        """Rows that one engine has at once: batches x rows, as far as let through."""
+        """Rows in one engine at once: batches x rows, up to max_pending_requests."""
         batches = min(self.max_concurrent_batches, self.max_tasks_in_flight)
         rows = batches * self.batch_size
         limit = self.max_pending_requests
@@ -181,11 +180,9 @@ class Pipeline:
         """Place the pipeline on nodes, as Ray would.
 
         Raises:
-            PlannerError: where there is no node, or two of one name.
+            PlannerError: without a node, or for two nodes with the same name.
         """
-        from planner.ray.placing import place  # noqa: PLC0415 - a cycle
-
-        return place(self, tuple(nodes))
+        return late("Pipeline.on", self, tuple(nodes))
 
     def nodes_needed(self, node_types: Iterable[NodeType]) -> NodesNeeded:
         """Return how many nodes of each type the pipeline needs.
@@ -193,47 +190,37 @@ class Pipeline:
         Raises:
             PlannerError: where no type can hold a worker.
         """
-        from planner.ray.needed import nodes_needed  # noqa: PLC0415 - a cycle
-
-        return nodes_needed(self, tuple(node_types))
+        return late("Pipeline.nodes_needed", self, tuple(node_types))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pipeline as plain values; the plan in the contract's shape."""
-        from planner.ray.as_dict import pipeline_dict  # noqa: PLC0415 - a cycle
-
-        return pipeline_dict(self)
+        return late("Pipeline.to_dict", self)
 
     def to_frame(self) -> DataFrame:
         """Return the stages as a pandas frame, one row each."""
-        from planner.presentation.ray import stages_frame  # noqa: PLC0415 - shows
-
-        return stages_frame(self)
+        return late("Pipeline.to_frame", self)
 
     def figure(self, nodes: Iterable[Node] | None = None) -> Figure:
-        """Return nodes with their GPUs and who uses them as a plotly figure.
+        """Return the nodes, their GPUs and the workers on them as a plotly figure.
 
-        Without nodes, as many of eight GPUs as the most workers need.
+        Without `nodes`: nodes of eight GPUs, as many as the most workers need.
         """
-        from planner.charts.ray_nodes import figure  # noqa: PLC0415 - shows
-        from planner.ray.needed import usual_nodes  # noqa: PLC0415 - a cycle
-
-        return figure(self.on(usual_nodes(self) if nodes is None else nodes))
+        if nodes is None:
+            usual: Iterable[Node] = late("Pipeline.usual_nodes", self)
+            return self.on(usual).figure()
+        return self.on(nodes).figure()
 
     def __repr__(self) -> str:
-        """Return the pipeline in a line; the whole plan would fill pages."""
+        """Return the pipeline in one line, without the plan."""
         return (
             f"Pipeline({self.plan.name}: {self.replicas_minimum} to "
             f"{self.replicas_maximum} replicas of {self.gpus_per_replica:g} GPUs, "
-            f"{self.gpus_total:g} GPUs in all)"
+            f"{self.gpus_total:g} GPUs in total)"
         )
 
     def __str__(self) -> str:
         """Return the pipeline as text for a terminal."""
-        from planner.presentation.ray_text import pipeline_text  # noqa: PLC0415
-
-        return pipeline_text(self)
+        return late("Pipeline.__str__", self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        from planner.presentation.ray_html import mimebundle  # noqa: PLC0415
-
-        return mimebundle(self)
+        return late("Pipeline._repr_mimebundle_", self)

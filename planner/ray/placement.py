@@ -1,14 +1,14 @@
-"""Placement: where each worker of a pipeline goes on given nodes, and why not."""
+"""Placement: where each worker of a pipeline runs, or why not; both as plain values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from planner.ray.bundles import PlacementGroup
-from planner.ray.nodes import Node
-from planner.ray.object_store import usable_bytes
+from planner.late import late
+from planner.ray.bundles import Node, PlacementGroup
+from planner.ray.stages import usable_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What Ray does with a request."""
+    """The state of a worker's request."""
 
     PLACED = "placed"
-    WAITS = "waits"  # these nodes could hold it, if others were not there
-    NEVER = "never"  # these nodes cannot hold it, even empty
+    WAITS = "waits"  # fits on these nodes, but other workers use them
+    NEVER = "never"  # does not fit on these nodes, even when they are empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundlePlace:
-    """Where one bundle lies."""
+    """Where one bundle is reserved."""
 
     bundle: int
-    """Which of the group, from 0."""
+    """Its index in the group."""
     node: str
     gpus: tuple[tuple[int, float], ...] = ()
-    """Each GPU of the node, from 0, and the share of it."""
+    """Each GPU's index on the node, and the fraction of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +43,19 @@ class WorkerPlacement:
     stage: str
     """The name of its stage."""
     worker: int
-    """Which of the stage, from 0."""
+    """Its index in the stage."""
     group: PlacementGroup
-    """What it asks for."""
+    """What it requests."""
     state: State
     why: str
-    """What it asks for, and what decides; a sentence."""
+    """A sentence: what it requests, and the reason for its state."""
     is_minimum: bool
-    """Whether it belongs to what the stage starts with."""
+    """Whether it is one of the workers that the stage starts with."""
     places: tuple[BundlePlace, ...] = ()
-    """One for each bundle, where it is placed."""
+    """One per bundle; empty unless the worker is placed."""
     takes_turns: bool = False
-    """Whether it waits only for a task of another stage, which gives back what it
-    takes."""
+    """Whether it waits only for a task of another stage, which releases its
+    resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -69,7 +69,7 @@ class Placement:
 
     @property
     def replicas(self) -> tuple[WorkerPlacement, ...]:
-        """The engine's replicas only."""
+        """The workers of the engine stage."""
         engine = self.pipeline.engine.name
         return tuple(worker for worker in self.workers if worker.stage == engine)
 
@@ -79,12 +79,12 @@ class Placement:
 
     @property
     def object_store_usable_bytes(self) -> int:
-        """What Ray Data uses of these nodes' object stores; 0: they tell none."""
+        """What Ray Data uses of the nodes' object stores; 0 where they are unknown."""
         return usable_bytes(self.nodes)
 
     @property
     def can_start(self) -> bool:
-        """Whether rows flow: each stage has at least one worker that is placed."""
+        """Whether each stage has a worker that is placed, or that takes turns."""
         placed = {
             worker.stage
             for worker in self.workers
@@ -94,7 +94,7 @@ class Placement:
 
     @property
     def state(self) -> State:
-        """placed: all workers are; waits: some never yet; never: some cannot."""
+        """NEVER if some worker never fits, else WAITS if some worker waits."""
         states = {worker.state for worker in self.workers}
         for state in (State.NEVER, State.WAITS):
             if state in states:
@@ -103,36 +103,88 @@ class Placement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the placement as plain values."""
-        from planner.ray.as_dict import placement_dict  # noqa: PLC0415 - a cycle
-
         return placement_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return the workers as a pandas frame, one row each."""
-        from planner.presentation.ray import workers_frame  # noqa: PLC0415 - shows
-
-        return workers_frame(self)
+        return late("Placement.to_frame", self)
 
     def figure(self) -> Figure:
         """Return the nodes with their GPUs as a plotly figure."""
-        from planner.charts.ray_nodes import figure  # noqa: PLC0415 - shows
-
-        return figure(self)
+        return late("Placement.figure", self)
 
     def __repr__(self) -> str:
-        """Return the placement in a line."""
+        """Return the placement in one line."""
         counts = ", ".join(f"{self.count(state)} {state}" for state in State)
         return f"Placement({counts}; can_start={self.can_start})"
 
     def __str__(self) -> str:
         """Return the placement as text for a terminal."""
-        from planner.presentation.ray_text import placement_text  # noqa: PLC0415
-
-        return placement_text(self)
+        return late("Placement.__str__", self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        from planner.presentation.ray_html import (  # noqa: PLC0415 - shows
-            placement_mimebundle,
-        )
+        return late("Placement._repr_mimebundle_", self)
 
-        return placement_mimebundle(self)
+
+def pipeline_dict(pipeline: Pipeline) -> dict[str, Any]:
+    """Return a pipeline as plain values; the plan in the contract's shape."""
+    load = pipeline.load
+    return {
+        "model": pipeline.plan.name,
+        "ray_version": pipeline.ray_version,
+        "backend": pipeline.backend,
+        "accelerator_type": pipeline.accelerator_type,
+        "replicas_minimum": pipeline.replicas_minimum,
+        "replicas_maximum": pipeline.replicas_maximum,
+        "gpus_per_replica": pipeline.gpus_per_replica,
+        "gpus_to_start": pipeline.gpus_to_start,
+        "gpus_minimum": pipeline.gpus_minimum,
+        "gpus_maximum": pipeline.gpus_maximum,
+        "gpus_total": pipeline.gpus_total,
+        "cpus_per_replica": pipeline.cpus_per_replica,
+        "cpus_to_start": pipeline.cpus_to_start,
+        "cpus_minimum": pipeline.cpus_minimum,
+        "cpus_maximum": pipeline.cpus_maximum,
+        "object_store_bytes": pipeline.object_store_bytes,
+        "batch_size": pipeline.batch_size,
+        "max_concurrent_batches": pipeline.max_concurrent_batches,
+        "max_tasks_in_flight": pipeline.max_tasks_in_flight,
+        "max_pending_requests": pipeline.max_pending_requests,
+        "rows_in_flight": pipeline.rows_in_flight,
+        "placement_group": pipeline.engine.worker.to_dict(),
+        "stages": [stage.to_dict() for stage in pipeline.stages],
+        "num_rows": pipeline.num_rows,
+        "load": None if load is None else asdict(load),
+        "throughput": None
+        if pipeline.throughput is None
+        else pipeline.throughput.to_dict(),
+        "cautions": [asdict(caution) for caution in pipeline.cautions],
+        "plan": pipeline.plan.to_dict(),
+    }
+
+
+def placement_dict(placement: Placement) -> dict[str, Any]:
+    """Return a placement as plain values."""
+    return {
+        "state": str(placement.state),
+        "can_start": placement.can_start,
+        "replicas": {str(state): placement.count(state) for state in State},
+        "workers": [_worker(worker) for worker in placement.workers],
+        "object_store_usable_bytes": placement.object_store_usable_bytes,
+        "nodes": [_node(node) for node in placement.nodes],
+    }
+
+
+def _worker(worker: WorkerPlacement) -> dict[str, Any]:
+    return asdict(worker) | {
+        "state": str(worker.state),
+        "group": worker.group.to_dict(),
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "total": node.total.to_dict(),
+        "free": node.available.to_dict(),
+    }

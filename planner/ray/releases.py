@@ -1,7 +1,7 @@
-"""Ray's releases: what each of them does otherwise when it runs vLLM for Ray Data.
+"""Ray's releases: how each of them runs vLLM for Ray Data, one property per change.
 
-Facts that never changed between the oldest and the newest are written where they are
-used; here is one property per fact that changed.
+Facts that hold for every release from the oldest to the newest are written where they
+are used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RayRelease:
         """Return the release of a version such as 2.60.0.
 
         Raises:
-            PlannerError: for what is no version, or one that was not read.
+            PlannerError: for an invalid version, or one that is not modelled.
         """
         match = _VERSION.match(str(version))
         if match is None:
@@ -67,8 +67,8 @@ class RayRelease:
     def takes_ranges(self) -> bool:
         """Whether the engine's `concurrency` may be (min, max).
 
-        2.44 has whole numbers only; 2.46 and 2.47 accept a pair and pass it on as a
-        size; 2.48 and 2.49 refuse it.
+        2.44 accepts whole numbers only; 2.46 and 2.47 accept a pair and pass it on as
+        a size; 2.48 and 2.49 refuse it.
 
         Source: Ray 2.50.1 `processor/base.py` ProcessorConfig.validate_concurrency.
         """
@@ -76,7 +76,7 @@ class RayRelease:
 
     @property
     def strategy(self) -> str:
-        """How the bundles of an engine on Ray's executor are placed.
+        """The placement strategy of an engine's bundles on Ray's executor.
 
         Source: Ray 2.50.1 `stages/vllm_engine_stage.py` _ray_scheduling_strategy_fn.
         """
@@ -84,15 +84,15 @@ class RayRelease:
 
     @property
     def has_group_for_one_gpu(self) -> bool:
-        """Whether Ray's executor makes a placement group for a single GPU, too."""
+        """Whether Ray's executor makes a placement group for a single GPU as well."""
         return self.since(50)
 
     @property
     def chooses_ray_executor(self) -> bool:
-        """Whether engines of several GPUs run on Ray's executor unless told.
+        """Whether engines with several GPUs run on Ray's executor by default.
 
-        Before, all run as processes of one node ("mp"); since then a single GPU is
-        served within the actor ("uni").
+        Before 2.54 all run as processes of one node ("mp"); since then an engine with a
+        single GPU runs inside the actor ("uni").
 
         Source: Ray 2.54.1 `stages/vllm_engine_stage.py` vLLMEngineStage.post_init.
         """
@@ -100,19 +100,19 @@ class RayRelease:
 
     @property
     def resources_argument(self) -> str:
-        """What sets an engine's resources by hand; empty: nothing does."""
+        """The argument that sets an engine's resources; empty: there is none."""
         if self.since(50):
             return "placement_group_config"
         return "resources_per_bundle" if self.since(45) else ""
 
     @property
     def has_bundle_per_worker(self) -> bool:
-        """Whether placement_group_config takes one bundle for each worker."""
+        """Whether placement_group_config accepts one bundle for all workers."""
         return self.since(55)
 
     @property
     def has_map_kwargs(self) -> bool:
-        """Whether build_processor takes preprocess_map_kwargs.
+        """Whether build_processor accepts preprocess_map_kwargs.
 
         Source: Ray 2.51.1 `processor/base.py` Processor.
         """
@@ -128,26 +128,26 @@ class RayRelease:
 
     @property
     def batch_size(self) -> int:
-        """Rows of a batch, unless told."""
+        """Rows of a batch, by default."""
         return 32 if self.since(46) else 64
 
     @property
     def max_concurrent_batches(self) -> int:
-        """Batches an engine works on at once, unless told."""
+        """Batches that an engine processes concurrently, by default."""
         return 8 if self.since(46) else 4
 
     @property
     def reads_resolved_max_num_seqs(self) -> bool:
         """Whether max_pending_requests follows vLLM's resolved max_num_seqs.
 
-        Before, an engine argument that is not given counts as 128.
+        Before 2.56 an argument that is not set counts as 128.
 
         Source: Ray 2.56.1 `stages/vllm_engine_stage.py` vLLMEngineWrapper.
         """
         return self.since(56)
 
     def tasks_in_flight(self, max_concurrent_batches: int) -> int:
-        """Return how many batches Ray Data sends to an engine at most, unless told.
+        """Return how many batches Ray Data sends to an engine at once, by default.
 
         Source: Ray 2.45.0, 2.46.0, 2.48.0, 2.56.1 `processor/vllm_engine_proc.py`;
         `data/_internal/execution/operators/actor_pool_map_operator.py`.

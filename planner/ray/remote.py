@@ -1,4 +1,4 @@
-"""The other end of the agent: what Ray says, as messages and as clear sentences."""
+"""The planner's side of the agent process: its messages, and Ray's errors in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.published import is_published
+from planner.surroundings import is_published
 
 AGENT = Path(__file__).parent / "alone" / "agent.py"
 
@@ -26,7 +26,7 @@ INSTALL = "pip install 'ray[data]'"
 
 
 class Agent:
-    """A process that speaks with Ray; it ends with the `with` block, or with this one.
+    """A process that talks to Ray; it ends with the `with` block, or with this process.
 
     Raises:
         PlannerError: in a published app, which starts nothing.
@@ -34,7 +34,7 @@ class Agent:
 
     def __init__(self, address: str, request: Mapping[str, Any]) -> None:
         if is_published():
-            raise PlannerError("This page is for everybody and asks no cluster.")
+            raise PlannerError("This is a public page, which connects to no cluster.")
         self.address = address
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
@@ -43,7 +43,7 @@ class Agent:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # Its folder is the first place that its imports are looked for.
+            # Otherwise its own folder would be searched first for its imports.
             env={**_without_warnings(), "PYTHONSAFEPATH": "1"},
             start_new_session=True,
         )
@@ -57,9 +57,9 @@ class Agent:
         self.end()
 
     def say(self, **words: object) -> None:
-        """Tell the agent something; one that has ended is heard of in `messages`."""
+        """Send the agent a message; `messages` reports one that has ended."""
         pipe = self._process.stdin
-        assert pipe is not None  # asked for when it was started
+        assert pipe is not None  # PIPE was passed when it was started
         with contextlib.suppress(OSError):
             pipe.write((json.dumps(words) + "\n").encode())
             pipe.flush()
@@ -67,36 +67,40 @@ class Agent:
     def messages(
         self, first_seconds: float, patience_seconds: float
     ) -> Iterator[dict[str, Any]]:
-        """Yield what the agent tells, until it has ended.
+        """Yield the agent's messages until it has ended.
 
         Args:
-            first_seconds: how long its first word may take.
-            patience_seconds: how long it may say nothing after that; while the cluster
-                answers it speaks every other second.
+            first_seconds: how long its first message may take.
+            patience_seconds: how long it may be silent after that; while the cluster
+                answers, it sends a message every two seconds.
 
         Raises:
-            PlannerError: where Ray is missing, nobody answers at the address, versions
-                differ, or the cluster went away.
+            PlannerError: where Ray is missing, nothing answers at the address, versions
+                differ, or the cluster is lost.
         """
-        limit, heard = first_seconds, False
+        limit, is_connected = first_seconds, False
         while True:
             try:
-                told = self._messages.get(timeout=limit)
+                reply = self._messages.get(timeout=limit)
             except queue.Empty:
                 self.end(at_once=True)
-                raise PlannerError(_silent(self.address, limit, heard=heard)) from None
-            if told is None:
+                raise PlannerError(
+                    _silent(self.address, limit, is_connected=is_connected)
+                ) from None
+            if reply is None:
                 self._process.wait()
                 if self._process.returncode:
-                    raise PlannerError(_gone(self.address, self._tail(), heard=heard))
+                    raise PlannerError(
+                        _gone(self.address, self._tail(), is_connected=is_connected)
+                    )
                 return
-            if told["event"] == "error":
-                raise PlannerError(sentence(self.address, told["kind"], told["text"]))
-            limit, heard = patience_seconds, True
-            yield told
+            if reply["event"] == "error":
+                raise PlannerError(sentence(self.address, reply["kind"], reply["text"]))
+            limit, is_connected = patience_seconds, True
+            yield reply
 
     def end(self, *, at_once: bool = False) -> None:
-        """End the agent, and with it all that it started on the cluster."""
+        """End the agent, and with it everything it started on the cluster."""
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -119,7 +123,7 @@ class Agent:
         self._messages.put(None)
 
     def _tail(self) -> str:
-        """Return the last thing that Ray wrote before it ended the process."""
+        """Return the last line that Ray wrote before it ended the process."""
         self._errors.seek(0)
         text = self._errors.read().decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -127,14 +131,14 @@ class Agent:
 
 
 def joined(address: str) -> str:
-    """Return the address to ask: for "auto" the cluster that this process is in."""
+    """Return the address to connect to: for "auto" this process's own cluster."""
     ray = sys.modules.get("ray")
     if address != "auto" or ray is None or not ray.is_initialized():
         return address
     return str(ray.get_runtime_context().gcs_address)
 
 
-# What Ray says, and what is said for it; the first that fits.
+# Words in Ray's errors, and the message shown instead; the first match counts.
 _SENTENCES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("ray[client]", "grpc"),
@@ -142,7 +146,7 @@ _SENTENCES: tuple[tuple[tuple[str, ...], str], ...] = (
         "it, run this on a machine of the cluster with address='auto'.",
     ),
     (
-        ("Could not find any running Ray", "Failed to connect to", "Nobody listens"),
+        ("Could not find any running Ray", "Failed to connect to", "Nothing listens"),
         "No Ray cluster answers at {where}. Start one (ray start --head), give its "
         "address, or address='local' for one on this machine.",
     ),
@@ -161,7 +165,7 @@ _SENTENCES: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def sentence(address: str, kind: str, text: str) -> str:
-    """Say in a sentence or two what Ray said, and what to do."""
+    """Return what Ray reported in a sentence or two, with what to do."""
     where = _where(address)
     if kind == "missing":
         return (
@@ -169,35 +173,36 @@ def sentence(address: str, kind: str, text: str) -> str:
             "the cluster."
         )
     if "Version mismatch" in text:
-        told = " ".join(text.split())
+        line = " ".join(text.split())
         return (
-            f"Ray or Python here is another than the cluster's at {where}. "
-            f"{told.partition('Version mismatch: ')[2]} Install the cluster's versions "
+            f"Ray or Python here differs from the cluster's at {where}. "
+            f"{line.partition('Version mismatch: ')[2]} Install the cluster's versions "
             "here."
         )
-    for words, said in _SENTENCES:
+    for words, message in _SENTENCES:
         if any(word in text for word in words):
-            return said.format(where=where)
+            return message.format(where=where)
     first = text.strip().splitlines()[0] if text.strip() else kind
     return f"Ray refused at {where}: {first}"
 
 
-def _silent(address: str, seconds: float, *, heard: bool) -> str:
+def _silent(address: str, seconds: float, *, is_connected: bool) -> str:
     where = _where(address)
-    if heard:
+    if is_connected:
         return (
             f"The Ray cluster at {where} has not answered for {seconds:.0f} s; it may "
             "have gone away."
         )
     return (
         f"No Ray cluster answers at {where} within {seconds:.0f} s. Check the address "
-        "(ray status on the cluster's head tells it) and that its ports can be reached."
+        "(`ray status` on the cluster's head shows it) and that its ports can be "
+        "reached."
     )
 
 
-def _gone(address: str, tail: str, *, heard: bool) -> str:
+def _gone(address: str, tail: str, *, is_connected: bool) -> str:
     where = _where(address)
-    if heard:
+    if is_connected:
         return f"The Ray cluster at {where} went away. Ray's last words: {tail}"
     return f"No Ray cluster answers at {where}. Ray's last words: {tail}"
 
@@ -207,7 +212,7 @@ def _where(address: str) -> str:
 
 
 def _without_warnings() -> dict[str, str]:
-    """Return the environment, but for a switch that makes Ray's own warnings errors."""
+    """Return the environment without PYTHONWARNINGS, which may make warnings errors."""
     return {
         name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"
     }

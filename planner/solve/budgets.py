@@ -1,4 +1,4 @@
-"""Edges of the memory that vLLM may use: the smallest share, and the smallest cache."""
+"""Limits of the memory that vLLM may use: the smallest share, the smallest KV cache."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from fractions import Fraction
 from functools import cache
 
 from planner.errors import PlannerError
-from planner.inputs import Inputs
-from planner.load import Load
-from planner.serving import NULL_BLOCKS, Serving, serve
-from planner.solve.searching import largest, smallest
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.serving import NULL_BLOCKS, Serving, serve
+from planner.solve.search import largest, smallest
 
 STEP = 0.01
 _FINEST = 1e-6
+_AtBytes = Callable[[int], Serving]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Shares of a GPU's memory that a user may type, as numbers of steps."""
+    """Possible values of `gpu_memory_utilization`, as multiples of a step."""
 
     step: Fraction
 
     @classmethod
     def of(cls, step: object) -> Shares:
-        """Return the shares in steps of so much.
+        """Return the shares that are multiples of `step`.
 
         Raises:
-            PlannerError: for a step that leaves no share to try.
+            PlannerError: for a step that is not a number in range.
         """
         is_number = isinstance(step, int | float) and not isinstance(step, bool)
         if not is_number or not _FINEST <= float(str(step)) <= 1:
@@ -40,19 +41,19 @@ class Shares:
 
     @property
     def most(self) -> int:
-        """Steps of the largest share, 1 or just below."""
+        """Number of steps in the largest share, 1 or just below."""
         return int(1 / self.step)
 
     def share(self, steps: int) -> float:
-        """Return so many steps as a share."""
+        """Return a number of steps as a share."""
         return float(self.step * steps)
 
 
 def is_enough(serving: Serving) -> bool:
-    """Whether a start has all it needs, whether or not so much is free.
+    """Whether the budget is enough for a start, even if that much is not free.
 
-    vLLM looks at what is free before it looks at what it needs. A budget that is too
-    large for the GPU is no sign of a load that is too large for the budget.
+    vLLM checks the free memory first. A budget that is too large for the GPU does not
+    mean that the load is too large for the budget.
     """
     error = serving.plan.error
     return serving.is_served or (error is not None and error.kind == "free_memory")
@@ -61,7 +62,7 @@ def is_enough(serving: Serving) -> bool:
 def at_share(
     inputs: Inputs, load: Load | None, shares: Shares
 ) -> Callable[[int], Serving]:
-    """Return what plans a number of steps of `gpu_memory_utilization`, each once."""
+    """Return a cached function from a number of steps to the start with that share."""
 
     @cache
     def at(steps: int) -> Serving:
@@ -71,13 +72,13 @@ def at_share(
 
 
 def smallest_share(at: Callable[[int], Serving], shares: Shares) -> int | None:
-    """Return the fewest steps that serve; None where no share does."""
+    """Return the fewest steps that serve; None where no share serves."""
     steps = smallest(lambda number: is_enough(at(number)), 1, shares.most)
     return steps if steps <= shares.most and at(steps).is_served else None
 
 
 def largest_share(at: Callable[[int], Serving], shares: Shares) -> int:
-    """Return the most steps that vLLM finds free when it starts; 1 where none are."""
+    """Return the most steps that are free when vLLM starts, at least 1."""
 
     def is_free(steps: int) -> bool:
         error = at(steps).plan.error
@@ -89,7 +90,7 @@ def largest_share(at: Callable[[int], Serving], shares: Shares) -> int:
 def smallest_bytes(inputs: Inputs, load: Load | None) -> tuple[int, _AtBytes]:
     """Return the fewest `kv_cache_memory_bytes` that serve, and what plans them.
 
-    More than the GPU's memory where none do.
+    The number exceeds the GPU's memory where none serve.
     """
 
     @cache
@@ -104,6 +105,3 @@ def smallest_bytes(inputs: Inputs, load: Load | None) -> tuple[int, _AtBytes]:
     most = max(total, guess)
     found = smallest(lambda size: is_enough(at(size)), 1, most, guess)
     return found, at
-
-
-_AtBytes = Callable[[int], Serving]

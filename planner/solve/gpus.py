@@ -1,21 +1,21 @@
-"""The fewest GPUs that serve a load, and the layout of the model over them."""
+"""The fewest GPUs that serve a load, and how the model is spread over them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from planner.engine.devices.attached import gpu_named
+from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError, UnknownArchitecture
-from planner.gpu import GPU, catalogue
-from planner.inputs import Inputs
-from planner.load import Load
-from planner.solve.asking import Start, asked, told_apart
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.solve.arguments import Start, read_start, split_load
 from planner.solve.layouts import Layout, Room
 from planner.solve.machines import Machine, fewest, room_for
 from planner.solve.nearest import Nearest, machine_text, nearest
 from planner.solve.solution import Solution
 from planner.solve.words import fails, holds, wanted_text
-from planner.sources.device import gpu_named
 
 _QUESTION = "gpus"
 
@@ -31,32 +31,33 @@ def fewest_gpus(
 ) -> Solution:
     """Find the fewest GPUs that serve a load, of each kind and over all kinds.
 
-    Tensor parallel stays inside a machine, stages of a pipeline and copies (data
-    parallel) may lie on several. Of as many GPUs the layout with the fewest stages is
-    taken, then the one with the fewest copies; of kinds with as few GPUs the one with
-    the least memory. Sizes that are given, such as tensor_parallel_size, stay.
+    Tensor parallel stays inside a machine; pipeline stages and replicas (data parallel)
+    may be on several. For the same number of GPUs, the layout with the fewest stages
+    wins, then the one with the fewest replicas; between kinds with the same number of
+    GPUs, the one with the least memory. Given sizes, such as tensor_parallel_size,
+    stay.
 
     Args:
-        model: as `planner.plan` takes it, or a plan whose arguments count.
-        gpus: names or GPUs to choose from; None: the whole catalogue. A Load counts as
-            load=.
+        model: as `planner.plan` accepts it, or a plan whose arguments are reused.
+        gpus: names or GPUs to choose from; None: the whole catalogue. A Load here is
+            treated as load=.
         load: also as prompt_tokens=, output_tokens= and requests=; None: one request
             of max_model_len tokens, which is what vLLM needs to start.
-        gpus_per_node: GPUs of a machine.
-        nodes: machines.
+        gpus_per_node: GPUs in a machine.
+        nodes: number of machines.
         arguments: engine arguments, vllm_version, entrypoint and env.
 
     Raises:
         PlannerError: for input that cannot be planned; a load that nothing serves is
-            an answer.
-        UnknownArchitecture: where no kind of GPU can be planned for.
+            not an error.
+        UnknownArchitecture: where the model is not modelled for any kind of GPU.
     """
     if "gpu" in arguments:
         raise PlannerError("gpu=: give the GPUs to choose from as gpus=, one or more.")
-    named, load = told_apart(gpus, load)
+    named, load = split_load(gpus, load)
     kinds = _kinds(named)
     room = Room.of(gpus_per_node, nodes)
-    inputs, wanted = asked(model, kinds[0], load, arguments)
+    inputs, wanted = read_start(model, kinds[0], load, arguments)
     found = _machines(inputs, wanted, kinds, room)
     ranked = sorted(found, key=_rank)
     options = tuple(_option(machine, wanted, room) for machine in ranked)
@@ -82,7 +83,7 @@ def fewest_gpus(
 
 
 def _kinds(gpus: str | GPU | Sequence[str | GPU] | None) -> tuple[GPU, ...]:
-    """Return the kinds to choose from; of the catalogue, whole GPUs and no slices."""
+    """Return the kinds to choose from; by default the catalogue without MIG slices."""
     if gpus is None:
         return tuple(gpu for gpu in catalogue() if not gpu.mig_profile)
     names = [gpus] if isinstance(gpus, str | GPU) else list(gpus)
@@ -107,7 +108,7 @@ def _name(gpu: object) -> str:
 def _machines(
     inputs: Inputs, load: Load | None, kinds: Sequence[GPU], room: Room
 ) -> list[Machine]:
-    """Return every kind that can be planned for."""
+    """Return the result for every kind that can be planned."""
     found, unknown = [], None
     for gpu in kinds:
         try:
@@ -120,14 +121,14 @@ def _machines(
 
 
 def _rank(machine: Machine) -> tuple[bool, int, int]:
-    """Order kinds: those that serve, the fewest GPUs, the least memory."""
+    """Order kinds: those that serve first, then by fewest GPUs and least memory."""
     if machine.gpus:
         return False, machine.gpus, machine.total_memory_bytes
     return True, 0, -machine.gpu.total_memory_bytes
 
 
 def _option(machine: Machine, load: Load | None, room: Room) -> Solution:
-    """Answer the question for one kind."""
+    """Return the solution for one kind."""
     edge, short = machine.serving, machine.short
     if edge is not None:
         why = f"{machine_text(machine)}: {holds(edge)}."
@@ -150,7 +151,7 @@ def _option(machine: Machine, load: Load | None, room: Room) -> Solution:
 
 
 def _nearest(inputs: Inputs, load: Load | None, machines: Sequence[Machine]) -> Nearest:
-    """Return what the GPUs serve that come nearest to the load."""
+    """Return the nearest load that the best of the GPUs serve."""
     shorts = [machine.short for machine in machines if machine.short is not None]
     if not shorts:
         return Nearest(loads=(), sentence="")

@@ -1,7 +1,7 @@
-"""Layouts over GPUs that vLLM takes: tensor parallel inside a node, pipeline across.
+"""Layouts that vLLM accepts: tensor parallel in a machine, pipeline parallel across.
 
-Nothing here knows heads, vocabularies, experts or blocks of a quantised weight: a
-layout is legal when its plan is not refused, in which vLLM's own rules speak.
+No rule about heads, vocabularies, experts or quantised blocks is repeated here: a
+layout is legal when its plan is not refused.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from planner.engine.gpu import GPU
 from planner.errors import UnknownArchitecture
-from planner.gpu import GPU
-from planner.inputs import Inputs
-from planner.result import Plan
-from planner.solve.asking import Start, asked, no_load, whole
+from planner.planning.inputs import Inputs
+from planner.planning.result import Plan
+from planner.solve.arguments import Start, read_start, refuse_load, whole_number
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
@@ -31,11 +31,11 @@ class Room:
         """Return the machines.
 
         Raises:
-            PlannerError: for counts that cannot be.
+            PlannerError: for counts below 1.
         """
         return cls(
-            gpus_per_node=whole("gpus_per_node", gpus_per_node),
-            nodes=whole("nodes", nodes),
+            gpus_per_node=whole_number("gpus_per_node", gpus_per_node),
+            nodes=whole_number("nodes", nodes),
         )
 
     @property
@@ -44,10 +44,10 @@ class Room:
         return self.gpus_per_node * self.nodes
 
     def within(self, gpu: GPU) -> Room:
-        """Return the same as far as such GPUs work together.
+        """Return the part of the machines in which such GPUs can work together.
 
-        A processor counts as one, as does a MIG slice, which cannot exchange data with
-        others; a GPU that shares the processor's memory is alone in its machine.
+        A CPU is used alone, as is a MIG slice, which cannot communicate with others; a
+        GPU that shares the CPU's memory is the only one in its machine.
         """
         if gpu.is_cpu or gpu.mig_profile:
             return Room(gpus_per_node=1, nodes=1)
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def gpus(self) -> int:
-        """GPUs in all: tensor x pipeline x data parallel."""
+        """Total number of GPUs: tensor x pipeline x data parallel."""
         return (
             self.tensor_parallel_size
             * self.pipeline_parallel_size
@@ -79,7 +79,7 @@ class Layout:
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Return vLLM's engine arguments; None takes one back that is not needed."""
+        """Return vLLM's engine arguments; None removes one that is not needed."""
         sizes = {name: getattr(self, name) for name in _SIZES}
         needed = {name: size if size > 1 else None for name, size in sizes.items()}
         return needed | {"enable_expert_parallel": self.enable_expert_parallel or None}
@@ -93,27 +93,27 @@ def layouts(
     nodes: int = 1,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> tuple[Layout, ...]:
-    """Return the layouts of one copy of a model that vLLM does not refuse.
+    """Return the layouts of one replica of a model that vLLM does not refuse.
 
-    A layout may still be too small for the model. Experts are spread whole (expert
-    parallel) where vLLM refuses to cut them.
+    A layout may still be too small for the model. Expert parallel is used where vLLM
+    refuses to shard experts.
 
     Args:
-        model: as `planner.plan` takes it, or a plan whose arguments count.
-        gpu: as `planner.plan` takes it; None: the plan's, else H100.
-        gpus_per_node: GPUs of a machine; tensor parallel stays inside it.
-        nodes: machines; stages of a pipeline may lie on several.
+        model: as `planner.plan` accepts it, or a plan whose arguments are reused.
+        gpu: as `planner.plan` accepts it; None: the plan's, else H100.
+        gpus_per_node: GPUs in a machine; tensor parallel stays inside it.
+        nodes: number of machines; pipeline stages may be on several.
         arguments: engine arguments, vllm_version, entrypoint and env.
 
     Raises:
         PlannerError: for input that cannot be planned.
     """
-    no_load(
+    refuse_load(
         gpu,
         "vLLM takes a layout whatever the load. planner.solve.fewest_gpus asks which "
         "serves one.",
     )
-    inputs, _ = asked(model, gpu, None, arguments)
+    inputs, _ = read_start(model, gpu, None, arguments)
     start = inputs.plan()
     room = Room.of(gpus_per_node, nodes).within(start.gpu)
     found = []
@@ -136,10 +136,10 @@ def _legal(inputs: Inputs, layout: Layout, start: Plan) -> list[Layout]:
 
 
 def spread(count: int, room: Room) -> Iterator[Layout]:
-    """Yield every way to use so many GPUs, the usual ones first.
+    """Yield every layout over `count` GPUs, the usual ones first.
 
-    Fewest stages of a pipeline first, then fewest copies: what is left is tensor
-    parallel. A stage never leaves its node.
+    Layouts with few pipeline stages come first, then those with few replicas; the rest
+    is tensor parallel. A stage stays inside its machine.
     """
     for pipeline in _divisors(count):
         for copies in _divisors(count // pipeline):
@@ -159,7 +159,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def variants(layout: Layout, inputs: Inputs, start: Plan) -> tuple[Layout, ...]:
-    """Return a layout, and for several ranks of experts the same in expert parallel."""
+    """Return a layout and, for sharded experts, the same with expert parallel."""
     is_moe = start.model is not None and start.model.is_moe
     is_cut = layout.tensor_parallel_size * layout.data_parallel_size > 1
     if not (is_moe and is_cut):

@@ -1,15 +1,15 @@
-"""The fewest GPUs of a kind that serve a load, over all layouts that vLLM takes."""
+"""The fewest GPUs of one kind that serve a load, over all layouts that vLLM accepts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from planner.engine.gpu import GPU
 from planner.errors import UnknownArchitecture
-from planner.gpu import GPU
-from planner.inputs import Inputs
-from planner.load import Load
-from planner.result import Plan
-from planner.serving import Serving, serve
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import Serving, serve
 from planner.solve.budgets import STEP, Shares, at_share, largest_share
 from planner.solve.layouts import (
     Layout,
@@ -23,39 +23,39 @@ from planner.solve.layouts import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What some GPUs of a kind come to."""
+    """The result for one kind of GPU."""
 
     gpu: GPU
     serving: Serving | None
-    """Of the fewest GPUs; None: no number of them serves."""
+    """The start on the fewest GPUs that serve; None: no number of them serves."""
     short: Serving | None
-    """Of the layout with fewer GPUs that comes nearest; None where there is none."""
+    """The best start on fewer GPUs, which does not serve; None where there is none."""
 
     @property
     def gpus(self) -> int:
-        """How many GPUs serve; 0 where none do."""
+        """Number of GPUs that serve; 0 where none do."""
         return 0 if self.serving is None else self.serving.plan.gpus_total
 
     @property
     def total_memory_bytes(self) -> int:
-        """Memory of all of them."""
+        """Memory of all GPUs together."""
         return self.gpus * self.gpu.total_memory_bytes
 
 
 def fewest(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine:
     """Find the fewest GPUs of a kind that serve a load.
 
-    Sizes of the layout that were given stay.
+    Given sizes of the layout stay.
 
     Raises:
-        UnknownArchitecture: where the planner knows no layout of the model.
+        UnknownArchitecture: where no layout of the model is modelled.
     """
     here = inputs.changed(gpu=gpu)
-    start = _alone(here)
+    start = _one_gpu(here)
     search = _Search(inputs=here, load=load, start=start)
     within = room.within(gpu)
     nearest: _Tried | None = None
-    for count in range(_least(start, within), within.gpus + 1):
+    for count in range(_fewest_for_weights(start, within), within.gpus + 1):
         tried: list[_Tried] = [] if nearest is None else [nearest]
         for layout in spread(count, within):
             if not keeps_given(layout, here):
@@ -63,28 +63,28 @@ def fewest(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine:
             found = search.at(layout)
             if found is None:
                 continue
-            if found.serving.is_served and found.is_asked:
+            if found.serving.is_served and found.is_whole_load:
                 return Machine(
-                    gpu=gpu, serving=found.serving, short=search.asked(nearest)
+                    gpu=gpu, serving=found.serving, short=search.with_load(nearest)
                 )
             tried.append(found)
         nearest = max(tried, key=_Tried.room, default=None)
-    short = search.asked(nearest) or serve(here, load)
+    short = search.with_load(nearest) or serve(here, load)
     return Machine(gpu=gpu, serving=None, short=short)
 
 
-def _alone(inputs: Inputs) -> Plan:
-    """Return the plan of one GPU; of what was given, where one is not modelled."""
+def _one_gpu(inputs: Inputs) -> Plan:
+    """Return the plan for one GPU; for the given layout, where one is not modelled."""
     try:
         return inputs.changed(**Layout().arguments()).plan()
     except UnknownArchitecture:
         return inputs.plan()
 
 
-def _least(start: Plan, room: Room) -> int:
-    """Return the fewest GPUs whose memory is more than the weights alone.
+def _fewest_for_weights(start: Plan, room: Room) -> int:
+    """Return the fewest GPUs with more memory than the weights alone.
 
-    Spread over several GPUs the weights take no less together.
+    Spread over several GPUs, the weights take at least as much in total.
     """
     if start.settings.cpu_offload_gb or not start.ranks:
         return 1
@@ -94,50 +94,50 @@ def _least(start: Plan, room: Room) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """A layout, and how far it goes."""
+    """A layout that was tried, and its start."""
 
     layout: Layout
     serving: Serving
-    is_asked: bool
-    """Whether the load is the whole one; else one request of it, for a bound."""
+    is_whole_load: bool
+    """Whether it was planned with the whole load; else with one request, as a bound."""
 
     def room(self) -> tuple[int, int]:
-        """Return by which a layout comes nearer to serving than another."""
+        """Return the key that orders layouts by how near they are to serving."""
         return room_for(self.serving, self.layout.data_parallel_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """Layouts of one kind of GPU; what one of them tells of others is kept."""
+    """The layouts of one kind of GPU, with cached results that bound other layouts."""
 
     inputs: Inputs
     load: Load | None
     start: Plan
     alone: dict[Layout, Serving | None] = field(default_factory=dict)
-    """One copy with one request: the most that each of several copies can hold."""
+    """One replica with one request: the most that each of several replicas can hold."""
     shares: dict[bool, float] = field(default_factory=dict)
-    """What is free of a GPU, alone and beside others, where vLLM's share is not."""
+    """Free share of a GPU, by whether the model is spread, where the default is not."""
 
     def at(self, layout: Layout) -> _Tried | None:
         """Return a layout with the load; None where vLLM refuses it.
 
-        Copies of a model without experts are alike: one that cannot hold its share
-        even when it works on one request only is not planned for more.
+        Replicas of a model without experts are identical: one that cannot hold its
+        share even when started for one request is not planned for more.
         """
         for variant in variants(layout, self.inputs, self.start):
             bound = self._bound(variant)
             if bound is not None and not self._may_serve(variant, bound):
-                return _Tried(layout=variant, serving=bound, is_asked=False)
+                return _Tried(layout=variant, serving=bound, is_whole_load=False)
             if bound is None and self._is_bounded:
                 continue
             serving = self._serve(variant, self.load)
             if serving is not None:
-                return _Tried(layout=variant, serving=serving, is_asked=True)
+                return _Tried(layout=variant, serving=serving, is_whole_load=True)
         return None
 
-    def asked(self, tried: _Tried | None) -> Serving | None:
-        """Return the whole load on a layout that was tried."""
-        if tried is None or tried.is_asked:
+    def with_load(self, tried: _Tried | None) -> Serving | None:
+        """Return the start of a tried layout with the whole load."""
+        if tried is None or tried.is_whole_load:
             return None if tried is None else tried.serving
         return self._serve(tried.layout, self.load)
 
@@ -147,7 +147,7 @@ class _Search:
         return not is_moe and self.load is not None and self.load.requests > 1
 
     def _bound(self, layout: Layout) -> Serving | None:
-        """Return one copy with one request; None where that tells nothing."""
+        """Return one replica with one request; None where that is not a bound."""
         if not self._is_bounded or self.load is None:
             return None
         one = replace(layout, data_parallel_size=1)
@@ -159,13 +159,13 @@ class _Search:
         if self.load is None or bound.held is None:
             return True
         share = -(-self.load.requests // layout.data_parallel_size)
-        # Fewer sequences never leave less; CUDA graphs of odd sizes may, by little.
+        # Fewer sequences leave no less memory, except slightly for odd graph sizes.
         return bound.plan.fits and bound.held + bound.held // 16 + 1 >= share
 
     def _serve(self, layout: Layout, load: Load | None) -> Serving | None:
-        """Plan a layout, with a smaller share where vLLM's own is not free.
+        """Plan a layout, with a smaller share where vLLM's default is not free.
 
-        A small GPU may have less beside the budget than a context and NCCL take.
+        On a small GPU, the context and NCCL may take more than the default leaves.
         """
         here = self.inputs.changed(**layout.arguments())
         is_given = self.inputs.engine_args.get("gpu_memory_utilization") is not None
@@ -191,7 +191,7 @@ def _is_full(serving: Serving) -> bool:
 
 
 def room_for(serving: Serving, copies: int = 1) -> tuple[int, int]:
-    """Return by which a start comes nearer to serving than another."""
+    """Return the key that orders starts by how near they are to serving."""
     held = (serving.held or 0) * copies
     left = min(
         (rank.available_kv_cache_low_bytes for rank in serving.plan.ranks), default=0

@@ -1,27 +1,27 @@
-"""What is possible instead of what is not, found by planning again."""
+"""The nearest possible loads and machines, where the requested ones are impossible."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from planner.engine.gpu import GPU, catalogue
 from planner.errors import UnknownArchitecture
-from planner.gpu import GPU, catalogue
-from planner.inputs import Inputs
-from planner.load import Load
-from planner.result import Plan
-from planner.serving import serve, serving
-from planner.solve.found import longest, most_at_once, with_length
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import serve, serving
 from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.machines import Machine, fewest
+from planner.solve.search import longest, most_at_once, with_length
 from planner.solve.words import either, first_sentence, load_text
 
 _NODES = 4
-"""Machines that are looked at where one is not enough."""
+"""Machines that are tried where one is not enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """The nearest loads that can be served, and the sentence that says so."""
+    """The nearest loads that can be served, and a sentence that names them."""
 
     loads: tuple[Load, ...]
     sentence: str
@@ -34,13 +34,14 @@ def nearest(
     follows: bool = True,
     is_last: bool = False,
 ) -> Nearest:
-    """Return what the same GPUs serve instead; else which GPUs serve the load.
+    """Return the loads that the same GPUs serve; else the GPUs that serve the load.
 
     Args:
-        inputs: the start that serves most of what was allowed.
-        load: what it does not serve; None: one request of max_model_len tokens.
-        follows: whether the number of requests was asked for.
-        is_last: whether there are no other GPUs to look at.
+        inputs: the start that comes nearest within the given limits.
+        load: the load that it does not serve; None: one request of max_model_len
+            tokens.
+        follows: whether the number of requests was given.
+        is_last: whether there are no other GPUs to try.
     """
     wanted = serving(inputs.plan()).load if load is None else load
     loads = _loads(inputs, wanted, follows=follows)
@@ -56,9 +57,10 @@ def nearest(
 def nearest_of_any_length(
     inputs: Inputs, load: Load, *, follows: bool = True
 ) -> Nearest:
-    """Return what is served where not even the shortest requests are so many.
+    """Return loads that are served where no length serves that many requests.
 
-    The most requests with the longest length they may have, and the longest request.
+    These are the most requests, at their greatest length, and one request, at its
+    greatest length.
     """
     most = most_at_once(inputs.changed(max_model_len=None), load)
     counts = [most.value, 1] if most.is_found else []
@@ -73,7 +75,7 @@ def nearest_of_any_length(
 
 
 def _loads(inputs: Inputs, load: Load, *, follows: bool) -> tuple[Load, ...]:
-    """Return fewer requests of the same length, and as many that are shorter."""
+    """Return fewer requests of the same length, and the same number of shorter ones."""
     found = []
     fewer = most_at_once(inputs, load)
     if fewer.is_found and fewer.value < load.requests:
@@ -91,10 +93,10 @@ def _loads(inputs: Inputs, load: Load, *, follows: bool) -> tuple[Load, ...]:
 
 
 def elsewhere(inputs: Inputs, load: Load | None) -> str:
-    """Say which GPUs serve a load.
+    """Name the GPUs that serve a load.
 
-    More of the same in one machine, else one other GPU of the catalogue with the least
-    memory, else the largest of the catalogue, in one machine or several.
+    Several of the same kind in one machine; else one other GPU of the catalogue, the
+    one with the least memory; else several of the largest, in one machine or more.
     """
     free = inputs.changed(
         **Layout().arguments(),
@@ -108,7 +110,7 @@ def elsewhere(inputs: Inputs, load: Load | None) -> str:
     largest = serve(free.changed(gpu=by_size[-1]), load).plan
     if is_refused(largest) and largest.error is not None:
         words = first_sentence(largest.error.message)
-        return f"No GPU changes that vLLM refuses it: {words}."
+        return f"vLLM refuses it on any GPU: {words}."
     for kind, room in (
         (gpu, Room()),
         *((one, Room(gpus_per_node=1)) for one in by_size),
@@ -133,14 +135,14 @@ def _of_kind(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine
 
 
 def machine_text(machine: Machine) -> str:
-    """Write how many GPUs serve, and how the model lies on them."""
+    """Write how many GPUs serve, and the layout of the model on them."""
     if machine.serving is None:
         return f"no number of {machine.gpu.name}"
     return machine_words(machine.serving.plan)
 
 
 def machine_words(plan: Plan) -> str:
-    """Write a plan's GPUs and how the model lies on them."""
+    """Write a plan's GPUs and the layout of the model on them."""
     given = plan.settings
     sizes = {
         "tensor": given.tensor_parallel_size,

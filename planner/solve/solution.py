@@ -1,19 +1,20 @@
-"""The answer of a solver: a value, the plans on both sides of the edge, and why."""
+"""The result of a solver: a value, the plans on both sides of the limit, and why."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from planner.load import Load
-from planner.result import Plan
+from planner.late import late
+from planner.planning.load import Load
+from planner.planning.result import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Solution:
-    """What serves a load, to the last one that does.
+    """The largest load or the smallest machine.
 
-    Impossible is an answer too: `value` is None, and `why` names the nearest loads and
+    Where nothing serves, `value` is None, and `why` names the nearest loads and
     machines that are possible.
     """
 
@@ -22,22 +23,22 @@ class Solution:
     asked: str
     """The question in words."""
     value: float | None
-    """In `unit`; whole but for a utilization; None: nothing serves."""
+    """In `unit`; whole except for a utilization; None: nothing serves."""
     unit: str
     """tokens, requests, of the GPU's memory, bytes, GPUs or instances."""
     plan: Plan | None
-    """With which the answer is served; None: nothing serves."""
+    """The plan that serves with this value; None: nothing serves."""
     next_plan: Plan | None
-    """The nearest that no longer serves; None where there is none beyond."""
+    """The nearest plan that does not serve; None where the search ends."""
     why: str
-    """The arithmetic on both sides of the edge."""
+    """The arithmetic on both sides of the limit."""
     load: Load | None = None
-    """The load that is served, what was found included; None: one request of
+    """The load that is served, including the value found; None: one request of
     max_model_len tokens."""
     nearest: tuple[Load, ...] = ()
-    """Loads that can be served where the asked one cannot."""
+    """Loads that can be served where the requested one cannot."""
     plans: tuple[Plan, ...] = ()
-    """Every plan of the answer: of several instances, in the order of their start."""
+    """All plans of the solution: of several instances, in the order of their start."""
     options: tuple[Solution, ...] = ()
     """The same question for each GPU, best first."""
 
@@ -47,12 +48,12 @@ class Solution:
         return self.value is not None
 
     def command(self) -> str:
-        """Return what starts the answer, one line an instance; empty without one."""
+        """Return the commands that start the solution, one line per instance."""
         plans = self.plans or ((self.plan,) if self.plan else ())
         return "\n".join(plan.command() for plan in plans)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain values; plans in the shape of the contract."""
+        """Return the solution as plain values; plans in the form of the contract."""
         return {
             "question": self.question,
             "asked": self.asked,
@@ -69,26 +70,22 @@ class Solution:
         }
 
     def __repr__(self) -> str:
-        """Return the answer in a line; the whole plans would fill pages."""
+        """Return the solution in one line, without its plans."""
         return (
             f"Solution({self.question}: {self.value!r} {self.unit}, "
             f"asked={self.asked!r})"
         )
 
     def __str__(self) -> str:
-        """Return the answer as text for a terminal."""
-        from planner.presentation.solution import solution_text  # noqa: PLC0415
-
-        return solution_text(self)
+        """Return the solution as text for a terminal."""
+        return late("Solution.__str__", self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        from planner.presentation.solution_html import mimebundle  # noqa: PLC0415
-
-        return mimebundle(self)
+        return late("Solution._repr_mimebundle_", self)
 
 
 def _option(option: Solution) -> dict[str, Any]:
-    """Return one GPU of many, without its whole plans."""
+    """Return the solution for one GPU of several, without its plans."""
     plan = option.plan or option.next_plan
     return {
         "gpu": None if plan is None else plan.gpu.name,

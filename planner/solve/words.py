@@ -1,26 +1,27 @@
-"""The arithmetic of an answer, from the figures of its plans."""
+"""The arithmetic of a solution in words, from the figures of its plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.load import Load
-from planner.result import Plan, RankMemory
-from planner.serving import NULL_BLOCKS, Serving, copies
+from planner.memory.estimate import RankMemory
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import NULL_BLOCKS, Serving, copies
 from planner.units import format_gib
 
 _OF_LENGTH = ("max_model_len", "too_close", "no_kv")
 
 
 def holds(serving: Serving) -> str:
-    """Say with which figures a plan serves its load."""
+    """Write the figures with which a plan serves its load."""
     if not serving.blocks_per_request:
-        return "vLLM starts, and keeps nothing between steps that could fill up"
-    return f"{_taken(serving)} blocks, of {_blocks(serving)}"
+        return "vLLM starts, and stores nothing between steps that could fill up"
+    return f"{_taken(serving)} blocks; {_blocks(serving)}"
 
 
 def fails(serving: Serving) -> str:
-    """Say what keeps a plan from serving its load."""
+    """Write what prevents a plan from serving its load."""
     plan, error = serving.plan, serving.plan.error
     if error is None and not serving.admits:
         return _not_admitted(serving)
@@ -30,12 +31,12 @@ def fails(serving: Serving) -> str:
     if is_short and (error is None or error.kind in _OF_LENGTH):
         close = error is not None and error.kind == "too_close"
         ending = ": too close to call" if close else ""
-        return f"{_taken(serving)} blocks, and there are {_blocks(serving)}{ending}"
+        return f"{_taken(serving)} blocks, but only {_blocks(serving)}{ending}"
     if error is None:
         return "it is served"
     if error.kind == "weights":
-        told = error.message.rstrip(".)")
-        return f"vLLM says: {told}{')' if '(' in told else ''}"
+        message = error.message.rstrip(".)")
+        return f"vLLM says: {message}{')' if '(' in message else ''}"
     return f"vLLM says: {first_sentence(error.message)}"
 
 
@@ -55,13 +56,13 @@ def _not_admitted(serving: Serving) -> str:
 
 
 def first_sentence(message: str) -> str:
-    """Return a message up to the end of its first sentence."""
+    """Return the first sentence of a message, without its full stop."""
     first, _, _ = message.partition(". ")
     return first.rstrip(".")
 
 
 def counted(number: int, unit: str) -> str:
-    """Write a number of things.
+    """Write a number with its unit.
 
     >>> counted(1, "requests"), counted(4096, "tokens")
     ('1 request', '4,096 tokens')
@@ -82,16 +83,16 @@ def load_text(load: Load) -> str:
 
 
 def either(parts: Sequence[str]) -> str:
-    """Join what is possible: "a, b or c"."""
+    """Join alternatives: "a, b or c"."""
     *others, last = parts
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def _blocks(serving: Serving) -> str:
-    """Write the blocks of a KV cache, and what makes them so many."""
+    """Write the blocks of a KV cache, and how they are computed."""
     plan = serving.plan
     rank = low_rank(plan)
-    number = f"{serving.num_blocks:,}"
+    number = f"{serving.num_blocks:,} are available"
     if rank is None or plan.settings.num_gpu_blocks_override is not None:
         return number
     left = rank.available_kv_cache_low_bytes
@@ -100,7 +101,7 @@ def _blocks(serving: Serving) -> str:
         end = " at the low end of the estimate"
     return (
         f"{number} ({left:,} bytes = {format_gib(left)}{end} / "
-        f"{rank.bytes_per_block:,} a block)"
+        f"{rank.bytes_per_block:,} per block)"
     )
 
 
@@ -109,8 +110,8 @@ def _taken(serving: Serving) -> str:
     return (
         f"{counted(share, 'requests')} of "
         f"{counted(serving.load.request_tokens, 'tokens')}"
-        f"{_each(serving)} {'takes' if share == 1 else 'take'} {share:,} x {each:,} + "
-        f"{NULL_BLOCKS} that vLLM keeps empty = {share * each + NULL_BLOCKS:,}"
+        f"{_each(serving)} {'needs' if share == 1 else 'need'} {share:,} x {each:,} + "
+        f"{NULL_BLOCKS} (stays empty) = {share * each + NULL_BLOCKS:,}"
     )
 
 
@@ -122,6 +123,12 @@ def _each(serving: Serving) -> str:
 def _nothing_left(plan: Plan) -> str:
     rank = low_rank(plan)
     left = 0 if rank is None else rank.available_kv_cache_low_bytes
+    if left < 0:
+        return (
+            f"{format_gib(-left)} are missing before the KV cache gets anything, at "
+            "the "
+            "low end of the estimate"
+        )
     return (
         f"{format_gib(left)} would be left for the KV cache at the low end of the "
         "estimate"
@@ -145,5 +152,5 @@ def where(plan: Plan) -> str:
 
 
 def wanted_text(load: Load | None) -> str:
-    """Write a load that was asked for, or what vLLM needs to start at all."""
+    """Write the requested load; without one, what vLLM needs to start."""
     return "one request of max_model_len tokens" if load is None else load_text(load)

@@ -36,7 +36,7 @@ CLOSED = [
     "/voila/files/secret.txt",
     "/voila/files/server.log",
     "/voila/files/app.ipynb",
-    "/voila/files/planner/voila/app.ipynb",
+    "/voila/files/planner/app/voila/app.ipynb",
     "/voila/static/../../secret.txt",
     "/voila/templates/planner/static/x.css",
     "/voila/render/app.ipynb",

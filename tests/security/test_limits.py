@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.voila import kernel_limits
+from planner.app.voila import kernels
 
 pytestmark = [
     pytest.mark.browser,
@@ -36,10 +36,10 @@ def limit(pid: int, name: str) -> str:
 def test_every_kernel_is_bounded(app, visitor) -> None:
     """Memory, files, open files, processor time; the server itself is not."""
     expected = {
-        "Max data size": str(kernel_limits.MEMORY_BYTES),
-        "Max file size": str(kernel_limits.FILE_BYTES),
-        "Max open files": str(kernel_limits.OPEN_FILES),
-        "Max cpu time": str(kernel_limits.CPU_SECONDS),
+        "Max data size": str(kernels.MEMORY_BYTES),
+        "Max file size": str(kernels.FILE_BYTES),
+        "Max open files": str(kernels.OPEN_FILES),
+        "Max cpu time": str(kernels.CPU_SECONDS),
         "Max core file size": "0",
     }
     bounded = [
@@ -56,10 +56,10 @@ def test_every_kernel_is_bounded(app, visitor) -> None:
 def test_what_is_bounded_tighter_stays_so(monkeypatch) -> None:
     """A limit of the publisher's own is not loosened."""
     set_to: dict[int, tuple[int, int]] = {}
-    resource = kernel_limits.resource
+    resource = kernels.resource
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (0, 7))
     monkeypatch.setattr(resource, "setrlimit", lambda k, v: set_to.update({k: v}))
-    kernel_limits.limit()
+    kernels.limit()
 
     assert set_to[resource.RLIMIT_DATA] == (7, 7)
     assert set_to[resource.RLIMIT_CORE] == (0, 0)

@@ -19,7 +19,7 @@ import jupytext
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
-VOILA = ROOT / "planner" / "voila"
+VOILA = ROOT / "planner" / "app" / "voila"
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

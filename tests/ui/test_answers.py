@@ -135,7 +135,7 @@ def test_a_pinned_plan_is_drawn_beside_the_next_one(page) -> None:
 
 def test_a_file_is_downloaded_as_it_is_shown(page) -> None:
     """The plan file, byte for byte."""
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name="Export").click()
     page.get_by_label("format").select_option(label="Plan file, for planner plan -f")
     shown = page.locator(".planner-export code", has_text="model:")
     shown.wait_for(timeout=PATIENCE)
@@ -148,7 +148,7 @@ def test_a_file_is_downloaded_as_it_is_shown(page) -> None:
 
 def test_the_link_to_take_away_is_the_page_s_own_address(page, app) -> None:
     """Complete, so that it can be pasted anywhere."""
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name="Export").click()
     text = page.locator(".planner-export code[data-link]")
     text.wait_for(timeout=PATIENCE)
 
@@ -163,7 +163,7 @@ def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     page.get_by_role("button", name="Pin this plan").click()
     apply_shorter(page)
     page.locator(".planner-pins ins").first.wait_for(timeout=PATIENCE)
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name="Export").click()
     page.locator(".planner-export code").wait_for(timeout=PATIENCE)
     wide = violations(page, "html")
     page.set_viewport_size({"width": 390, "height": 900})

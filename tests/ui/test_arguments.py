@@ -75,7 +75,7 @@ def test_json_is_checked_where_it_is_typed(page) -> None:
     wait_for_command(page, "--limit-mm-per-prompt")
     alert.wait_for(state="detached", timeout=PATIENCE)
 
-    assert "is no JSON (line 1, column 2" in said
+    assert "is not valid JSON (line 1, column 2" in said
 
 
 def test_arguments_of_later_releases_are_marked(page) -> None:

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("axe_playwright_python")
 
 import planner
-from planner.comparing import context_against_concurrency
-from planner.widgets.plotly_js import for_page
+from planner.app.widgets.static_files import for_page
+from planner.solve.comparing import context_against_concurrency
 from tests import plans
 from tests.ui.run_pages import violations
 

@@ -5,6 +5,7 @@ import re
 import signal
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.app_visits import eventually, kernels, leave, visit
 from tests.ui import servers
@@ -66,15 +67,18 @@ def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page, app) -
     """With the plan, which is in its address."""
     page.goto(f"{app.address}?model=Qwen%2FQwen3-8B&gpu=L4")
     # The kernel was made beforehand, with another plan: it has to hear of this one.
-    page.get_by_text("Qwen/Qwen3-8B on L4").first.wait_for(timeout=PATIENCE)
+    model = page.locator(".planner-controls input").first
+    expect(model).to_have_value("Qwen/Qwen3-8B", timeout=PATIENCE)
+    expect(page).to_have_url(re.compile("Qwen"), timeout=PATIENCE)
     for kernel in kernels(app.pid):
         os.kill(kernel, signal.SIGKILL)
     bar = page.get_by_role("alert").filter(has_text="session has ended")
     bar.wait_for(timeout=PATIENCE)
     bar.get_by_role("link").click()
     page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    page.get_by_text("Qwen/Qwen3-8B on L4").first.wait_for(timeout=PATIENCE)
 
-    assert "Qwen" in page.url
+    expect(page).to_have_url(re.compile("Qwen"), timeout=PATIENCE)
     assert page.locator("#planner-connection").count() == 0
 
 

@@ -104,7 +104,7 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
         setting = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "NO_PROXY": "*"}
         cells = [
             f"import os\nos.environ.update({setting!r})",
-            "from planner.widgets.explorer import Explorer\nExplorer()",
+            "from planner.app.widgets.explorer import Explorer\nExplorer()",
         ]
         notebook = servers.write("app", tmp_path, cells)
         with servers.voila(notebook, pool=1) as address:
@@ -127,7 +127,7 @@ def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
     setting = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"}
     cells = [
         f"import os\nos.environ.update({setting!r}, NO_PROXY='*')",
-        "from planner.widgets.explorer import Explorer\nExplorer()",
+        "from planner.app.widgets.explorer import Explorer\nExplorer()",
     ]
     with servers.voila(servers.write("app", tmp_path, cells), pool=1) as address:
         page = open_page(browser, address)
@@ -239,7 +239,7 @@ def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
     said, state = text.inner_text(), button.get_attribute("aria-expanded")
     page.keyboard.press("Escape")
 
-    assert "How many requests vLLM works on at once" in said
+    assert "The largest number of requests that vLLM processes at once" in said
     assert state == "true"
     assert not text.is_visible()
     assert button.get_attribute("aria-expanded") == "false"

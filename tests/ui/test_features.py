@@ -68,9 +68,12 @@ def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
     table.fill(typed)
     page.keyboard.press("Tab")
     wait_for_command(page, '"num_speculative_tokens": 7')
+    # The fields' answer comes after the command's, all of it at once.
+    hint_of = field(page, "speculative_config").first.locator(".pc-hint")
+    hint_of.filter(has_text="also holds").wait_for(timeout=PATIENCE)
     second = tokens.input_value()
     same = group.get_by_role("textbox", name="speculative_config").input_value()
-    hint = field(page, "speculative_config").first.locator(".pc-hint").inner_text()
+    hint = hint_of.inner_text()
     page.context.close()
 
     assert (first, second) == ("5", "7")

@@ -161,7 +161,7 @@ def test_each_memory_line_opens_to_its_arithmetic_and_source(page) -> None:
 
 def test_sections_say_whether_they_are_open(page) -> None:
     """All engine arguments, compare, take away."""
-    for title in ("All engine arguments", "Compare plans", "Take it away"):
+    for title in ("All engine arguments", "Compare plans", "Export"):
         button = page.get_by_role("button", name=title)
         assert button.get_attribute("aria-expanded") == "false"
         button.focus()

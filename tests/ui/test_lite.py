@@ -153,7 +153,7 @@ def test_a_model_of_the_hub_is_refused_in_words(page) -> None:
 def test_a_start_is_shown_that_was_recorded(page) -> None:
     """Nothing can be started in a browser: the panel says so, without a Run."""
     panel = page.locator(".planner-run").last
-    panel.get_by_text("nothing can be started").wait_for()
+    panel.get_by_text("Nothing can be started").wait_for()
     panel.get_by_text("A recorded run of").wait_for()
     panel.locator(".barlayer .point path").first.wait_for(state="attached")
 

@@ -44,9 +44,9 @@ def test_the_section_places_what_is_typed(browser, app, scheme, width) -> None:
     entry = page.get_by_role("textbox", name="replicas_max")
     entry.fill("10")
     entry.press("Enter")
-    page.locator(".planner-ray .pl-headline", has_text="8 placed, 2 wait").wait_for(
-        timeout=PATIENCE
-    )
+    page.locator(
+        ".planner-ray .pl-headline", has_text="8 of 10 replicas placed, 2 wait"
+    ).wait_for(timeout=PATIENCE)
     page.locator(".planner-ray-nodes .bars path").first.wait_for(timeout=PATIENCE)
     found = violations(page, ".planner-ray")
     fits = page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 CELLS = (
     "from tests import fake_run\nfake_run.install()",
-    "from planner.widgets.explorer import Explorer\nExplorer()",
+    "from planner.app.widgets.explorer import Explorer\nExplorer()",
 )
 
 

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import planner
-from planner.confirming.events import ClusterEvent, Event
+from planner.confirming.options import ClusterEvent, Event
 from planner.confirming.stages import StartStage
 from tests.ray_clusters import cluster
 from tests.starts import descendants

@@ -11,7 +11,7 @@ from typing import Any
 
 import planner
 from planner.confirming.installation import PYTHON_VARIABLE
-from planner.memory.encoder import encoder_budget_tokens, profiled_items
+from planner.memory.media.encoder import encoder_budget_tokens, profiled_items
 from tests.vllm.conftest import TINY
 
 ASKED: dict[str, Any] = {

@@ -14,7 +14,7 @@ import pytest
 from huggingface_hub import constants
 
 import planner
-from planner.confirming.api import confirm
+from planner.confirming.run import confirm
 from tests.hub_server import HubServer, Repo
 from tests.vllm.conftest import TINY
 

@@ -14,7 +14,7 @@ import planner
 from planner.confirming.installation import PYTHON_VARIABLE
 from planner.errors import PlannerError
 from planner.export.python_code import python_arguments
-from tests.test_export_command import as_given, cases, figures
+from tests.export.test_export_command import as_given, cases, figures
 
 MODEL = "Qwen/Qwen3-8B"
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 START_MS = 240_000
 EXPLORER = """\
-from planner.widgets.explorer import Explorer
+from planner.app.widgets.explorer import Explorer
 Explorer(
     {folder!r},
     "CPU",

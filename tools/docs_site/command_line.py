@@ -1,6 +1,6 @@
 """The command line's reference: what each command says to `--help`.
 
-vLLM's engine arguments, which most commands take, are shown once.
+vLLM's engine arguments, which most commands take, have a page of their own.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from unittest import mock
@@ -17,12 +16,11 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from planner import cli
+from planner.app import cli
+from planner.app.cli.engine_flags import ENGINE_ARGUMENTS, title_of
+from planner.engine.arguments import ARGUMENTS, Group
 
-ENGINE_ARGUMENTS = "vLLM's engine arguments"
 _COLUMNS = "72"
-_ENGINE_FLAGS = re.compile(rf"^{ENGINE_ARGUMENTS}:\n(?:[ ]+.*\n?)+", re.MULTILINE)
-_IN_BRACKETS = re.compile(r"\[(--?[\w-]+)(?:[^\[\]]|\[[^\]]*\])*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +33,6 @@ class Help:
     """One sentence, from the list that the command stands in."""
     text: str
     """Without vLLM's engine arguments."""
-    engine_arguments: str
-    """Those; empty where the command takes none."""
 
 
 def helps() -> Iterator[Help]:
@@ -47,17 +43,20 @@ def helps() -> Iterator[Help]:
 
 def _helps(parser: argparse.ArgumentParser, about: str) -> Iterator[Help]:
     commands = _commands(parser)
+    _forget_engine_arguments(parser)
     said = _with_one_word(parser.format_help(), "|".join(commands))
-    found = _ENGINE_FLAGS.search(said)
-    engine = found[0] if found else ""
-    yield Help(
-        command=parser.prog,
-        about=about,
-        text=_shortened(said.replace(engine, ""), engine).strip(),
-        engine_arguments=engine,
-    )
+    yield Help(command=parser.prog, about=about, text=said.strip())
     for about_inner, inner in commands.values():
         yield from _helps(inner, about_inner)
+
+
+def _forget_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take them out of a parser that only writes its help from now on."""
+    titles = {ENGINE_ARGUMENTS, *map(title_of, Group)}
+    named = {argument.name for argument in ARGUMENTS.values()}
+    kept = [group for group in parser._action_groups if group.title not in titles]
+    parser._action_groups = kept
+    parser._actions = [one for one in parser._actions if one.dest not in named]
 
 
 def _commands(
@@ -83,38 +82,12 @@ def _with_one_word(text: str, names: str) -> str:
     return usage.replace(names, "COMMAND")
 
 
-def _shortened(text: str, engine: str) -> str:
-    """Take the engine arguments out of the line of usage."""
-    if not engine:
-        return text
-    flags = set(re.findall(r"^ +(?:-\w.*, )?(--[\w-]+)", engine, re.MULTILINE))
-    usage, _, rest = text.partition("\n\n")
-    kept = _IN_BRACKETS.sub(
-        lambda found: "" if found[1] in flags else found[0], " ".join(usage.split())
-    )
-    line = textwrap.fill(
-        " ".join(kept.split()), 70, subsequent_indent=" " * 8, break_on_hyphens=False
-    )
-    return f"{line}\n\n{rest}"
-
-
 class CommandLine(SphinxDirective):
-    """`{command-line}`: a section for each command, and one for vLLM's arguments."""
+    """`{command-line}`: a section for each command."""
 
     def run(self) -> list[nodes.Node]:
         """Return the sections."""
-        said = list(helps())
-        engine = max((one.engine_arguments for one in said), key=len)
-        sections = [self._section(one.command, one.about, one.text) for one in said]
-        return [
-            *sections,
-            self._section(
-                ENGINE_ARGUMENTS,
-                "Every command that plans takes them, spelled as `vllm serve` has "
-                "them; the glossary says what each does to memory.",
-                textwrap.dedent(engine.partition("\n")[2]).strip(),
-            ),
-        ]
+        return [self._section(one.command, one.about, one.text) for one in helps()]
 
     def _section(self, title: str, about: str, text: str) -> nodes.section:
         section = nodes.section("", nodes.title("", title), names=[title])

@@ -20,7 +20,7 @@ from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.nodes import make_refnode
 
-from planner.presentation.glossary import explained
+from planner.show.glossary import explained
 
 _FOR_READERS_OF_SOURCE = "Read in this order:"
 _CODE = re.compile(r"(`[^`\n]+`)(\w?)")

@@ -17,7 +17,9 @@ const notes = () => {
   for (const one of all) one.open = !isOpen;
 };
 const help = () =>
-  alert("Arrows, Page Up, Page Down: turn. Home, End: first, last. n: notes. Ctrl P: paper.");
+  alert(
+    "Arrows, Page Up, Page Down: turn. Home, End: first, last. n: notes. Ctrl P: paper.",
+  );
 const keys = {
   ArrowRight: () => show(current() + 1),
   PageDown: () => show(current() + 1),

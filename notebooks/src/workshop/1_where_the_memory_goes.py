@@ -6,7 +6,7 @@
 # **What you will learn**:
 #
 # - read where each GiB of a GPU goes when vLLM runs on it
-# - tell which part is left for conversations
+# - say how much is left for conversations
 # - find out why vLLM does not start, and change one setting so that it does
 #
 # **What you need**: this notebook. No GPU, no network, no account.
@@ -16,7 +16,7 @@
 # **Questions**:
 #
 # - "My card has 24 GB and the model takes 16. Where is the rest?"
-# - "How many people can ask at the same time?"
+# - "How many people can send questions at the same time?"
 # - "Why does vLLM not start with a card that is larger than the model?"
 
 # %% [markdown]
@@ -41,14 +41,14 @@ from planner import learn
 learn.words("token", "weights", "KV cache", "GiB")
 
 # %% [markdown]
-# ## Predict: what is left for conversations?
+# ## Predict: how much is left for conversations?
 #
 # The L4 is sold as a card with 24 GB.
-# The files of the model have 16.4 GB.
-# What is left for conversations, the KV cache?
+# The model's files take up 16.4 GB.
+# How much is left for the KV cache, which holds the conversations?
 #
-# Replace the `...` by your guess, such as `"5 GiB"`, and run the cell.
-# There is no right or wrong yet.
+# Replace the `...` with your guess, such as `"5 GiB"`, and run the cell.
+# There is no right or wrong answer yet.
 
 # %%
 guess = learn.predict("KV cache on the L4", ...)
@@ -66,8 +66,8 @@ desk = learn.checkpoint(1)
 desk
 
 # %% [markdown]
-# Your guess beside the plan.
-# The last line is the arithmetic: what vLLM asks for, less everything that comes before the KV cache.
+# Your guess and the plan.
+# The last line is the arithmetic: the memory that vLLM requests, minus everything that is allocated before the KV cache.
 
 # %%
 guess.reveal(
@@ -78,10 +78,10 @@ guess.reveal(
 # %% [markdown]
 # ### Exercise 1.1: Read the bar (2 minutes)
 #
-# How much memory does vLLM ask for in all, and how much of it does the KV cache get?
+# How much memory does vLLM request in total, and how much of it does the KV cache get?
 #
-# Replace each `...` by a size, such as `"5.5 GiB"`.
-# The check says which part is off.
+# Replace each `...` with a size, such as `"5.5 GiB"`.
+# The check says which part is wrong.
 # Stuck? Type `learn.exercise("1.1").hint()` into a new cell, then `hint(2)`, and at last `solution()`.
 
 # %% tags=["learner"]
@@ -94,7 +94,7 @@ learn.exercise("1.1").check(
 )
 
 # %% [markdown] tags=["solution"]
-# How it comes about:
+# The arithmetic:
 
 # %% tags=["solution"]
 learn.exercise("1.1").solution()
@@ -103,9 +103,9 @@ learn.exercise("1.1").solution()
 # ## Investigate: which lines are there?
 #
 # Each line of the plan is one use of memory.
-# `basis` says how it is known: `exact` is certain to the byte, `assumed` is a guess with a wide range.
-# The KV cache comes last, because it gets the rest.
-# `desk.to_frame()` gives the same as a pandas table, where pandas is installed.
+# The column "How it is known" says how certain it is: `exact` is certain to the byte, `assumed` is a guess with a wide range.
+# The KV cache comes last because it gets whatever remains.
+# `desk.to_frame()` returns the same lines as a pandas table, if pandas is installed.
 
 # %%
 learn.lines(desk)
@@ -156,29 +156,29 @@ learn.exercise("1.3").check(requests=desk.changed(max_model_len=4096).max_concur
 learn.exercise("1.3").solution()
 
 # %% [markdown]
-# ## Modify: take the limit away
+# ## Modify: remove the limit
 #
 # `changed` plans again with other settings.
-# Without `max_model_len`, vLLM takes the length that the model was made for: 40,960 tokens.
-# This plan does not fit, and that is an answer too.
+# Without `max_model_len`, vLLM uses the model's own maximum length: 40,960 tokens.
+# This plan does not fit, and that is a useful answer too.
 # The sentence is the one that vLLM itself would print.
 
 # %%
 desk.changed(max_model_len=None)
 
 # %% [markdown]
-# vLLM asks for one thing before it starts: one request of the full length has to fit.
-# The length in its message is a little too hopeful on a card that is nearly full.
-# The line "Longest max_model_len" of the plan stays on the safe side.
+# vLLM has one condition before it starts: one request of the full length has to fit.
+# The length in its message is slightly too optimistic on a card that is nearly full.
+# The plan's line "Longest max_model_len" stays on the safe side.
 
 # %% [markdown]
-# ## Make: a plan of your own
+# ## Make: your own plan
 #
 # ### Exercise 1.4: A plan that starts (3 minutes)
 #
 # The city archive wants to send documents of 12,000 tokens.
 # Make a plan for Qwen/Qwen3-8B on one L4 that starts and takes requests of that length.
-# Write it as `planner.plan("Qwen/Qwen3-8B", gpu="L4", ...)` in place of the dots.
+# Write it as `planner.plan("Qwen/Qwen3-8B", gpu="L4", ...)` instead of the dots.
 
 # %%
 import planner
@@ -209,27 +209,27 @@ desk.command()
 #   **Try first**: a smaller `max_model_len`.
 # - `User-specified max_model_len (…) is greater than the derived max_model_len`
 #
-#   The model was not made for such long texts.
+#   The model does not support such long texts.
 #   **Try first**: a smaller `max_model_len`, or another model.
 #
 # ## Key points
 #
-# - vLLM asks for a share of the card, not for all of it.
-# - Weights, buffers, activation and graphs come first; the KV cache gets what is left.
-# - Nothing is set aside for each request: a longer `max_model_len` changes no line.
-# - The KV cache has a size in tokens; how many requests that is depends on their length.
+# - vLLM requests a share of the card, not all of it.
+# - Weights, buffers, activations and graphs come first; the KV cache gets what is left.
+# - No memory is reserved for individual requests: a longer `max_model_len` does not change any line.
+# - The KV cache has a size in tokens; how many requests fit depends on their length.
 # - vLLM starts when one request of the full length fits.
 #
 # ## On your own
 #
 # Type `desk.explore()` into a new cell and move the controls.
-# Find the setting that gives the KV cache most.
+# Which setting frees the most room for the KV cache?
 #
 # ## In practice
 #
 # Real questions differ in length, and most are shorter than the limit.
-# So more of them fit at once than the plan says: it counts each at its full length.
-# What the plan calls "beside the budget" is memory that the driver and the graphs take outside of vLLM's share.
+# So more of them fit at once than the plan says: it counts each one at its full length.
+# What the plan calls "outside vLLM's budget" is memory that the driver and the graphs take in addition to vLLM's share.
 #
 # ## Further reading
 #
@@ -237,7 +237,7 @@ desk.command()
 # - `docs/app.md` describes the explorer.
 # - `docs/glossary.md` explains every word and every setting.
 #
-# How you stand in this lesson:
+# Your progress in this lesson:
 
 # %%
 learn.progress(1)
@@ -245,6 +245,6 @@ learn.progress(1)
 # %% [markdown]
 # ## Next
 #
-# **2. Weights**: visitors find the answers too simple.
+# **2. Weights**: visitors find the answers too simplistic.
 # Can the library run a larger model?
 # Before you go on: which line of the account surprised you?

@@ -7,7 +7,7 @@
 #
 # - compute the bytes of a model from its number of parameters
 # - say what quantization makes smaller, and what it leaves
-# - divide a model over two cards
+# - split a model across two cards
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
@@ -22,9 +22,9 @@
 # %% [markdown]
 # ## The story
 #
-# The help desk works, but some answers are too simple.
-# Your colleague wants Qwen3-14B in place of Qwen3-8B.
-# The library may buy a second L4, if it must.
+# The help desk works, but some answers are too simplistic.
+# Your colleague wants Qwen3-14B instead of Qwen3-8B.
+# The library can buy a second L4 if it has to.
 
 # %%
 import planner
@@ -40,7 +40,7 @@ learn.words("weights", "quantised weights", "tensor parallel", "rank")
 # ## Predict: how large is the larger model?
 #
 # Qwen3-14B has 14.8 billion parameters.
-# A parameter is one number, and vLLM keeps it in bfloat16, a format of 16 bits.
+# A parameter is one number, and vLLM stores it in bfloat16, a format of 16 bits.
 # How much memory do the weights take?
 
 # %%
@@ -51,7 +51,7 @@ guess
 # ## Run: the larger model on the same card
 #
 # The lesson starts from the desk of lesson 1.
-# `changed(model=...)` puts another model in its place.
+# `changed(model=...)` replaces its model.
 
 # %%
 desk = learn.checkpoint(2)
@@ -59,8 +59,8 @@ larger = desk.changed(model="Qwen/Qwen3-14B")
 larger
 
 # %% [markdown]
-# It does not even load.
-# Your guess beside the plan:
+# The model does not even load.
+# Your guess and the plan:
 
 # %%
 guess.reveal(
@@ -70,9 +70,9 @@ guess.reveal(
 # %% [markdown]
 # ### Exercise 2.1: From parameters to bytes (3 minutes)
 #
-# There is a still larger model, Qwen3-32B, with 32.8 billion parameters.
+# There is an even larger model, Qwen3-32B, with 32.8 billion parameters.
 # How much memory do its weights take in bfloat16?
-# And how many L4 do the weights alone need, when vLLM may use `gpu_memory_utilization`, 0.92, of each?
+# And how many L4 cards do the weights alone need, if vLLM may use `gpu_memory_utilization`, 0.92, of each?
 
 # %% tags=["learner"]
 learn.exercise("2.1").check(weights=..., cards=...)
@@ -90,16 +90,16 @@ learn.exercise("2.1").solution()
 # ## Investigate: what are weights made of?
 #
 # A model has a few kinds of parts.
-# The embeddings turn words into numbers, and the head (`lm_head`) turns numbers into words.
-# Between them are layers: attention looks at the other words, the mlp works on each word by itself, and small norms keep the numbers in range.
+# The embeddings turn tokens into vectors, and the head (`lm_head`) turns vectors into logits, one for each token of the vocabulary.
+# Between them are layers: attention looks at the other tokens, the mlp processes each token by itself, and small norms keep the numbers in range.
 # `why` is the arithmetic of a line.
 
 # %%
 desk.limiting_rank.line("weights").why
 
 # %% [markdown]
-# Quantization keeps weights in fewer bits.
-# `quantization="fp8"` lets vLLM do it while it loads: 8 bits in place of 16.
+# Quantization stores weights in fewer bits.
+# With `quantization="fp8"`, vLLM does it while it loads: 8 bits instead of 16.
 
 # %%
 planner.compare(desk, desk.changed(quantization="fp8"))
@@ -133,8 +133,8 @@ learn.exercise("2.2").solution()
 # %% [markdown]
 # ## Modify: a second card
 #
-# `tensor_parallel_size=2` cuts every large part in two, one half for each card.
-# The lines of the plan are those of one card.
+# `tensor_parallel_size=2` splits every large part in two, one half for each card.
+# The plan's lines are for one card.
 
 # %%
 pair = larger.changed(tensor_parallel_size=2)
@@ -144,7 +144,7 @@ pair
 # ### Exercise 2.3: Two cards (2 minutes)
 #
 # How much memory do the weights of Qwen3-14B take on each of the two cards?
-# And which part is on both cards in full?
+# And which part is stored in full on both cards?
 #
 # - `a`: attention
 # - `b`: the mlp
@@ -183,7 +183,7 @@ mine = planner.plan(
 learn.exercise("2.4").check(plan=mine)
 
 # %% [markdown]
-# Not every number of cards works: vLLM cuts attention by heads, and 3 does not divide them.
+# Not every number of cards works: vLLM splits attention by heads, and their number is not divisible by 3.
 
 # %%
 larger.changed(tensor_parallel_size=3)
@@ -195,19 +195,19 @@ larger.changed(tensor_parallel_size=3)
 #
 # - `torch.OutOfMemoryError: CUDA out of memory.`
 #
-#   While it loads: the weights alone are larger than the card.
+#   While loading: the weights alone are larger than the card.
 #   **Try first**: fewer bytes for each weight, or more cards.
 # - `Total number of attention heads (…) must be divisible by tensor parallel size (…).`
 #
-#   The heads cannot be shared out evenly.
+#   The heads cannot be divided evenly.
 #   **Try first**: 2, 4 or 8 cards.
 #
 # ## Key points
 #
 # - Weights: parameters x bytes of the number format; bfloat16 takes 2 bytes.
 # - Bits are not bytes: 16 bits are 2 bytes, 8 bits are 1.
-# - Quantization halves the large matrices of the layers; embeddings, head and norms stay.
-# - Tensor parallel gives each card its share of the large parts, and a copy of the small ones.
+# - Quantization halves the large matrices of the layers; embeddings, head and norms keep their size.
+# - Tensor parallelism gives each card its share of the large parts, and a copy of the small ones.
 #
 # ## On your own
 #
@@ -216,16 +216,16 @@ larger.changed(tensor_parallel_size=3)
 #
 # ## In practice
 #
-# Quantized weights can change answers a little: try them with your own questions.
+# Quantized weights can change answers slightly: try them with your own questions.
 # Many models are published in fp8 or in 4 bits; then the files are smaller too.
-# Two cards talk to each other at every layer, so they are not twice as fast.
+# Two cards communicate at every layer, so they are not twice as fast.
 #
 # ## Further reading
 #
 # - `docs/how-it-counts.md`, "Weights", says which parts each format covers.
 # - `docs/compare.md`, "Plans side by side", says what a comparison shows.
 #
-# How you stand in this lesson:
+# Your progress in this lesson:
 
 # %%
 learn.progress(2)

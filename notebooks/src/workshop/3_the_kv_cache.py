@@ -8,7 +8,7 @@
 # - compute the bytes that one token costs
 # - count in blocks, as vLLM does
 # - trade the length of requests against their number
-# - tell models that keep less for each token
+# - recognise models that store less for each token
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
@@ -17,20 +17,20 @@
 # **Questions**:
 #
 # - "What does one token cost?"
-# - "256 requests of 8,192 tokens cannot fit. Why does vLLM start all the same?"
+# - "256 requests of 8,192 tokens cannot fit. Why does vLLM start anyway?"
 # - "Why does another model hold so many more?"
 
 # %% [markdown]
 # ## The story
 #
-# The help desk is known in the city now.
+# The help desk is now well known in the city.
 # Visitors send letters and forms, and several come at once.
 # There is still one L4 with Qwen3-8B.
 
 # %%
 import planner
 from planner import learn
-from planner.comparing import context_against_concurrency
+from planner.solve.comparing import context_against_concurrency
 
 # %% [markdown]
 # Some words you will meet.
@@ -44,7 +44,7 @@ learn.words(
 # ## Predict: how many tokens are three GiB?
 #
 # The desk has a KV cache of about 3 GiB.
-# For every token of a conversation, each layer of the model keeps a key and a value there.
+# For every token of a conversation, each layer of the model stores a key and a value there.
 # How many tokens does the cache hold?
 
 # %%
@@ -62,7 +62,7 @@ desk = learn.checkpoint(3)
 desk
 
 # %% [markdown]
-# Your guess beside the plan:
+# Your guess and the plan:
 
 # %%
 guess.reveal(float(desk.kv_cache_size_tokens))
@@ -70,8 +70,8 @@ guess.reveal(float(desk.kv_cache_size_tokens))
 # %% [markdown]
 # ## Investigate: one token
 #
-# `kv_groups` names the layers that keep something: how many there are, and of what kind.
-# The rest is in the model's configuration.
+# `kv_groups` names the layers that store something: how many there are, and of what kind.
+# The other numbers are in the model's configuration.
 
 # %%
 desk.kv_groups
@@ -98,9 +98,9 @@ learn.exercise("3.1").solution()
 # %% [markdown]
 # ### Blocks
 #
-# vLLM does not keep room for whole requests.
-# It hands out blocks while a text grows, and takes them back when an answer is done.
-# When no block is free, the newest requests wait, or start over later.
+# vLLM does not reserve room for whole requests.
+# It allocates blocks while a text grows, and frees them when an answer is complete.
+# When no block is free, new requests wait, and the latest running one may be preempted and computed again later.
 
 # %%
 desk.num_gpu_blocks
@@ -114,8 +114,8 @@ desk.num_gpu_blocks
 # All of them together would need 288 GiB.
 # Why does vLLM start?
 #
-# - `a`: vLLM hands out blocks only for tokens that are there; who finds none waits
-# - `b`: vLLM keeps what is missing in the computer's memory
+# - `a`: vLLM allocates blocks only for tokens that exist; a request that finds none waits
+# - `b`: vLLM stores what does not fit in the computer's memory
 # - `c`: vLLM shortens the requests until they fit
 # - `d`: it does not start
 
@@ -142,14 +142,14 @@ learn.exercise("3.2").solution()
 context_against_concurrency(desk)
 
 # %% [markdown]
-# `kv_cache_dtype="fp8"` keeps each number in one byte in place of two.
-# The cache has the same bytes, and twice the tokens.
+# `kv_cache_dtype="fp8"` stores each number in one byte instead of two.
+# The cache has the same number of bytes, and twice the tokens.
 
 # %%
 desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
 
 # %% [markdown]
-# Some models are built to keep less.
+# Some models are designed to store less.
 # Here are three, each on a server with eight H200, and how many requests of 32,768 tokens they hold.
 
 # %%
@@ -165,13 +165,13 @@ planner.compare(gemma.changed(tensor_parallel_size=8), deepseek, qwen_next)
 [gemma.kv_groups[0], gemma.kv_groups[-1], deepseek.kv_groups[0], *qwen_next.kv_groups]
 
 # %% [markdown]
-# ### Exercise 3.3: Three models that keep less (2 minutes)
+# ### Exercise 3.3: Three models that store less (2 minutes)
 #
-# How does each model save?
+# How does each model save memory?
 # Answer with a letter for each of `gemma`, `deepseek` and `qwen_next`.
 #
-# - `a`: most layers keep the last tokens alone (a window)
-# - `b`: each layer keeps one small vector for each token, for all heads together
+# - `a`: most layers keep only the most recent tokens (a window)
+# - `b`: each layer stores one small vector for each token, shared by all heads
 # - `c`: most layers keep one state of fixed size, whatever the length
 
 # %% tags=["learner"]
@@ -214,34 +214,34 @@ learn.exercise("3.4").check(plan=mine)
 #   **Try first**: a smaller `max_model_len`, or `kv_cache_dtype="fp8"`.
 # - `No available memory for the cache blocks.`
 #
-#   Nothing is left for the KV cache.
+#   No memory is left for the KV cache.
 #   **Try first**: smaller weights, or a higher `gpu_memory_utilization`.
 #
 # ## Key points
 #
 # - A token costs layers x KV heads x numbers in a head x 2 x bytes of a number.
-# - KV heads count, not attention heads; keys and values both; every layer.
-# - vLLM hands out whole blocks for tokens that are there, not for `max_model_len`.
+# - Count KV heads, not attention heads; both keys and values; every layer.
+# - vLLM allocates whole blocks for tokens that exist, not for `max_model_len`.
 # - The same cache holds few long requests or many short ones.
 # - Windows, latent attention and states make a token cheaper: look at `kv_groups`.
 #
 # ## On your own
 #
 # Plan Qwen/Qwen3-14B with `tensor_parallel_size=2`.
-# Each card keeps half of the KV heads: what does a token cost on one card?
+# Each card stores half of the KV heads: what does a token cost on one card?
 #
 # ## In practice
 #
-# Prefix caching lets requests with the same beginning share blocks, so a long common instruction is kept once.
-# An fp8 cache can change answers a little: try it with your own questions.
-# When blocks run out, vLLM takes a request's blocks away and computes it again later: users see a pause.
+# Prefix caching lets requests with the same beginning share blocks, so a long common instruction is stored once.
+# An fp8 cache can change answers slightly: try it with your own questions.
+# When blocks run out, vLLM preempts a request: it frees the request's blocks and computes them again later, and the user sees a pause.
 #
 # ## Further reading
 #
 # - `docs/how-it-counts.md`, "From layers to tokens", says how groups of layers share blocks.
 # - `docs/compare.md`, "Sweeps", has tables and charts over lengths, dtypes and GPUs.
 #
-# How you stand in this lesson:
+# Your progress in this lesson:
 
 # %%
 learn.progress(3)

@@ -6,8 +6,8 @@
 # **What you will learn**:
 #
 # - say what `gpu_memory_utilization` allows
-# - name what activation, buffers and CUDA graphs are for, and what makes them grow
-# - tell four kinds of "out of memory" apart, and what helps against each
+# - name what activations, buffers and CUDA graphs are for, and what makes them grow
+# - tell four kinds of "out of memory" apart, and say what helps against each
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
@@ -15,7 +15,7 @@
 #
 # **Questions**:
 #
-# - "nvidia-smi shows a full card, and nobody has asked anything yet. Is that a leak?"
+# - "nvidia-smi shows a full card, and no request has arrived yet. Is that a leak?"
 # - "What are CUDA graphs, and why do they cost memory?"
 # - "It says out of memory. What do I change?"
 
@@ -23,7 +23,7 @@
 # ## The story
 #
 # There is no money for a second card this year.
-# Answers must stay as good as they are.
+# The quality of the answers must not change.
 # So you look at the lines between the weights and the KV cache.
 
 # %%
@@ -39,16 +39,16 @@ learn.words("requested memory", "profile run", "peak activation", "CUDA graphs")
 # %% [markdown]
 # ## Predict: between the weights and the cache
 #
-# vLLM asks for about 20 GiB of the card.
+# vLLM requests about 20 GiB of the card.
 # The weights take 15.27 GiB, the KV cache about 3.
-# How much is the largest of the lines between them?
+# How large is the largest of the lines between them?
 
 # %%
 guess = learn.predict("largest line between weights and KV cache", ...)
 guess
 
 # %% [markdown]
-# ## Run: the account again
+# ## Run: the memory lines again
 #
 # The lesson starts from the desk of lesson 1.
 
@@ -58,7 +58,7 @@ desk
 
 # %% [markdown]
 # CUDA graphs are recordings of a step, which the GPU replays without waiting for the processor.
-# vLLM records one for each of many batch sizes, so that answers come faster.
+# vLLM captures one for each of many batch sizes, so that answers come faster.
 
 # %%
 guess.reveal(
@@ -72,7 +72,7 @@ guess.reveal(
 # What does `gpu_memory_utilization=0.92` mean?
 # And how much larger does the KV cache get with 0.95?
 #
-# - `a`: the GPU computes for 92 % of the time
+# - `a`: the GPU computes 92 % of the time
 # - `b`: 92 % of the card becomes KV cache
 # - `c`: vLLM may take up to 92 % of the card, and the KV cache gets what is left of that
 # - `d`: vLLM takes 92 % of what other programs leave free
@@ -92,9 +92,9 @@ learn.exercise("4.1").solution()
 # %% [markdown]
 # ## Investigate: what makes a line grow?
 #
-# Before it gives out the KV cache, vLLM tries its largest step: the profile run.
-# The peak activation is what that step needs for a moment.
-# The persistent buffers are there all the time.
+# Before it allocates the KV cache, vLLM runs its largest step: the profile run.
+# The peak activation is what that step needs temporarily.
+# The persistent buffers stay allocated all the time.
 # `why` is the arithmetic of a line: read the factors.
 
 # %%
@@ -111,10 +111,10 @@ desk.limiting_rank.line("peak activation").why
 #
 # `max_num_seqs` is the most requests that vLLM works on at the same time, here 256.
 # How large are the persistent buffers with `max_num_seqs=64`?
-# And what is the price?
+# And what does it cost?
 #
 # - `a`: answers get worse
-# - `b`: the 65th request waits until another one is done
+# - `b`: the 65th request waits until another one has finished
 # - `c`: requests must be shorter
 # - `d`: there is none, and vLLM should do it by itself
 
@@ -138,29 +138,29 @@ learn.exercise("4.2").solution()
 # %% [markdown]
 # ## Modify: four plans that fail
 #
-# Each of these plans fails in another way.
-# Read what vLLM says to the larger model of lesson 2:
+# Each of these plans fails in a different way.
+# Read what vLLM says about the larger model of lesson 2:
 
 # %%
 larger_model = desk.changed(model="Qwen/Qwen3-14B")
 larger_model.error.message
 
 # %% [markdown]
-# To a low share of the card, because another program needs the rest:
+# About a low share of the card, because another program needs the rest:
 
 # %%
 low_share = desk.changed(gpu_memory_utilization=0.7)
 low_share.error.message
 
 # %% [markdown]
-# To the model's full length:
+# About the model's full length:
 
 # %%
 full_length = desk.changed(max_model_len=None)
 full_length.error.message
 
 # %% [markdown]
-# To a share that is too high:
+# About a share that is too high:
 
 # %%
 high_share = desk.changed(gpu_memory_utilization=0.98)
@@ -174,7 +174,7 @@ high_share.error.message
 # - `a`: a smaller max_model_len
 # - `b`: fewer bytes for each weight, a smaller model, or more GPUs
 # - `c`: a higher gpu_memory_utilization
-# - `d`: a lower gpu_memory_utilization, or end what else uses the card
+# - `d`: a lower gpu_memory_utilization, or stop the other programs on the card
 
 # %% tags=["learner"]
 learn.exercise("4.3").check(
@@ -195,7 +195,7 @@ learn.exercise("4.3").solution()
 # %% [markdown]
 # ## Make: more room, same answers
 #
-# Without CUDA graphs there is more room, and every answer is slower.
+# Without CUDA graphs there is more room, but every answer is slower.
 
 # %%
 planner.compare(desk, desk.changed(enforce_eager=True))
@@ -204,8 +204,8 @@ planner.compare(desk, desk.changed(enforce_eager=True))
 # ### Exercise 4.4: More room, same answers (3 minutes)
 #
 # Make a plan for Qwen/Qwen3-8B on one L4 with requests of 8,192 tokens.
-# Its KV cache has at least 28,672 tokens, which is three and a half such requests.
-# Weights and cache keep their number format, and the CUDA graphs stay.
+# Its KV cache holds at least 28,672 tokens, which is three and a half such requests.
+# Weights and cache keep their number format, and CUDA graphs stay enabled.
 
 # %% tags=["learner"]
 mine = ...
@@ -223,23 +223,23 @@ learn.exercise("4.4").check(plan=mine)
 # - `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization`
 #
 #   Another program holds memory, or the share is too high.
-#   **Try first**: end it, or a lower `gpu_memory_utilization`.
+#   **Try first**: stop that program, or a lower `gpu_memory_utilization`.
 # - `No available memory for the cache blocks.`
 #
-#   Weights and the rest fill the budget.
+#   Weights and the other lines fill the budget.
 #   **Try first**: a higher `gpu_memory_utilization`, then smaller weights.
 # - `torch.OutOfMemoryError: CUDA out of memory.`
 #
-#   While it loads: the weights are too large.
+#   While loading: the weights are too large.
 #   **Try first**: fewer bytes for each weight, or more cards.
 #
 # ## Key points
 #
-# - `gpu_memory_utilization` is what vLLM may take; it fills the rest of that with KV cache, so a full card is no leak.
+# - `gpu_memory_utilization` is what vLLM may take; it fills the rest of that with KV cache, so a full card is not a leak.
 # - The profile run measures the largest step; `max_num_batched_tokens` and `max_num_seqs` set its size.
-# - CUDA graphs buy speed with memory.
-# - A smaller `max_num_seqs` shrinks buffers, sampler and graphs; who comes too many waits.
-# - Read what a message says is too small: the card, the budget, or the cache.
+# - CUDA graphs trade memory for speed.
+# - A smaller `max_num_seqs` shrinks buffers, sampling and graphs; requests beyond the limit wait.
+# - Ask which is too small: the card, the budget or the cache.
 #
 # ## On your own
 #
@@ -248,9 +248,9 @@ learn.exercise("4.4").check(plan=mine)
 #
 # ## In practice
 #
-# Some memory lies beside the budget: the driver's, and what graphs and libraries take later.
-# A share near 1 leaves no room for it, and the start fails late or in use.
-# `advise(plan)` of the planner lists what would help, with the price of each.
+# Some memory is outside the budget: the driver's, and what graphs and libraries allocate later.
+# A share near 1 leaves no room for it, and vLLM fails late in the start or while serving.
+# `planner.advise(plan)` lists what would help, and what each change costs.
 #
 # ## Further reading
 #
@@ -258,7 +258,7 @@ learn.exercise("4.4").check(plan=mine)
 # - `docs/how-it-counts.md`, "What only a GPU can tell", says where the `assumed` lines come from.
 # - `docs/advice.md` says what the planner advises, and what it does not know.
 #
-# How you stand in this lesson:
+# Your progress in this lesson:
 
 # %%
 learn.progress(4)

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 5. Confirm
 #
-# **What you will do**: hold a plan against a real start of vLLM, and explain the difference.
+# **What you will do**: compare a plan with a real start of vLLM, and explain the difference.
 #
 # **What you will learn**:
 #
 # - write a prediction down before vLLM starts
-# - find the figures of memory in vLLM's log
-# - tell what a plan knows for certain from what it estimates
+# - find the memory figures in vLLM's log
+# - distinguish what a plan knows for certain from what it estimates
 #
 # **What you need**: lesson 1, or its key points. No GPU and no network: there is a recorded run. With a GPU or vLLM's CPU build you make your own.
 #
@@ -22,16 +22,16 @@
 # %% [markdown]
 # ## The story
 #
-# Before the library pays for anything, the city's office asks: are these figures true?
+# Before the library pays for anything, the city's office wants to know: are these figures true?
 # The desk's card is in use.
 # So you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
-# What you learn there holds for the method, not for the speed.
+# The method carries over to GPUs; the speed does not.
 
 # %%
 import planner
 from planner import learn
-from planner.presentation.certainty import overall_sentence
-from planner.widgets.run_panel import RunPanel
+from planner.app.widgets.run_panel import RunPanel
+from planner.show.certainty import overall_sentence
 
 # %% [markdown]
 # Some words you will meet.
@@ -62,7 +62,7 @@ small
 # %% [markdown]
 # ### Exercise 5.1: Before it starts (2 minutes)
 #
-# How large are the weights, and how much memory does vLLM ask for in all?
+# How large are the weights, and how much memory does vLLM request in total?
 
 # %% tags=["learner"]
 learn.exercise("5.1").check(weights=..., requested=...)
@@ -81,15 +81,15 @@ learn.exercise("5.1").solution()
 
 # %% [markdown]
 # Now the start.
-# This one was recorded: vLLM really ran, on the day that the label names, and nothing is started here.
-# The log is kept as vLLM wrote it; the comparison is computed from it now.
+# This one was recorded: vLLM really ran, on the date in the label, and nothing is started here.
+# The log is stored as vLLM wrote it; the comparison is computed from it now.
 
 # %%
 run = learn.recorded()
 run
 
 # %% [markdown]
-# Your guess beside the estimate:
+# Your guess and the estimate:
 
 # %%
 guess.reveal(small.limiting_rank.available_kv_cache_bytes)
@@ -97,7 +97,7 @@ guess.reveal(small.limiting_rank.available_kv_cache_bytes)
 # %% [markdown]
 # ## Investigate: vLLM's own words
 #
-# Two lines of the log tell nearly everything.
+# Two lines of the log say nearly everything.
 
 # %%
 run.said("Auto set", "KV cache size")
@@ -105,7 +105,7 @@ run.said("Auto set", "KV cache size")
 # %% [markdown]
 # ### Exercise 5.2: Read the log (2 minutes)
 #
-# How large is the KV cache that vLLM made, and how many tokens does it hold?
+# How large is the KV cache that vLLM allocated, and how many tokens does it hold?
 
 # %% tags=["learner"]
 learn.exercise("5.2").check(kv_cache=..., tokens=...)
@@ -120,7 +120,7 @@ learn.exercise("5.2").check(kv_cache="2.61 GiB", tokens=12160)
 learn.exercise("5.2").solution()
 
 # %% [markdown]
-# `planner.read_log` finds the figures by itself, in logs of many releases.
+# `planner.read_log` extracts the figures from the logs of many releases.
 
 # %%
 planner.read_log(run.log_text).to_dict()
@@ -128,7 +128,7 @@ planner.read_log(run.log_text).to_dict()
 # %% [markdown]
 # ### Exercise 5.3: Explain the difference (2 minutes)
 #
-# The plan said more blocks than vLLM had.
+# The plan estimated more blocks than vLLM had.
 # How many blocks did vLLM have?
 # And why fewer than planned?
 #
@@ -150,9 +150,9 @@ learn.exercise("5.3").check(blocks=95, cause="c")
 learn.exercise("5.3").solution()
 
 # %% [markdown]
-# One start is one case.
-# On GPUs, the planner was held against many starts that others have published; `docs/accuracy.md` lists each.
-# For comparison, the last sentence has a rule of thumb: the same few GiB for everything but weights and KV cache.
+# One start is only one case.
+# On GPUs, the planner was compared with many starts that others have published; `docs/accuracy.md` lists each.
+# For comparison, the last sentence gives a rule of thumb: the same few GiB for everything except weights and KV cache.
 
 # %%
 overall_sentence()
@@ -160,10 +160,10 @@ overall_sentence()
 # %% [markdown]
 # ## Modify: your own start
 #
-# On a computer with vLLM, the panel starts it with exactly the plan's arguments and lays what it measures over the estimate.
+# On a computer with vLLM, the panel starts it with exactly the plan's arguments and compares the measurements with the estimate.
 # It takes minutes, downloads nothing, and Stop ends it at once.
-# Without vLLM it says how to install it.
-# `start_here()` is a small plan for this computer: its GPU, or its processor where there is none.
+# Without vLLM, the panel says how to install it.
+# `start_here()` is a small plan for this computer: for its GPU, or for its processor if it has no GPU.
 
 # %%
 RunPanel(learn.start_here())
@@ -174,8 +174,8 @@ RunPanel(learn.start_here())
 # ### Exercise 5.4: Make room for a test (3 minutes)
 #
 # Four colleagues test the small model at once, each with up to 4,096 tokens.
-# Make a plan for the computer of the record that holds all of that.
-# Other programs run there too: leave `gpu_memory_utilization` at 0.4 or below.
+# Make a plan for the computer of the recorded run that holds all of that.
+# Other programs run there too: keep `gpu_memory_utilization` at 0.4 or below.
 # Start from `small.changed(...)`.
 
 # %% tags=["learner"]
@@ -194,18 +194,18 @@ learn.exercise("5.4").check(plan=mine)
 # - `Free memory on device cuda:0 (…/… GiB) on startup is less than desired GPU memory utilization`
 #
 #   Another program holds memory of the GPU.
-#   **Try first**: end it, or a lower `gpu_memory_utilization`.
+#   **Try first**: stop that program, or a lower `gpu_memory_utilization`.
 # - `Available memory on node 0 (…/… GiB) on startup is less than desired CPU memory utilization`
 #
-#   The computer has less free memory than the share asks for.
+#   The computer has less free memory than the share requests.
 #   **Try first**: a lower `gpu_memory_utilization`: on a processor it is a share of the computer's memory.
 #
 # ## Key points
 #
 # - Predict, run, compare: a plan is a claim that one start can check.
 # - What a token costs, and what a block holds, is exact; how much memory is left for them is an estimate with a range.
-# - vLLM's log says what it took, what is left for the KV cache, and how many tokens that is.
-# - A difference has a place: find the line that is off before you change a setting.
+# - vLLM's log says how much memory it took, how much is left for the KV cache, and how many tokens that is.
+# - A difference has a source: find the line that is off before you change a setting.
 #
 # ## On your own
 #
@@ -214,17 +214,17 @@ learn.exercise("5.4").check(plan=mine)
 #
 # ## In practice
 #
-# What your own starts measure is kept on your computer, and later plans of the same start use it.
+# What your own starts measure is stored on your computer, and later plans of the same start use it.
 # The first start of a model also compiles it, which takes longer; memory is the same.
-# Random weights are enough for memory: their shapes decide, not their values.
+# Random weights are enough to measure memory: their shapes matter, not their values.
 #
 # ## Further reading
 #
-# - `docs/confirm.md` says what is asked of vLLM, and what is kept.
-# - `docs/how-it-counts.md`, "On a processor", says what vLLM's CPU build does otherwise.
-# - `docs/accuracy.md` lists published starts on real GPUs, each beside its plan.
+# - `docs/confirm.md` says what is requested of vLLM, and what is stored.
+# - `docs/how-it-counts.md`, "On a processor", says what vLLM's CPU build does differently.
+# - `docs/accuracy.md` lists published starts on real GPUs, each with its plan.
 #
-# How you stand in this lesson:
+# Your progress in this lesson:
 
 # %%
 learn.progress(5)
@@ -232,6 +232,6 @@ learn.progress(5)
 # %% [markdown]
 # ## Next
 #
-# **6. A capacity plan**: the whole city may ask now.
+# **6. A capacity plan**: the whole city may now use the help desk.
 # Which cards, how many, and what do they cost?
 # Before you go on: which figure of a plan would you check first on your own server?

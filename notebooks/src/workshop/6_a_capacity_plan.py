@@ -5,8 +5,8 @@
 #
 # **What you will learn**:
 #
-# - turn a wish ("forty visitors at once") into tokens and bytes
-# - find the edge of a plan with the solver
+# - turn a requirement ("forty visitors at once") into tokens and bytes
+# - find the limit of a plan with the solver
 # - compare cards by what they hold and what they cost
 # - plan a nightly job with Ray Data LLM
 #
@@ -23,7 +23,7 @@
 # %% [markdown]
 # ## The story
 #
-# From January on, the help desk answers for the whole city.
+# From January on, the help desk serves the whole city.
 # The city's office expects forty visitors at once in the busiest hour.
 # A question comes with its documents, up to 3,000 tokens, and an answer has up to 1,000.
 # After lessons 2 and 3, the desk runs with weights and KV cache in fp8.
@@ -50,8 +50,8 @@ guess
 # %% [markdown]
 # ## Run: the desk as it is
 #
-# `Load` writes the wish down.
-# `solve.serving` holds a plan beside it, and counts at the low end of the estimate's range.
+# `Load` describes the requirement.
+# `solve.serving` compares a plan with it, and counts at the low end of the estimate's range.
 
 # %%
 desk = learn.checkpoint(6)
@@ -63,7 +63,7 @@ guess.reveal(float(solve.serving(desk, visitors).requests_served))
 #
 # How much KV cache do forty visitors need, each with question and answer at full length?
 # A token of this model costs 144 KiB in bfloat16.
-# The desk keeps its cache in fp8.
+# The desk stores its cache in fp8.
 
 # %% tags=["learner"]
 learn.exercise("6.1").check(kv_cache=...)
@@ -78,13 +78,13 @@ learn.exercise("6.1").check(kv_cache="10.99 GiB")
 learn.exercise("6.1").solution()
 
 # %% [markdown]
-# ## Investigate: the edge
+# ## Investigate: the limit
 #
-# The solver plans again and again until it finds the edge: what it answers is served, and one more is not.
+# The solver computes plans until it finds the limit: the number it returns is served, and one more is not.
 #
 # ### Exercise 6.2: How many on one card (2 minutes)
 #
-# What is the largest number of such requests at once that one L4 can serve, with the best `max_num_seqs`?
+# What is the largest number of such requests that one L4 can serve at once, with the best `max_num_seqs`?
 # Use `solve.most_requests(desk, prompt_tokens=..., output_tokens=...)`.
 
 # %% tags=["learner"]
@@ -96,7 +96,7 @@ learn.exercise("6.2").check(
 )
 
 # %% [markdown] tags=["solution"]
-# Both sides of the edge:
+# Both sides of the limit:
 
 # %% tags=["solution"]
 learn.exercise("6.2").solution()
@@ -104,9 +104,9 @@ learn.exercise("6.2").solution()
 # %% [markdown]
 # ## Modify: other cards
 #
-# Three offers lie on your table, in euros per hour of one card.
+# You have three offers, in euros per hour for one card.
 # The prices are invented for this story.
-# Where one card is too few, the comparison takes more of them.
+# Where one card is not enough, the comparison uses more of them.
 
 # %%
 prices = {"L4": 0.8, "L40S": 1.9, "H100": 3.6}
@@ -130,7 +130,7 @@ learn.exercise("6.3").check(plan=mine)
 
 # %% [markdown]
 # How fast can it be at best?
-# Reading memory sets a limit: each step reads all weights and the KV cache of each request.
+# Memory bandwidth sets a limit: each step reads all weights and the KV cache of each request.
 
 # %%
 planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
@@ -138,10 +138,10 @@ planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
 # %% [markdown]
 # ## At night: Ray Data LLM
 #
-# At night nobody asks, and the city archive has 20,000 old letters to summarise.
+# At night there are no questions, and the city archive has 20,000 old letters to summarise.
 # Ray Data LLM runs vLLM over the rows of a table.
 # A replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
-# `entrypoint="engine"` plans vLLM as Ray Data LLM starts it, which has defaults of its own.
+# `entrypoint="engine"` plans vLLM as Ray Data LLM starts it, with different defaults.
 
 # %%
 letter = planner.Load(prompt_tokens=3000, output_tokens=300)
@@ -153,7 +153,7 @@ night = planner.ray.pipeline(
 # %% [markdown]
 # ### Exercise 6.4: Cards for the night (2 minutes)
 #
-# Each replica takes two L4, as by day.
+# Each replica takes two L4, as it does by day.
 # How many cards does this pipeline take at least, and how many at most?
 
 # %% tags=["learner"]
@@ -169,9 +169,9 @@ learn.exercise("6.4").check(at_least=2, at_most=8)
 learn.exercise("6.4").solution()
 
 # %% [markdown]
-# The pipeline says what it takes, stage by stage, and how long the letters take at least.
-# A stage is one step that each letter passes; only `vLLMEngineStage` uses cards.
-# Its workers, which Ray calls actors, are the replicas; the other stages make do with processors.
+# The pipeline says what it takes, stage by stage, and the shortest time in which the letters can be done.
+# A stage is one step that each letter passes through; only `vLLMEngineStage` uses cards.
+# Its workers, which Ray calls actors, are the replicas; the other stages need only processors.
 # Read the warnings under the headline as well.
 
 # %%
@@ -179,9 +179,9 @@ night
 
 # %% [markdown]
 # The library has two servers with two L4 each.
-# `on` puts every worker onto them as Ray would, in the order in which they start.
+# `on` places every worker on them as Ray would, in the order in which they start.
 # `PACK` means: on one server, where that is possible.
-# What finds no place waits, and the job goes on without it.
+# Replicas that do not fit wait, and the job runs without them.
 
 # %%
 first = planner.ray.Node(name="first", cpus=16, gpus=2, accelerator_type="L4")
@@ -191,7 +191,7 @@ night.on([first, second])
 # %% [markdown]
 # ### Exercise 6.5: A place for every replica (2 minutes)
 #
-# Make a pipeline that takes all four cards from the start, and finds a place for every replica.
+# Make a pipeline that uses exactly four cards from the start, and places every replica.
 # Start from `planner.ray.pipeline(pair, accelerator_type="L4", ...)`.
 
 # %% tags=["learner"]
@@ -220,8 +220,8 @@ learn.exercise("6.5").check(pipeline=job)
 #
 # - Write the load down first: tokens of a question, tokens of an answer, how many at once.
 # - KV cache of a load: requests x tokens x bytes of a token, in whole blocks.
-# - Plan with the low end of the range; the solver does.
-# - Compare by what is served at which price, not by the size of a card.
+# - Plan with the low end of the range, as the solver does.
+# - Compare by what is served at what price, not by the size of a card.
 # - Ray counts replicas: cards are replicas x tensor parallel.
 #
 # ## On your own
@@ -232,18 +232,18 @@ learn.exercise("6.5").check(pipeline=job)
 # ## In practice
 #
 # Not every visitor sends 3,000 tokens, so the plan has room to spare; measure your own questions.
-# Speed decides as well as memory: the bound above is what no start can beat, and most are slower.
-# Keep room for one card that fails.
+# Speed matters as well as memory: the bound above cannot be exceeded, and most starts are slower.
+# Plan for one card to fail.
 #
 # ## Further reading
 #
-# - `docs/solve.md` has every question that the solver answers.
+# - `docs/solve.md` describes every question that the solver answers.
 # - `docs/compare.md`, "GPUs", says how cards are compared.
-# - `docs/speed.md`, "What it ignores", says what the bound leaves out.
-# - `docs/ray.md`, "Plan" and "Place it on nodes", has the whole night: stages, fractions of a card, live clusters.
-# - `docs/export.md` turns a plan into a command, a manifest or a file for a colleague.
+# - `docs/speed.md`, "What it ignores", says what the bound ignores.
+# - `docs/ray.md`, "Plan" and "Place it on nodes", describes such jobs in full: stages, fractions of a card, live clusters.
+# - `docs/export.md` says how to turn a plan into a command, a manifest or a file for a colleague.
 #
-# How you stand in the whole workshop:
+# Your progress in the whole workshop:
 
 # %%
 learn.progress()

@@ -1,5 +1,5 @@
-"""Programs that run beside vLLM, in the Python that holds it.
+"""Programs that run beside vLLM, in vLLM's Python environment.
 
-Each file stands alone on the standard library, for that Python need not have this
-package; `planner.confirm` starts them by their path.
+Each file imports only the standard library and vLLM, because that environment need not
+have this package; `planner.confirming` starts them by their path.
 """

@@ -1,8 +1,8 @@
-"""The `LLM` class: start it, read its figures, let it answer, send it a load.
+"""Start vLLM's `LLM` class, read its figures, generate an answer, send it a load.
 
 usage: offline.py TASK.json
 
-Everything it finds out is a line of standard output that begins with "@planner ", a
+Each result is a line of standard output that begins with "@planner ", followed by a
 JSON object with a key "event"; other lines are vLLM's log.
 """
 
@@ -23,32 +23,34 @@ METRICS = {
     "vllm:gpu_cache_usage_perc": "usage",
     "vllm:num_preemptions": "preemptions",
 }
-"""Metrics of vLLM that a load is watched by; of the usage, the older name too."""
+"""vLLM's metrics that are read during a load; the usage also by its older name."""
 
 
 def main(task: dict[str, Any]) -> None:
-    """Do what the task says, and tell of each step."""
+    """Run the task and report each step."""
     from vllm import LLM  # noqa: PLC0415 - heavy
 
     llm = LLM(**task["arguments"])
-    _tell("figures", workers=llm.collective_rpc("planner_figures"), engine=_engine(llm))
+    _report(
+        "figures", workers=llm.collective_rpc("planner_figures"), engine=_engine(llm)
+    )
     if task["prompt"] is not None:
-        _tell("generated", **_generate(llm, task["prompt"], task["max_tokens"]))
+        _report("generated", **_generate(llm, task["prompt"], task["max_tokens"]))
     if task["load"] is not None:
-        _tell("load", **_load(llm, **task["load"]))
-    _tell("end")
+        _report("load", **_load(llm, **task["load"]))
+    _report("end")
 
 
-def _tell(event: str, **values: object) -> None:
-    # A line of its own: progress bars leave the cursor behind theirs.
+def _report(event: str, **values: object) -> None:
+    # On a line of its own: progress bars leave the cursor at the end of theirs.
     sys.stdout.write("\n" + MARK + json.dumps({"event": event, **values}) + "\n")
     sys.stdout.flush()
 
 
 def _engine(llm: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
-    """Return what the client's configuration holds, which the engine wrote back."""
+    """Return figures from the client's configuration, as the engine updated it."""
     config = llm.llm_engine.vllm_config
-    told = {
+    figures = {
         "num_gpu_blocks": config.cache_config.num_gpu_blocks,
         "block_size": config.cache_config.block_size,
         "gpu_memory_utilization": config.cache_config.gpu_memory_utilization,
@@ -57,16 +59,16 @@ def _engine(llm: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
     }
     for name in ("kv_cache_size_tokens", "kv_cache_max_concurrency"):
-        told[name] = getattr(config.cache_config, name, None)
-    return {name: value for name, value in told.items() if value is not None}
+        figures[name] = getattr(config.cache_config, name, None)
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _generate(llm: Any, prompt: list[int], max_tokens: int) -> dict[str, Any]:  # noqa: ANN401
     from vllm import SamplingParams  # noqa: PLC0415 - heavy
 
     has_tokenizer = not llm.llm_engine.model_config.skip_tokenizer_init
-    asked = SamplingParams(max_tokens=max_tokens, detokenize=has_tokenizer)
-    answer = llm.generate({"prompt_token_ids": prompt}, asked)[0].outputs[0]
+    sampling = SamplingParams(max_tokens=max_tokens, detokenize=has_tokenizer)
+    answer = llm.generate({"prompt_token_ids": prompt}, sampling)[0].outputs[0]
     return {
         "tokens": list(answer.token_ids),
         "text": answer.text if has_tokenizer else "",
@@ -80,19 +82,19 @@ def _load(
     output_tokens: int,
     vocab_size: int,
 ) -> dict[str, Any]:
-    """Send all requests at once and step until the last has ended."""
+    """Send all requests at once and run steps until the last has finished."""
     from vllm import SamplingParams  # noqa: PLC0415 - heavy
 
     engine = llm.llm_engine
-    draw = random.Random(0)
+    rng = random.Random(0)
     begin = time.time()
     for number in range(num_requests):
-        # Different beginnings: blocks of a common one would be shared.
-        tokens = [draw.randrange(vocab_size) for _ in range(prompt_tokens)]
-        asked = SamplingParams(
+        # Different prefixes: the blocks of a common prefix would be shared.
+        tokens = [rng.randrange(vocab_size) for _ in range(prompt_tokens)]
+        sampling = SamplingParams(
             max_tokens=output_tokens, ignore_eos=True, detokenize=False
         )
-        engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, asked)
+        engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, sampling)
     finished = 0
     readings = 0
     peaks: dict[str, float] = dict.fromkeys(METRICS.values(), 0.0)
@@ -103,10 +105,10 @@ def _load(
             name = METRICS.get(metric.name)
             if name is not None:
                 peaks[name] = max(peaks[name], float(metric.value))
-    told = {"finished": finished, "readings": readings}
-    return {**peaks, **told, "seconds": time.time() - begin}
+    counts = {"finished": finished, "readings": readings}
+    return {**peaks, **counts, "seconds": time.time() - begin}
 
 
-# Workers are spawned, which imports this file again under another name.
+# Workers are spawned, which imports this file again by another name.
 if __name__ == "__main__":
     main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

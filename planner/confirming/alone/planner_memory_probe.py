@@ -1,7 +1,7 @@
 """Methods that vLLM mixes into its workers, to read their memory account.
 
 Given to vLLM as `worker_extension_cls="planner_memory_probe.MemoryProbe"` and called by
-its collective_rpc. Only plain values come back, which every serialisation allows.
+its collective_rpc. They return only plain values, which every serialisation supports.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _PLAIN = (int, float, str, bool)
 
 
 class MemoryProbe:
-    """A worker's own figures; names begin with planner_ so that none is vLLM's."""
+    """A worker's own figures; the prefix planner_ avoids vLLM's names."""
 
     def planner_figures(self) -> dict[str, Any]:
-        """Return this worker's account, in bytes; what it does not keep is absent.
+        """Return this worker's account in bytes, without figures that it does not have.
 
         Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` Worker, `v1/worker/cpu_worker.py`
         CPUWorker, `v1/worker/gpu_model_runner.py` GPUModelRunner.
         """
         snapshot = getattr(self, "init_snapshot", None)
         runner = getattr(self, "model_runner", None)
-        told = {
+        figures = {
             "rank": getattr(self, "rank", 0),
             "process": os.getpid(),
             "total_memory": getattr(snapshot, "total_memory", None),
@@ -52,7 +52,7 @@ class MemoryProbe:
             **_kv_cache(runner),
             **_config(getattr(self, "vllm_config", None)),
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in figures.items() if value is not None}
 
 
 def _is_cpu(worker: object) -> bool:
@@ -60,10 +60,10 @@ def _is_cpu(worker: object) -> bool:
 
 
 def _estimates_cudagraphs() -> bool | None:
-    """Whether the graphs' estimate is taken off the budget, as vLLM reads it."""
+    """Return whether vLLM subtracts the graphs' estimate from the budget."""
     envs = importlib.import_module("vllm.envs")
-    told = getattr(envs, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", None)
-    return None if told is None else bool(told)
+    value = getattr(envs, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", None)
+    return None if value is None else bool(value)
 
 
 def _parameters(runner: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
@@ -101,7 +101,7 @@ def _kv_cache(runner: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
 
 
 def _config(config: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
-    """Return what the engine's configuration says now, where it is a plain value."""
+    """Return the plain values of the engine's configuration."""
     places = (
         ("model_config", ("max_model_len",)),
         ("scheduler_config", ("max_num_seqs", "max_num_batched_tokens")),
@@ -113,17 +113,17 @@ def _config(config: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
             ),
         ),
     )
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part, names in places:
         for name in names:
             value = getattr(getattr(config, part, None), name, None)
             if isinstance(value, _PLAIN):
-                told[f"config.{name}"] = value
-    return told
+                values[f"config.{name}"] = value
+    return values
 
 
 def _keep_result(worker_class: type) -> None:
-    """Keep what determine_available_memory returns: some workers only log it."""
+    """Store what determine_available_memory returns: some workers only log it."""
     method: Callable[[Any], int] | None = worker_class.__dict__.get(
         "determine_available_memory"
     )
@@ -134,22 +134,22 @@ def _keep_result(worker_class: type) -> None:
     def determine_available_memory(self: Any) -> int:  # noqa: ANN401 - vLLM's worker
         available = method(self)
         self.planner_available_bytes = int(available)
-        # A start that fails after this is never asked: tell it now.
-        _tell(self.planner_figures())
+        # A start that fails after this gets no collective_rpc: report it now.
+        _report(self.planner_figures())
         return available
 
     worker_class.determine_available_memory = determine_available_memory  # type: ignore[attr-defined]
 
 
-def _tell(figures: dict[str, Any]) -> None:
+def _report(figures: dict[str, Any]) -> None:
     line = json.dumps({"event": "profiled", **figures})
-    # In one write, so that lines of several workers do not mix.
+    # One write, so that the lines of several workers do not mix.
     sys.stdout.write(f"\n@planner {line}\n")
     sys.stdout.flush()
 
 
 def _install() -> None:
-    """Reach the worker's class, which vLLM has imported before this file."""
+    """Patch the worker's class, which vLLM imports before this file."""
     for module, name in _WORKERS:
         worker_class = getattr(sys.modules.get(module), name, None)
         if worker_class is not None:

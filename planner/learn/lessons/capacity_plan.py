@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import made_plan, of_model
+from planner.learn.account import rank_of
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Condition, Made, Mistake, Number, Size
-from planner.learn.reading import rank_of
-from planner.learn.showing import Shown
-from planner.load import Load
-from planner.ray.asking import pipeline
-from planner.ray.nodes import Node
+from planner.learn.parts import (
+    Condition,
+    Made,
+    Mistake,
+    Number,
+    Size,
+    made_plan,
+    of_model,
+)
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import serving
+from planner.ray.build import pipeline
+from planner.ray.bundles import Node
 from planner.ray.pipelines import Pipeline
-from planner.result import Plan
-from planner.serving import serving
 from planner.solve.requests import most_requests
 from planner.solve.solution import Solution
 from planner.units import format_gib
@@ -51,17 +58,17 @@ FORTY_VISITORS = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: _all_requests() * 3 // 4,
-                    says="That is the questions alone. Answers are kept as well, "
+                    says="That is the questions alone. Answers are stored as well, "
                     "token by token.",
                 ),
                 Mistake(
                     value=lambda: _all_requests() // 4,
-                    says="That is the answers alone. The questions are kept as well.",
+                    says="That is the answers alone. The questions are stored as well.",
                 ),
                 Mistake(value=_one_request, says="That is one visitor."),
                 Mistake(
                     value=lambda: _all_requests() * 2,
-                    says="That is the KV cache in bfloat16. The desk keeps it in fp8.",
+                    says="That is the KV cache in bfloat16. The desk stores it in fp8.",
                 ),
                 Mistake(
                     value=lambda: _all_requests() * 8,
@@ -72,7 +79,7 @@ FORTY_VISITORS = Exercise(
     ),
     hints=(
         "A visitor needs room for the question and the answer: 4,000 tokens.",
-        "The desk keeps 72 KiB for each token.",
+        "The desk stores 72 KiB for each token.",
         "40 x 4,000 x 72 KiB",
     ),
     solved=lambda: Shown(
@@ -116,7 +123,7 @@ ON_ONE_CARD = Exercise(
                 ),
                 Mistake(
                     value=lambda: VISITORS.requests,
-                    says="That is what the city asks for. What does one card hold?",
+                    says="That is what the city needs. How many does one card hold?",
                 ),
             ),
         ),
@@ -124,7 +131,7 @@ ON_ONE_CARD = Exercise(
     hints=(
         "planner.solve answers this question.",
         "planner.solve.most_requests(desk, prompt_tokens=3000, output_tokens=1000)",
-        "Its answer stands behind the check mark, and in .value.",
+        "Its answer is next to the check mark, and in .value.",
     ),
     solved=lambda: Shown(title="Solution", text=_most().why, code=_most().command()),
 )
@@ -159,8 +166,8 @@ CHOOSE_THE_CARDS = Exercise(
         ),
     ),
     hints=(
-        "The comparison above says which cards serve, and what they cost.",
-        "Two L4 serve. How do two cards work as one?",
+        "The comparison above says which cards serve the load, and what they cost.",
+        "Two L4 are enough. How do two cards work as one?",
         "desk.changed(tensor_parallel_size=2)",
     ),
     solved=lambda: Shown(
@@ -262,12 +269,12 @@ A_PLACE_FOR_EVERY_REPLICA = Exercise(
                     is_met=lambda made: made.plan.fits,
                 ),
                 Condition(
-                    text="take all four cards from the start, and no more",
+                    text="use exactly four cards from the start",
                     is_met=lambda made: (
                         made.gpus_minimum == made.gpus_maximum == _cards_there()
                     ),
                 ),
-                Condition(text="find a place for every replica", is_met=_has_places),
+                Condition(text="place every replica", is_met=_has_places),
             ),
             example=_job,
             how="Make one with planner.ray.pipeline(pair, ...).",

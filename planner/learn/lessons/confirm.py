@@ -5,14 +5,22 @@ from __future__ import annotations
 from functools import cache
 
 from planner.confirming.measurement import Measurement
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import holds, made_plan, of_model, takes
+from planner.learn.account import line_of, rank_of, recorded, why
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Condition, Mistake, Number, Size
-from planner.learn.reading import line_of, rank_of, why
-from planner.learn.recorded import recorded
-from planner.learn.showing import Shown
-from planner.result import Plan
+from planner.learn.parts import (
+    Choice,
+    Condition,
+    Mistake,
+    Number,
+    Size,
+    holds,
+    made_plan,
+    of_model,
+    takes,
+)
+from planner.planning.result import Plan
 from planner.units import GIB, format_gib
 
 _LENGTH, _AT_ONCE = 4096, 4
@@ -65,8 +73,7 @@ BEFORE_IT_STARTS = Exercise(
                 ),
                 Mistake(
                     value=lambda: round(_total() * 0.92),
-                    says="0.92 is what vLLM takes when nothing is said. Here it is "
-                    "said.",
+                    says="0.92 is vLLM's default. This start sets another value.",
                 ),
             ),
         ),
@@ -113,11 +120,11 @@ READ_THE_LOG = Exercise(
                 ),
                 Mistake(
                     value=lambda: _logged("consumed_gib"),
-                    says="That is what everything but the KV cache takes.",
+                    says="That is what everything except the KV cache takes.",
                 ),
                 Mistake(
                     value=lambda: _logged("requested_gib"),
-                    says="That is what vLLM asked for in all.",
+                    says="That is what vLLM requested in total.",
                 ),
             ),
         ),
@@ -138,8 +145,8 @@ READ_THE_LOG = Exercise(
     ),
     hints=(
         "vLLM writes both in the two lines above.",
-        "kv_cache: the first number behind Auto set.",
-        "tokens: the number behind CPU KV cache size.",
+        "kv_cache: the first number after Auto set.",
+        "tokens: the number after CPU KV cache size.",
     ),
     solved=lambda: recorded().said("Auto set", "KV cache size"),
 )
@@ -198,12 +205,12 @@ EXPLAIN_THE_DIFFERENCE = Exercise(
     solved=lambda: Shown(
         title="Solution: c",
         text=f"{_figure('kv_tokens'):,.0f} tokens / {_block_size()} in a block = "
-        f"{_measured_blocks()} blocks; planned were {_small().num_gpu_blocks}.\n"
+        f"{_measured_blocks()} blocks; the plan had {_small().num_gpu_blocks}.\n"
         f"{format_gib(_logged('available_kv_gib'))} / {_measured_blocks()} blocks = "
         f"{_logged('available_kv_gib') // _measured_blocks():,} bytes, of which a "
         f"block takes {rank_of(_small()).bytes_per_block:,}: the blocks are as "
         "planned.\n"
-        f"All but the KV cache took {format_gib(_logged('consumed_gib'))} instead of "
+        f"Everything else took {format_gib(_logged('consumed_gib'))} instead of "
         f"{format_gib(_requested() - rank_of(_small()).available_kv_cache_bytes)}.",
     ),
 )
@@ -221,7 +228,7 @@ MAKE_ROOM = Exercise(
         made_plan(
             of_model("Qwen/Qwen3-0.6B"),
             Condition(
-                text="be for the machine of the record",
+                text="be for the machine of the recorded run",
                 is_met=lambda plan: plan.gpu.total_memory_bytes == _total(),
             ),
             Condition(
@@ -239,8 +246,8 @@ MAKE_ROOM = Exercise(
     ),
     hints=(
         "4 x 4,096 tokens are 16,384. How many does the plan hold now?",
-        "small.changed(max_model_len=4096, ...) changes the plan of the record.",
-        "gpu_memory_utilization=0.36 asks for more of the machine.",
+        "small.changed(max_model_len=4096, ...) changes the plan of that run.",
+        "gpu_memory_utilization=0.36 requests more of the machine's memory.",
     ),
     solved=lambda: Shown(
         title="Solution",

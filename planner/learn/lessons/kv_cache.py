@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from planner.errors import PlannerError
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import holds, made_plan, of_model, on_cards, takes
+from planner.learn.account import rank_of, token_bytes, why
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Mistake, Number, Size
-from planner.learn.reading import rank_of, token_bytes, why
-from planner.learn.showing import Shown
-from planner.model import ModelArchitecture
-from planner.planning import plan
-from planner.result import Plan
+from planner.learn.parts import (
+    Choice,
+    Mistake,
+    Number,
+    Size,
+    holds,
+    made_plan,
+    of_model,
+    on_cards,
+    takes,
+)
+from planner.models.architecture import ModelArchitecture
+from planner.planning.planning import plan
+from planner.planning.result import Plan
 from planner.units import format_gib, format_size
 
 _QUESTION = 1000
@@ -62,16 +71,16 @@ BYTES_OF_A_TOKEN = Exercise(
                 Mistake(
                     value=lambda: _token() * _heads_ratio(),
                     says="You counted all attention heads. Several of them share one "
-                    "KV head, and only KV heads are kept.",
+                    "KV head, and only KV heads are stored.",
                 ),
                 Mistake(
                     value=lambda: _token() // _layers(),
-                    says="That is one layer. Each layer keeps its own.",
+                    says="That is one layer. Each layer stores its own.",
                 ),
                 Mistake(
                     value=lambda: _token() // 2,
-                    says="Keys and values are kept, both; and each number takes 2 "
-                    "bytes. One of these factors 2 is missing.",
+                    says="Both keys and values are stored, and each number takes 2 "
+                    "bytes. One of these factors of 2 is missing.",
                 ),
                 Mistake(
                     value=lambda: _token() * 8,
@@ -85,7 +94,7 @@ BYTES_OF_A_TOKEN = Exercise(
         ),
     ),
     hints=(
-        "Each layer keeps one key and one value for each KV head.",
+        "Each layer stores one key and one value for each KV head.",
         "Five factors: layers, KV heads, numbers in a head, keys and values, bytes.",
         "36 x 8 x 128 x 2 x ...",
     ),
@@ -112,7 +121,7 @@ BLOCKS = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: _QUESTION / _block_size(),
-                    says="vLLM hands out whole blocks: the last one may be partly "
+                    says="vLLM allocates whole blocks: the last one may be partly "
                     "empty.",
                 ),
                 Mistake(
@@ -121,8 +130,8 @@ BLOCKS = Exercise(
                 ),
                 Mistake(
                     value=lambda: _desk().blocks_per_request,
-                    says="That is a request of the full max_model_len. vLLM hands out "
-                    "blocks for the tokens that are there.",
+                    says="That is a request of the full max_model_len. vLLM allocates "
+                    "blocks for the tokens that exist.",
                 ),
                 Mistake(
                     value=lambda: _QUESTION,
@@ -133,24 +142,24 @@ BLOCKS = Exercise(
         Choice(
             name="start",
             options={
-                "a": "vLLM hands out blocks only for tokens that are there; who finds "
-                "none waits",
-                "b": "vLLM keeps what is missing in the computer's memory",
+                "a": "vLLM allocates blocks only for tokens that exist; a request "
+                "that finds none waits",
+                "b": "vLLM stores what does not fit in the computer's memory",
                 "c": "vLLM shortens the requests until they fit",
                 "d": "it does not start",
             },
             expected="a",
             says={
-                "b": "Only with an offloading argument, and none is given here.",
+                "b": "Only with an offloading argument, and none is set here.",
                 "c": "Requests keep their length.",
-                "d": "It did: one request fits, and that is all vLLM asks for.",
+                "d": "It did: one request fits, and that is all vLLM requires.",
             },
         ),
     ),
     hints=(
         "desk.kv_groups says how many tokens a block holds.",
         "1,000 tokens / 16 tokens, rounded up.",
-        "start: vLLM checks that one request fits, and sets nothing aside for others.",
+        "start: vLLM checks that one request fits, and reserves nothing for others.",
     ),
     solved=lambda: Shown(
         title="Solution: a",
@@ -162,11 +171,11 @@ BLOCKS = Exercise(
 )
 
 _WAYS = {
-    "a": "most layers keep the last tokens alone (a window)",
-    "b": "each layer keeps one small vector for each token, for all heads together",
+    "a": "most layers keep only the most recent tokens (a window)",
+    "b": "each layer stores one small vector for each token, shared by all heads",
     "c": "most layers keep one state of fixed size, whatever the length",
 }
-_TOLD = {
+_REPLIES = {
     "a": "A window is called SlidingWindowSpec in kv_groups.",
     "b": "Latent attention is called MLAAttentionSpec in kv_groups.",
     "c": "A state is called MambaSpec in kv_groups.",
@@ -184,16 +193,16 @@ def _kinds(name: str) -> str:
 
 THREE_MODELS = Exercise(
     name="3.3",
-    title="Three models that keep less",
+    title="Three models that store less",
     minutes=2,
     parts=(
-        Choice(name="gemma", options=_WAYS, expected="a", says=_TOLD),
-        Choice(name="deepseek", options=_WAYS, expected="b", says=_TOLD),
-        Choice(name="qwen_next", options=_WAYS, expected="c", says=_TOLD),
+        Choice(name="gemma", options=_WAYS, expected="a", says=_REPLIES),
+        Choice(name="deepseek", options=_WAYS, expected="b", says=_REPLIES),
+        Choice(name="qwen_next", options=_WAYS, expected="c", says=_REPLIES),
     ),
     hints=(
         "kv_groups names the kind of each group of layers.",
-        "FullAttentionSpec keeps every token. The other names say what is kept.",
+        "FullAttentionSpec keeps every token. The other names say what is stored.",
         "MLA is latent attention, Mamba is a state, SlidingWindow is a window.",
     ),
     solved=lambda: Shown(
@@ -236,7 +245,7 @@ LONG_DOCUMENTS = Exercise(
     hints=(
         "6 x 16,384 tokens are 98,304 tokens. How many does the desk hold now?",
         "Two things decide: the bytes of a token, and the bytes left for the cache.",
-        "kv_cache_dtype makes a token smaller, quantization leaves more room.",
+        "kv_cache_dtype makes a token smaller; quantization leaves more room.",
     ),
     solved=lambda: Shown(
         title="Solution",

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import (
+from planner.learn.account import line_of, message_of, rank_of, why
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
+from planner.learn.exercise import Exercise
+from planner.learn.parts import (
+    Choice,
+    Mistake,
+    Size,
     holds,
     keeps,
     made_plan,
@@ -11,12 +17,8 @@ from planner.learn.conditions import (
     on_cards,
     takes,
 )
-from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Mistake, Size
-from planner.learn.reading import line_of, message_of, rank_of, why
-from planner.learn.showing import Shown
-from planner.planning import plan
-from planner.result import Plan
+from planner.planning.planning import plan
+from planner.planning.result import Plan
 from planner.units import format_gib
 
 _FEWER = 64
@@ -53,7 +55,7 @@ WHAT_IS_ALLOWED = Exercise(
         Choice(
             name="meaning",
             options={
-                "a": "the GPU computes for 92 % of the time",
+                "a": "the GPU computes 92 % of the time",
                 "b": "92 % of the card becomes KV cache",
                 "c": "vLLM may take up to 92 % of the card, and the KV cache gets what "
                 "is left of that",
@@ -62,9 +64,9 @@ WHAT_IS_ALLOWED = Exercise(
             expected="c",
             says={
                 "a": "It is about memory, not about time.",
-                "b": "Weights, buffers, activation and graphs come out of it first.",
-                "d": "It is a share of the whole card. Where less is free, vLLM does "
-                "not start.",
+                "b": "Weights, buffers, activations and graphs come out of it first.",
+                "d": "It is a share of the whole card. If less is free, vLLM does not "
+                "start.",
             },
         ),
         Size(
@@ -73,7 +75,7 @@ WHAT_IS_ALLOWED = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
-                    says="That is a share of the KV cache. The share is of the card.",
+                    says="That is a share of the KV cache. It is a share of the card.",
                 ),
                 Mistake(
                     value=lambda: _kv_cache(_higher()),
@@ -81,7 +83,7 @@ WHAT_IS_ALLOWED = Exercise(
                 ),
                 Mistake(
                     value=lambda: rank_of(_higher()).requested_memory_bytes,
-                    says="That is all that vLLM asks for. How much more than before?",
+                    says="That is all that vLLM requests. How much more than before?",
                 ),
             ),
         ),
@@ -127,11 +129,11 @@ FEWER_AT_ONCE = Exercise(
                 ),
                 Mistake(
                     value=lambda: _buffers(_desk()) // _sequences(),
-                    says="That is the part of one request. There are still 64.",
+                    says="That is the share of one request. There are still 64.",
                 ),
                 Mistake(
                     value=lambda: _buffers(_fewer()) * 8,
-                    says="Bits are no bytes.",
+                    says="Bits are not bytes.",
                 ),
             ),
         ),
@@ -139,7 +141,7 @@ FEWER_AT_ONCE = Exercise(
             name="price",
             options={
                 "a": "answers get worse",
-                "b": "the 65th request waits until another one is done",
+                "b": "the 65th request waits until another one has finished",
                 "c": "requests must be shorter",
                 "d": "there is none, and vLLM should do it by itself",
             },
@@ -152,7 +154,7 @@ FEWER_AT_ONCE = Exercise(
         ),
     ),
     hints=(
-        "The line's arithmetic holds max_num_seqs as a factor.",
+        "The line's arithmetic has max_num_seqs as a factor.",
         "64 instead of 256: a quarter.",
         'desk.changed(max_num_seqs=64).limiting_rank.line("persistent buffers")',
     ),
@@ -160,7 +162,7 @@ FEWER_AT_ONCE = Exercise(
         title="Solution: b",
         text=f"By default, {why(_desk(), 'persistent buffers')}\nWith max_num_seqs="
         f"{_FEWER}, {why(_fewer(), 'persistent buffers')}\n"
-        "The sampler works on fewer rows as well, so that the peak is smaller. "
+        "The sampler works on fewer rows as well, so the peak is smaller. "
         f"Now, {why(_fewer(), 'peak activation')}",
     ),
 )
@@ -169,12 +171,12 @@ _CURES = {
     "a": "a smaller max_model_len",
     "b": "fewer bytes for each weight, a smaller model, or more GPUs",
     "c": "a higher gpu_memory_utilization",
-    "d": "a lower gpu_memory_utilization, or end what else uses the card",
+    "d": "a lower gpu_memory_utilization, or stop the other programs on the card",
 }
-_NOT = {
-    "a": "The length is not what is too large here.",
-    "b": "The weights are not what fails here. Try what costs nothing first.",
-    "c": "The card has not so much more to give.",
+_REPLIES = {
+    "a": "The length is not the problem here.",
+    "b": "The weights are not the problem here. Try what costs nothing first.",
+    "c": "The card has little left to give.",
     "d": "A smaller budget leaves even less room.",
 }
 
@@ -194,13 +196,13 @@ FOUR_WAYS_TO_FAIL = Exercise(
     title="Four ways to fail",
     minutes=3,
     parts=(
-        Choice(name="larger_model", options=_CURES, expected="b", says=_NOT),
-        Choice(name="low_share", options=_CURES, expected="c", says=_NOT),
-        Choice(name="full_length", options=_CURES, expected="a", says=_NOT),
-        Choice(name="high_share", options=_CURES, expected="d", says=_NOT),
+        Choice(name="larger_model", options=_CURES, expected="b", says=_REPLIES),
+        Choice(name="low_share", options=_CURES, expected="c", says=_REPLIES),
+        Choice(name="full_length", options=_CURES, expected="a", says=_REPLIES),
+        Choice(name="high_share", options=_CURES, expected="d", says=_REPLIES),
     ),
     hints=(
-        "Read what each message says is too small: the card, the cache, or the rest.",
+        "Ask which is too small for each message: the card, the budget or the cache.",
         "CUDA out of memory while loading: the weights alone are too large.",
         "No available memory for the cache blocks: the budget ends before the cache.",
     ),

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from math import ceil
 
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import holds, made_plan, of_model, on_cards, takes
+from planner.learn.account import line_of, part_bytes, rank_of, why
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Mistake, Number, Size
-from planner.learn.reading import line_of, part_bytes, rank_of, why
-from planner.learn.showing import Shown
-from planner.planning import plan
-from planner.result import Plan
+from planner.learn.parts import (
+    Choice,
+    Mistake,
+    Number,
+    Size,
+    holds,
+    made_plan,
+    of_model,
+    on_cards,
+    takes,
+)
+from planner.planning.planning import plan
+from planner.planning.result import Plan
 from planner.units import format_gib
 
 _LENGTH, _AT_ONCE = 8192, 4
@@ -117,7 +126,7 @@ HALF_THE_BYTES = Exercise(
                 ),
                 Mistake(
                     value=lambda: _weights(_desk()) // 4,
-                    says="8 bits instead of 16 are a half, not a quarter.",
+                    says="8 bits instead of 16 is half, not a quarter.",
                 ),
             ),
         ),
@@ -131,7 +140,7 @@ HALF_THE_BYTES = Exercise(
             },
             expected="c",
             says={
-                "a": "Compare the parts of both plans. Two large ones are equal.",
+                "a": "Compare the parts of both plans. Two large ones are unchanged.",
                 "b": "Attention is made of large matrices, which fp8 is for.",
                 "d": "The mlp is made of large matrices, which fp8 is for.",
             },
@@ -172,11 +181,11 @@ TWO_CARDS = Exercise(
                 ),
                 Mistake(
                     value=lambda: _weights(_alone()) * 2,
-                    says="Tensor parallel cuts the model; it does not copy it.",
+                    says="Tensor parallelism splits the model; it does not copy it.",
                 ),
                 Mistake(
                     value=lambda: _weights(_alone()) // 4,
-                    says="Two cards take a half each, not a quarter.",
+                    says="Two cards take half each, not a quarter.",
                 ),
             ),
         ),
@@ -190,20 +199,20 @@ TWO_CARDS = Exercise(
             },
             expected="c",
             says={
-                "a": "Attention is cut by heads.",
-                "b": "The mlp is cut by columns and rows.",
-                "d": "The embeddings are cut by words of the vocabulary.",
+                "a": "Attention is split by heads.",
+                "b": "The mlp is split by columns and rows.",
+                "d": "The embeddings are split by tokens of the vocabulary.",
             },
         ),
     ),
     hints=(
-        "Plan Qwen/Qwen3-14B with tensor_parallel_size=2; the lines are of one card.",
+        "Plan Qwen/Qwen3-14B with tensor_parallel_size=2; the lines are for one card.",
         "Which part has the same size with one card and with two?",
         "Nearly half of the whole model, and a little more: small parts are copied.",
     ),
     solved=lambda: Shown(
         title="Solution: c",
-        text=f"One card, {why(_alone(), 'weights')}\nEach of two, "
+        text=f"One card, {why(_alone(), 'weights')}\nEach of two cards, "
         f"{why(_pair(), 'weights')}\nThe norms take "
         f"{part_bytes(_alone(), 'norms'):,} bytes on one card, and "
         f"{part_bytes(_pair(), 'norms'):,} on each of two.",

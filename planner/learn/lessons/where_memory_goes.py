@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from planner.learn.checkpoints import checkpoint
-from planner.learn.conditions import made_plan, of_model, on_cards, takes
+from planner.learn.account import line_of, rank_of, why
+from planner.learn.catalogue import checkpoint
+from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Mistake, Number, Size
-from planner.learn.reading import line_of, rank_of, why
-from planner.learn.showing import Shown
-from planner.planning import plan
-from planner.result import Plan
+from planner.learn.parts import (
+    Choice,
+    Mistake,
+    Number,
+    Size,
+    made_plan,
+    of_model,
+    on_cards,
+    takes,
+)
+from planner.planning.planning import plan
+from planner.planning.result import Plan
 
 _LONG, _SHORT = 12_000, 4096
 
@@ -45,13 +53,13 @@ READ_THE_BAR = Exercise(
             mistakes=(
                 Mistake(
                     value=_total,
-                    says="That is the whole card. vLLM asks for a share of it, "
+                    says="That is the whole card. vLLM requests a share of it, "
                     "gpu_memory_utilization.",
                 ),
                 Mistake(
                     value=lambda: _requested() - _kv_cache(),
                     says="That is what is used before the KV cache. The KV cache is "
-                    "part of what vLLM asks for.",
+                    "part of what vLLM requests.",
                 ),
             ),
         ),
@@ -61,13 +69,13 @@ READ_THE_BAR = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: _total() - _weights(),
-                    says="That is the card less the weights. vLLM does not ask for the "
-                    "whole card, and there are more lines than the weights.",
+                    says="That is the card minus the weights. vLLM does not request "
+                    "the whole card, and there are more lines than the weights.",
                 ),
                 Mistake(
                     value=lambda: _requested() - _weights(),
-                    says="You took off the weights alone. More lines come off before "
-                    "the KV cache gets the rest.",
+                    says="You subtracted only the weights. More lines are subtracted "
+                    "before the KV cache gets the rest.",
                 ),
                 Mistake(
                     value=_total,
@@ -83,7 +91,7 @@ READ_THE_BAR = Exercise(
     ),
     solved=lambda: Shown(
         title="Solution",
-        text=f"The card has {_desk().gpu.total_memory_bytes:,} bytes; vLLM asks for a "
+        text=f"The card has {_desk().gpu.total_memory_bytes:,} bytes; vLLM requests a "
         f"share of it, {_requested():,} bytes.\n{why(_desk(), 'KV cache')}",
     ),
 )
@@ -115,18 +123,18 @@ WHICH_LINE_GROWS = Exercise(
             },
             expected="c",
             says={
-                "a": "The weights are the model itself. They do not know how long "
-                "questions are.",
-                "b": "vLLM sets nothing aside for each request when it starts. The KV "
-                "cache gets what is left, whatever the length.",
-                "d": "vLLM works through a long question in pieces of at most "
-                "max_num_batched_tokens, so that a step does not grow.",
+                "a": "The weights are the model itself. They do not depend on the "
+                "length of requests.",
+                "b": "vLLM reserves nothing for individual requests when it starts. "
+                "The KV cache gets what is left, whatever the length.",
+                "d": "vLLM processes a long question in chunks of at most "
+                "max_num_batched_tokens, so a step does not grow.",
             },
         ),
     ),
     hints=(
         "Plan it: desk.changed(max_model_len=12000). Compare the lines.",
-        "planner.compare(desk, desk.changed(max_model_len=12000)) lays them side by "
+        "planner.compare(desk, desk.changed(max_model_len=12000)) shows them side by "
         "side.",
         "Look at the KV cache in GiB, then at the maximum concurrency.",
     ),
@@ -155,8 +163,8 @@ SHORTER_QUESTIONS = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: _desk().max_concurrency,
-                    says="That is the number for the long requests. The cache keeps "
-                    "its tokens, and each request now needs fewer of them.",
+                    says="That is the number for the long requests. The cache holds "
+                    "as many tokens, and each request now needs fewer of them.",
                 ),
                 Mistake(
                     value=lambda: _desk().max_concurrency / 2,
@@ -165,7 +173,7 @@ SHORTER_QUESTIONS = Exercise(
                 Mistake(
                     value=_max_num_seqs,
                     says="That is max_num_seqs, the most that vLLM works on at once. "
-                    "The KV cache is full before.",
+                    "The KV cache is full before that.",
                 ),
             ),
         ),
@@ -209,7 +217,7 @@ A_PLAN_THAT_STARTS = Exercise(
     solved=lambda: Shown(
         title="Solution",
         text=f"Any length from {_LONG:,} to "
-        f"{_desk().max_model_len_that_fits or 0:,} tokens does.",
+        f"{_desk().max_model_len_that_fits or 0:,} tokens works.",
         code=_long_plan().command(),
     ),
 )

@@ -1,1 +1,1 @@
-"""Programs that speak with Ray in a process of their own."""
+"""Programs that talk to Ray in a process of their own."""

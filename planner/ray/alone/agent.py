@@ -1,11 +1,11 @@
-"""Speak with a Ray cluster, in a process that may die of it.
+"""Talk to a Ray cluster in a separate process.
 
 usage: agent.py
 
-Ray ends the process of a driver whose cluster goes away, and a call that it makes may
-block for a minute: neither may happen to a notebook. This program reads one request as
-a line of JSON, writes answers as lines of JSON, and ends when its standard input does.
-It needs Ray and nothing else; what it sends to the cluster imports the planner there.
+Ray ends the process of a driver that loses its cluster, and a call may block for a
+minute: neither may happen to a notebook. This program reads one request as a line of
+JSON, writes answers as lines of JSON, and ends when its standard input does. It needs
+nothing but Ray; the task that it sends to the cluster imports the planner there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from typing import Any, TextIO
@@ -30,10 +31,10 @@ _ALIVE_SECONDS = 2.0
 _END_SECONDS = 8.0
 _EVENTS_SECONDS = 10.0
 _INSIDE_SECONDS = 30.0
-_KNOCK_SECONDS = 10.0
-_TOLD = str(Path(__file__).parent / "told.py")
+_CONNECT_SECONDS = 10.0
+_CLUSTER_STATE = str(Path(__file__).parent / "cluster_state.py")
 _HEAD = "node:__internal_head__"
-"""A resource that the head's machine alone has."""
+"""A resource that only the head node has."""
 _SLACK = 1e-6
 
 
@@ -44,7 +45,7 @@ class Answers:
         self._out = out
 
     def say(self, event: str, **more: object) -> None:
-        """Write one line; a planner that is gone needs none."""
+        """Write one line; do nothing if the planner is gone."""
         with contextlib.suppress(OSError, ValueError):
             self._out.write(json.dumps({"event": event, **more}, default=str) + "\n")
             self._out.flush()
@@ -52,7 +53,7 @@ class Answers:
 
 def main() -> int:
     """Read the request and answer it."""
-    # What Ray and its libraries print must not come between the answers.
+    # Ray and its libraries print to standard output too; the answers need it alone.
     answers = Answers(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     os.dup2(2, 1)
     lines: queue.Queue[str] = queue.Queue()
@@ -60,24 +61,24 @@ def main() -> int:
     threading.Thread(target=_watch, args=(lines, ended), daemon=True).start()
     request = json.loads(lines.get() or "{}")
     try:
-        import ray  # noqa: F401, PLC0415 - where it is missing, that is the answer
+        import ray  # noqa: F401, PLC0415 - that it is missing is an answer
     except ImportError as error:
         answers.say("error", kind="missing", text=str(error))
         return 1
     try:
-        _knock(request["address"])
+        _check_listening(request["address"])
         if request["task"] == "read":
             answers.say("cluster", **_read(request["address"]))
         else:
             _run(request, answers, lines, ended)
-    except Exception as error:  # noqa: BLE001 - the planner says it in a sentence
+    except Exception as error:  # noqa: BLE001 - the planner words it
         answers.say("error", kind=type(error).__name__, text=str(error))
         return 1
     return 0
 
 
 def _watch(lines: queue.Queue[str], ended: threading.Event) -> None:
-    """Take what the planner says; when it is gone, end soon, also where Ray blocks."""
+    """Queue the planner's lines; when it is gone, end soon, even while Ray blocks."""
     for line in sys.stdin:
         lines.put(line)
     ended.set()
@@ -86,56 +87,56 @@ def _watch(lines: queue.Queue[str], ended: threading.Event) -> None:
     os._exit(1)
 
 
-def _knock(address: str) -> None:
-    """Find at once that nobody listens; Ray itself takes a minute over it."""
+def _check_listening(address: str) -> None:
+    """Fail at once where nothing listens; Ray itself takes a minute."""
     place = address.rpartition("://")[2]
     host, _, port = place.rpartition(":")
     if not host or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
     except OSError as error:
-        raise ConnectionError(f"Nobody listens at {place} ({error}).") from error
+        raise ConnectionError(f"Nothing listens at {place} ({error}).") from error
 
 
 def _read(address: str) -> dict[str, Any]:
-    """Return what a cluster tells of itself; starts nothing but for Ray Client."""
-    import ray  # noqa: PLC0415
+    """Return a cluster's state; starts nothing, except a driver for Ray Client."""
+    import ray  # noqa: PLC0415 - optional: the cluster's Python has it
 
     if "://" in address:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        return _ask_inside(ray)
+        return _state_in_cluster(ray)
     if address == "auto":
-        from ray._private import services  # noqa: PLC0415
+        from ray._private import services  # noqa: PLC0415 - optional: the cluster's Python has it
 
         address = services.canonicalize_bootstrap_address(address) or ""
     if not address:
         raise ConnectionError("Could not find any running Ray instance.")
-    told: dict[str, Any] = run_path(_TOLD)["told_by"](address)
-    return told
+    state: dict[str, Any] = run_path(_CLUSTER_STATE)["state_at"](address)
+    return state
 
 
-def _ask_inside(ray: Any) -> dict[str, Any]:  # noqa: ANN401 - the module
-    """Ask on the head's machine: it knows what its autoscaler may add."""
-    inside = run_path(_TOLD)["told_inside"]
+def _state_in_cluster(ray: Any) -> dict[str, Any]:  # noqa: ANN401 - the module
+    """Read the state on the head node, which knows what its autoscaler may add."""
+    inside = run_path(_CLUSTER_STATE)["state_inside"]
     ask = ray.remote(num_cpus=0, max_retries=2, resources={_HEAD: 0.001})(inside)
-    told: dict[str, Any] = ray.get(ask.remote(), timeout=_INSIDE_SECONDS)
-    return told
+    state: dict[str, Any] = ray.get(ask.remote(), timeout=_INSIDE_SECONDS)
+    return state
 
 
 @dataclass
 class Job:
-    """One plan to confirm, and how far it is."""
+    """One plan to confirm, and its progress."""
 
     number: int
     payload: bytes
     resources: dict[str, float]
     attempt: int = 0
     begun: float | None = None
-    """When the task said that it runs; None: not yet."""
+    """When the task reported that it runs; None: not yet."""
     waits_since: float = field(default_factory=time.monotonic)
-    is_told: bool = False
-    """Whether it was said that it waits for a machine."""
+    is_reported: bool = False
+    """Whether it was reported that it waits for a machine."""
 
 
 class Runs:
@@ -148,7 +149,7 @@ class Runs:
         types: list[dict[str, float]],
         answers: Answers,
     ) -> None:
-        import ray  # noqa: PLC0415
+        import ray  # noqa: PLC0415 - optional: the cluster's Python has it
 
         self._ray = ray
         self._answers = answers
@@ -160,27 +161,27 @@ class Runs:
         self._last_alive = 0.0
         board = ray.remote(num_cpus=0, max_restarts=-1)(Board)
         self._board = board.remote()
-        for told in jobs:
+        for one in jobs:
             self._submit(
                 Job(
-                    number=told["number"],
-                    payload=base64.b64decode(told["payload"]),
-                    resources=told["resources"],
+                    number=one["number"],
+                    payload=base64.b64decode(one["payload"]),
+                    resources=one["resources"],
                 )
             )
 
     def go(self, ended: threading.Event) -> None:
-        """Tell each result as it comes, until all are told."""
+        """Report each result as it comes, until every job has one."""
         while self._running and not ended.is_set():
             refs = list(self._running)
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=STEP_SECONDS)
             for ref in ready:
                 self._finish(ref, self._running.pop(ref))
-            self._tell_events()
-            self._look_around()
+            self._report_events()
+            self._check_cluster()
 
     def _submit(self, job: Job) -> None:
-        job.begun, job.waits_since, job.is_told = None, time.monotonic(), False
+        job.begun, job.waits_since, job.is_reported = None, time.monotonic(), False
         rest = dict(job.resources)
         cpus, gpus = rest.pop("CPU", 0.0), rest.pop("GPU", 0.0)
         begin = self._begin.options(
@@ -196,12 +197,12 @@ class Runs:
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
             self._give_up(job, _first_line(error))
         except errors.RayError as error:
-            self._again(job, self._cancelled.pop(ref, _cause(error)))
+            self._retry(job, self._cancelled.pop(ref, _cause(error)))
         else:
             self._answers.say("result", number=job.number, value=value)
 
-    def _again(self, job: Job, why: str) -> None:
-        """Start a job again whose worker or machine is gone."""
+    def _retry(self, job: Job, why: str) -> None:
+        """Restart a job whose worker or machine is gone."""
         if job.attempt >= self._request["retries"]:
             tries = job.attempt + 1
             times = "once" if tries == 1 else f"{tries} times"
@@ -214,22 +215,22 @@ class Runs:
     def _give_up(self, job: Job, why: str) -> None:
         self._answers.say("failed", number=job.number, why=why)
 
-    def _tell_events(self) -> None:
-        """Hand over what the tasks told; a board that is lost comes back empty."""
+    def _report_events(self) -> None:
+        """Report the tasks' events; a board that is lost comes back empty."""
         try:
-            told = self._ray.get(self._board.take.remote(), timeout=_EVENTS_SECONDS)
+            events = self._ray.get(self._board.take.remote(), timeout=_EVENTS_SECONDS)
         except (self._ray.exceptions.RayError, TimeoutError):
             return
         jobs = {job.number: job for job in self._running.values()}
-        for number, attempt, event in told:
+        for number, attempt, event in events:
             job = jobs.get(number)
             if job is None or job.attempt != attempt:
                 continue
             job.begun = job.begun or time.monotonic()
             self._answers.say("progress", number=number, attempt=attempt, told=event)
 
-    def _look_around(self) -> None:
-        """Every other second: is the cluster there, and can what waits be placed?"""
+    def _check_cluster(self) -> None:
+        """Every two seconds, check the cluster, and whether waiting jobs can start."""
         now = time.monotonic()
         if now - self._last_alive < _ALIVE_SECONDS:
             return
@@ -242,7 +243,7 @@ class Runs:
             elif not any(_holds(node, job.resources) for node in nodes):
                 self._wait(ref, job, nodes)
             else:
-                job.waits_since, job.is_told = now, False
+                job.waits_since, job.is_reported = now, False
 
     def _end_late(self, ref: Any, job: Job) -> None:  # noqa: ANN401 - a reference
         """End a task whose machine did not end vLLM in time."""
@@ -252,7 +253,7 @@ class Runs:
             self._ray.cancel(ref, force=True)
 
     def _wait(self, ref: Any, job: Job, nodes: list[dict[str, float]]) -> None:  # noqa: ANN401
-        """Give up where no machine can ever hold it, or none came for too long."""
+        """Give up where no machine can ever hold the job, or none came in time."""
         can_come = any(_holds(one, job.resources) for one in self._types)
         limit = (
             self._request["wait_seconds"]
@@ -270,30 +271,29 @@ class Runs:
                 can_come=can_come,
                 seconds=waited,
             )
-        elif can_come and not job.is_told:
-            job.is_told = True
+        elif can_come and not job.is_reported:
+            job.is_reported = True
             self._answers.say("waiting", number=job.number)
 
 
 class Board:
-    """Where tasks write what they tell, and the agent takes it."""
+    """An actor to which tasks write events, and from which the agent takes them."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[int, int, dict[str, Any]]] = []
+        self._events: list[tuple[int, int, dict[str, Any]]] = []
 
     def put(self, number: int, attempt: int, event: dict[str, Any]) -> None:
-        """Add what a task told."""
-        self._told.append((number, attempt, event))
+        """Add an event of a task."""
+        self._events.append((number, attempt, event))
 
     def take(self) -> list[tuple[int, int, dict[str, Any]]]:
-        """Return what was told since."""
-        told, self._told = self._told, []
-        return told
+        """Return the events since the last call."""
+        events, self._events = self._events, []
+        return events
 
 
 def _confirm(payload: bytes, number: int, attempt: int, board: Any) -> Any:  # noqa: ANN401
-    """Run on a machine of the cluster, where Ray has brought the planner."""
-    from importlib import import_module  # noqa: PLC0415
+    """Confirm a plan; runs on a node, to which Ray has copied the planner."""
 
     def tell(event: dict[str, Any]) -> None:
         board.put.remote(number, attempt, event)
@@ -301,9 +301,9 @@ def _confirm(payload: bytes, number: int, attempt: int, board: Any) -> Any:  # n
     return import_module("planner.confirming.on_node").confirm_here(payload, tell)
 
 
-def _holds(total: Mapping[str, float], asked: Mapping[str, float]) -> bool:
+def _holds(total: Mapping[str, float], requested: Mapping[str, float]) -> bool:
     return all(
-        total.get(name, 0.0) + _SLACK >= amount for name, amount in asked.items()
+        total.get(name, 0.0) + _SLACK >= amount for name, amount in requested.items()
     )
 
 
@@ -313,8 +313,8 @@ def _run(
     lines: queue.Queue[str],
     ended: threading.Event,
 ) -> None:
-    """Connect, say what machines there are, and confirm the jobs that come back."""
-    import ray  # noqa: PLC0415
+    """Connect, report the machines, and confirm the jobs that are sent in return."""
+    import ray  # noqa: PLC0415 - optional: the cluster's Python has it
 
     _connect(ray, request)
     try:
@@ -330,7 +330,7 @@ def _run(
 
 
 def _connect(ray: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401 - the module
-    """Join the cluster; start one where that is asked for, twice if need be."""
+    """Join the cluster, or start one as requested; try a slow start twice."""
     for is_last in (False, True):
         try:
             ray.init(
@@ -341,7 +341,7 @@ def _connect(ray: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401 - th
                 **request["init"],
             )
         except Exception as error:
-            # A busy machine starts a node slowly, and Ray gives up.
+            # On a busy machine a node starts slowly, and Ray gives up.
             if is_last or "timed out during startup" not in str(error):
                 raise
             ray.shutdown()
@@ -350,22 +350,22 @@ def _connect(ray: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401 - th
 
 
 def _node_types(ray: Any, address: str) -> list[dict[str, float]]:  # noqa: ANN401
-    """Return what machines an autoscaler may add, as far as anybody tells."""
+    """Return the resources of machines that an autoscaler may add, where reported."""
     try:
-        told = _told_at(ray.get_runtime_context().gcs_address, address)
-        if told is None or (told["is_autoscaled"] and not told["groups"]):
-            told = _ask_inside(ray)
-    except Exception:  # noqa: BLE001 - a release that does not tell
+        state = _state_from_here(ray.get_runtime_context().gcs_address, address)
+        if state is None or (state["is_autoscaled"] and not state["groups"]):
+            state = _state_in_cluster(ray)
+    except Exception:  # noqa: BLE001 - a release that does not report it
         return []
-    return [one["resources"] for one in told["groups"] or () if one["max"] != 0]
+    return [one["resources"] for one in state["groups"] or () if one["max"] != 0]
 
 
-def _told_at(gcs_address: str, address: str) -> dict[str, Any] | None:
-    """Ask the control store from here; None where only the cluster reaches it."""
+def _state_from_here(gcs_address: str, address: str) -> dict[str, Any] | None:
+    """Read the control store from here; None where only the cluster reaches it."""
     if "://" in address:
         return None
-    told: dict[str, Any] = run_path(_TOLD)["told_by"](gcs_address)
-    return told
+    state: dict[str, Any] = run_path(_CLUSTER_STATE)["state_at"](gcs_address)
+    return state
 
 
 def _totals(ray: Any) -> list[dict[str, float]]:  # noqa: ANN401 - the module
@@ -373,18 +373,19 @@ def _totals(ray: Any) -> list[dict[str, float]]:  # noqa: ANN401 - the module
 
 
 def _first_line(error: Exception) -> str:
-    """Return what went wrong in a task: its last line says it."""
+    """Return the last line of a task's error, which names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
 
 def _cause(error: Exception) -> str:
-    """Say in a few words what Ray says in many."""
+    """Return the cause of an error of Ray in a few words."""
     words = {
         "WorkerCrashedError": "its worker process died",
         "NodeDiedError": "its machine went away",
         "LocalRayletDiedError": "its machine went away",
-        "OutOfMemoryError": "Ray ended its worker, for the machine's memory ran out",
+        "OutOfMemoryError": "Ray ended its worker because the machine ran out of "
+        "memory",
         "ObjectLostError": "its machine went away with the result",
         "OwnerDiedError": "its machine went away with the result",
     }

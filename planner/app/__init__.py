@@ -1,0 +1,1 @@
+"""The planner's user interfaces: command line, explorer, web app, `%plan`, doctor."""

@@ -1,0 +1,166 @@
+"""`planner calibration`: this user's own measurements, which later plans use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.planning.calibrations import store
+from planner.planning.calibrations.reading import Reading
+from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
+from planner.planning.calibrations.store import is_off, records_folder
+from planner.units import format_gib
+
+_LONGEST = 60
+_ID = "id of a record, or how it begins"
+
+
+def add(commands: Commands) -> None:
+    """Add the command and its actions to the parser."""
+    parser = commands.add_parser(
+        "calibration", help="what your own starts measured, and later plans use"
+    )
+    actions = parser.add_subparsers(
+        required=True, metavar="list|show|forget|export|import"
+    )
+    listing = _action(actions, "list", "all records, newest first", _list)
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    showing = _action(actions, "show", "one record with all its figures", _show)
+    showing.add_argument("id", help=_ID)
+    showing.add_argument("--json", action="store_true", help="print JSON")
+    forgetting = _action(actions, "forget", "remove a record, or all", _forget)
+    which = forgetting.add_mutually_exclusive_group(required=True)
+    which.add_argument("id", nargs="?", help=_ID)
+    which.add_argument("--all", action="store_true", help="every record")
+    exporting = _action(actions, "export", "write all records as one JSON", _export)
+    exporting.add_argument("file", nargs="?", help="a new file; default: the screen")
+    importing = _action(actions, "import", "add the records of an export", _import)
+    importing.add_argument("file", help="what export wrote")
+
+
+def _action(
+    actions: Commands, name: str, what: str, run: Callable[[dict[str, Any]], int]
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=what)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _list(options: dict[str, Any]) -> int:
+    found = store.everything()
+    _warn(found)
+    if options["json"]:
+        rows = [to_dict(record) for record in found.records]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    elif found.records:
+        sys.stdout.writelines(_line(record) + "\n" for record in found.records)
+    else:
+        sys.stdout.write(
+            f"Nothing is stored in {records_folder() or 'any folder'} yet. "
+            "`planner confirm` starts vLLM and keeps what it measured.\n"
+        )
+    return FITS if found.records else DOES_NOT_FIT
+
+
+def _warn(found: Reading) -> None:
+    """Report on standard error which records were set aside or are not used."""
+    messages = [*found.messages]
+    if found.newer:
+        messages.append(
+            f"Left as they are: {found.newer} of a later version of the planner."
+        )
+    if is_off():
+        messages.append("PLANNER_CALIBRATION is off, so no plan uses these records.")
+    sys.stderr.writelines(f"planner: {message}\n" for message in messages)
+
+
+def _line(record: Record) -> str:
+    return (
+        f"{record.id}  {record.day}  {record.device:<24}  "
+        f"vLLM {record.key.vllm_version:<7}  {record.model_name}"
+    )
+
+
+def _show(options: dict[str, Any]) -> int:
+    record = store.named(options["id"])
+    if options["json"]:
+        sys.stdout.write(json.dumps(to_dict(record), indent=2) + "\n")
+        return FITS
+    weights = "random" if record.is_dummy else "real"
+    driver = f", driver {record.driver_version}" if record.driver_version else ""
+    lines = [
+        f"Record {record.id} of {record.date}",
+        f"{record.model_name} ({record.key.architecture}), {weights} weights",
+        f"{record.device}, {format_gib(record.total_memory_bytes)}{driver}; "
+        f"vLLM {record.key.vllm_version}, {record.entrypoint}",
+        *_settings(record),
+    ]
+    for rank in record.ranks:
+        lines += ["", *_rank(rank, len(record.ranks))]
+    if record.captured_graph_bytes is not None:
+        lines.append(
+            f"  CUDA graphs took {format_gib(record.captured_graph_bytes)} in the end"
+        )
+    sys.stdout.writelines(line + "\n" for line in lines)
+    return FITS
+
+
+def _settings(record: Record) -> list[str]:
+    """Write the settings for which the record is used, with long lists shortened."""
+    settings = json.loads(record.key.settings)
+    return [
+        "Used for plans of the same GPU, release, model's shape and settings:",
+        *(f"  {name} = {_short(value)}" for name, value in settings.items()),
+    ]
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    if isinstance(value, list) and len(text) > _LONGEST:
+        return f"[{value[0]}, ..., {value[-1]}] ({len(value)} entries)"
+    return text
+
+
+def _rank(rank: MeasuredRank, count: int) -> list[str]:
+    title = "Measured" if count == 1 else f"Measured on pipeline stage {rank.pp_rank}"
+    rows = [(" + ".join(line.covers), line.size_bytes) for line in rank.lines]
+    if rank.cudagraph_estimate_bytes is not None:
+        rows.append(("CUDA graphs, estimated", rank.cudagraph_estimate_bytes))
+    available = rank.figure("available_kv_cache_bytes")
+    if available is not None:
+        rows.append(("left for the KV cache then", available))
+    width = max(len(name) for name, _ in rows)
+    return [
+        f"{title}:",
+        *(f"  {name:<{width}}  {format_gib(size):>12}" for name, size in rows),
+    ]
+
+
+def _forget(options: dict[str, Any]) -> int:
+    found = store.everything().records
+    count = store.forget(found if options["all"] else [store.named(options["id"])])
+    noun = "record" if count == 1 else "records"
+    sys.stdout.write(f"{count} {noun} forgotten.\n")
+    return FITS
+
+
+def _export(options: dict[str, Any]) -> int:
+    _warn(store.everything())
+    if options["file"] is None:
+        sys.stdout.write(store.export_text())
+        return FITS
+    store.export_to(Path(options["file"]))
+    count = len(store.everything().records)
+    sys.stdout.write(f"{count} written to {options['file']}.\n")
+    return FITS
+
+
+def _import(options: dict[str, Any]) -> int:
+    added, known = store.add_exported(Path(options["file"]))
+    sys.stdout.write(f"{added} added, {known} known already.\n")
+    return FITS

@@ -1,0 +1,148 @@
+"""`planner confirm`: start vLLM, or read its log, and compare with the plan."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from planner.app.cli.engine_flags import add_plan_arguments, planned
+from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.confirming import installation
+from planner.confirming.comparison import confirmation_of
+from planner.confirming.from_log import measurement_of, plan_of_log
+from planner.confirming.log import LogReading
+from planner.confirming.run import confirm, stage_lines
+from planner.engine.gpu import CPU
+from planner.errors import PlannerError
+from planner.planning.result import Plan
+
+_OWN = ("weights", "python", "time_limit_seconds", "load_requests", "port", "is_stored")
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "confirm",
+        help="start vLLM here and compare with the plan",
+        description="Start vLLM with the planned arguments, read what it measured, and "
+        "compare it with the estimate. Exit status: 0 vLLM started, 1 it did not, 2 "
+        "bad input.",
+        allow_abbrev=False,
+    )
+    add_plan_arguments(parser, is_here=True)
+    own = parser.add_argument_group("how vLLM is started")
+    own.add_argument(
+        "--weights",
+        default="dummy",
+        help="dummy: random numbers, no download (default); real: the checkpoint's",
+    )
+    own.add_argument("--python", help="Python of the environment that holds vLLM")
+    own.add_argument(
+        "--time-limit",
+        dest="time_limit_seconds",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="end vLLM after so long (default: 1800)",
+    )
+    own.add_argument(
+        "--load-requests",
+        type=int,
+        metavar="N",
+        help="when it is ready, send N requests of the planned length at once",
+    )
+    own.add_argument("--port", type=int, help="of the server (default: a free one)")
+    own.add_argument(
+        "--no-store",
+        dest="is_stored",
+        action="store_false",
+        help="do not keep the figures for later plans",
+    )
+    parser.add_argument(
+        "--log",
+        metavar="FILE",
+        help="start nothing: compare with this log of vLLM (- for standard input)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    as_json, log = options.pop("json"), options.pop("log")
+    own = {name: options.pop(name) for name in _OWN}
+    if log is not None:
+        return _compare_with_log(log, options, as_json=as_json)
+    plan = _plan_here(options, own["python"])
+    confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
+    _show(confirmation, as_json=as_json)
+    return FITS if confirmation.measurement.is_started else DOES_NOT_FIT
+
+
+def _plan_here(options: dict[str, Any], python: str | None) -> Plan:
+    """Plan for the installed vLLM and the attached GPU."""
+    if options["model"] is None:
+        raise PlannerError("Say which model: planner confirm MODEL ...")
+    found = installation.find(python)
+    options["vllm_version"] = options["vllm_version"] or found.version
+    options["gpu"] = options["gpu"] or (CPU if found.is_cpu_build else "attached")
+    return planned(options)
+
+
+def _show(confirmation: Any, *, as_json: bool) -> None:  # noqa: ANN401 - a Confirmation
+    if as_json:
+        text = json.dumps(confirmation.to_dict(), indent=2, default=str)
+    else:
+        text = str(confirmation)
+    sys.stdout.write(text + "\n")
+
+
+def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> int:
+    text = _read(name)
+    measurement = measurement_of(text)
+    if not measurement.log.is_vllm:
+        raise PlannerError(
+            f"{name} is not a log of vLLM: no line is known. Give what `vllm "
+            "serve` wrote, from its start on."
+        )
+    plan = _plan_of_log(measurement.log, options)
+    if plan is None:
+        figures = measurement.log.to_dict()
+        sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+    else:
+        _show(confirmation_of(plan, measurement, log_text=text), as_json=as_json)
+    return DOES_NOT_FIT if measurement.is_started is False else FITS
+
+
+def _plan_of_log(reading: LogReading, options: dict[str, Any]) -> Plan | None:
+    """Return the plan to compare with; None, with a message, where there is none.
+
+    Raises:
+        PlannerError: where the user named a model that cannot be planned.
+    """
+    is_named = options["model"] is not None
+    try:
+        plan = plan_of_log(reading, options)
+    except PlannerError as error:
+        if is_named:
+            raise
+        why = str(error)
+    else:
+        if plan is not None:
+            return plan
+        why = "The log does not name the model."
+    sys.stderr.write(
+        f"planner: Only the log's figures follow. {why} To compare them, say what ran: "
+        "planner confirm MODEL --gpu NAME --log FILE\n"
+    )
+    return None
+
+
+def _read(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise PlannerError(f"The log {name} cannot be read ({error}).") from error

@@ -1,0 +1,132 @@
+"""`planner export`: a plan as a command, code, a manifest, a report or data."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner import export
+from planner.app.cli import ray
+from planner.app.cli.engine_flags import add_file_argument, planned_with_file
+from planner.app.cli.status import FITS, Commands
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+
+FORMATS = (
+    *("command", "python", "compose", "kubernetes", "link"),
+    *("markdown", "html", "json", "csv", "yaml"),
+    *("ray-data", "ray-serve", "ray-serve-config"),
+    *("ray-cluster", "ray-job", "ray-service"),
+)
+_BARE_ENGINE = ("ray-data", "ray-cluster", "ray-job")
+"""Formats that start vLLM's engine without a server; plans default to that, too."""
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "export",
+        help="a plan as command, code, manifest, report or data",
+        allow_abbrev=False,
+    )
+    add_file_argument(parser)
+    parser.add_argument(
+        "--format", required=True, choices=FORMATS, help="what to write"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write; standard output otherwise"
+    )
+    parser.add_argument(
+        "--base-url",
+        default="",
+        metavar="URL",
+        help="address of the page that a link opens",
+    )
+    ray.add_ray_arguments(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    kind, output = options.pop("format"), options.pop("output")
+    base, given = options.pop("base_url"), ray.given_ray_arguments(options)
+    if kind in _BARE_ENGINE and options["file"] is None:
+        options["entrypoint"] = options["entrypoint"] or "engine"
+    elif given and not kind.startswith("ray-"):
+        raise PlannerError(
+            f"{', '.join(given)}: part of a Ray pipeline, which --format {kind} does "
+            "not hold. Use a format such as ray-data."
+        )
+    text = written(planned_with_file(options), kind, base, given)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(output), text)
+    return FITS
+
+
+def written(
+    plan: Plan, kind: str, base: str = "", given: Mapping[str, Any] | None = None
+) -> str:
+    """Return a plan in one of `FORMATS`, ending with a line break.
+
+    `given` holds the pipeline's settings, under Ray's names.
+
+    Raises:
+        PlannerError: for what the format cannot express.
+    """
+    if kind.startswith("ray-"):
+        found = ray.pipeline_of(plan, dict(given or {}))
+        return str(getattr(export, kind.replace("-", "_"))(found))
+    writers: Mapping[str, Callable[[], str]] = {
+        "command": plan.command,
+        "link": lambda: export.link(plan, base),
+        "markdown": lambda: export.markdown(plan, base=base),
+        "html": lambda: export.html(plan, base=base),
+    }
+    write = writers.get(kind) or (lambda: str(getattr(export, kind)(plan)))
+    text = write()
+    return text if text.endswith("\n") else text + "\n"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file atomically: an existing one stays until the new one is complete.
+
+    Raises:
+        PlannerError: where it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # a pipe, a terminal
+            return
+        _replace(path, text)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise PlannerError(f"--output {path}: {reason}.") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    target = path.resolve()
+    number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(_mode(target))
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _mode(target: Path) -> int:
+    """Return the mode of the file that is replaced, else that of a new file."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

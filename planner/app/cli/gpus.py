@@ -1,0 +1,44 @@
+"""`planner gpus`: the bundled catalogue of GPUs, and those of this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.engine import gpu
+from planner.engine.devices import attached
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("gpus", help="the bundled catalogue of GPUs")
+    parser.add_argument("search", nargs="?", default="", help="part of a name")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--attached",
+        action="store_true",
+        help="those of this machine, and the processes that use them",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    if options["attached"]:
+        return _run_attached()
+    found = gpu.search(options["search"]) if options["search"] else gpu.catalogue()
+    if options["json"]:
+        sys.stdout.write(json.dumps([gpu.gpu_dict(g) for g in found], indent=2) + "\n")
+    else:
+        sys.stdout.writelines(gpu.gpu_line(g) + "\n" for g in found)
+    return FITS if found else DOES_NOT_FIT
+
+
+def _run_attached() -> int:
+    found = attached.survey()
+    lines = [attached.attached_line(one) for one in found.gpus]
+    sys.stdout.writelines(line + "\n" for line in (*lines, *found.notes))
+    if not lines:
+        sys.stdout.write(f"{found.reason}\n{attached.processor_line()}")
+    return FITS if lines else DOES_NOT_FIT

@@ -1,0 +1,148 @@
+"""`planner ray`: what a Ray Data LLM pipeline needs of a cluster, and what fits.
+
+The flags of a pipeline have Ray's own names; `planner export` has them too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from planner import ray
+from planner.app.cli.engine_flags import add_plan_arguments
+from planner.app.cli.flags import add_flag, load_of
+from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+    from planner.ray import Node, NodeType, Pipeline
+
+_TEXTS = {"accelerator_type": "Ray's name, such as H100", "ray_version": "such as 2.60"}
+_NUMBERS = {
+    "batch_size": "rows of a batch",
+    "max_concurrent_batches": "batches an engine works on at once",
+    "max_tasks_in_flight_per_actor": "batches that are sent to an engine at once",
+    "max_pending_requests": "rows within an engine at once; 0: no limit",
+}
+_TABLES = {
+    "preprocess_map_kwargs": 'such as \'{"num_gpus": 0.5, "concurrency": 2}\'',
+    "postprocess_map_kwargs": "the same after the engine",
+    "placement_group_config": "what an engine reserves, by hand",
+}
+_NAMES = ("concurrency", *_TEXTS, *_NUMBERS, *_TABLES)
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "ray",
+        help="what a Ray Data LLM pipeline takes of a cluster",
+        allow_abbrev=False,
+    )
+    add_plan_arguments(parser)
+    add_ray_arguments(parser)
+    rows = parser.add_argument_group("the rows, for bounds on speed and time")
+    add_flag(rows, "num_rows", int, "N", "of the dataset")
+    add_flag(rows, "prompt_tokens", int, "N", "of a row")
+    add_flag(rows, "output_tokens", int, "N", "of a row's answer")
+    nodes = parser.add_argument_group("the nodes to place it on (default: none)")
+    add_flag(nodes, "nodes", int, "N", "how many; without it, how many are needed")
+    add_flag(nodes, "gpus_per_node", float, "N", "default: 8")
+    add_flag(nodes, "cpus_per_node", float, "N", "default: 96")
+    live = parser.add_argument_group("the Ray cluster to place it on (default: none)")
+    add_flag(live, "address", str, "ADDRESS", "auto, host:port or ray://host:port")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a pipeline."""
+    group = parser.add_argument_group("the pipeline, by Ray's names")
+    add_flag(group, "concurrency", _concurrency, "N|MIN,MAX", "engines; default: 1")
+    for name, text in _TEXTS.items():
+        add_flag(group, name, str, "NAME", text)
+    for name, text in _NUMBERS.items():
+        add_flag(group, name, int, "N", text)
+    for name, text in _TABLES.items():
+        add_flag(group, name, _table, "JSON", text)
+
+
+def given_ray_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the given flags of a pipeline from parsed options and return them."""
+    return {name: options.pop(name) for name in _NAMES if name in options}
+
+
+def pipeline_of(plan: Plan, ray_arguments: dict[str, Any]) -> Pipeline:
+    """Return the pipeline of a plan.
+
+    Raises:
+        PlannerError: for settings that Ray does not accept.
+    """
+    return ray.pipeline(plan, **ray_arguments)
+
+
+def _concurrency(text: str) -> int | tuple[int, ...]:
+    """Read a number of engines, or the fewest and the most."""
+    parts = tuple(int(part) for part in text.split(","))
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _table(text: str) -> dict[str, Any]:
+    """Read a table in JSON."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
+    return found
+
+
+def _run(options: dict[str, Any]) -> int:
+    model, as_json = options.pop("model"), options.pop("json")
+    options.pop("entrypoint")  # Ray Data LLM starts vLLM's engine by itself
+    count = options.pop("nodes", None)
+    address = options.pop("address", None)
+    size = options.pop("gpus_per_node", 8), options.pop("cpus_per_node", 96)
+    pipeline = ray.pipeline(model, load=load_of(options), **options)
+    if address is not None:
+        values, text, can_start = _on_cluster(pipeline, address)
+    else:
+        values, text, can_start = _on_nodes(pipeline, count, _kind(pipeline, *size))
+    is_fine = pipeline.plan.fits and can_start
+    whole = json.dumps(pipeline.to_dict() | values, indent=2)
+    sys.stdout.write((whole if as_json else f"{pipeline}\n\n{text}") + "\n")
+    return FITS if is_fine else DOES_NOT_FIT
+
+
+def _on_cluster(pipeline: Pipeline, address: str) -> tuple[dict[str, Any], str, bool]:
+    """Place on a live cluster; return values, text, and whether the pipeline starts."""
+    there = ray.cluster(address)
+    check = there.check(pipeline)
+    return check.to_dict(), f"{there}\n\n{check}", check.can_start
+
+
+def _on_nodes(
+    pipeline: Pipeline, count: int | None, kind: NodeType
+) -> tuple[dict[str, Any], str, bool]:
+    """The same on `count` assumed nodes; without a count: how many are needed."""
+    if count is not None:
+        nodes: list[Node] = [kind.node(f"node-{n + 1}") for n in range(count)]
+        placement = pipeline.on(nodes)
+        return {"placement": placement.to_dict()}, str(placement), placement.can_start
+    needed = pipeline.nodes_needed([kind]).to_dict()
+    text = (
+        f"Nodes of {kind.gpus:g} GPUs and {kind.cpus:g} CPUs: "
+        f"{needed['to_start']['node']} to start, {needed['minimum']['node']} for the "
+        f"fewest workers, {needed['maximum']['node']} for the most."
+    )
+    return {"nodes_needed": needed}, text, True
+
+
+def _kind(pipeline: Pipeline, gpus: float, cpus: float) -> NodeType:
+    return ray.NodeType(
+        name="node",
+        gpus=gpus,
+        cpus=cpus,
+        accelerator_type=pipeline.accelerator_type,
+        gpu_memory_bytes=pipeline.plan.gpu.total_memory_bytes,
+    )

@@ -1,0 +1,9 @@
+"""Which parts of the planner work on this machine, and what to do about the rest.
+
+`machine` has the checks, `checks` runs them and writes the report.
+"""
+
+from planner.app.doctor.checks import NAMES, Report, examine
+from planner.app.doctor.machine import Finding, State
+
+__all__ = ["NAMES", "Finding", "Report", "State", "examine"]

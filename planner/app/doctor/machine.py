@@ -1,0 +1,319 @@
+"""The doctor's checks, each of which returns a `Finding`.
+
+Software (Python, the app's packages, a browser, vLLM, Ray), hardware (memory, disk,
+GPUs) and the Hugging Face Hub.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from planner.confirming import installation
+from planner.engine.devices import attached
+from planner.engine.gpu import CPU
+from planner.engine.releases import NEWEST, OLDEST, number_of
+from planner.errors import PlannerError
+from planner.late import late
+from planner.planning.calibrations.store import data_folder
+from planner.units import GIB, format_gib
+
+_LESSON_BYTES = GIB
+"""Free memory below which a notebook beside a browser becomes slow: an estimate."""
+_INSTALL_BYTES = 8 * GIB
+"""Disk space for installing vLLM's CPU build and its torch, rounded up."""
+_HUB_SECONDS = 5.0
+_WITHOUT_HUB = "The bundled catalogue, folders and config files work."
+_HUB_SEARCH = "planner.models.sources.huggingface:search_hub"
+_NEEDED_PYTHON = (3, 11)
+_APP = (
+    *("anywidget", "huggingface_hub", "ipywidgets", "jupyterlab"),
+    *("pandas", "plotly", "voila"),
+)
+_BROWSERS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    *("firefox", "microsoft-edge", "open", "xdg-open"),
+)
+
+
+class State(StrEnum):
+    """Whether a part of the planner works on this machine."""
+
+    WORKS = "works"
+    LIMITED = "limited"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check."""
+
+    name: str
+    """The part that was checked, as `--need` takes it."""
+    state: State
+    says: str
+    """What was found, with version or size."""
+    does: str = ""
+    """What works, or does not, because of it."""
+    remedy: str = ""
+    """What to do; empty where nothing is needed."""
+
+
+def python() -> Finding:
+    """Check the version of this Python."""
+    found = platform.python_version()
+    says = f"Python {found} on {platform.system()} {platform.machine()}"
+    if sys.version_info >= _NEEDED_PYTHON:
+        return Finding(
+            name="python", state=State.WORKS, says=says, does="Plans are computed."
+        )
+    return Finding(
+        name="python",
+        state=State.MISSING,
+        says=says,
+        remedy="Install Python 3.11 or newer.",
+    )
+
+
+def app() -> Finding:
+    """Check for the packages of the notebooks and the app."""
+    found = {name: _version(name) for name in _APP}
+    missing = [name for name, there in found.items() if there is None]
+    if missing:
+        return Finding(
+            name="app",
+            state=State.MISSING,
+            says=f"not installed: {', '.join(missing)}",
+            does="The command line works; the app and the lessons do not.",
+            remedy="pip install 'vllm-memory-planner[app]'",
+        )
+    return Finding(
+        name="app",
+        state=State.WORKS,
+        says=", ".join(f"{name} {found[name]}" for name in ("jupyterlab", "voila")),
+        does="The explorer, the app and the lessons open.",
+    )
+
+
+def browser() -> Finding:
+    """Check for a browser on this machine."""
+    names = (os.environ.get("BROWSER", ""), os.environ.get("CHROMIUM", ""), *_BROWSERS)
+    found = next((path for name in names if name and (path := shutil.which(name))), "")
+    if found or platform.system() == "Windows":
+        return Finding(
+            name="browser",
+            state=State.WORKS,
+            says=found or "the system's",
+            does="Pages open here.",
+        )
+    return Finding(
+        name="browser",
+        state=State.LIMITED,
+        says="none found",
+        does="The app runs, and pages open elsewhere.",
+        remedy=(
+            "Open the app's address from another machine through "
+            "ssh -L 8866:127.0.0.1:8866, or install a browser."
+        ),
+    )
+
+
+def memory() -> Finding:
+    """Check the memory and processors that this process may use."""
+    node = attached.gpu_named(CPU)
+    free = node.free_memory_bytes
+    total = format_gib(node.total_memory_bytes)
+    says = f"{total}{'' if free is None else f', {format_gib(free)} free'}"
+    says += f"; {os.cpu_count()} processors"
+    if free is None or free >= _LESSON_BYTES:
+        return Finding(
+            name="memory", state=State.WORKS, says=says, does="Enough for the app."
+        )
+    return Finding(
+        name="memory",
+        state=State.LIMITED,
+        says=says,
+        does="Notebooks may be slow or end.",
+        remedy=f"Close programs until {format_gib(_LESSON_BYTES)} are free.",
+    )
+
+
+def disk() -> Finding:
+    """Check the folder of measurements and progress, and its free space."""
+    folder = data_folder()
+    if folder is None:
+        return Finding(
+            name="disk",
+            state=State.LIMITED,
+            says="this user has no home folder",
+            does="Measurements and progress are not kept.",
+            remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
+        )
+    there = _nearest(Path(folder))
+    says = f"{format_gib(shutil.disk_usage(there).free)} free for {folder}"
+    if not os.access(there, os.W_OK):
+        return Finding(
+            name="disk",
+            state=State.LIMITED,
+            says=f"{folder} cannot be written",
+            does="Measurements and progress are not kept.",
+            remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
+        )
+    if shutil.disk_usage(there).free < _INSTALL_BYTES:
+        return Finding(
+            name="disk",
+            state=State.LIMITED,
+            says=says,
+            does="Too little to install vLLM.",
+            remedy=f"Make room: {format_gib(_INSTALL_BYTES)} for its CPU build.",
+        )
+    return Finding(
+        name="disk", state=State.WORKS, says=says, does="What is measured is kept."
+    )
+
+
+def hub() -> Finding:
+    """Send the Hub one request, with a short time-out."""
+    if find_spec("huggingface_hub") is None:
+        return Finding(
+            name="hub",
+            state=State.LIMITED,
+            says="huggingface_hub is not installed",
+            does=_WITHOUT_HUB,
+            remedy="pip install 'vllm-memory-planner[app]'",
+        )
+    from huggingface_hub import constants, get_token  # noqa: PLC0415 - slow, optional
+
+    if constants.HF_HUB_OFFLINE:
+        return Finding(
+            name="hub",
+            state=State.LIMITED,
+            says="offline by HF_HUB_OFFLINE",
+            does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
+            remedy="Unset HF_HUB_OFFLINE to ask the Hub.",
+        )
+    endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
+    return _answer_of_hub(endpoint, "with" if get_token() else "without")
+
+
+def gpu() -> Finding:
+    """Query the driver for the attached GPUs."""
+    found = attached.survey()
+    if not found.gpus:
+        return Finding(
+            name="gpu",
+            state=State.LIMITED,
+            says=found.reason.rstrip("."),
+            does="Plans for any GPU are computed; vLLM starts on the processor.",
+            remedy="To confirm a plan on its GPU, run the planner on such a machine.",
+        )
+    lines = "; ".join(attached.attached_line(one) for one in found.gpus)
+    driver = f"driver {found.driver_version}: " if found.driver_version else ""
+    unknown = [one.device_name for one in found.gpus if one.gpu is None]
+    if unknown or found.notes:
+        return Finding(
+            name="gpu",
+            state=State.LIMITED,
+            says=f"{driver}{lines}",
+            does=" ".join((*(f"{name} cannot be read." for name in unknown),)),
+            remedy=" ".join(found.notes) or "Give its memory: planner.GPU(...).",
+        )
+    return Finding(
+        name="gpu",
+        state=State.WORKS,
+        says=f"{driver}{lines}",
+        does="Plans for it are confirmed by a start.",
+    )
+
+
+def vllm() -> Finding:
+    """Check for a vLLM that can be started, without importing it."""
+    try:
+        found = installation.find()
+    except PlannerError as error:
+        return Finding(
+            name="vllm",
+            state=State.MISSING,
+            says="not installed",
+            does="Plans work; they cannot be confirmed by a start here.",
+            remedy=str(error),
+        )
+    says = installation.sentence(found).rstrip(".")
+    if _is_planned(found.version):
+        return Finding(
+            name="vllm", state=State.WORKS, says=says, does="Plans can be confirmed."
+        )
+    return Finding(
+        name="vllm",
+        state=State.LIMITED,
+        says=says,
+        does=f"The planner knows {OLDEST} to {NEWEST}, not this one.",
+        remedy=f"pip install {found.package}=={NEWEST}",
+    )
+
+
+def ray() -> Finding:
+    """Check for Ray, which live clusters and concurrent confirmations need."""
+    found = _version("ray")
+    if found:
+        return Finding(
+            name="ray",
+            state=State.WORKS,
+            says=f"Ray {found}",
+            does="A live cluster can be read and used.",
+        )
+    return Finding(
+        name="ray",
+        state=State.LIMITED,
+        says="not installed",
+        does="Pipelines are planned; a live cluster cannot be read.",
+        remedy="pip install 'vllm-memory-planner[ray]'",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
+    return next(one for one in (folder, *folder.parents) if one.exists())
+
+
+def _answer_of_hub(endpoint: str, token: str) -> Finding:
+    try:
+        _found: tuple[str, ...] = late(
+            _HUB_SEARCH, "Qwen3", limit=1, timeout_seconds=_HUB_SECONDS
+        )
+    except PlannerError:
+        return Finding(
+            name="hub",
+            state=State.LIMITED,
+            says=f"{endpoint} does not answer",
+            does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
+            remedy="Check the network; HF_ENDPOINT names a mirror.",
+        )
+    gated = "" if token == "with" else " Gated models need one: hf auth login."
+    return Finding(
+        name="hub",
+        state=State.WORKS,
+        says=f"{endpoint} answers, {token} a token",
+        does=f"Every model on it can be planned.{gated}",
+    )
+
+
+def _is_planned(release: str) -> bool:
+    try:
+        return number_of(OLDEST) <= number_of(release) <= number_of(NEWEST)
+    except PlannerError:  # a development version, such as 0.34.dev
+        return False

@@ -1,0 +1,266 @@
+"""The app's server: Voila's rendering of a notebook, with request handlers of its own.
+
+Voila provides the page's scripts and turns the notebook into HTML. Its own handlers
+serve any notebook to trusted users; this server answers only what the app needs.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import nbformat
+import tornado.web
+from jupyter_server.auth.identity import IdentityProvider, User
+from jupyter_server.utils import url_path_join
+from tornado.httpserver import HTTPServer
+from traitlets.config import Config
+from voila.app import Voila
+from voila.utils import get_page_config
+
+from planner.app.voila import files, log, pages, provisioner, sockets
+from planner.app.voila.files import AssetHandler
+from planner.app.voila.kernels import OneKernelSpec
+from planner.app.voila.options import Options, is_loopback
+from planner.app.voila.sessions import Sessions
+from planner.errors import PlannerError
+from planner.surroundings import PUBLISHED, is_published
+
+_KERNEL_ID = r"(?P<kernel_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+_POLICY = (
+    "default-src 'none'",
+    # A widget's script arrives over the kernel's socket; the page loads it as a blob.
+    "script-src 'self' blob:",
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "frame-ancestors 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+)
+_HEADERS = {
+    "Content-Security-Policy": "; ".join(_POLICY),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Server": "planner",
+}
+_CULL_SECONDS = 3600
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class Anybody(IdentityProvider):
+    """Lets everybody use the app, without a cookie."""
+
+    auth_enabled = False
+
+    def get_user(self, _handler: object) -> User:
+        """Return the same user for every request."""
+        return User(username="visitor")
+
+
+class App(Voila):
+    """Voila, restricted to the planner's page."""
+
+    def serve(self, options: Options) -> None:
+        """Serve until a signal ends it.
+
+        Raises:
+            PlannerError: when the port is in use.
+        """
+        self.options = options
+        if provisioner.is_available():
+            provisioner.ForkServer.instance()  # imports while Voila starts
+        self._folder = Path(mkdtemp(prefix="planner-", dir=_short_lived_place()))
+        os.environ["IPYTHONDIR"] = str(self._folder / "ipython")
+        self.update_config(_config(options, self._folder))
+        self.initialize([str(options.notebook)])
+        self.log.handlers.clear()  # the root logger's handler writes for all
+        self.log.propagate = True
+        self.log.setLevel(logging.WARNING)
+        self.start()
+
+    def init_settings(self) -> dict[str, Any]:
+        """Return tornado's settings, and gather what pages need."""
+        settings: dict[str, Any] = super().init_settings()
+        self.contents_manager.notary.sign(
+            nbformat.read(self.notebook_path, as_version=4)
+        )
+        self.assets = pages.gather(self.static_paths)
+        self.page_config = self._page_config(settings)
+        return settings | {
+            "allow_remote_access": self.options.published,
+            "default_handler_class": pages.MissingHandler,
+            "headers": _HEADERS,
+            "log_function": log.log_request,
+            "websocket_max_message_size": sockets.MESSAGE_BYTES,
+            "websocket_compression_options": {"compression_level": 1, "mem_level": 5},
+            # Jupyter's and tornado's settings with these names differ in their units;
+            # sockets.py has the ones in effect.
+            "ws_ping_interval": sockets.PING_SECONDS * 1000,
+            "ws_ping_timeout": sockets.PING_SECONDS * 1000,
+        }
+
+    def init_handlers(self) -> list[Any]:
+        """Return the handlers; all other addresses are not found."""
+        kernel = rf"api/kernels/{_KERNEL_ID}"
+        addresses: dict[str, tuple[Any, ...]] = {
+            "": (pages.PageHandler,),
+            "healthz": (pages.HealthHandler,),
+            kernel: (pages.KernelHandler,),
+            f"{kernel}/channels": (sockets.KernelSocket,),
+            rf"voila/api/shutdown/{_KERNEL_ID}": (pages.ShutdownHandler,),
+            rf"{files.PREFIX}/(\w+)/(.+)": (AssetHandler, {"assets": self.assets}),
+        }
+        return [
+            (url_path_join(self.server_url, address), *handler)
+            for address, handler in addresses.items()
+        ]
+
+    def listen(self) -> None:
+        """Bind the port and run.
+
+        Raises:
+            PlannerError: when the port is in use or not allowed.
+        """
+        server = HTTPServer(self.app, xheaders=False, max_body_size=1 << 16)
+        try:
+            server.listen(self.port, self.ip)
+        except OSError as error:
+            raise PlannerError(_why_not(self.options, error)) from error
+        tornado.ioloop.IOLoop.current().add_callback(self.kernel_manager.begin)
+        threading.Thread(target=self.assets.warm, daemon=True).start()
+        sys.stderr.write(_greeting(self.options))
+        self.ioloop = tornado.ioloop.IOLoop.current()
+        try:
+            self.ioloop.start()
+        except KeyboardInterrupt:
+            sys.stderr.write("\n")
+
+    def start(self) -> None:
+        """Start as Voila does, and always end the kernels."""
+        try:
+            super().start()
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """End every kernel, and remove all files."""
+        # Requests that wait for a kernel fail now; their errors need no log.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        provisioner.ForkServer.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def disconnect(self, kernel_id: str) -> None:
+        """Close the connections to a kernel that ended."""
+        sockets.KernelSocket.disconnect_all(kernel_id)
+
+    def _page_config(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the configuration of the page's scripts, with addresses of files."""
+        found: dict[str, Any] = get_page_config(
+            base_url=self.base_url,
+            settings=settings,
+            log=self.log,
+            voila_configuration=self.voila_configuration,
+        )
+        root = url_path_join(self.base_url, files.PREFIX, self.assets.version)
+        return found | {
+            "fullStaticUrl": f"{root}/voila",
+            "fullLabextensionsUrl": f"{root}/labextensions",
+            "plannerFilesUrl": f"{root}/page",
+            # Ignore what the machine's own JupyterLab disables.
+            "disabledExtensions": [],
+        }
+
+
+def _config(options: Options, folder: Path) -> Config:
+    """Return the settings of Voila and its parts."""
+    config = Config()
+    config.Voila = Config(
+        ip=options.address,
+        port=options.port,
+        base_url=url_path_join("/", options.base_url, "/"),
+        open_browser=False,
+        config_file_paths=[],
+        connection_dir_root=str(folder),
+        identity_provider_class=Anybody,
+        log_level="WARN",
+    )
+    config.VoilaConfiguration = Config(
+        template=pages.TEMPLATE,
+        allow_template_override="NO",
+        allow_theme_override="NO",
+        strip_sources=True,
+        show_tracebacks=False,
+        preheat_kernel=False,  # Sessions has its own pool
+        extension_allowlist=list(pages.EXTENSIONS),
+        file_allowlist=[],
+        multi_kernel_manager_class=Sessions,
+        kernel_spec_manager_class=OneKernelSpec,
+    )
+    config.VoilaExecutor = Config(timeout=60)
+    config.NotebookNotary = Config(db_file=":memory:", secret=b"none")
+    config.Sessions = Config(
+        pool_size=options.pool,
+        max_sessions=options.max_sessions,
+        kernel_folder=str(folder if options.published else Path.cwd()),
+        ends_at_once=options.published,
+        lost_seconds=60 if options.published else 600,
+        # An unused page gives its place to others; on one's own machine it stays.
+        cull_idle_timeout=_CULL_SECONDS if options.published else 0,
+        cull_interval=30,
+        cull_connected=True,
+    )
+    # Sockets in a folder of this user, which no other user of the machine can open.
+    transport = "tcp" if sys.platform == "win32" else "ipc"
+    config.KernelManager = Config(autorestart=False, transport=transport)
+    return config
+
+
+def _short_lived_place() -> str | None:
+    """Return a folder in memory where there is one: it works with a full disk."""
+    usable = _SHARED_MEMORY.is_dir() and os.access(_SHARED_MEMORY, os.W_OK)
+    return str(_SHARED_MEMORY) if usable else None
+
+
+def _greeting(options: Options) -> str:
+    host = f"[{options.address}]" if ":" in options.address else options.address
+    path = url_path_join("/", options.base_url, "/")
+    mode = " Published: nothing runs or is read here for visitors." * options.published
+    return f"The planner: http://{host}:{options.port}{path}  (Ctrl+C ends it){mode}\n"
+
+
+def _why_not(options: Options, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {options.port} is in use. Choose another with --port, or end the "
+            "program that has it."
+        )
+    return f"{options.address} port {options.port} cannot be used: {error.strerror}."
+
+
+def serve(options: Options) -> None:
+    """Serve the app until it is ended.
+
+    Raises:
+        PlannerError: when the port is in use.
+    """
+    if options.published or is_published() or not is_loopback(options.address):
+        os.environ[PUBLISHED] = "1"
+        options = replace(options, published=True)
+    paths = (str(pages.SHARE), *filter(None, [os.environ.get("JUPYTER_PATH")]))
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(paths)
+    provisioner.register()
+    root = logging.getLogger()
+    root.addHandler(log.handler(sys.stderr, published=options.published))
+    App().serve(options)

@@ -1,0 +1,54 @@
+"""Pages shown instead of the app, by the app itself or by nginx in front of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from planner.show.html import fragment
+
+RETRY_SECONDS = 20
+"""When such a page reloads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """The text of one of these pages."""
+
+    title: str
+    heading: str
+    text: str
+
+
+FULL = Notice(
+    title="full at the moment",
+    heading="Every place is taken at the moment",
+    text="The planner runs a small process for each open page, and the maximum number "
+    "is open. A place becomes free as soon as a visitor closes a page.",
+)
+BY_NGINX = {
+    "planner-down.html": Notice(
+        title="away for a moment",
+        heading="The planner is away for a moment",
+        text="It is being updated, or restarts. This takes a minute at most.",
+    ),
+    "planner-busy.html": Notice(
+        title="too many requests",
+        heading="Too many requests from your network",
+        text="Your network opened more pages in a short time than one network may, so "
+        "that there is room for others.",
+    ),
+}
+"""Pages that nginx shows by itself, by their file names in `deploy/pages/`."""
+
+
+def notice_html(notice: Notice) -> str:
+    """Return the page, which loads no other file and reloads itself."""
+    page = Template(Path(__file__).with_name("notice.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=fragment(notice.title),
+        heading=fragment(notice.heading),
+        text=fragment(notice.text),
+        seconds=RETRY_SECONDS,
+    )

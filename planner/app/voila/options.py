@@ -1,0 +1,42 @@
+"""The options of `planner app`."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+NOTEBOOK = Path(__file__).parent / "app.ipynb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The app's address, its capacity, and whether it is published."""
+
+    address: str = "127.0.0.1"
+    port: int = 8866
+    base_url: str = "/"
+    """The path of the app's address, as a proxy passes it on."""
+    published: bool = False
+    """Whether people other than this machine's user may open it."""
+    pool: int = 2
+    """Kernels that wait for the next visitors, with the page already rendered."""
+    max_sessions: int = 20
+    """Open pages; further visitors have to wait."""
+    notebook: Path = NOTEBOOK
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine can reach an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost")
+    (True, True, True)
+    >>> is_loopback("0.0.0.0"), is_loopback(""), is_loopback("planner.example")
+    (False, False, False)
+    """
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

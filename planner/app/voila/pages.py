@@ -1,0 +1,188 @@
+"""Request handlers of the app except files and sockets; the page's static files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_path
+from jupyter_server.base.handlers import JupyterHandler
+from tornado.web import HTTPError
+
+from planner.app.voila.files import Assets
+from planner.app.voila.notices import FULL, RETRY_SECONDS, notice_html
+from planner.app.voila.sessions import AppIsFull
+from planner.app.widgets import static_files
+from planner.app.widgets.static_files import lean
+from planner.errors import PlannerError
+
+_HERE = Path(__file__).parent
+SHARE = _HERE / "share" / "jupyter"
+TEMPLATE = "planner"
+EXTENSIONS = (
+    "@jupyter-widgets/jupyterlab-manager",
+    "@voila-dashboards/widgets-manager8",
+    "anywidget",
+)
+"""JupyterLab's extensions that the page loads to show widgets."""
+_THEME = "theme-light.css"
+"""JupyterLab's variables, which widgets' styles use; page.css sets their colours."""
+_PAGE_FILES = (".css", ".woff2", ".svg", ".png")
+
+
+def gather(static_paths: Iterable[str]) -> Assets:
+    """Gather the files that the page may request."""
+    assets = Assets()
+    for folder in map(Path, static_paths):
+        # Jupyter Server's own files are in the same list.
+        if (folder / "voila.js").is_file():
+            assets.add_folder("voila", folder)
+    for extension in EXTENSIONS:
+        for root in _homes(extension):
+            assets.add_folder(f"labextensions/{extension}", root)
+    for path in (SHARE / "voila" / "templates" / TEMPLATE).iterdir():
+        if path.suffix in _PAGE_FILES:
+            assets.paths[f"page/{path.name}"] = path
+        elif path.suffix == ".js":
+            source = path.read_text(encoding="utf-8")
+            assets.texts[f"page/{path.name}"] = lean(source).encode()
+    assets.paths[f"page/{_THEME}"] = _theme()
+    assets.texts[f"page/{static_files.FILE_NAME}"] = static_files.for_page()
+    assets.texts["page/bundle.js"] = _bundle(assets)
+    return assets
+
+
+class AppHandler(JupyterHandler):
+    """The base of the app's handlers, which logs nothing about visitors."""
+
+    def _request_summary(self) -> str:
+        """Name the request for the log, without the visitor's address and query."""
+        return f"{self.request.method} {type(self).__name__}"
+
+    def write_error(self, status_code: int, **_details: object) -> None:
+        """Send the error in one line, without any part of the request."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{status_code} {self._reason}\n")
+
+    def compute_etag(self) -> None:
+        """Send no tag: nothing here is cached."""
+
+
+class PageHandler(AppHandler):
+    """GET /: the app, rendered by the kernel that becomes this visitor's."""
+
+    async def get(self) -> None:
+        """Send a page, or the notice that the app is full."""
+        self.set_header("Cache-Control", "no-store")
+        try:
+            self._page = await self.kernel_manager.visit()
+        except AppIsFull:
+            self._say_full()
+            return
+        if self.request.connection.stream.closed():
+            self.kernel_manager.give_back(self._page)
+            return
+        self._send(self._page.html)
+
+    def head(self) -> None:
+        """Send the headers, without using a kernel."""
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+
+    def _say_full(self) -> None:
+        self.set_status(503)
+        self.set_header("Retry-After", str(RETRY_SECONDS))
+        self._send(gzip.compress(notice_html(FULL).encode()))
+
+    def _send(self, packed: bytes) -> None:
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Vary", "Accept-Encoding")
+        if "gzip" in self.request.headers.get("Accept-Encoding", ""):
+            self.set_header("Content-Encoding", "gzip")
+            self.finish(packed)
+        else:
+            self.finish(gzip.decompress(packed))
+
+
+class HealthHandler(AppHandler):
+    """GET /healthz: for monitors, without data about visitors."""
+
+    def get(self) -> None:
+        """Send the number of open pages; 503 when no kernel can be started."""
+        health = self.kernel_manager.health()
+        self.set_status(503 if health["status"] == "failing" else 200)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(health))
+
+
+class KernelHandler(AppHandler):
+    """GET /api/kernels/ID: whether the page's own kernel is alive."""
+
+    def get(self, kernel_id: str) -> None:
+        """Send the state of a visitor's kernel; its id is the secret."""
+        if not self.kernel_manager.is_open(kernel_id):
+            raise HTTPError(404)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(self.kernel_manager.kernel_model(kernel_id))
+
+
+class ShutdownHandler(AppHandler):
+    """POST /voila/api/shutdown/ID: sent by a page that is closed."""
+
+    async def post(self, kernel_id: str) -> None:
+        """End a visitor's kernel; ignore other ids."""
+        await self.kernel_manager.end(kernel_id)
+        self.set_status(204)
+        self.finish()
+
+    def check_xsrf_cookie(self) -> None:
+        """Accept the page's beacon, which has no token.
+
+        There is no login that another site could abuse; an id allows ending that
+        kernel only.
+        """
+
+
+class MissingHandler(AppHandler):
+    """All other addresses."""
+
+    def prepare(self) -> None:
+        """Answer every method with 404."""
+        raise HTTPError(404)
+
+
+def _bundle(assets: Assets) -> bytes:
+    """Join the chunks that the page's scripts would otherwise request one by one.
+
+    webpack's chunks add themselves to a list; the loader looks there first and fetches
+    the rest. So a chunk that another version of Voila lacks is left out, and one that
+    is missing from the bundle is fetched by itself.
+    """
+    names = json.loads((_HERE / "bundled.json").read_text(encoding="utf-8"))
+    parts = (assets.paths[name] for name in names if name in assets.paths)
+    # A function for each chunk, since some begin with "use strict".
+    return b"".join(b"(()=>{" + part.read_bytes() + b"\n})();\n" for part in parts)
+
+
+def _homes(extension: str) -> list[Path]:
+    """Return the folders of an extension; Voila has an additional one."""
+    shares = [*jupyter_path(), *jupyter_path("voila")]
+    folders = (Path(share, "labextensions", extension) for share in shares)
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _theme() -> Path:
+    """Find the theme's variables among nbconvert's templates.
+
+    Raises:
+        PlannerError: when the Jupyter of this environment has none.
+    """
+    for folder in jupyter_path("nbconvert", "templates", "lab", "static"):
+        if (theme := Path(folder) / _THEME).is_file():
+            return theme
+    raise PlannerError(
+        "The app needs nbconvert's templates. "
+        "Run: pip install 'vllm-memory-planner[app]'"
+    )

@@ -1,0 +1,235 @@
+"""The websocket between a page and its kernel: rate-limited, and screened.
+
+Only messages to widgets that the kernel created reach it. Anybody can send anything
+through a page's socket, so a message that passes is serialised again: then no two
+programs can parse it differently.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import time
+from collections import defaultdict
+from typing import Any, ClassVar
+
+from tornado.web import HTTPError
+from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
+
+from planner.app.voila.pages import AppHandler
+
+V1 = "v1.kernel.websocket.jupyter.org"
+"""Jupyter's name of its newer message format."""
+_SHELL = "shell"
+_PARTS = 4
+"""Header, parent header, metadata, content."""
+_MOST_PARTS = 16
+_NUMBER_BYTES = 8
+_OPENED = frozenset(("jupyter.widget.control",))
+"""Targets to which a page may open a comm; `jupyter.widget` would create any widget."""
+_CONTENT: dict[str, frozenset[str]] = {
+    "comm_msg": frozenset(("comm_id", "data")),
+    "comm_close": frozenset(("comm_id",)),
+    "comm_open": frozenset(("comm_id", "target_name")),
+    "comm_info_request": frozenset(),
+    "kernel_info_request": frozenset(),
+}
+"""Types of messages that pass, and the required keys of their content."""
+MESSAGE_BYTES = 256 * 1024
+"""The largest message a page may send; the app's own are below 10 kB."""
+MESSAGES_PER_SECOND = 200
+"""A slider sends at most 60."""
+_BURST = 400
+PING_SECONDS = 15
+MISSED_PINGS = 3
+
+
+class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
+    """A page's socket to its own kernel, for comm messages only."""
+
+    _open: ClassVar[defaultdict[str, set[KernelSocket]]] = defaultdict(set)
+
+    async def get(self, kernel_id: str) -> None:
+        """Connect to the kernel of a visitor, never to one in the pool."""
+        if not self.kernel_manager.is_open(kernel_id):
+            raise HTTPError(404)
+        self._allowance = Allowance(MESSAGES_PER_SECOND, _BURST)
+        self._has_logged = False
+        self._pong_at = time.monotonic()
+        await super().get(kernel_id)
+
+    async def open(self, kernel_id: str) -> None:
+        """Record the page that is connected."""
+        # A step is answered by several small frames: otherwise the system delays all
+        # but the first until the browser acknowledges it, which takes 40 ms.
+        self.set_nodelay(True)
+        self._open[kernel_id].add(self)
+        self.kernel_manager.connected(kernel_id)
+        await super().open(kernel_id)
+
+    def on_message(self, message: str | bytes) -> None:
+        """Pass a message on, unless it is invalid or one too many."""
+        if not self._allowance.take():
+            self._log_once("A page sent too many messages; the rest is dropped.")
+            return
+        passed = screened(message, self.selected_subprotocol)
+        if passed is None:
+            self._log_once(
+                "A page sent a message that is not the app's; it is dropped."
+            )
+            return
+        self.kernel_manager.received(self.kernel_id)
+        try:
+            super().on_message(passed)
+        except Exception:  # noqa: BLE001 - any bytes may arrive here
+            self._log_once("A page sent invalid data; it is ignored.")
+
+    def on_close(self) -> None:
+        """Record that the page is gone, or its network."""
+        sockets = self._open[self.kernel_id]
+        sockets.discard(self)
+        if not sockets:
+            del self._open[self.kernel_id]
+            self.kernel_manager.disconnected(self.kernel_id)
+        if self.ping_callback is not None:
+            self.ping_callback.stop()  # it would keep this handler alive for a while
+        super().on_close()
+
+    def send_ping(self) -> None:
+        """Ping the page; close the connection after three missed pings."""
+        silent_since = time.monotonic() - self._pong_at
+        if self.ws_connection is None or silent_since > MISSED_PINGS * PING_SECONDS:
+            self.close()
+            return
+        self.ping(b"")
+
+    def on_pong(self, _data: bytes) -> None:
+        """Record that the page is alive."""
+        self._pong_at = time.monotonic()
+
+    def _log_once(self, text: str) -> None:
+        """Log once per connection: a flood must not fill the disk."""
+        if not self._has_logged:
+            self._has_logged = True
+            self.log.warning(text)
+
+    @classmethod
+    def disconnect_all(cls, kernel_id: str) -> None:
+        """Close the connections to a kernel that ended."""
+        for socket in tuple(cls._open.get(kernel_id, ())):
+            socket.close(1001, "The kernel ended.")
+
+    def write_error(self, status_code: int, **details: object) -> None:
+        """Answer a request that did not become a websocket."""
+        AppHandler.write_error(self, status_code, **details)
+
+
+class Allowance:
+    """A rate limit of `per_second` messages, and `burst` at once."""
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._left = burst
+        self._updated = time.monotonic()
+
+    def take(self) -> bool:
+        """Return whether one more may pass."""
+        now = time.monotonic()
+        gained = (now - self._updated) * self._per_second
+        self._left = min(self._burst, self._left + gained)
+        self._updated = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def screened(message: str | bytes, protocol: str | None) -> str | bytes | None:
+    """Return the message to pass on to the kernel; None for one that is refused.
+
+    Args:
+        message: as it came over the socket.
+        protocol: the message format that page and server agreed on.
+    """
+    try:
+        if protocol == V1:
+            return _newer(message) if isinstance(message, bytes) else None
+        # The older format has a variant for binary data, which the app does not use.
+        return _older(message) if isinstance(message, str) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _newer(message: bytes) -> bytes | None:
+    """Check offsets, channel, header and content.
+
+    Source: Jupyter Server's documentation, "WebSocket kernel wire protocols".
+    """
+    channel, *parts = _parts(message)
+    if channel != _SHELL.encode() or len(parts) < _PARTS:
+        return None
+    header, parent, metadata, content = (_object(part) for part in parts[:_PARTS])
+    if not _may_pass(header, content):
+        return None
+    written = [json.dumps(one).encode() for one in (header, parent, metadata, content)]
+    return _joined([channel, *written, *parts[_PARTS:]])
+
+
+def _parts(message: bytes) -> list[bytes]:
+    """Split a message at its offsets.
+
+    Raises:
+        ValueError: where there are too many of them, or they are out of order.
+    """
+    count = int.from_bytes(message[:_NUMBER_BYTES], "little")
+    if not 1 < count <= _MOST_PARTS or len(message) < _NUMBER_BYTES * (count + 1):
+        raise ValueError("no offsets")
+    offsets = struct.unpack_from(f"<{count}Q", message, _NUMBER_BYTES)
+    begins = _NUMBER_BYTES * (count + 1)
+    if list(offsets) != sorted(offsets) or offsets[0] < begins:
+        raise ValueError("offsets out of order")
+    if offsets[-1] != len(message):
+        raise ValueError("offsets beyond the end")
+    return [message[a:b] for a, b in itertools.pairwise(offsets)]
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    offsets = [_NUMBER_BYTES * (len(parts) + 2)]
+    for part in parts:
+        offsets.append(offsets[-1] + len(part))
+    return struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(
+        parts
+    )
+
+
+def _older(message: str) -> str | None:
+    content = _object(message)
+    if content.get("channel") != _SHELL or content.get("buffers"):
+        return None
+    if not _may_pass(_dictionary(content["header"]), _dictionary(content["content"])):
+        return None
+    return json.dumps(content)
+
+
+def _may_pass(header: dict[str, Any], content: dict[str, Any]) -> bool:
+    kind = header["msg_type"]
+    needed = _CONTENT.get(kind) if isinstance(kind, str) else None
+    if needed is None or not needed <= content.keys():
+        return False
+    if not isinstance(header.get("msg_id"), str):
+        return False
+    if "comm_id" in needed and not isinstance(content["comm_id"], str):
+        return False
+    return kind != "comm_open" or content["target_name"] in _OPENED
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    return _dictionary(json.loads(text))
+
+
+def _dictionary(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("no JSON object")
+    return value

@@ -1,0 +1,58 @@
+"""A list of rows with buttons: advice to apply, pinned plans, further arguments.
+
+One widget for the whole list: as ipywidgets, thirty rows would be a hundred models in
+every visitor's kernel.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from planner.app.widgets.static_files import script, sheet
+
+log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+"""key and title; optionally gain, code, detail, tone and actions."""
+
+
+class ActionList(anywidget.AnyWidget):
+    """Show rows; `pressed` is called with an action's name and its row's key."""
+
+    _esm = script("actions.js")
+    _css = sheet("actions.css")
+
+    heading = traitlets.Unicode().tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    """A sentence below the heading; without rows and note the list is not shown."""
+    rows: Any = traitlets.List().tag(sync=True)
+    remarks: Any = traitlets.List().tag(sync=True)
+    """Sentences below the rows."""
+    shown = traitlets.Int(5).tag(sync=True)
+    """Rows at first; a button opens the rest."""
+    is_busy = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self, heading: str, pressed: Callable[[str, str], None], **traits: object
+    ) -> None:
+        super().__init__(heading=heading, **traits)
+        self._pressed = pressed
+        self.on_msg(self._on_message)
+
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        """Pass on a press; the planner's page sends no other message."""
+        match content:
+            case {"press": str(action), "row": str(key)}:
+                self._pressed(action, key)
+            case _:
+                log.warning("a page sent an invalid press of a button")
+
+
+def action(name: str, label: str) -> dict[str, str]:
+    """Return the description of a row's button."""
+    return {"name": name, "label": label}

@@ -1,0 +1,155 @@
+"""Reads models and drafts and searches the Hub in a thread; the page stays responsive.
+
+A plan names its draft for speculative decoding. Its files are read here first, and
+`planner.models.sources.load` caches them for a while, so that the plan does not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.models import catalogue
+from planner.models.sources.load import load, period
+from planner.models.sources.load import names as names_on_hub
+from planner.surroundings import is_in_browser
+
+Job = Callable[[], object]
+_WITHOUT = ("ngram", "ngram_gpu", "suffix", "[ngram]")
+_MOST = 8
+log = logging.getLogger(__name__)
+Answer = Callable[[Sequence[str] | None], None]
+
+
+class Reader:
+    """Runs jobs in a thread; only the answer of the newest one is passed on."""
+
+    def __init__(self) -> None:
+        self._newest = 0
+        self._thread: Thread | None = None
+
+    def start(
+        self,
+        job: Job,
+        done: Callable[[object], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Run `job` in a thread, then `done` or `failed` on the caller's event loop."""
+        self._newest += 1
+        number = self._newest
+        post = _poster()
+
+        def hand_back(call: Callable[[], None]) -> None:
+            if number == self._newest:
+                post(call)
+
+        def run() -> None:
+            try:
+                answer = job()
+            except Exception as error:  # noqa: BLE001 - passed to the caller's guard
+                failure = error
+                hand_back(lambda: failed(failure))
+            else:
+                hand_back(lambda: done(answer))
+
+        if is_in_browser():  # without threads the page has to wait
+            run()
+            return
+        self._thread = Thread(target=run, daemon=True, name="planner-reader")
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Discard the answer of the running job."""
+        self._newest += 1
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the newest job has ended."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+
+def _poster() -> Callable[[Callable[[], None]], object]:
+    """Return what runs a call on the caller's event loop, or at once without one."""
+    try:
+        return asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:
+        return lambda call: call()
+
+
+def named(request: Mapping[str, Any]) -> str:
+    """Return the name of a plan's draft model; empty without one.
+
+    >>> named({"speculative_config": {"model": "nobody/draft"}})
+    'nobody/draft'
+    """
+    config = request.get("speculative_config")
+    given = config if isinstance(config, Mapping) else {}
+    method = given.get("method") or request.get("spec_method")
+    name = given.get("model") or request.get("spec_model")
+    is_name = isinstance(name, str) and name not in _WITHOUT
+    return str(name) if is_name and method not in _WITHOUT else ""
+
+
+class Drafts:
+    """Records which drafts have been read and are still cached."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, int] = {}
+
+    def must_be_read(self, name: str) -> bool:
+        """Whether planning with this draft would call the Hub."""
+        if catalogue.find(name) is not None:
+            return False
+        return self._read.get(name) != period()
+
+    def read(self, name: str) -> object:
+        """Read a draft's files, which are cached from then on.
+
+        Raises:
+            PlannerError: where the model does not exist or cannot be read.
+        """
+        found = load(name)
+        while len(self._read) >= _MOST:
+            self._read.pop(next(iter(self._read)))
+        self._read[name] = period()
+        return found
+
+
+class HubSearch:
+    """Searches the Hub for one text at a time; of waiting texts, the newest."""
+
+    def __init__(self) -> None:
+        self._reader = Reader()
+        self._next: tuple[str, Answer] | None = None
+        self._is_asking = False
+
+    def find(self, text: str, answer: Answer) -> None:
+        """Call `answer` later with the names that contain `text`; None: not reached."""
+        self._next = (text, answer)
+        self._ask()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the newest search has ended."""
+        self._reader.wait(seconds)
+
+    def _ask(self) -> None:
+        if self._is_asking or self._next is None:
+            return
+        (text, answer), self._next = self._next, None
+        self._is_asking = True
+
+        def done(names: Sequence[str] | None) -> None:
+            self._is_asking = False
+            answer(names)
+            self._ask()
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, PlannerError):
+                log.error("a search on the Hub failed", exc_info=error)
+            done(None)
+
+        self._reader.start(lambda: names_on_hub(text), done, failed)  # type: ignore[arg-type]

@@ -1,0 +1,165 @@
+"""The plan's exports: code, manifests, reports and a link, to copy or download."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import ipywidgets as w
+import traitlets
+
+from planner import export
+from planner.app.widgets.callbacks import UNEXPECTED, Later, alert_html
+from planner.app.widgets.section import Section
+from planner.app.widgets.static_files import script
+from planner.errors import PlannerError
+from planner.show.html import Html, tag
+from planner.show.pieces import to_copy
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format in which a plan is exported."""
+
+    title: str
+    file_name: str
+    media_type: str
+    write: Callable[[Plan], str]
+    _: KW_ONLY
+    is_shown: bool = True
+    """Whether it is short enough to read on the page."""
+
+
+FORMATS = {
+    "link": Format("Link that opens this plan", "plan.txt", "text/plain", export.link),
+    "python": Format(
+        "Python, the LLM class", "plan.py", "text/x-python", export.python
+    ),
+    "compose": Format(
+        "Docker compose", "compose.yaml", "application/yaml", export.compose
+    ),
+    "kubernetes": Format(
+        "Kubernetes", "vllm.yaml", "application/yaml", export.kubernetes
+    ),
+    "ray_data": Format(
+        "Ray Data LLM, a program", "pipeline.py", "text/x-python", export.ray_data
+    ),
+    "ray_serve": Format(
+        "Ray Serve LLM, a program", "serve.py", "text/x-python", export.ray_serve
+    ),
+    "ray_job": Format(
+        "KubeRay, a RayJob", "rayjob.yaml", "application/yaml", export.ray_job
+    ),
+    "yaml": Format(
+        "Plan file, for planner plan -f", "plan.yaml", "application/yaml", export.yaml
+    ),
+    "html": Format(
+        "Report as a page", "plan.html", "text/html", export.html, is_shown=False
+    ),
+    "markdown": Format(
+        "Report as Markdown", "plan.md", "text/markdown", export.markdown
+    ),
+    "json": Format(
+        "All figures as JSON",
+        "plan.json",
+        "application/json",
+        export.json,
+        is_shown=False,
+    ),
+    "csv": Format("Memory lines as CSV", "plan.csv", "text/csv", export.csv),
+}
+"""By the name of the function that writes the format."""
+
+
+class ExportView(anywidget.AnyWidget):
+    """The list of formats, and the plan in the chosen one."""
+
+    _esm = script("export.js")
+
+    formats: Any = traitlets.List().tag(sync=True)
+    """Pairs of name and title."""
+    chosen = traitlets.Unicode().tag(sync=True)
+    html = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, choose: Callable[[str], None]) -> None:
+        titles = [[name, one.title] for name, one in FORMATS.items()]
+        super().__init__(formats=titles, chosen=next(iter(FORMATS)))
+        self._choose = choose
+        self.on_msg(self._on_message)
+
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        match content:
+            case {"format": str(name)} if name in FORMATS:
+                self._choose(name)
+            case _:
+                log.warning("a page requested an unknown format")
+
+
+class ExportSection(Section):
+    """A button that opens the list of formats, and the plan to copy or download."""
+
+    def __init__(self) -> None:
+        super().__init__("Export", "export")
+        self.view: ExportView | None = None
+        self._plan: Plan | None = None
+        self._later = Later(PAUSE_SECONDS)
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the list of formats, created when first opened."""
+        if self.view is None:
+            self.view = ExportView(self.choose)
+        return (self.view,)
+
+    def show(self, plan: Plan) -> None:
+        """Export this plan, if the section is open."""
+        self._plan = plan
+        if self.is_open:
+            self._later.run(self.refresh)
+
+    def choose(self, name: str) -> None:
+        """Export the plan in the format called `name`."""
+        if self.view is not None:
+            self.view.chosen = name
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Export the plan again, or show why the format cannot express it."""
+        if self._plan is None or self.view is None:
+            return
+        chosen = FORMATS[self.view.chosen]
+        try:
+            self.view.html = _html(chosen, chosen.write(self._plan))
+        except PlannerError as error:
+            # That a format cannot express a layout is a result, not invalid input.
+            self.view.html = alert_html(str(error))
+        except Exception:
+            log.exception("the plan was not written as %s", self.view.chosen)
+            self.view.html = alert_html(UNEXPECTED)
+
+
+def _html(chosen: Format, text: str) -> Html:
+    encoded = base64.b64encode(text.encode()).decode()
+    download = tag(
+        "a",
+        f"Download {chosen.file_name}",
+        class_="pl-download",
+        download=chosen.file_name,
+        href=f"data:{chosen.media_type};charset=utf-8;base64,{encoded}",
+    )
+    if not chosen.is_shown:
+        return tag("div", download, class_="pl-export")
+    is_link = chosen is FORMATS["link"]
+    code = tag("code", text, data_link=text if is_link else None)
+    shown = to_copy(code, label=chosen.title, copied="text")
+    return tag("div", shown, None if is_link else download, class_="pl-export")

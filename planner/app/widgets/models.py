@@ -1,0 +1,118 @@
+"""The field that names a model: search as you type, or any Hub id or folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from planner.app.widgets.fields import Field
+from planner.errors import PlannerError
+from planner.models.sources.hub_errors import is_repo_id
+from planner.surroundings import is_published
+
+LONGEST_NAME = 500
+_HUB = ("https://huggingface.co/", "https://hf.co/")
+
+Find = Callable[[str, Callable[[Sequence[str] | None], None]], None]
+"""Searches names for a text and passes them on later; None: the Hub was not reached."""
+
+
+class ModelField(Field):
+    """A model by name; shows while it is being read."""
+
+    kind = "model"
+
+    def __init__(self, rows: Sequence[Sequence[object]], value: str) -> None:
+        super().__init__("model", _hint(len(rows)), default=value)
+        self.rows = rows
+        """Name, size and kind of each bundled model."""
+        self.reading = ""
+
+    @property
+    def has_choice(self) -> bool:
+        """A plan needs a model."""
+        return False
+
+    def read(self) -> str | None:
+        """Return the model's name.
+
+        Raises:
+            PlannerError: without a name, or where a published app does not allow it.
+        """
+        text = str(self.value).strip()
+        if not text:
+            raise PlannerError(
+                "No model was given. Choose one from the list, or type a Hub id such "
+                f"as Qwen/Qwen3-8B{_or_folder()}."
+            )
+        if is_published() and not _is_hub_name(text):
+            raise PlannerError(
+                f"model={_short(text)!r} is not taken here. Choose one from the list, "
+                "or type a Hub id: owner/name, such as Qwen/Qwen3-8B. Folders, files "
+                "and addresses are read by a planner on your own machine only."
+            )
+        return text
+
+    def receive(self, sent: object) -> bool:
+        """Set a name."""
+        if not isinstance(sent, str) or len(sent) > LONGEST_NAME:
+            return False
+        self.value = sent
+        return True
+
+    def show_reading(self, name: str) -> None:
+        """Show that a model is being read; an empty name ends that."""
+        self._put_words("reading", name)
+
+    def state(self) -> dict[str, object]:
+        """Add the bundled models, and the model that is being read."""
+        made = super().state() | ({"rows": self.rows} if self.rows else {})
+        return made | ({"reading": self.reading} if self.reading else {})
+
+
+class DraftField(ModelField):
+    """A draft model by name; optional."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__((), "")
+        self.name = self.term = name
+        self.hint = "Hub id of a smaller model of the same family"
+
+    @property
+    def has_choice(self) -> bool:
+        """Without a name there is no draft model."""
+        return True
+
+    def read(self) -> str | None:
+        """Return the draft's name; None without one.
+
+        Raises:
+            PlannerError: where a published app does not allow it.
+        """
+        return super().read() if str(self.value).strip() else None
+
+    def receive(self, sent: object) -> bool:
+        """Set a name, or clear it."""
+        return super().receive("" if sent is None else sent)
+
+    def put(self, value: object) -> None:
+        """Set a name; None clears it."""
+        self.value = "" if value is None else str(value)
+
+
+def _is_hub_name(text: str) -> bool:
+    """Whether a text can be a name in the catalogue or on the Hub, or a page there."""
+    return is_repo_id(text.partition("@")[0]) or text.startswith(_HUB)
+
+
+def _hint(count: int) -> str:
+    return f"search {count} models, or give a Hub id" + (
+        "" if is_published() else " or a folder"
+    )
+
+
+def _or_folder() -> str:
+    return "" if is_published() else " or the path of a folder with a config.json"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."  # noqa: PLR2004 - as short as a line

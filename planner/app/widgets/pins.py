@@ -1,0 +1,114 @@
+"""Plans that a user pinned, compared with the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as w
+
+from planner.app.widgets.actions import ActionList, Row, action
+from planner.app.widgets.callbacks import Later
+from planner.app.widgets.chart import PlotlyChart
+from planner.app.widgets.section import Section
+from planner.late import late
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+    from planner.solve.comparing.comparison import Comparison
+
+MOST_PINS = 5
+"""More bars than this cannot be compared at a glance."""
+PAUSE_SECONDS = 0.1
+NOW = "now"
+_COMPARE = "planner.solve.comparing.comparison:compare"
+_TABLES = "planner.show.comparison:pinned_html"
+_SPEC = "planner.show.charts.compared_bars:figure_spec"
+_PIN_ROW: Row = {
+    "key": NOW,
+    "title": "The plan on the screen",
+    "detail": "Pin it, change the controls, and see both side by side.",
+    "actions": [action("pin", "Pin this plan")],
+}
+
+
+class PinSection(Section):
+    """Pins the current plan, lists the pinned ones, and compares them."""
+
+    def __init__(self, open_plan: Callable[[Plan], None]) -> None:
+        super().__init__("Compare plans", "pins")
+        self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
+        self.chart: PlotlyChart | None = None
+        self.table = w.HTML()
+        self.table.add_class("pl-plan")
+        self._open = open_plan
+        self._pins: dict[str, Plan] = {}
+        self._letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        self._plan: Plan | None = None
+        self._later = Later(PAUSE_SECONDS)
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the list, and the comparison where there is one."""
+        drawn = () if self.chart is None or not self._pins else (self.chart, self.table)
+        return (self.list, *drawn)
+
+    def show(self, plan: Plan) -> None:
+        """Compare the pinned plans with this one."""
+        self._plan = plan
+        if self.is_open:
+            self.refresh()
+
+    def _pin(self) -> None:
+        if self._plan is None or len(self._pins) >= MOST_PINS:
+            return
+        letter = next(self._letters, None) or f"{len(self._pins) + 1}"
+        self._pins[letter] = self._plan
+        self.refresh()
+
+    def _press(self, name: str, key: str) -> None:
+        if name == "pin":
+            self._pin()
+        if key not in self._pins:
+            return
+        if name == "open":
+            self._open(self._pins[key])
+            return
+        del self._pins[key]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the pinned plans, and compare them once the user pauses."""
+        rows = [_row(letter, plan) for letter, plan in self._pins.items()]
+        if len(self._pins) < MOST_PINS:
+            rows.append(_PIN_ROW)
+        self.list.rows = rows
+        if self._pins:
+            self._later.run(self._draw)
+        else:
+            self._later.cancel()
+            self.children = (self.toggle, *self.inside())
+
+    def _draw(self) -> None:
+        if self._plan is None:
+            return
+        plans, names = [*self._pins.values(), self._plan], [*self._pins, NOW]
+        compared: Comparison = late(_COMPARE, *plans, names=names)
+        spec: dict[str, Any] = late(_SPEC, compared)
+        if self.chart is None:
+            self.chart = PlotlyChart(figure=spec)
+            self.chart.add_class("planner-compared-bars")
+        with self.chart.hold_sync():
+            self.chart.figure = spec
+            self.chart.label = late("planner.show.comparison:spoken", compared)
+        self.table.value = late(_TABLES, compared)
+        if self.is_open:
+            self.children = (self.toggle, *self.inside())
+
+
+def _row(letter: str, plan: Plan) -> Row:
+    return {
+        "key": letter,
+        "title": f"{letter}: {plan.name} on {plan.gpu.name}",
+        "code": plan.command().removeprefix(f"vllm serve {plan.name}").strip(),
+        "actions": [action("open", "Open"), action("remove", "Remove")],
+    }

@@ -1,0 +1,252 @@
+"""The options of a start of vLLM as controls, and its progress: stage, time and log."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from planner.app.widgets.callbacks import Presence
+from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.fields import ChoiceField, EntryField, read_all
+from planner.app.widgets.parsing import Entry
+from planner.app.widgets.static_files import script, sheet
+from planner.confirming.options import RunOptions
+from planner.confirming.stages import StartStage
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.confirming.options import Event
+
+_WEIGHTS = (("dummy", "dummy"), ("real", "real"))
+DEFAULT_MINUTES = 30
+_LONGEST = 9
+"""The most digits of a number."""
+KEPT_LINES = 2000
+STAGES = (
+    StartStage.CHECKING,
+    StartStage.STARTING,
+    StartStage.LOADING,
+    StartStage.COMPILING,
+    StartStage.PROFILING,
+    StartStage.KV_CACHE,
+    StartStage.CAPTURING,
+    StartStage.READY,
+    StartStage.GENERATING,
+)
+"""The stages that a page lists: every run goes through most of them."""
+IDLE, RUNNING, STOPPING, ENDED = "idle", "running", "stopping", "ended"
+# Colours and cursor movements of a terminal. Source: ECMA-48, control sequences.
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])"
+)
+
+
+class OptionEntry(EntryField):
+    """An entry that is not an argument of vLLM; its default is the planner's."""
+
+    def __init__(self, name: str, hint: str, entry: Entry, value: str) -> None:
+        super().__init__(name, hint, entry)
+        self.default = value
+        self.value = value
+
+    @property
+    def has_choice(self) -> bool:
+        """False: the setting is not vLLM's."""
+        return False
+
+
+class OptionsForm(Controls):
+    """The controls of a start; `read` gathers them."""
+
+    def __init__(self) -> None:
+        self.weights = ChoiceField(
+            "weights", "dummy: right shapes, no download", _WEIGHTS
+        )
+        self.weights.term = "start weights"
+        self.load_requests = OptionEntry(
+            "load probe", "requests sent at once; 0: none", _whole(0), "0"
+        )
+        self.minutes = OptionEntry(
+            "time limit", "in minutes", _whole(1), str(DEFAULT_MINUTES)
+        )
+        self.python = OptionEntry(
+            "Python of vLLM",
+            "empty: PLANNER_VLLM_PYTHON, else the Python of this page",
+            Entry(kind="text", parse=lambda _name, text: text),
+            "",
+        )
+        super().__init__(
+            [Group("", [self.weights, self.load_requests, self.minutes, self.python])]
+        )
+        self.add_class("planner-run-options")
+
+    def read(self) -> RunOptions:
+        """Return the options.
+
+        Raises:
+            FieldError: when a field's entry is invalid; the field shows it too.
+        """
+        read_all(self.fields)
+        return RunOptions(
+            weights=self.weights.value,
+            python=self.python_path,
+            time_limit_seconds=60.0 * (self.minutes.read() or DEFAULT_MINUTES),
+            load_requests=self.load_requests.read() or None,
+        )
+
+    @property
+    def python_path(self) -> str | None:
+        """The Python that was entered; None without one."""
+        typed = self.python.read()
+        return None if typed is None else str(typed)
+
+
+class RunProgress(anywidget.AnyWidget):
+    """Shows the progress of one run, and records whether a page shows it.
+
+    The log is sent in messages, not in a trait: a trait would send all of it with each
+    new line. A page that is opened later requests what it missed.
+    """
+
+    _esm = script("run.js")
+    _css = sheet("run.css")
+
+    state = traitlets.Unicode(IDLE).tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
+    """The model and the command."""
+    stage = traitlets.Unicode().tag(sync=True)
+    """The current stage in words; at the end, the outcome."""
+    stages = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    position = traitlets.Int(0).tag(sync=True)
+    """How many of `stages` have passed."""
+    skipped = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    """Those of them that this start did not have."""
+    fraction = traitlets.Float(0.0).tag(sync=True)
+    seconds = traitlets.Float(0.0).tag(sync=True)
+    """Time since the run began, at the last message; the page counts on by itself."""
+
+    def __init__(self, **traits: object) -> None:
+        super().__init__(stages=[str(stage) for stage in STAGES], **traits)
+        self.presence = Presence()
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._count = 0
+        self._began = 0.0
+        self.on_msg(self._on_message)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last lines of the log."""
+        return tuple(self._lines)
+
+    def begin(self, title: str) -> None:
+        """Show the beginning of a run."""
+        self._lines.clear()
+        self._count = 0
+        self._began = time.monotonic()
+        self.presence.begin()
+        self.send({"kind": "clear"})
+        with self.hold_sync():
+            self.title = title
+            self.stage = "beginning"
+            self.position = 0
+            self.skipped = []
+            self.fraction = 0.0
+            self.seconds = 0.0
+            self.state = RUNNING
+
+    def tell(self, event: Event) -> None:
+        """Show a stage and new lines of the log."""
+        lines = [cleaned(line) for line in event.lines]
+        if lines:
+            first = self._count
+            self._lines.extend(lines)
+            self._count += len(lines)
+            self._send_lines(first, lines[-KEPT_LINES:])
+        if self.state not in (RUNNING, STOPPING):
+            return
+        with self.hold_sync():
+            self.seconds = self._elapsed()
+            if self.state == RUNNING:
+                self.stage = str(event.stage)
+                self.fraction = event.fraction
+                self.position = _position(event.stage)
+                self.skipped = _skipped(event)
+
+    def stopping(self) -> None:
+        """Show that the run is being stopped."""
+        with self.hold_sync():
+            self.state = STOPPING
+            self.stage = "stopping"
+
+    def end(self, words: str, *, is_whole: bool) -> None:
+        """Show how the run ended, and whether it was complete."""
+        with self.hold_sync():
+            self.seconds = self._elapsed()
+            self.state = ENDED
+            self.stage = words
+            if is_whole:
+                self.fraction = 1.0
+                self.position = len(STAGES)
+
+    def _elapsed(self) -> float:
+        return round(time.monotonic() - self._began, 1)
+
+    def _on_message(self, _widget: object, content: Any, _buffers: object) -> None:  # noqa: ANN401
+        """Handle a page's messages: it is new, it is present, it leaves."""
+        if not isinstance(content, dict):
+            return
+        kind, view = content.get("kind"), str(content.get("view", ""))[:64]
+        if kind == "leaving":
+            self.presence.leave(view)
+        elif kind in ("hello", "here"):
+            self.presence.receive(view)
+        if kind == "hello":
+            if self.state in (RUNNING, STOPPING):
+                self.seconds = self._elapsed()
+            self._send_lines(self._count - len(self._lines), list(self._lines))
+
+    def _send_lines(self, first: int, lines: list[str]) -> None:
+        self.send({"kind": "log", "first": first, "lines": lines})
+
+
+def cleaned(line: str) -> str:
+    r"""Remove a terminal's control sequences; keep the last state of a progress bar.
+
+    >>> cleaned("\x1b[36mloading\x1b[0m:  0%\rloading: 50%\n")
+    'loading: 50%'
+    """
+    plain = _ESCAPES.sub("", line).rstrip("\r\n")
+    return plain.rpartition("\r")[2]
+
+
+def _whole(smallest: int) -> Entry:
+    return Entry(kind="number", parse=partial(_at_least, smallest))
+
+
+def _at_least(smallest: int, name: str, text: str) -> int:
+    is_whole = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
+    if not is_whole or int(text) < smallest:
+        raise PlannerError(
+            f"{name} is {text[:40]}. Give a whole number of at least {smallest}."
+        )
+    return int(text)
+
+
+def _position(stage: StartStage) -> int:
+    """Return how many of the listed stages have passed."""
+    every = list(StartStage)
+    return sum(every.index(listed) < every.index(stage) for listed in STAGES)
+
+
+def _skipped(event: Event) -> list[str]:
+    """Return the listed stages before the current one that the start did not have."""
+    if not event.reached:
+        return []
+    behind = STAGES[: _position(event.stage)]
+    return [str(stage) for stage in behind if stage not in event.reached]

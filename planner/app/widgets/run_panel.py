@@ -1,0 +1,314 @@
+"""Runs the plan: starts vLLM, shows its progress, and compares with the estimate."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import ipywidgets as w
+import traitlets
+
+from planner.app.widgets import run_thread
+from planner.app.widgets.background import Reader
+from planner.app.widgets.callbacks import alert_html, guarded
+from planner.app.widgets.chart import PlotlyChart
+from planner.app.widgets.fields import FieldError
+from planner.app.widgets.run_options import OptionsForm, RunProgress
+from planner.app.widgets.static_files import sheet
+from planner.confirming import devices, installation
+from planner.confirming.confirmation import Confirmation
+from planner.errors import PlannerError
+from planner.late import late
+from planner.show import confirmation as shown
+from planner.show.charts.confirmed_bars import figure_spec
+from planner.show.confirmation import legend_html
+from planner.show.confirmation_text import outcome_words, spoken
+from planner.show.html import Html, tag
+from planner.show.page import style
+from planner.show.pieces import command_line
+from planner.show.verdict import subject
+from planner.surroundings import is_in_browser
+
+if TYPE_CHECKING:
+    from planner.confirming.installation import Installation
+    from planner.confirming.options import Event, RunOptions
+    from planner.learn.account import Recorded
+    from planner.planning.result import Plan
+
+CHECK_SECONDS = 2.0
+"""How often the panel checks whether a page still shows it."""
+
+_INTRO = (
+    "Starts vLLM with exactly the planned arguments, in a process of its own, and "
+    "compares what it measures with the estimate. The process ends with the "
+    "measurement, with Stop, and when this page is closed."
+)
+_NO_START = (
+    "Nothing can be started here: a browser does not run other programs. On a "
+    "computer with vLLM, this panel starts it and compares what it measures with the "
+    "estimate, as below."
+)
+
+
+class RunPanel(w.VBox):
+    """Runs `plan` when Run is pressed; `confirmation` is the last result."""
+
+    plan = traitlets.Any(allow_none=True)
+    confirmation = traitlets.Any(allow_none=True)
+
+    def __init__(self, plan: Plan | None = None, *, is_alone: bool = True) -> None:
+        self.options = OptionsForm()
+        self.run_button = w.Button(description="Run", tooltip="Start vLLM")
+        self.stop_button = w.Button(
+            description="Stop", tooltip="End vLLM", disabled=True
+        )
+        self.what = w.HTML()
+        self.installation = w.HTML()
+        self.alert = w.HTML()
+        self.progress = RunProgress()
+        self.result = RunResult()
+        self._run: run_thread.RunThread | None = None
+        self._newest: run_thread.RunThread | None = None
+        self._reader = Reader()
+        self._described: tuple[str | None, object] | None = None
+        self._guard = guarded(self._say)
+        buttons = w.HBox([self.run_button, self.stop_button])
+        super().__init__(
+            [
+                *([_style()] if is_alone else []),
+                self.what,
+                self.options,
+                self.installation,
+                buttons,
+                self.alert,
+                self.progress,
+                self.result,
+            ],
+            plan=plan,
+        )
+        self._is_alone = is_alone
+        self.add_class("planner-run")
+        buttons.add_class("planner-run-buttons")
+        self.run_button.add_class("planner-run-start")
+        self.stop_button.add_class("planner-run-stop")
+        self.run_button.on_click(self._guard(self._start))
+        self.stop_button.on_click(self._guard(self._stop_clicked))
+        self.options.python.on_change(self._guard(self._describe))
+        self.observe(self._take_plan, names="plan")
+        self._take_plan()
+        if is_in_browser():
+            self._show_recorded()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether vLLM runs now."""
+        return self._run is not None
+
+    def stop(self) -> None:
+        """Stop the current run, if there is one."""
+        if self._run is not None:
+            self.progress.stopping()
+            self.stop_button.disabled = True
+            self._run.stop()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the run has ended."""
+        if self._newest is not None:
+            self._newest.wait(seconds)
+
+    def close(self) -> None:
+        """Stop the run, and close the panel."""
+        self.stop()
+        super().close()
+
+    def _say(self, message: str) -> None:
+        self.alert.value = alert_html(message) if message else ""
+
+    def _start(self, _button: object = None) -> None:
+        if self._run is not None:  # a second click, before the button was disabled
+            return
+        if self.plan is None:
+            raise PlannerError("There is no plan yet. Choose a model first.")
+        try:
+            options = self.options.read()
+        except FieldError:
+            return
+        self._begin(self.plan, options)
+
+    def _begin(self, plan: Plan, options: RunOptions) -> None:
+        run = run_thread.RunThread(
+            plan,
+            options,
+            on_event=self._guard(self._show_event),
+            on_end=self._guard(self._show_end),
+        )
+        self._run = self._newest = run
+        self.result.clear()
+        self.progress.begin(f"{subject(plan)}: {_command(plan)}")
+        self._set_running(True)
+        self._watch(run, time.monotonic())
+        run.start()
+
+    def _show_event(self, event: Event) -> None:
+        self.progress.tell(event)
+
+    def _show_end(self, answer: object) -> None:
+        self._run = None
+        self._set_running(False)
+        self._describe()
+        if isinstance(answer, Confirmation):
+            words = outcome_words(answer)
+            self.result.show(answer)
+            self.progress.end(
+                words.headline, is_whole=answer.measurement.is_started is True
+            )
+            self.confirmation = answer
+            return
+        self.progress.end("ended without a measurement", is_whole=False)
+        if isinstance(answer, BaseException):
+            raise answer
+
+    def _stop_clicked(self, _button: object) -> None:
+        self.stop()
+
+    def _set_running(self, is_running: bool) -> None:
+        self.run_button.disabled = is_running
+        self.stop_button.disabled = not is_running
+        self.options.is_disabled = is_running
+
+    def _watch(self, run: run_thread.RunThread, last: float) -> None:
+        """Stop the run when no page shows it any more; otherwise check again later."""
+        if run is not self._run:
+            return
+        now = time.monotonic()
+        if now - last > 3 * CHECK_SECONDS:
+            # The kernel was busy and received no messages: start counting again.
+            self.progress.presence.begin()
+        if self.progress.presence.is_gone:
+            self.stop()
+        run_thread.later(CHECK_SECONDS, lambda: self._watch(run, now))
+
+    def _take_plan(self, _change: object = None) -> None:
+        self._name_plan()
+        self._describe()
+
+    def _show_recorded(self) -> None:
+        """Show a recorded start, where vLLM cannot be started."""
+        record: Recorded = late("planner.learn.account:recorded")
+        for part in (self.options, self.run_button, self.stop_button, self.progress):
+            part.layout.display = "none"
+        self.installation.value = _installed_html(record.label)
+        self.result.show(record.compare())
+
+    def _name_plan(self) -> None:
+        named = None
+        if self._is_alone and self.plan is not None:
+            named = (
+                tag("p", subject(self.plan), class_="pl-run-plan"),
+                command_line(_command(self.plan), "Command"),
+            )
+        intro = tag("p", _NO_START if is_in_browser() else _INTRO)
+        self.what.value = tag("div", named, intro, class_="pl-plan")
+
+    def _describe(self, _change: object = None) -> None:
+        """Show which vLLM and device would be used; found in the background."""
+        if is_in_browser():
+            return
+        plan, python = self.plan, self.options.python_path
+        needed = (python, _needs(plan))
+        if needed == self._described or self.is_running:
+            return
+        if self._described is None or self._described[0] != python:
+            looking = tag("p", "Looking for vLLM …", class_="pl-reading")
+            self.installation.value = looking
+        self._described = needed
+        self._reader.start(
+            lambda: _installed(plan, python),
+            self._guard(self._show_installed),
+            self._guard(self._show_missing),
+        )
+
+    def _show_installed(self, words: object) -> None:
+        self.installation.value = _installed_html(str(words)) if words else ""
+
+    def _show_missing(self, error: Exception) -> None:
+        self.installation.value = ""
+        raise error
+
+
+class RunResult(w.VBox):
+    """Outcome, bars of estimate and measurement, a table, and an explanation."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.add_class("planner-run-result")
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.children = ()
+
+    def show(self, confirmation: Confirmation) -> None:
+        """Show one confirmation; the chart is created only now, since it is large."""
+        chart = PlotlyChart(
+            figure=figure_spec(confirmation), label=spoken(confirmation)
+        )
+        parts = {
+            "verdict": w.HTML(shown.verdict_html(confirmation)),
+            "bars": chart,
+            "legend": w.HTML(legend_html(confirmation)),
+            "table": w.HTML(shown.comparison_html(confirmation)),
+            "meaning": w.HTML(shown.meaning_html(confirmation)),
+        }
+        for name, part in parts.items():
+            part.add_class("pl-plan")
+            part.add_class(f"planner-run-{name}")
+        self.children = tuple(parts.values())
+
+
+def _installed_html(words: str) -> Html:
+    return tag("p", words, class_="pl-installed")
+
+
+def _command(plan: Plan) -> str:
+    """Write the command, with environment variables and the entry point."""
+    variables = "".join(f"{name}={value} " for name, value in plan.env)
+    by_class = " (by the LLM class)" if plan.entrypoint != "serve" else ""
+    return f"{variables}{plan.command()}{by_class}"
+
+
+def _needs(plan: Plan | None) -> object:
+    """Return the parts of a plan that decide whether it can run here."""
+    rank = None if plan is None else plan.limiting_rank
+    budget = None if rank is None else rank.requested_memory_bytes
+    return plan and (plan.gpu, plan.vllm_version, plan.gpus_total, budget)
+
+
+@lru_cache
+def _found(python: str | None) -> Installation:
+    """Find the vLLM of a Python once: every step of a slider may need it."""
+    return installation.find(python)
+
+
+def _installed(plan: Plan | None, python: str | None) -> str:
+    """Return which vLLM and device would be used, or why none can be."""
+    try:
+        found = _found(python)
+    except PlannerError as error:
+        return str(error)
+    words = installation.sentence(found)
+    if plan is None:
+        return words
+    try:
+        installation.check_release(found, plan.vllm_version)
+        device = devices.choose(plan, found).device_name
+    except PlannerError as error:
+        return f"{words} {error}"
+    return f"{words} It would run on {device}."
+
+
+def _style() -> w.HTML:
+    sheets = Html(sheet("chart.css", "explorer.css"))
+    written = w.HTML(tag("style", style(), sheets))
+    written.add_class("planner-style")
+    return written

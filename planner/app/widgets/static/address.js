@@ -1,0 +1,21 @@
+// The app's address tells its plan: a page that is opened with a query hands it to the
+// kernel, and the address follows the controls. A JupyterLab page's address is its own.
+
+import "./shortcuts.js";
+
+const isApp = () => document.getElementById("planner-plotly") !== null;
+
+/** @type {import("@anywidget/types").AnyWidget<{ query: string }>} */
+export default {
+  initialize({ model }) {
+    if (!isApp()) return undefined;
+    const { search } = window.location;
+    if (search.length > 1) model.send({ opened: search });
+    const follow = () => {
+      const place = window.location.pathname + model.get("query");
+      window.history.replaceState(window.history.state, "", place);
+    };
+    model.on("change:query", follow);
+    return () => model.off("change:query", follow);
+  },
+};

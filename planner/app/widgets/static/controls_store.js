@@ -1,0 +1,171 @@
+// What the kernel said of each field, and what is to be sent to it. A step of a slider
+// waits until the one before was answered: only the newest counts.
+
+/**
+ * What a page shows of a field; `Field.state` of the Python side writes it.
+ *
+ * @typedef {object} FieldState
+ * @property {string} kind
+ * @property {string} [label]
+ * @property {string} [hint]
+ * @property {string} [v] what was chosen
+ * @property {boolean} [set] whether that is something else than vLLM's choice
+ * @property {boolean} [plain] whether it cannot be left to vLLM
+ * @property {string} [c] vLLM's choice
+ * @property {string} [e] what is wrong
+ * @property {string} [since] the first release that has it, where the planned one does not
+ * @property {number[]} [steps] of its slider
+ * @property {[key: string, label: string][]} [options] of its list
+ * @property {[name: string, size: string, kind: string][]} [rows] bundled models
+ * @property {string} [reading] the model that is being read
+ *
+ * @typedef {object} Controlled what the widget's model holds
+ * @property {Record<string, FieldState>} state
+ * @property {[title: string, names: string[], isFolded: boolean][]} groups
+ * @property {string[]} gone
+ * @property {string} finder
+ * @property {boolean} is_disabled
+ *
+ * @typedef {import("@anywidget/types").AnyModel<Controlled>} ControlsModel
+ *
+ * @typedef {{ names: string[], isReached: boolean }} Hub what the Hub answered
+ *
+ * @typedef {object} View
+ * @property {(changes: Record<string, Partial<FieldState>>) => void} show
+ * @property {(name: string, text: string) => void} explained
+ * @property {(text: string, hub: Hub) => void} found
+ */
+
+const ANSWER_MS = 10000;
+const FRAME_MS = 16;
+
+export class Store {
+  /** @param {ControlsModel} model */
+  constructor(model) {
+    this.model = model;
+    this.fields = model.get("state");
+    /** @type {Set<View>} */
+    this.views = new Set();
+    /** @type {Map<string, string | number>} */
+    this.waiting = new Map();
+    /** @type {Map<string, string>} */
+    this.texts = new Map();
+    this.number = 0;
+    /** @type {number | null} */
+    this.unanswered = null;
+    this.sentAt = 0;
+    this.isDue = false;
+    model.on("msg:custom", (message) => this.hear(message));
+    // What was told before this page could listen is asked for.
+    model.send({ ready: true });
+  }
+
+  /**
+   * @param {string} name
+   * @param {string | number} value
+   */
+  set(name, value) {
+    this.waiting.delete(name);
+    this.waiting.set(name, value);
+    if (performance.now() - this.sentAt >= FRAME_MS) this.send();
+    else this.sendSoon();
+  }
+
+  /** @param {string} name */
+  isPending(name) {
+    return this.waiting.has(name);
+  }
+
+  sendSoon() {
+    if (this.isDue) return;
+    this.isDue = true;
+    const send = () => {
+      this.isDue = false;
+      this.send();
+    };
+    if (document.hidden) setTimeout(send, FRAME_MS);
+    else requestAnimationFrame(send);
+  }
+
+  send() {
+    if (this.unanswered !== null) return;
+    for (const [name, value] of this.waiting) {
+      this.waiting.delete(name);
+      this.sendOne(name, value);
+      return;
+    }
+  }
+
+  /**
+   * @param {string} name
+   * @param {string | number} value
+   */
+  sendOne(name, value) {
+    this.number += 1;
+    this.unanswered = this.number;
+    this.sentAt = performance.now();
+    this.model.send({ set: name, value, n: this.number });
+    // A kernel that is gone or busy must not lock the controls for ever.
+    const { number } = this;
+    setTimeout(() => this.answered(number), ANSWER_MS);
+  }
+
+  /** @param {number} number */
+  answered(number) {
+    if (this.unanswered !== number) return;
+    this.unanswered = null;
+    if (this.waiting.size) this.sendSoon();
+  }
+
+  /** @param {any} message of the kernel */
+  hear(message) {
+    if (message?.show) this.show(message.show);
+    if (typeof message?.ack === "number") this.answered(message.ack);
+    if (message?.explained) {
+      this.texts.set(message.explained, message.text);
+      this.tellText(message.explained, message.text);
+    }
+    if (typeof message?.found === "string") {
+      const { found, names, is_reached: isReached } = message;
+      for (const view of this.views) view.found(found, { names, isReached });
+    }
+  }
+
+  /** @param {Record<string, Partial<FieldState>>} changes */
+  show(changes) {
+    for (const [name, change] of Object.entries(changes)) {
+      if (!Object.hasOwn(this.fields, name)) continue;
+      Object.assign(this.fields[name], change);
+    }
+    for (const view of this.views) view.show(changes);
+  }
+
+  /** @param {string} name */
+  explain(name) {
+    const text = this.texts.get(name);
+    if (text === undefined) this.model.send({ explain: name });
+    else this.tellText(name, text);
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} text
+   */
+  tellText(name, text) {
+    for (const view of this.views) view.explained(name, text);
+  }
+}
+
+/** @type {WeakMap<ControlsModel, Store>} */
+const STORES = new WeakMap();
+
+/**
+ * Returns the store of a model, which all its views share.
+ *
+ * @param {ControlsModel} model
+ */
+export function storeOf(model) {
+  const store = STORES.get(model) ?? new Store(model);
+  STORES.set(model, store);
+  return store;
+}

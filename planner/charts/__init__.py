@@ -1,1 +1,0 @@
-"""Pictures of a plan: plotly figures, described in plain values first."""

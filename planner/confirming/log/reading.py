@@ -1,0 +1,221 @@
+"""The reading of a log: its figures by name, its outcome and its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.confirming.log.lines import LogLine, joined_lines_of, lines_of
+from planner.confirming.log.outcome import (
+    begins_with_start,
+    last_with_content,
+    outcome_of,
+    starts_of,
+)
+from planner.confirming.log.sentences import Figure, figures_of, noted_figures
+from planner.confirming.log.setting import (
+    Argument,
+    Setting,
+    seconds_between,
+    setting_of,
+)
+
+_OF_VLLM = re.compile(
+    r"\bvLLM (?:API )?server|LLM engine \(v|\bEngineCore|vllm serve\b|/vllm/|\bvllm\."
+    r"|init engine \(profile|for the cache blocks|gpu_memory_utilization"
+    r"|serve at least one request with the model|User-specified max_model_len"
+    r"|Starting vLLM|vllm-openai|-gpu-memory-utilization|\bvLLM\b|dummy requests"
+    r"|█\s+version \d"
+    r"|max[_-]model[_-]len|max[_-]num[_-](?:seqs|batched)|enforce[_-]eager",
+)
+"""Words that only a log of vLLM, or a quote from one, has."""
+_AFTER = 500
+"""Lines that are read for figures after a start's end: not days of requests."""
+_PROCESSES = re.compile(r"EngineCore|VllmWorker|A(?:PI|pi)Server|Worker(?:_|$)")
+_TORCH_NO_MEMORY = re.compile(
+    r"(?:[\w.]*OutOfMemoryError: )?(?:CUDA out of memory\. )?"
+    r"Tried to allocate [\d.]+ [KMG]iB\b[^\n]*"
+)
+_NO_MEMORY = re.compile(r"\bOOM\b|out of memory|-> ValueError", re.IGNORECASE)
+"""Words for a failed start in people's notes."""
+_OF_V0 = re.compile(r"# \w+ blocks:")
+"""Logged by V0, which refused a concurrency below 1; V1 counts differently."""
+_FIGURES_OF_A_START = (
+    "available_kv_gib",
+    "kv_tokens",
+    "num_gpu_blocks",
+    "max_concurrency",
+    "cudagraph_gib",
+)
+"""Figures that people quote of a successful start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReading:
+    """What one start of vLLM logged, as `read_log` chooses it from several."""
+
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    """By name, as vLLM rounded them; a name that ends in _gib is in GiB."""
+    started: bool | None = None
+    """Whether the engine started; None if the log ends before that."""
+    error: str | None = None
+    """The error that stopped it: its type, then vLLM's words."""
+    later_error: str | None = None
+    """The first error after the start: of a request, or of the running engine."""
+    is_vllm: bool = False
+    """Whether this is a log of vLLM; False if nothing of vLLM was recognised."""
+    num_starts: int = 0
+    """Number of starts in the log."""
+    setting: Setting = field(default_factory=Setting)
+    seconds: float = 0.0
+    """From the first line until it was ready or failed; 0.0 if no line has a time."""
+
+    @property
+    def vllm_version(self) -> str | None:
+        """As vLLM wrote it, such as 0.20.1rc1.dev16+g7a1eb8ac2."""
+        return self.setting.vllm_version
+
+    @property
+    def model(self) -> str | None:
+        """The model's name or folder, as it was given."""
+        return self.setting.model
+
+    @property
+    def arguments(self) -> Mapping[str, Argument]:
+        """vLLM's "non-default args", else those of the engine's configuration."""
+        return self.setting.arguments or self.setting.resolved
+
+    @property
+    def peak_activation_gib(self) -> float | None:
+        """The peak without the graphs' estimate, which some releases include."""
+        peak = self.figures.get("activation_gib")
+        if peak is None or not self.setting.is_estimate_in_peak:
+            return peak
+        return round(peak - self.figures.get("cudagraph_estimated_gib", 0.0), 2)
+
+    @property
+    def is_compile_cache_cold(self) -> bool | None:
+        """Whether the model was compiled in this start; None if unknown."""
+        return self.setting.is_compile_cache_cold
+
+    @property
+    def message(self) -> str | None:
+        """The error without its type, for comparison with a plan's."""
+        if self.error is None:
+            return None
+        return re.sub(r"^[\w.]+(?:Error|Exception|NotFound): ", "", self.error)
+
+    def to_dict(self) -> dict[str, float | int | bool | str]:
+        """Return figures, outcome and error, without those that the log lacks."""
+        values: dict[str, float | int | bool | str] = dict(self.figures)
+        if self.started is not None:
+            values["started"] = self.started
+        if self.error is not None:
+            values["error"] = self.error
+        return values
+
+
+def read_log(text: str) -> LogReading:
+    """Return the reading of a log of vLLM, or of a part, of any release from 0.2 on.
+
+    Of several starts in one log, the last with figures or an outcome counts. Of several
+    ranks, the one that limits the plan counts: most weights, least memory left.
+
+    >>> read_log("... Available KV cache memory: 51.38 GiB").figures
+    {'available_kv_gib': 51.38}
+    >>> read_log("ollama: model loaded").is_vllm
+    False
+    """
+    reading = _reading(lines_of(text))
+    joined = joined_lines_of(text)
+    if joined is None:
+        return reading
+    other = _reading(joined)
+    fuller = max(reading, other, key=lambda one: len(one.figures))
+    return replace(fuller, figures={**reading.figures, **other.figures})
+
+
+def _reading(lines: Sequence[LogLine]) -> LogReading:
+    if not lines:
+        return LogReading()
+    starts = starts_of(lines)
+    start = last_with_content(starts)
+    outcome = outcome_of(start)
+    start = start[: outcome.end + _AFTER]
+    text = "\n".join(line.text for line in start)
+    is_log = any(line.level for line in start)
+    figures = figures_of(text)
+    if not is_log:
+        figures = noted_figures(text, figures)
+    if not (figures or _is_vllm(text, start)):
+        return _out_of_memory(text)
+    started = outcome.is_started
+    if started is None and not begins_with_start(start):
+        started = _quoted(text, figures, is_note=not is_log)
+    return LogReading(
+        figures=_kept(figures, start),
+        started=started,
+        error=outcome.error,
+        later_error=outcome.later_error,
+        is_vllm=True,
+        num_starts=len(starts),
+        setting=setting_of(text),
+        seconds=seconds_between(start[: outcome.end]),
+    )
+
+
+def _out_of_memory(text: str) -> LogReading:
+    """Return PyTorch's out-of-memory error, often all that is quoted of a start.
+
+    Nothing in it shows that it is vLLM's.
+    """
+    sentence = _TORCH_NO_MEMORY.search(text)
+    if sentence is None:
+        return LogReading()
+    return LogReading(started=False, error=sentence[0].strip())
+
+
+def _is_vllm(text: str, lines: Sequence[LogLine]) -> bool:
+    return bool(_OF_VLLM.search(text)) or any(
+        _PROCESSES.match(line.process) for line in lines
+    )
+
+
+def _quoted(text: str, figures: Mapping[str, Figure], *, is_note: bool) -> bool | None:
+    """Return whether the engine started, from a part of its log that was quoted.
+
+    A log that has the beginning of a start must also have its outcome. In a quote,
+    figures show it: a missing KV cache is a refusal, an allocated one is a start.
+    """
+    is_refused = (
+        "needed_kv_gib" in figures
+        or figures.get("available_kv_gib", 1) <= 0
+        or (figures.get("max_concurrency", 1) < 1 and _OF_V0.search(text) is not None)
+    )
+    if is_refused or (is_note and _NO_MEMORY.search(text)):
+        return False
+    return True if any(name in figures for name in _FIGURES_OF_A_START) else None
+
+
+def _kept(
+    figures: Mapping[str, Figure], lines: Sequence[LogLine]
+) -> Mapping[str, Figure]:
+    """Remove the graphs of a trial capture if no real capture followed it.
+
+    The second model runner captures once before it allocates the KV cache, to measure,
+    and logs the same sentence as later. Source: vLLM 0.33.0 `v1/worker/gpu/
+    model_runner.py` profile_cudagraph_memory.
+    """
+    captures = _numbers(r"Graph capturing finished", lines)
+    caches = _numbers(r"Available KV cache memory|KV cache size", lines)
+    is_trial = captures and caches and captures[-1] < caches[0]
+    if not is_trial or not lines[captures[-1]].level:
+        return figures
+    return {name: value for name, value in figures.items() if name != "cudagraph_gib"}
+
+
+def _numbers(pattern: str, lines: Sequence[LogLine]) -> list[int]:
+    return [
+        number for number, line in enumerate(lines) if re.search(pattern, line.text)
+    ]

@@ -1,0 +1,338 @@
+"""The figures in vLLM's sentences, of every release, and in people's notes of them.
+
+Several ranks and engines log the same sentence. The one that limits the plan counts:
+the largest figure of memory that is used, the smallest of memory that is left.
+
+A note shortens these sentences, in a table or in an issue. It is short, has no head of
+a record, and names its numbers: a number without a word beside it is not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+Figure: TypeAlias = float | int
+
+_NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
+_SIZE = rf"{_NUMBER}\s*(GiB|GB|MiB|MB|bytes)\b"
+"""vLLM up to 0.8 logged GiB as GB."""
+_STANDS_FOR = {"S": _SIZE, "N": _NUMBER, "_": r"-?[\d.,]+"}
+_TOKEN = re.compile(r"(?<![\w\\])[SN_](?!\w)")
+_IN_GIB = {"gib": 1, "gb": 1, "mib": 1 << 10, "mb": 1 << 10, "bytes": 1 << 30}
+
+COUNTS = frozenset(
+    "kv_tokens max_concurrency_len num_gpu_blocks encoder_budget_tokens "
+    "estimated_max_len attn_block_size".split()
+)
+"""Figures that are whole numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """Wordings of one figure; the first one that a log has counts."""
+
+    name: str
+    wordings: tuple[str, ...]
+    """N is a number, S a size with its unit, _ a number to skip."""
+    choose: Callable[[Iterable[Figure]], Figure] = max
+    """Chooses among the figures of several ranks and engines."""
+
+
+def _last(values: Iterable[Figure]) -> Figure:
+    return list(values)[-1]
+
+
+def _first(values: Iterable[Figure]) -> Figure:
+    return next(iter(values))
+
+
+# Source: vLLM of each release. V1: `v1/worker/gpu_worker.py`, `gpu_model_runner.py`,
+# `gpu/model_runner.py`, `cpu_worker.py`, `utils.py`, `startup_plan.py`,
+# `v1/core/kv_cache_utils.py` and `kv_cache_planning.py`, `v1/metrics/loggers.py`,
+# `utils/mem_utils.py`, `platforms/cpu.py`. V0: `worker/worker.py`, `model_runner.py`,
+# `executor/executor_base.py`, `engine/llm_engine.py`.
+SENTENCES: tuple[Sentence, ...] = (
+    Sentence(
+        name="weights_gib",
+        wordings=(
+            r"(?:Model loading|Loading model weights) took:? S",
+            "Actual usage is S for weight",
+            "model weights take S",
+        ),
+    ),
+    Sentence(
+        name="available_kv_gib",
+        wordings=(
+            "Available KV cache memory: S",
+            "the rest of the memory reserved for KV Cache is S",
+            "available_kv_cache_memory S",
+            "kv_cache_size=S",
+            "reserved S memory for KV Cache as specified",
+            r"(?:Auto|Explicitly) set \(N/_\) GiB for KV cache",
+            "VLLM_CPU_KVCACHE_SPACE not set. Using S for KV cache",
+            r"VLLM_CPU_KVCACHE_SPACE \(GiB\) for CPU backend is not set, using N by",
+            r"kv_cache_memory_bytes=_ \(S\), recorded free-memory",
+            r"available HPU memory, S reserved for KV cache",
+            "Current kv cache memory in use is S",
+            r"available KV cache memory \(S\)",
+            r"to fit in available (?:GPU|KV cache) memory \(S",
+            r"requested memory for kv \(N/_ GiB\)",
+            r"max KV cache available = S",
+        ),
+        choose=min,
+    ),
+    Sentence(
+        name="kv_tokens",
+        wordings=(
+            r"KV cache size(?: as reported at startup)?: N tokens",
+            r"tokens that can be stored in KV cache \(N\)",
+        ),
+        choose=min,
+    ),
+    Sentence(
+        name="num_gpu_blocks",
+        wordings=(
+            r"num_gpu_blocks(?: is)?:? N",
+            # From 0 when graphs are measured with a cache of their own.
+            r"Overriding num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=N",
+            r"# \w+ blocks: N, # CPU blocks",
+            r"(?:GPU|CUDA|TPU|XPU|HPU) blocks: N",
+        ),
+        choose=min,
+    ),
+    Sentence(
+        name="cudagraph_gib",
+        wordings=(
+            r"(?<!Encoder\s)Graph capturing (?:finished in _ secs?, )?took S",
+            r"CUDA graph pool memory: S \(actual\)",
+            "S for CUDAGraph memory",
+        ),
+        choose=_last,
+    ),
+    Sentence(
+        name="cudagraph_estimated_gib",
+        wordings=("Estimated CUDA graph memory: S", r"\(actual\), S \(estimated\)"),
+    ),
+    Sentence(
+        name="activation_gib",
+        wordings=(
+            r"for consumed memory \(weights \+ non-torch\), S for peak activation",
+            "torch peak memory increase: S",
+            "S for peak activation",
+            "PyTorch activation peak memory (?:takes )?S",
+        ),
+    ),
+    Sentence(
+        name="non_torch_gib",
+        wordings=(
+            "non-torch forward increase memory: S",
+            "S for non-torch memory",
+            r"non_torch_memory(?: takes |=| )S(?!,)",
+        ),
+    ),
+    Sentence(
+        name="encoder_budget_tokens",
+        wordings=(
+            r"Encoder cache (?:will be initialized with (?:a )?)?budget of N tokens",
+        ),
+        choose=_first,
+    ),
+    Sentence(name="needed_kv_gib", wordings=("S KV cache is needed",)),
+    Sentence(
+        name="estimated_max_len",
+        wordings=("estimated maximum model length is N",),
+        choose=min,
+    ),
+    Sentence(
+        name="profiled_weights_gib",
+        wordings=(r"weights memory: S", "model weights take S"),
+    ),
+    Sentence(name="total_non_kv_gib", wordings=("Total non KV cache memory: S",)),
+    Sentence(
+        name="free_at_start_gib",
+        wordings=(
+            r"Free memory on device:? (?:[a-z]\S+ )?\(?N/_ GiB",
+            r"Initial free memory:? S",
+            r"Available memory on node _ \(N/_ GiB\) on startup",
+        ),
+        choose=min,
+    ),
+    Sentence(
+        name="total_gpu_gib",
+        wordings=(
+            r"Free memory on device:? (?:[a-z]\S+ )?\(?_/S",
+            r"total_gpu_memory[ =]\(?S",
+        ),
+        choose=_first,
+    ),
+    Sentence(
+        name="requested_gib",
+        wordings=(
+            r"desired (?:GPU|CPU) memory utilization (?:is )?\(_, S\)",
+            r"Requested memory: _ \(util\), S",
+            "requested GPU memory: S",
+            r"requested memory for kv \(_/S\)",
+            "with S requested memory for the worker",
+            "worker requested memory: S",
+            r"gpu_memory_utilization \(_\) = S",
+        ),
+        choose=_first,
+    ),
+    Sentence(
+        name="consumed_gib",
+        wordings=(
+            "S for consumed memory",
+            r"total consumed \(from mem_get_info\): S",
+            "S memory was consumed by non-kv usages",
+            r"worker already uses S \(model weights",
+        ),
+    ),
+    Sentence(
+        name="attn_block_size",
+        wordings=(r"attention block size (?:to )?N\b",),
+        choose=_last,
+    ),
+    Sentence(name="initial_memory_usage_gib", wordings=("initial_memory_usage=S",)),
+    Sentence(name="peak_torch_gib", wordings=("peak_torch_memory=S",)),
+)
+_CONCURRENCY = re.compile(
+    rf"Maximum\s+concurrency\s+for\s+{_NUMBER}\s+tokens"
+    rf"(?:(?:\s+per\s+|/)request:\s+{_NUMBER}x)?",
+    re.IGNORECASE,
+)
+
+
+def figures_of(text: str) -> dict[str, Figure]:
+    """Return the figures in one start's messages, by name."""
+    found = dict(_concurrency(text))
+    for sentence in SENTENCES:
+        values = _values(sentence, text)
+        if values:
+            found[sentence.name] = sentence.choose(values)
+    return found
+
+
+def _values(sentence: Sentence, text: str) -> list[Figure]:
+    for wording in sentence.wordings:
+        matches = compiled(wording).finditer(text)
+        values = [number(sentence.name, *match.groups()) for match in matches]
+        if values:
+            return values
+    return []
+
+
+def number(name: str, digits: str, unit: str = "") -> Figure:
+    """Return a figure from its digits: GiB for a size, whole for a count."""
+    value = float(digits.replace(",", ""))
+    if name in COUNTS:
+        return int(value)
+    shrink = _IN_GIB[unit.lower()] if unit else 1
+    return value if shrink == 1 else value / shrink
+
+
+@cache
+def compiled(wording: str) -> re.Pattern[str]:
+    r"""Return a wording as a pattern that also matches text wrapped at its spaces.
+
+    >>> compiled("took S").search("took 1.5\n GiB").groups()
+    ('1.5', 'GiB')
+    """
+    pattern = _TOKEN.sub(lambda token: _STANDS_FOR[token[0]], wording)
+    return re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE)
+
+
+def _concurrency(text: str) -> Mapping[str, Figure]:
+    """Return the engines' lowest concurrency, and the length that it is for."""
+    matches = list(_CONCURRENCY.finditer(text))
+    complete = [match for match in matches if match[2]]
+    if not complete:
+        lengths = [number("max_concurrency_len", match[1]) for match in matches]
+        return {"max_concurrency_len": lengths[0]} if lengths else {}
+    lowest = min(complete, key=lambda match: number("max_concurrency", match[2]))
+    return {
+        "max_concurrency_len": number("max_concurrency_len", lowest[1]),
+        "max_concurrency": number("max_concurrency", lowest[2]),
+    }
+
+
+MAX_LINES = 20
+"""Longer texts are not notes."""
+
+_BY = r"(?:[:=]|\s\([^)]*\):?)?"
+"""Between a name and its number."""
+_TABLE_ROW = r"S\s*\|\s*S\s*\|\s*N\s*\|\s*N(?:x)"
+"""Weights, KV cache memory, tokens, concurrency: vLLM's order in a log."""
+
+_NOTES: tuple[tuple[str, str], ...] = (
+    ("weights_gib", rf"(?:Per-GPU )?model memory(?:/GPU)?{_BY} S"),
+    ("weights_gib", rf"(?:Model|Weight) load(?:ing)?(?: to VRAM)?{_BY} S"),
+    ("weights_gib", r"(?:Weight load \(|Loading weights: )S"),
+    ("weights_gib", r"S(?:/GPU model memory| weights)"),
+    ("weights_gib", r"\bweights N\b"),
+    ("weights_gib", r"N weights\b"),
+    ("weights_gib", r'"weight_memory_gib": N'),
+    ("weights_gib", r"(?:^|\| )S[;|\s]+KV _ GiB"),
+    ("available_kv_gib", rf"Available KV(?: cache)?{_BY} S"),
+    ("available_kv_gib", r"(?:KV cache Available: |Available for KV |KV cache is )S"),
+    ("available_kv_gib", r"(?:only S for|and S) KV cache"),
+    ("available_kv_gib", r"limited KV cache \(S\)"),
+    ("available_kv_gib", r"(?:only|exceeding the) S available"),
+    ("available_kv_gib", r"only N available"),
+    ("available_kv_gib", r"S remaining"),
+    ("available_kv_gib", r"positive \(S\)"),
+    ("available_kv_gib", r"\d x N = _ GiB pool"),
+    ("available_kv_gib", r"\bKV S"),
+    ("available_kv_gib", r"\bKV N(?= \||$| TP)"),
+    ("available_kv_gib", r'"kv_cache_memory_gib": N'),
+    ("available_kv_gib", r"S \(_ tok(?:ens)?\)"),
+    ("kv_tokens", r"pool(?: size)?(?: at \w+ context)?: N tokens"),
+    ("kv_tokens", r"GiB(?: \(|, )N tok(?:ens)?\b"),
+    ("kv_tokens", r"\| N tokens"),
+    ("kv_tokens", r'"kv_cache_tokens": N'),
+    ("num_gpu_blocks", r'"kv_cache_blocks": N'),
+    ("max_concurrency", r"N(?:x) max concurrency"),
+    ("max_concurrency", r"(?:tok(?:ens)?\)|[|;]) (?:\| )?N(?:x)(?= \||$)"),
+    ("max_concurrency", r'"max_concurrency": N'),
+    ("needed_kv_gib", r"(?:needs|needed|requires) S"),
+    ("estimated_max_len", r"suggested max N tokens"),
+    ("cudagraph_gib", r"(?-i:CUDAGraph) N"),
+    ("cudagraph_gib", r"CUDA graph capture \([^)]*\) _ s, S"),
+    ("cudagraph_estimated_gib", r"CUDA graph memory S estimated"),
+    ("cudagraph_estimated_gib", r"CUDA-graph reserve N"),
+    ("activation_gib", r"\bactivation N\b"),
+    ("activation_gib", r"S activation"),
+    ("activation_gib", r"N activation"),
+    ("non_torch_gib", r"\bnon-torch N\b"),
+    ("non_torch_gib", r"N non-torch\b"),
+)
+
+
+def noted_figures(text: str, figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return the figures of vLLM's sentences, with those that a note adds."""
+    found = dict(figures)
+    if text.count("\n") >= MAX_LINES:
+        return found
+    for name, wording in _NOTES:
+        match = None if name in found else compiled(wording).search(text)
+        if match is not None:
+            found[name] = number(name, *[part for part in match.groups() if part])
+    for name, figure in _row(text).items():
+        found.setdefault(name, figure)
+    return found
+
+
+def _row(text: str) -> dict[str, Figure]:
+    match = compiled(_TABLE_ROW).search(text)
+    if match is None:
+        return {}
+    weights, unit, kv, kv_unit, tokens, requests = match.groups()
+    return {
+        "weights_gib": number("weights_gib", weights, unit),
+        "available_kv_gib": number("available_kv_gib", kv, kv_unit),
+        "kv_tokens": number("kv_tokens", tokens),
+        "max_concurrency": number("max_concurrency", requests),
+    }

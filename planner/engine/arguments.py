@@ -1,0 +1,346 @@
+"""The one table of vLLM's engine arguments: `planner/data/arguments.json`.
+
+The command line, its help, links, controls, checks, plan files, the glossary and the
+reference are made from it. To add an argument:
+
+1. **Entry** in `planner/data/arguments.json`, under the argument's name: `group`,
+   `kind`, `memory` and `text`, and what else of `Argument` applies. For a new release,
+   `tools/argument_table.py` writes it from vLLM's parser with memory "unknown": then
+   only the values in `off` are planned, until the effect is modelled. Where `memory` is
+   "none", the entry is all that is needed.
+2. **Rule**, where `memory` is "modelled": a field of the same name and kind in
+   `planner.engine.settings.EngineSettings`, and the code that reads it. vLLM's default
+   is filled in by `planner/planning/defaults.py`, what vLLM refuses is refused by
+   `planner/planning/refusals.py`, bytes are computed in `planner/memory/`.
+3. **Test** of that rule, beside the tests of its module, with figures from vLLM. The
+   entry itself is tested already: against vLLM's parser by
+   `tests/engine/test_argument_table.py`, everywhere it is used by
+   `tests/app/test_argument_everywhere.py`.
+
+The first release that has an argument is in `planner/data/release_history.json`, which
+`tools/release_history.py` writes; the release that removed it is `Argument.gone`.
+
+Source: vLLM 0.33.0 `engine/arg_utils.py` EngineArgs and AsyncEngineArgs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from planner.data import DATA
+from planner.engine.releases import Release, came_later
+from planner.errors import PlannerError
+
+_DATA = DATA / "arguments.json"
+_CHOICES_SHOWN = 6
+"""Choices that a line of help has room for."""
+_FITS_LENGTH_SINCE = (0, 14)
+"""max_model_len -1 or auto is fitted to the memory.
+
+Source: vLLM 0.14.0 `v1/core/kv_cache_utils.py` _auto_fit_max_model_len.
+"""
+_HAVE_OTHER_NAMES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
+"""Older releases have them in compilation_config, or as cuda_graph_sizes."""
+
+
+class Kind(StrEnum):
+    """The type of an argument's value."""
+
+    SWITCH = "switch"
+    WHOLE = "whole"
+    COUNT = "count"
+    """A whole number that may be written 8k (8000) or 8K (8192)."""
+    LENGTH = "length"
+    """Like `COUNT`; auto or -1 for the longest that fits."""
+    SIZE = "size"
+    """Bytes, like `COUNT` or with a unit: 8GiB."""
+    NUMBER = "number"
+    SHARE = "share"
+    """A number above 0 and at most 1."""
+    CHOICE = "choice"
+    TEXT = "text"
+    TABLE = "table"
+    """Names and values: JSON on a command line."""
+    NAMES = "names"
+    """A list of strings."""
+    NUMBERS = "numbers"
+    """A list of whole numbers."""
+
+
+_METAVARS: Mapping[Kind, str] = {
+    Kind.LENGTH: "N|auto",
+    Kind.SIZE: "BYTES",
+    Kind.SHARE: "SHARE",
+    Kind.CHOICE: "NAME",
+    Kind.TEXT: "NAME",
+    Kind.TABLE: "JSON",
+    Kind.NAMES: "NAME",
+}
+
+
+class Memory(StrEnum):
+    """What is known of an argument's effect on memory."""
+
+    MODELLED = "modelled"
+    """It is a field of `planner.engine.settings.EngineSettings`, and rules read it."""
+    NONE = "none"
+    """It does not change GPU memory; it is kept for the command line."""
+    UNKNOWN = "unknown"
+    """Refused, except with a value of `Argument.off`: no figure may ignore it."""
+
+
+class Group(StrEnum):
+    """Where an argument is listed: vLLM's configuration classes, in plain words."""
+
+    MACHINE = "Machine"
+    MODEL = "Model"
+    LOAD = "Load"
+    CACHE = "Cache"
+    PARALLEL = "Parallel"
+    SCHEDULER = "Scheduler"
+    LORA = "LoRA"
+    MULTIMODAL = "Multimodal"
+    SPECULATIVE = "Speculative"
+    OFFLOAD = "Offload"
+    COMPILATION = "Compilation"
+    KERNELS = "Kernels"
+    TRANSFER = "Transfer between engines"
+    OUTPUT = "Output"
+    OBSERVABILITY = "Logs and metrics"
+    OTHER = "Other"
+
+    @property
+    def classes(self) -> str:
+        """vLLM's configuration classes, or who reads the arguments."""
+        return _CLASSES[self]
+
+
+_CLASSES: Mapping[Group, str] = {
+    Group.MACHINE: "for the planner alone",
+    Group.MODEL: "ModelConfig",
+    Group.LOAD: "LoadConfig",
+    Group.CACHE: "CacheConfig",
+    Group.PARALLEL: "ParallelConfig",
+    Group.SCHEDULER: "SchedulerConfig",
+    Group.LORA: "LoRAConfig",
+    Group.MULTIMODAL: "MultiModalConfig",
+    Group.SPECULATIVE: "SpeculativeConfig",
+    Group.OFFLOAD: "OffloadConfig",
+    Group.COMPILATION: "CompilationConfig",
+    Group.KERNELS: "AttentionConfig, KernelConfig, MambaConfig",
+    Group.TRANSFER: "KVTransferConfig, KVEventsConfig, ECTransferConfig",
+    Group.OUTPUT: "StructuredOutputsConfig, ReasoningConfig",
+    Group.OBSERVABILITY: "ObservabilityConfig, ProfilerConfig",
+    Group.OTHER: "VllmConfig and the server",
+}
+
+
+class Feature(StrEnum):
+    """A feature that users turn on: the page groups its arguments."""
+
+    ADAPTERS = "adapters"
+    ADAPTERS_OF_EXPERTS = "adapters of experts"
+    ADAPTERS_OF_ENCODERS = "adapters of encoders"
+    ENCODERS = "encoders"
+    DRAFTS = "drafts"
+    OFFLOADING = "offloading"
+    PREFETCHING = "prefetching"
+    HOST_MEMORY = "host memory"
+    GRAPH_SIZES = "graph sizes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One engine argument under vLLM's name."""
+
+    name: str
+    group: Group
+    kind: Kind
+    memory: Memory
+    text: str
+    """Its meaning and its effect on memory, in whole sentences."""
+    hint: str = ""
+    """Its meaning in a few words, shown beside a control."""
+    unit: str = ""
+    """Placeholder for a value in the help, where the kind's does not fit."""
+    default: object = None
+    """vLLM's default, if it is the same for all models and GPUs."""
+    choices: tuple[str | int, ...] = ()
+    """All values that the newest release accepts, for `Kind.CHOICE`."""
+    planned: tuple[str, ...] = ()
+    """The choices that the planner accepts; empty: all."""
+    checked_by_rule: bool = False
+    """Whether its rule checks the choices, which depend on the release."""
+    offered: tuple[str, ...] = ()
+    """Suggested values, where vLLM accepts others too."""
+    least: int | None = None
+    most: int | None = None
+    """The largest value that is planned; above it a plan can take minutes."""
+    example: object = None
+    """A correct value to name in an error message; None: its rule checks the type."""
+    off: tuple[object, ...] = ()
+    """Values without effect on memory, for an argument whose effect is unknown."""
+    reason: str = ""
+    """Why the effect is unknown, where that needs an explanation."""
+    feature: Feature | None = None
+    gone: str = ""
+    """The release that removed it."""
+    kept_out: str = ""
+    """Why links must not set it."""
+    short: str = ""
+    """Its short flag."""
+    has_flag: bool = True
+    """False for an argument of the Python API only."""
+    only_on: bool = False
+    """A switch without a --no-... form: off is its default."""
+    joined: bool = False
+    """A list written as one word, with commas."""
+    server_only: bool = False
+    """An argument of the server's engine that the LLM class refuses or ignores."""
+
+    @property
+    def flag(self) -> str:
+        """Its flag for `vllm serve`."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def is_modelled(self) -> bool:
+        """Whether it is a field of `planner.engine.settings.EngineSettings`."""
+        return self.memory is Memory.MODELLED
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values, each a word of the command line."""
+        return self.kind in (Kind.NAMES, Kind.NUMBERS)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its value is always a string."""
+        is_word = self.kind is Kind.CHOICE and isinstance(self.choices[0], str)
+        return is_word or self.kind is Kind.TEXT
+
+    @property
+    def metavar(self) -> str:
+        """Placeholder for a value in the help."""
+        choices = self.taken
+        if (
+            self.kind is Kind.CHOICE
+            and len(choices) <= _CHOICES_SHOWN
+            and not self.unit
+        ):
+            return "{" + ",".join(map(str, choices)) + "}"
+        return self.unit or _METAVARS.get(self.kind, "N")
+
+    @property
+    def taken(self) -> tuple[str | int, ...]:
+        """The choices that the planner accepts."""
+        return self.planned or self.choices
+
+    @property
+    def explained(self) -> str:
+        """Its text, followed by its effect on memory unless the text says it."""
+        return self.text + _EFFECTS[self.memory](self)
+
+
+def _unknown_effect(argument: Argument) -> str:
+    values = [
+        value if isinstance(value, str) else json.dumps(value) for value in argument.off
+    ]
+    words = f"only {' or '.join(values)} can be planned" if values else "leave it out"
+    return f" What it does to memory is not modelled yet: {words}."
+
+
+_EFFECTS: Mapping[Memory, Callable[[Argument], str]] = {
+    Memory.MODELLED: lambda _argument: "",
+    Memory.NONE: lambda _argument: " It does not change GPU memory.",
+    Memory.UNKNOWN: _unknown_effect,
+}
+
+
+def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Argument]:
+    """Return the entries by name."""
+    return {name: _argument(name, row) for name, row in rows.items()}
+
+
+def _argument(name: str, row: Mapping[str, Any]) -> Argument:
+    facts: dict[str, Any] = {
+        key: _TYPES[key](value) if key in _TYPES else value
+        for key, value in row.items()
+    }
+    return Argument(name=name, **facts)
+
+
+_TYPES: Mapping[str, Callable[[Any], object]] = {
+    "group": Group,
+    "kind": Kind,
+    "memory": Memory,
+    "feature": Feature,
+    **dict.fromkeys(("choices", "planned", "offered", "off"), tuple),
+}
+
+ARGUMENTS = _read(json.loads(_DATA.read_text(encoding="utf-8")))
+"""Every argument by its name; by group, in vLLM's order."""
+
+
+def named(memory: Memory) -> list[str]:
+    """Return the arguments of the newest release with this effect on memory."""
+    return [
+        argument.name
+        for argument in ARGUMENTS.values()
+        if argument.memory is memory and not argument.gone
+    ]
+
+
+def featured(feature: Feature) -> list[str]:
+    """Return the arguments of a feature."""
+    return [
+        argument.name for argument in ARGUMENTS.values() if argument.feature is feature
+    ]
+
+
+PLANNER_ONLY = tuple(
+    argument.name for argument in ARGUMENTS.values() if argument.group is Group.MACHINE
+)
+"""Arguments that only the planner reads: the machines."""
+
+
+def check_release(engine_args: Mapping[str, object], release: Release) -> None:
+    """Refuse arguments and values that the release does not have.
+
+    Raises:
+        PlannerError: names the first release that has it, or the one that removed it.
+    """
+    for name, value in engine_args.items():
+        if value is None or name in _HAVE_OTHER_NAMES:
+            continue
+        first = came_later("arguments", name, release)
+        if first is not None:
+            raise _not_yet(f"the argument {name}", first, release)
+        _check_not_gone(name, release)
+    dtype = engine_args.get("kv_cache_dtype")
+    first = came_later("kv_cache_dtypes", str(dtype), release)
+    if first is not None:
+        raise _not_yet(f"kv_cache_dtype={dtype!r}", first, release)
+    length = engine_args.get("max_model_len")
+    if length in ("auto", -1) and release < _FITS_LENGTH_SINCE:
+        raise _not_yet(f"max_model_len={length!r}", "0.14.0", release)
+
+
+def _check_not_gone(name: str, release: Release) -> None:
+    removed = ARGUMENTS[name].gone if name in ARGUMENTS else ""
+    if removed and release >= tuple(map(int, removed.split("."))):
+        raise PlannerError(
+            f"vLLM {release.version} has no {name} any more: it went with {removed}. "
+            "Leave it out."
+        )
+
+
+def _not_yet(what: str, first: str, release: Release) -> PlannerError:
+    return PlannerError(
+        f"vLLM {release.version} does not have {what} yet: it came with {first}. "
+        f"Leave it out, or plan vllm_version={first!r} or later."
+    )

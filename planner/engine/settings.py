@@ -1,0 +1,256 @@
+"""EngineSettings: the engine arguments as the user gave them, in vLLM's names.
+
+None means not given; `planner.planning.defaults.resolve` fills in vLLM's defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeGuard
+
+from planner.engine.arguments import ARGUMENTS, Argument, Kind, Memory
+from planner.engine.flags import flags as flags
+from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.errors import PlannerError, UnknownArchitecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Engine arguments as given; `planner.engine.arguments` explains each.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` EngineArgs; sizes are tokens, sequences,
+    bytes or GPUs as their names say.
+    """
+
+    dtype: str | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    max_model_len: int | str | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_cache_memory_bytes: int | str | None = None
+    num_gpu_blocks_override: int | None = None
+    block_size: int | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    data_parallel_size: int | None = None
+    decode_context_parallel_size: int | None = None
+    enable_expert_parallel: bool | None = None
+    enforce_eager: bool | None = None
+    cudagraph_capture_sizes: tuple[int, ...] | None = None
+    max_cudagraph_capture_size: int | None = None
+    optimization_level: int | None = None
+    compilation_config: Mapping[str, Any] | None = None
+    speculative_config: Mapping[str, Any] | None = None
+    spec_method: str | None = None
+    spec_model: str | None = None
+    spec_tokens: int | None = None
+    performance_mode: str | None = None
+    async_scheduling: bool | None = None
+    enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
+    mamba_block_size: int | None = None
+    mamba_cache_dtype: str | None = None
+    mamba_ssm_cache_dtype: str | None = None
+    gdn_prefill_backend: str | None = None
+    kv_cache_dtype_skip_layers: tuple[str, ...] | None = None
+    attention_backend: str | None = None
+    disable_hybrid_kv_cache_manager: bool | None = None
+    language_model_only: bool | None = None
+    limit_mm_per_prompt: Mapping[str, Any] | None = None
+    mm_processor_kwargs: Mapping[str, Any] | None = None
+    mm_encoder_tp_mode: str | None = None
+    skip_mm_profiling: bool | None = None
+    enable_mm_embeds: bool | None = None
+    disable_chunked_mm_input: bool | None = None
+    mm_processor_cache_gb: float | None = None
+    mm_processor_cache_type: str | None = None
+    mm_shm_cache_max_object_size_mb: int | None = None
+    mm_ipc_gpu_memory_gb: float | None = None
+    media_io_kwargs: Mapping[str, Any] | None = None
+    cpu_offload_gb: float | None = None
+    cpu_offload_params: tuple[str, ...] | None = None
+    offload_backend: str | None = None
+    offload_group_size: int | None = None
+    offload_num_in_group: int | None = None
+    offload_prefetch_step: int | None = None
+    offload_params: tuple[str, ...] | None = None
+    kv_offloading_size: float | None = None
+    enable_eplb: bool | None = None
+    eplb_config: Mapping[str, Any] | None = None
+    enable_lora: bool | None = None
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
+    lora_dtype: str | None = None
+    fully_sharded_loras: bool | None = None
+    max_cpu_loras: int | None = None
+    lora_target_modules: tuple[str, ...] | None = None
+    enable_tower_connector_lora: bool | None = None
+    specialize_active_lora: bool | None = None
+    enable_mixed_moe_lora_format: bool | None = None
+    enable_moe_shared_loras: bool | None = None
+    max_lora_cls_labels: int | None = None
+    runner: str | None = None
+    trust_remote_code: bool | None = None
+    node_memory_gib: float | None = None
+    node_gpus: int | None = None
+    disk_gb_per_second: float | None = None
+    pcie_gb_per_second: float | None = None
+    others: tuple[tuple[str, object], ...] = ()
+    """Arguments without effect on GPU memory, kept for the command line."""
+
+
+_FIELDS = tuple(
+    field.name for field in fields(EngineSettings) if field.name != "others"
+)
+
+
+def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
+    """Check engine arguments and return them as settings.
+
+    Raises:
+        PlannerError: for an unknown argument or an invalid value.
+        UnknownArchitecture: for an argument whose effect on memory is not modelled yet.
+    """
+    given: dict[str, Any] = {}
+    others: list[tuple[str, object]] = []
+    for name, value in engine_args.items():
+        argument = ARGUMENTS.get(name)
+        if argument is None:
+            raise _unknown_argument(name)
+        if value is not None:
+            _check(argument, value)
+        if argument.is_modelled:
+            given[name] = _typed(argument, value)
+        else:
+            others.append((name, value))
+    return EngineSettings(**given, others=tuple(others))
+
+
+def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argument's
+    if argument.is_list and isinstance(value, list | set | frozenset):
+        return tuple(value)
+    if argument.kind is Kind.SHARE and value is not None:
+        # vLLM's configuration class converts it too, and logs 1 as 1.0.
+        return float(value)
+    return value
+
+
+def _unknown_argument(name: str) -> PlannerError:
+    near = difflib.get_close_matches(name, ARGUMENTS, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
+
+
+def _check(argument: Argument, value: object) -> None:
+    """Refuse a value that vLLM rejects or the planner cannot plan."""
+    if argument.memory is Memory.UNKNOWN and value not in argument.off:
+        name, why = argument.name, argument.reason and f": {argument.reason}"
+        raise UnknownArchitecture(
+            f"{name}={value!r} changes memory in a way that is not modelled yet{why}. "
+            f"Leave {name} out."
+        )
+    refusal = _refusal(argument, value)
+    if refusal:
+        raise PlannerError(f"{argument.name}={value!r}: {refusal}")
+
+
+def _refusal(argument: Argument, value: object) -> str:
+    """Return what is wrong with a value, as a sentence; empty for a correct one."""
+    if argument.kind is Kind.LENGTH:
+        return _length_refusal(argument, value)
+    if argument.kind is Kind.SHARE:
+        is_share = _is_number(value) and 0 < value <= 1
+        return (
+            ""
+            if is_share
+            else "a number above 0 and at most 1 is needed, such as 0.92."
+        )
+    if argument.least is not None:
+        return _number_refusal(argument, argument.least, value)
+    if argument.kind is Kind.CHOICE and argument.is_modelled:
+        return _choice_refusal(argument, value)
+    return "" if argument.example is None else _type_refusal(argument, value)
+
+
+def _length_refusal(argument: Argument, value: object) -> str:
+    if value in ("auto", -1):
+        return ""
+    if not _is_whole(value) or value < 1:
+        return "a whole number from 1, -1 or auto is needed."
+    return _too_much(argument, value)
+
+
+def _number_refusal(argument: Argument, least: int, value: object) -> str:
+    if argument.kind is not Kind.NUMBER:
+        if not _is_whole(value) or value < least:
+            return f"a whole number from {least} is needed."
+        return _too_much(argument, value, "; no machine has more")
+    if _is_number(value) and value >= least and not _too_much(argument, value):
+        return ""
+    return f"a number of GiB from {least} to {argument.most:,} is needed."
+
+
+def _too_much(argument: Argument, value: float, why: str = "") -> str:
+    if argument.most is None or value <= argument.most:
+        return ""
+    return f"at most {argument.most:,} is planned{why}."
+
+
+def _choice_refusal(argument: Argument, value: object) -> str:
+    if argument.checked_by_rule or value in argument.taken:
+        return ""
+    return f"use one of {', '.join(map(str, argument.taken))}."
+
+
+def _type_refusal(argument: Argument, value: object) -> str:
+    """Require the type of the argument's example: a list or a mapping."""
+    if argument.is_list:
+        is_right, what = _are_names(value), "a list of names is"
+    else:
+        is_right, what = isinstance(value, Mapping), "names and values are"
+    return "" if is_right else f"{what} needed, such as {argument.example}."
+
+
+def _are_names(value: object) -> bool:
+    if not isinstance(value, list | tuple | set | frozenset):
+        return False
+    return all(isinstance(name, str) for name in value)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def command(
+    model: str, settings: EngineSettings, release: Release = NEWEST_RELEASE
+) -> str:
+    """Return a release's `vllm serve` command for these settings.
+
+    >>> command("org/model", EngineSettings(tensor_parallel_size=2, enforce_eager=True))
+    'vllm serve org/model --tensor-parallel-size 2 --enforce-eager'
+    """
+    return shlex.join(serve_words(model, given_arguments(settings), release))
+
+
+def serve_words(
+    model: str, arguments: Mapping[str, object], release: Release = NEWEST_RELEASE
+) -> list[str]:
+    """Return the words of `vllm serve`; a folder named like a flag gets a prefix."""
+    named = f"./{model}" if model.startswith("-") else model
+    return ["vllm", "serve", named, *flags(arguments, release)]
+
+
+def given_arguments(settings: EngineSettings) -> dict[str, Any]:
+    """Return the arguments that were given, by vLLM's names."""
+    named = {name: getattr(settings, name) for name in _FIELDS}
+    given = {**named, **dict(settings.others)}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,123 @@
+"""Names that are imported at their first use, in one table.
+
+Imports point downwards, and functions import nothing except optional packages. The
+exceptions are listed here:
+
+- Methods by which a value shows itself or plans again: `Plan.figure` needs a room above
+  its own.
+- Functions that few runs need and that take long to import.
+
+A test resolves each name and checks that it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+# Method of a value -> the function of an upper room that implements it.
+SHOWN = {
+    "Plan.changed": "planner.planning.inputs:changed",
+    "Plan.command": "planner.planning.entrypoints:serve_line",
+    "Plan.to_frame": "planner.show.frames:plan_frame",
+    "Plan.figure": "planner.show.charts.memory_bars:figure",
+    "Plan.explore": "planner.app.widgets.explorer:for_plan",
+    "Plan.__str__": "planner.show.verdict:plan_text",
+    "Plan._repr_mimebundle_": "planner.show.page:mimebundle",
+    "Confirmation.to_frame": "planner.show.frames:confirmation_frame",
+    "Confirmation.figure": "planner.show.charts.confirmed_bars:figure",
+    "Confirmation.__str__": "planner.show.confirmation_text:confirmation_text",
+    "Confirmation._repr_mimebundle_": "planner.show.confirmation:mimebundle",
+    "Pipeline.on": "planner.ray.scheduler:place",
+    "Pipeline.nodes_needed": "planner.ray.node_counts:nodes_needed",
+    "Pipeline.usual_nodes": "planner.ray.node_counts:usual_nodes",
+    "Pipeline.to_dict": "planner.ray.placement:pipeline_dict",
+    "Pipeline.to_frame": "planner.show.ray:stages_frame",
+    "Pipeline.__str__": "planner.show.ray:pipeline_text",
+    "Pipeline._repr_mimebundle_": "planner.show.ray:mimebundle",
+    "Placement.to_frame": "planner.show.ray:workers_frame",
+    "Placement.figure": "planner.show.charts.ray_nodes:figure",
+    "Placement.__str__": "planner.show.ray:placement_text",
+    "Placement._repr_mimebundle_": "planner.show.ray:placement_mimebundle",
+    "Advice.to_dict": "planner.show.advice:advice_dict",
+    "Advice.to_frame": "planner.show.advice:advice_frame",
+    "Advice.__str__": "planner.show.advice:advice_text",
+    "Advice._repr_html_": "planner.show.advice:advice_html",
+    "CommandDiff.html": "planner.show.comparison:diff_html",
+    "Comparison.to_frame": "planner.show.comparison:frame",
+    "Comparison.figure": "planner.show.charts.compared_bars:figure",
+    "Comparison.__str__": "planner.show.comparison:comparison_text",
+    "Comparison._repr_mimebundle_": "planner.show.comparison:mimebundle",
+    "GPUComparison.to_frame": "planner.show.comparison_gpus:frame",
+    "GPUComparison.figure": "planner.show.charts.gpu_bars:figure",
+    "GPUComparison.__str__": "planner.show.comparison_gpus:gpus_text",
+    "GPUComparison._repr_mimebundle_": "planner.show.comparison_gpus:mimebundle",
+    "Grid.to_frame": "planner.show.grid:frame",
+    "Grid.heat_map": "planner.show.charts.heat_map:figure",
+    "Grid.__str__": "planner.show.grid:grid_text",
+    "Grid._repr_mimebundle_": "planner.show.grid:mimebundle",
+    "Curve.figure": "planner.show.charts.curve:figure",
+    "Solution.__str__": "planner.show.solution:solution_text",
+    "Solution._repr_mimebundle_": "planner.show.solution:mimebundle",
+    "SpeedBound.to_frame": "planner.show.speed:frame",
+    "SpeedBound.__str__": "planner.show.speed:speed_text",
+    "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
+    "Drawn._repr_mimebundle_": "planner.app.widgets.chart:chart_mimebundle",
+    # Readers of multimodal models call the reader of the language model inside.
+    "language_model_readers": "planner.models.families.registry:readers",
+}
+
+# Needed by few runs, and slow to import.
+SLOW = frozenset(
+    """
+    difflib:get_close_matches
+    tempfile:gettempdir
+    planner.app.voila.app:serve
+    planner.app.widgets.explorer:Explorer
+    planner.app.widgets.run_panel:RunPanel
+    planner.confirming.many_cluster:ClusterRuns
+    planner.confirming.run:Run
+    planner.export:ray_data
+    planner.learn.account:recorded
+    planner.learn.progress:keep
+    planner.models.sources.huggingface:fetch
+    planner.models.sources.huggingface:search_hub
+    planner.ray:Node
+    planner.ray:pipeline
+    planner.show.advice:counted
+    planner.show.advice:result
+    planner.show.charts.compared_bars:figure_spec
+    planner.show.charts.ray_nodes:figure_spec
+    planner.show.comparison:pinned_html
+    planner.show.comparison:spoken
+    planner.show.ray:section_html
+    planner.solve.advice:advise
+    planner.solve.comparing.comparison:compare
+    """.split()
+)
+
+
+def late(name: str, /, *args: object, **keywords: object) -> Result:  # type: ignore[type-var]
+    """Import and call a function of the tables above.
+
+    The result has the type that the caller declares.
+
+    Args:
+        name: a method of `SHOWN`, or `module:function` of `SLOW`.
+        args: positional arguments of the call.
+        keywords: keyword arguments of the call.
+
+    Raises:
+        KeyError: for a name in neither table.
+    """
+    called: Any = _named(name)
+    result: Result = called(*args, **keywords)
+    return result
+
+
+def _named(name: str) -> object:
+    place = name if name in SLOW else SHOWN[name]
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,48 @@
+"""How checks, hints and solutions are shown in a notebook and in a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.learn.parts import State
+from planner.show.html import Html, tag
+from planner.show.page import whole
+
+_SYMBOLS = {State.RIGHT: "✔", State.NOT_YET: "✘", State.NOT_ATTEMPTED: "…"}
+TONES = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open"}
+
+
+class ShownAsText:
+    """A value that a terminal shows as its text, not by its fields."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Shown(ShownAsText):
+    """A hint or a solution: a title, text with a paragraph on each line, and code."""
+
+    title: str
+    text: str
+    code: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (f"{self.title}: {self.text}", self.code)))
+
+    def _repr_html_(self) -> str:
+        title = tag("p", tag("strong", self.title))
+        code = tag("pre", tag("code", self.code)) if self.code else None
+        return whole(title, paragraphs(self.text), code)
+
+
+def symbol(state: State) -> str:
+    """Return the sign of a state, which is always shown with its word."""
+    return _SYMBOLS[state]
+
+
+def paragraphs(text: str) -> list[Html]:
+    """Write a paragraph for each line."""
+    return [tag("p", line) for line in text.split("\n")]

@@ -1,0 +1,73 @@
+"""The values of a memory account: lines, how each is known, parts of the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """How a figure is known, most certain first."""
+
+    EXACT = "exact"  # determined by vLLM's code, byte for byte
+    FORMULA = "formula"  # derived from vLLM's code, with a range where it is a bound
+    MEASURED = "measured"  # from a named measured record
+    ASSUMED = "assumed"  # an assumption of the planner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a rank's memory account."""
+
+    name: str
+    """vLLM's name for the line, as shown in tables and legends."""
+    size_bytes: int
+    low_bytes: int
+    high_bytes: int
+    basis: Basis
+    why: str
+    """The arithmetic with this plan's numbers, written by the code that computed it."""
+    record: str = ""
+    """Id of the user's own measured start that the figure is taken from, if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightPart:
+    """Bytes of one part of the weights (attention, mlp, experts, ...) on a rank."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VLLMError:
+    """Why vLLM would not start, as vLLM words it."""
+
+    kind: str
+    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close and
+    host_memory are the planner's own."""
+    message: str
+
+
+class Per(StrEnum):
+    """The unit that allocates a line of CPU memory: how often the line counts."""
+
+    WORKER = "worker"  # once per GPU, by its process
+    ENGINE = "engine"  # once per engine, that is per data-parallel rank
+    NODE = "node"  # once per machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLine:
+    """Something that one worker, engine or node allocates in CPU memory."""
+
+    name: str
+    """As shown in tables and legends."""
+    size_bytes: int
+    """Per worker, engine or node."""
+    basis: Basis
+    why: str
+    """The arithmetic with this plan's numbers."""
+    per: Per = Per.WORKER
+    is_usual: bool = False
+    """Whether every start allocates it, so that it alone needs no mention."""

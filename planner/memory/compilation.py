@@ -1,0 +1,364 @@
+"""compilation_config and optimization_level: which CUDA graphs a start captures.
+
+Their other effects (custom operators, fusions, where the graph is split) change memory
+in ways that are not modelled; settings that request them are refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from planner.engine.gpu import GPU
+from planner.engine.releases import Release
+from planner.engine.settings import EngineSettings
+from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.models.architecture import ModelArchitecture
+
+_MODES = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
+_NO_COMPILATION, _VLLM_COMPILE = 0, 3
+_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
+_WITHOUT_EFFECT = frozenset(
+    """
+    cache_dir compile_cache_save_format cudagraph_num_of_warmups debug_dump_path
+    cudagraph_specialize_lora
+    """.split()
+)
+_NOT_MODELLED = frozenset(
+    """
+    backend compile_mm_encoder compile_ranges_endpoints compile_sizes
+    cudagraph_copy_inputs cudagraph_decoder_replay cudagraph_mm_encoder
+    custom_ops decoder_replay_cudagraph_capture_sizes
+    decoder_replay_trim_threshold dynamic_shapes_config
+    encoder_cudagraph_max_frames_per_batch
+    encoder_cudagraph_max_vision_items_per_batch encoder_cudagraph_token_budgets
+    fast_moe_cold_start full_cuda_graph inductor_compile_config inductor_passes
+    ir_enable_torch_wrap level pass_config splitting_ops use_cudagraph use_inductor
+    use_inductor_graph_partition
+    """.split()
+)
+_BREAKABLE = frozenset(
+    """
+    AliceAIForCausalLM BeamForCausalLM DeepseekV32ForCausalLM DeepseekV41ForCausalLM
+    DeepseekV4ForCausalLM DeepseekV4ForConditionalGeneration Dots3NoteForCausalLM
+    Glm5NextForCausalLM Glm5NextForConditionalGeneration GlmMoeDsaForCausalLM
+    HYV4ForCausalLM InklingForCausalLM InklingForConditionalGeneration
+    KimiK3ForConditionalGeneration KimiLinearForCausalLM MiniMaxM3SparseForCausalLM
+    MiniMaxM3SparseForConditionalGeneration MuseSpark1xForCausalLM
+    MuseSparkForConditionalGeneration Qwen4ExpForCausalLM
+    Qwen4ExpForConditionalGeneration Step5ForCausalLM Step5ForConditionalGeneration
+    """.split()
+)
+_OPTIMIZATION_LEVELS_SINCE = (0, 13)
+"""Graphs follow from optimization_level.
+
+Source: vLLM 0.13.0 `config/vllm.py` OPTIMIZATION_LEVEL_TO_CONFIG.
+"""
+_KEEPS_FULL_GRAPHS_SINCE = (0, 30)
+"""Full graphs are kept where piecewise ones are not possible.
+
+Source: vLLM 0.30.0 `config/vllm.py` _normalize_piecewise_cudagraph_mode.
+"""
+_CAPTURES_DECODING_OF_ENCODERS_SINCE = (0, 13)
+"""Encoder-decoder models have full graphs of decode steps.
+
+Source: vLLM 0.13.0 `config/vllm.py` VllmConfig.__post_init__.
+"""
+CAPTURES_FULL_GRAPHS_SINCE = (0, 11)
+"""Full graphs of decode steps are captured beside piecewise ones.
+
+Source: vLLM 0.11.0 `config/vllm.py` (FULL_AND_PIECEWISE by default).
+"""
+
+
+class GraphMode(StrEnum):
+    """The parts of a step that CUDA graphs capture.
+
+    Source: vLLM 0.33.0 `config/compilation.py` CUDAGraphMode.
+    """
+
+    NONE = "NONE"
+    PIECEWISE = "PIECEWISE"
+    FULL = "FULL"
+    FULL_DECODE_ONLY = "FULL_DECODE_ONLY"
+    FULL_AND_PIECEWISE = "FULL_AND_PIECEWISE"
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether the layers between attention are captured for mixed batches."""
+        return self in (GraphMode.PIECEWISE, GraphMode.FULL_AND_PIECEWISE)
+
+    @property
+    def has_full(self) -> bool:
+        """Whether whole steps are captured."""
+        return self not in (GraphMode.NONE, GraphMode.PIECEWISE)
+
+    @property
+    def without_pieces(self) -> GraphMode:
+        """The mode without piecewise graphs, where these are not possible."""
+        kept = {
+            GraphMode.PIECEWISE: GraphMode.NONE,
+            GraphMode.FULL_AND_PIECEWISE: GraphMode.FULL_DECODE_ONLY,
+        }
+        return kept.get(self, self)
+
+
+_BY_LEVEL = (
+    GraphMode.NONE,
+    GraphMode.PIECEWISE,
+    GraphMode.FULL_AND_PIECEWISE,
+    GraphMode.FULL_AND_PIECEWISE,
+)
+_FUSES_FROM_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """How a start compiles and captures graphs, as its arguments request."""
+
+    graph_mode: GraphMode
+    is_compiled: bool
+    """Whether vLLM compiles the model, or captures it uncompiled (breakable graphs)."""
+    may_fuse_all_reduce: bool
+    """Whether all-reduce may be fused with the norm that follows it."""
+    capture_sizes: tuple[int, ...] | None
+    max_capture_size: int | None
+
+
+def compilation_config(settings: EngineSettings) -> Mapping[str, Any]:
+    """Return compilation_config as names and values; a bare number is its mode.
+
+    Raises:
+        PlannerError: for text that is not JSON, or JSON that is not a table.
+    """
+    given: Any = settings.compilation_config
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise PlannerError(
+                f"compilation_config={settings.compilation_config!r} is not JSON "
+                f"({error}). Write a table such as "
+                '{"cudagraph_mode": "PIECEWISE"}.'
+            ) from None
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = {"mode": given}
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise PlannerError(
+            f"compilation_config={given!r}: names and values are needed, such as "
+            '{"cudagraph_mode": "PIECEWISE"}.'
+        )
+    return given
+
+
+def specializes_lora_graphs(settings: EngineSettings) -> bool:
+    """Whether batches without adapters have CUDA graphs of their own.
+
+    Raises:
+        Refused: in vLLM's words, for a value that is not a boolean.
+
+    Source: vLLM 0.33.0 `config/compilation.py` cudagraph_specialize_lora.
+    """
+    requested = compilation_config(settings).get("cudagraph_specialize_lora")
+    if requested is None:
+        return True
+    if not isinstance(requested, bool):
+        raise Refused(
+            "1 validation error for CompilationConfig\ncudagraph_specialize_lora\n  "
+            "Input should be a valid boolean"
+        )
+    return requested
+
+
+def resolve_compilation(
+    settings: EngineSettings, model: ModelArchitecture, gpu: GPU, release: Release
+) -> Compilation:
+    """Return how a start compiles the model and which graphs it captures.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: for a setting whose memory is not modelled.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.__post_init__,
+    _normalize_piecewise_cudagraph_mode; `engine/arg_utils.py` create_engine_config.
+    """
+    config = compilation_config(settings)
+    _check_names(config)
+    sizes, largest = _given_sizes(settings, config)
+    level = 2 if settings.optimization_level is None else settings.optimization_level
+    mode, requested = _compile_mode(config), _graph_mode(config)
+    if release < _OPTIMIZATION_LEVELS_SINCE:
+        _check_older(config, release)
+    if settings.enforce_eager or gpu.is_cpu:
+        graphs, is_compiled = GraphMode.NONE, not settings.enforce_eager
+    else:
+        is_broken = _breaks_graphs(release, model.architecture)
+        graphs, is_compiled = _resolved(
+            mode, requested or _BY_LEVEL[level], level, release
+        )
+        if is_broken:
+            graphs, is_compiled = requested or _BY_LEVEL[level], True
+        graphs = _for_model(graphs, model, release)
+    return Compilation(
+        graph_mode=graphs,
+        is_compiled=is_compiled,
+        may_fuse_all_reduce=is_compiled and level >= _FUSES_FROM_LEVEL,
+        capture_sizes=sizes,
+        max_capture_size=largest,
+    )
+
+
+def _resolved(
+    mode: int | None, graphs: GraphMode, level: int, release: Release
+) -> tuple[GraphMode, bool]:
+    if mode is None:
+        mode = _VLLM_COMPILE if level else _NO_COMPILATION
+    is_compiled = mode == _VLLM_COMPILE
+    if is_compiled or not graphs.has_pieces:
+        return graphs, is_compiled
+    keeps_full = release >= _KEEPS_FULL_GRAPHS_SINCE
+    return graphs.without_pieces if keeps_full else GraphMode.NONE, False
+
+
+def _for_model(
+    graphs: GraphMode, model: ModelArchitecture, release: Release
+) -> GraphMode:
+    """Return the graphs that this kind of model supports."""
+    if release < CAPTURES_FULL_GRAPHS_SINCE:
+        return GraphMode.PIECEWISE
+    if model.is_pooling and graphs.has_full:
+        return GraphMode.PIECEWISE
+    if not model.is_encoder_decoder or graphs is GraphMode.NONE:
+        return graphs
+    return (
+        GraphMode.FULL_DECODE_ONLY
+        if release >= _CAPTURES_DECODING_OF_ENCODERS_SINCE
+        else GraphMode.PIECEWISE
+    )
+
+
+def _given_sizes(
+    settings: EngineSettings, config: Mapping[str, Any]
+) -> tuple[tuple[int, ...] | None, int | None]:
+    """Return the capture sizes set by their own arguments or by compilation_config.
+
+    Raises:
+        Refused: in vLLM's words, where both set them.
+    """
+    for name in _SIZES:
+        if config.get(name) is not None and getattr(settings, name) is not None:
+            raise Refused(
+                f"{name} and compilation_config.{name} are mutually exclusive"
+            )
+    sizes, largest = (config.get(name) for name in _SIZES)
+    if sizes is not None and not isinstance(sizes, list | tuple):
+        raise Refused(
+            "1 validation error for CompilationConfig\ncudagraph_capture_sizes\n  "
+            "Input should be a valid list"
+        )
+    for size in sizes or ():
+        if type(size) is not int or size < 1:
+            raise PlannerError(
+                f"compilation_config.cudagraph_capture_sizes holds {size!r}: whole "
+                "numbers from 1 are needed."
+            )
+    if largest is not None and (type(largest) is not int or largest < 0):
+        raise PlannerError(
+            f"compilation_config.max_cudagraph_capture_size={largest!r}: a whole "
+            "number from 0 is needed."
+        )
+    return (
+        settings.cudagraph_capture_sizes if sizes is None else tuple(sizes),
+        settings.max_cudagraph_capture_size if largest is None else largest,
+    )
+
+
+def _check_names(config: Mapping[str, Any]) -> None:
+    for name, value in config.items():
+        if name in _NOT_MODELLED and value not in (None, {}, []):
+            raise UnknownArchitecture(
+                f"compilation_config.{name}={value!r} changes memory in a way that is "
+                "not modelled yet. Leave it out."
+            )
+        known = (*_SIZES, *_WITHOUT_EFFECT, *_NOT_MODELLED, "mode", "cudagraph_mode")
+        if name not in known:
+            raise Refused(
+                f"1 validation error for CompilationConfig\n{name}\n  Unexpected "
+                "keyword argument [type=unexpected_keyword_argument, "
+                f"input_value={value!r}, input_type={type(value).__name__}]"
+            )
+
+
+def _check_older(config: Mapping[str, Any], release: Release) -> None:
+    for name in ("mode", "cudagraph_mode"):
+        if config.get(name) is not None:
+            raise UnknownArchitecture(
+                f"compilation_config.{name} of vLLM {release.version} is not modelled; "
+                "that of 0.13.0 and later is. Leave it out."
+            )
+
+
+def _compile_mode(config: Mapping[str, Any]) -> int | None:
+    """Return the number of the compilation mode; None where it is not set.
+
+    Source: vLLM 0.33.0 `config/compilation.py` validate_mode_before.
+    """
+    requested = config.get("mode")
+    if requested is None:
+        return None
+    if isinstance(requested, str):
+        if requested.upper() not in _MODES:
+            raise Refused(
+                "1 validation error for CompilationConfig\nmode\n  Value error, "
+                f"Invalid compilation mode: {requested}. Valid modes are: "
+                f"{', '.join(_MODES)}"
+            )
+        return _MODES.index(requested.upper())
+    if type(requested) is not int or not 0 <= requested <= _VLLM_COMPILE:
+        raise Refused(
+            "1 validation error for CompilationConfig\nmode\n  Input should be 0, 1, "
+            f"2 or 3 [type=enum, input_value={requested!r}, "
+            f"input_type={type(requested).__name__}]"
+        )
+    if requested not in (_NO_COMPILATION, _VLLM_COMPILE):
+        raise UnknownArchitecture(
+            f"compilation_config.mode={requested!r} ({_MODES[requested]}) changes "
+            "memory in a way that is not modelled yet. Use 0 or 3."
+        )
+    return requested
+
+
+def _graph_mode(config: Mapping[str, Any]) -> GraphMode | None:
+    """Return the requested graphs; None where they are not set.
+
+    Source: vLLM 0.33.0 `config/compilation.py` validate_cudagraph_mode_before.
+    """
+    requested = config.get("cudagraph_mode")
+    by_number = {0: GraphMode.NONE, 1: GraphMode.PIECEWISE, 2: GraphMode.FULL}
+    if requested is None:
+        return None
+    if isinstance(requested, str) and requested.upper() in GraphMode.__members__:
+        return GraphMode(requested.upper())
+    if type(requested) is int and requested in by_number:
+        return by_number[requested]
+    if isinstance(requested, str):
+        raise Refused(f"{requested.upper()!r}")  # vLLM stops with a bare KeyError
+    raise Refused(
+        "1 validation error for CompilationConfig\ncudagraph_mode\n  Input should be "
+        f"0, 1, 2, (2, 0) or (2, 1) [type=enum, input_value={requested!r}, "
+        f"input_type={type(requested).__name__}]"
+    )
+
+
+def _breaks_graphs(release: Release, architecture: str) -> bool:
+    """Return whether an architecture has piecewise graphs without being compiled.
+
+    Source: vLLM 0.33.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES;
+    it was added in 0.29.0.
+    """
+    return release >= (0, 29) and architecture in _BREAKABLE

@@ -1,0 +1,1 @@
+"""CPU memory and disk of the nodes on which vLLM runs."""

@@ -1,0 +1,1 @@
+"""The KV cache: attention backends, specs of layers, groups, blocks, capacity."""

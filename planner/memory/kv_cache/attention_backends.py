@@ -1,0 +1,386 @@
+"""The backends of attention with keys and values per head.
+
+Source: vLLM 0.33.0 `v1/attention/backends/flash_attn.py`, `flashinfer.py`,
+`triton_attn.py`, `flex_attention.py`, `turboquant_attn.py`, `composite.py`,
+`flash_attn_diffkv.py`, `triton_attn_diffkv.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.errors import Refused
+from planner.memory.kv_cache import flash_attention, layout
+from planner.memory.kv_cache.backend import (
+    DECODER,
+    ENCODER_DECODER,
+    ENCODER_ONLY,
+    PLAIN,
+    AttentionBackend,
+    AttentionSelectorConfig,
+    is_quantized,
+)
+from planner.memory.kv_cache.cache_context import CacheContext
+from planner.memory.kv_cache.flash_attention import V3, V4, Heads
+from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
+from planner.memory.kv_cache.layout import KVCacheLayout
+
+_E4M3 = ("fp8", "fp8_e4m3")
+_ALL_TYPES = (DECODER, ENCODER_ONLY, ENCODER_DECODER)
+_ANY_16 = (MultipleOf(base=16),)
+_HALF_SIZES = (16, 32, 64)
+_LARGE_SIZES = (128, 256, 512, 1024)
+_SMALLEST_TRITON_HEAD = 32
+_FP8_PAGE = 64
+"""Tokens per page of FlashAttention 4's kernel for FP8 and heads of 512."""
+_NVFP4_WITHOUT_OWN_KERNEL = (8, 9, 12)
+_HAS_NVIDIA_KERNELS = (10, 12)
+_HEAD_256_PAGES_SINCE = (0, 29)
+"""FlashAttention 4 has pages of 128 tokens for heads of 256.
+
+Source: vLLM 0.29.0 `v1/attention/backends/flash_attn.py`.
+"""
+_FP8_PAGES_SINCE = (0, 31)
+"""FlashAttention 4 has pages of 64 tokens for FP8 and heads of 512 on Hopper.
+
+Source: vLLM 0.31.0 `v1/attention/backends/flash_attn.py`.
+"""
+
+
+class FlashAttention(AttentionBackend):
+    """FLASH_ATTN.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/flash_attn.py` FlashAttentionBackend.
+    """
+
+    name = "FLASH_ATTN"
+    kv_cache_dtypes = (*PLAIN, *_E4M3)
+    attn_types = _ALL_TYPES
+    block_sizes = _ANY_16
+    has_sliding_window = True
+    has_dcp = True
+
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:
+        """Whether it supports heads of that size: multiples of 8."""
+        largest = 512 if flash_attention.has_v4(context) else 256
+        return head_size % 8 == 0 and head_size <= largest
+
+    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:
+        """Whether it reads a KV cache of that dtype."""
+        if dtype not in self.kv_cache_dtypes:
+            return False
+        return not is_quantized(dtype) or flash_attention.reads_fp8(context)
+
+    def kernel_block_sizes(
+        self, context: CacheContext, spec: KVCacheSpec | None = None
+    ) -> tuple[int | MultipleOf, ...]:
+        """Return the block sizes that its kernels support."""
+        fixed = self._fixed_block_size(context, spec)
+        return self.block_sizes if fixed is None else (fixed,)
+
+    def _fixed_block_size(
+        self, context: CacheContext, spec: KVCacheSpec | None = None
+    ) -> int | None:
+        """Return the one page size of the kernels for heads of 256 and 512."""
+        heads = Heads(size=context.head_size)
+        has_fp8 = context.kv_cache_dtype in _E4M3
+        if spec is not None:
+            if not isinstance(spec, AttentionSpec):
+                return None
+            heads = Heads(size=spec.head_size, size_v=spec.head_size_v)
+            has_fp8 = spec.kv_quant_mode in _E4M3
+        is_v4 = flash_attention.version(context, heads) == V4
+        is_512 = heads.size == flash_attention.HEAD_512
+        release = context.layout.release
+        has_pages = release >= _FP8_PAGES_SINCE and context.major == HOPPER
+        if is_v4 and is_512 and has_pages and has_fp8:
+            return _FP8_PAGE
+        is_256 = flash_attention.uses_head_256_kernel(context, heads)
+        is_paged = is_256 and is_v4 and release >= _HEAD_256_PAGES_SINCE
+        return flash_attention.HEAD_256_PAGE if is_paged else None
+
+    def preferred_block_size(self, default: int, context: CacheContext) -> int:
+        """Return its block size when the user sets none."""
+        fixed = self._fixed_block_size(context)
+        return default if fixed is None else max(default, fixed)
+
+    def supports_mm_prefix(self, context: CacheContext) -> bool:
+        """Whether FlashAttention 4 runs on the GPU."""
+        return flash_attention.has_v4(context)
+
+    def supports_sink(self, context: CacheContext) -> bool:
+        """Whether the GPU uses FlashAttention 3 or 4."""
+        return flash_attention.version(context) in (V3, V4)
+
+    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:
+        """Whether the GPU uses FlashAttention 3 or 4."""
+        return flash_attention.version(context) in (V3, V4)
+
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
+        """Whether it runs on GPUs of that compute capability."""
+        return capability >= (8, 0)
+
+    def combination_reason(
+        self, config: AttentionSelectorConfig, context: CacheContext
+    ) -> str | None:
+        """Return why it refuses a combination of supported features, or None."""
+        has_packed = is_quantized(config.kv_cache_dtype)
+        heads = Heads(
+            size=config.head_size,
+            has_sinks=config.has_sink,
+            block_size=config.block_size,
+        )
+        is_v4 = flash_attention.version(context, heads) == V4
+        if config.has_sink and context.gpu.compute_capability < (9, 0):
+            return "sink not supported on compute capability < 9.0"
+        if config.use_mm_prefix and has_packed and context.major == HOPPER:
+            return "SM90 FP8 KV with mm_prefix requires Triton"
+        if has_packed and not self._reads(config, context, heads):
+            return (
+                "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, "
+                "or FA4 on SM100"
+            )
+        if config.use_mm_prefix and not is_v4:
+            return (
+                "mm_prefix (PrefixLM bidirectional attention) requires FlashAttention "
+                "v4, which does not resolve for this head_size"
+            )
+        return None
+
+    def _reads(
+        self, config: AttentionSelectorConfig, context: CacheContext, heads: Heads
+    ) -> bool:
+        is_e5m2 = config.kv_cache_dtype == "fp8_e5m2"
+        return not is_e5m2 and flash_attention.reads_fp8(context, heads)
+
+    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+        """Refuse a quantised KV cache that a backend set by the model cannot read.
+
+        Raises:
+            Refused: in vLLM's words.
+
+        Source: vLLM 0.33.0 `v1/attention/backends/flash_attn.py` FlashAttentionImpl.
+        """
+        heads = Heads(size=config.head_size, has_sinks=config.has_sink)
+        is_packed = is_quantized(config.kv_cache_dtype)
+        if is_packed and not self._reads(config, context, heads):
+            raise Refused(
+                f"FlashAttention does not support {config.kv_cache_dtype} kv-cache on "
+                "this device."
+            )
+
+
+class FlashInfer(AttentionBackend):
+    """FLASHINFER.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py` FlashInferBackend.
+    """
+
+    name = "FLASHINFER"
+    kv_cache_dtypes = (*PLAIN, *_E4M3, "fp8_e5m2", "nvfp4", "nvfp4_4over6")
+    head_sizes = (64, 128, 256, 512)
+    has_sliding_window = True
+    has_dcp = True
+
+    def kernel_block_sizes(
+        self,
+        context: CacheContext,
+        spec: KVCacheSpec | None = None,  # noqa: ARG002
+    ) -> tuple[int | MultipleOf, ...]:
+        """Return its block sizes: also large ones for grouped heads on Blackwell."""
+        heads, kv_heads = context.num_heads_per_rank, context.num_kv_heads_per_rank
+        is_grouped = heads // kv_heads > 1 and heads % kv_heads == 0
+        if context.major == DATACENTER_BLACKWELL and is_grouped:
+            return (*_HALF_SIZES, *_LARGE_SIZES)
+        return _HALF_SIZES
+
+    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:
+        """Whether it reads a KV cache of that dtype."""
+        if not dtype.startswith("nvfp4"):
+            return dtype in self.kv_cache_dtypes
+        if context.major in _NVFP4_WITHOUT_OWN_KERNEL:
+            return dtype == "nvfp4"
+        return context.major == DATACENTER_BLACKWELL and dtype in self.kv_cache_dtypes
+
+    def supports_sink(self, context: CacheContext) -> bool:
+        """Whether NVIDIA's own kernels support the GPU."""
+        return (
+            context.gpu.compute_capability == (9, 0)
+            or context.major in _HAS_NVIDIA_KERNELS
+        )
+
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
+        """Whether it runs on GPUs of that compute capability."""
+        return (8, 0) <= capability <= (12, 1)
+
+    def combination_reason(
+        self, config: AttentionSelectorConfig, context: CacheContext
+    ) -> str | None:
+        """Return why it refuses a combination of supported features, or None."""
+        if (
+            config.kv_cache_dtype.startswith("nvfp4")
+            and context.major in _NVFP4_WITHOUT_OWN_KERNEL
+        ):
+            if config.head_size == self.head_sizes[0]:
+                return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
+            if config.has_sink:
+                return "the sink prefill wrapper cannot read an NVFP4 KV cache"
+        return None
+
+    def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
+        """Return the spec with NVFP4 packed in slots for keys and for values."""
+        if not spec.kv_quant_mode.startswith("nvfp4"):
+            return spec
+        return replace(
+            spec,
+            num_head_slots=2 * spec.num_kv_heads,
+            state_content_bytes=layout.nvfp4_bytes(spec.head_size),
+        )
+
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:
+        """Return the layouts that NVIDIA's kernels support on Blackwell."""
+        if context.major != DATACENTER_BLACKWELL:
+            return None
+        return (KVCacheLayout.LBHNC, KVCacheLayout.BLHNC)
+
+
+class TritonAttention(AttentionBackend):
+    """TRITON_ATTN.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionBackend.
+    """
+
+    name = "TRITON_ATTN"
+    dtypes = ("float16", "bfloat16", "float32")
+    kv_cache_dtypes: ClassVar[tuple[str, ...]] = (
+        *PLAIN,
+        *_E4M3,
+        "fp8_e5m2",
+        *layout.PER_TOKEN_HEAD,
+    )
+    attn_types: ClassVar[tuple[str, ...]] = _ALL_TYPES
+    block_sizes = _ANY_16
+    has_sliding_window = True
+
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it supports heads of that size."""
+        return head_size >= _SMALLEST_TRITON_HEAD
+
+    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether parts of a prompt may attend in both directions."""
+        return True
+
+    def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it supports a learned sink per head."""
+        return True
+
+    def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
+        """Return the spec with the scales that some dtypes store per head and token."""
+        if spec.kv_quant_mode not in layout.PER_TOKEN_HEAD:
+            return spec
+        content = layout.per_token_head_bytes(spec)
+        return replace(spec, state_content_bytes=content)
+
+    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+        """Refuse FP8 before Ada and bfloat16 before Ampere.
+
+        Raises:
+            Refused: in vLLM's words.
+
+        Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl.
+        """
+        gpu, dtype = context.gpu, config.kv_cache_dtype
+        major, minor = gpu.compute_capability
+        where = f"{gpu.device_name} (compute capability {major}.{minor})"
+        if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
+            other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
+            raise Refused(
+                f"FP8 KV cache is not supported by the Triton attention backend on "
+                f"{where}; native FP8 (fp8e4nv) requires SM89+. Re-run with "
+                f"--kv-cache-dtype {other}."
+            )
+        if dtype == "bfloat16" and gpu.compute_capability < (8, 0):
+            raise Refused(
+                f"bfloat16 KV cache is not supported on {where}; bfloat16 requires "
+                "SM80+. Re-run with --kv-cache-dtype float16."
+            )
+
+
+class FlexAttention(AttentionBackend):
+    """FLEX_ATTENTION.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/flex_attention.py` FlexAttentionBackend.
+    """
+
+    name = "FLEX_ATTENTION"
+    dtypes = ("float16", "bfloat16", "float32")
+    attn_types = (DECODER, ENCODER_ONLY)
+    block_sizes = _ANY_16
+    has_sliding_window = True
+
+    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether parts of a prompt may attend in both directions."""
+        return True
+
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
+        """Return the one layout that it supports."""
+        return (KVCacheLayout.LBNHC,)
+
+
+class TurboQuant(AttentionBackend):
+    """TURBOQUANT.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/turboquant_attn.py`
+    TurboQuantAttentionBackend.
+    """
+
+    name = "TURBOQUANT"
+    kv_cache_dtypes = layout.TURBOQUANT
+    block_sizes = (16, 32, 64, 128)
+
+    def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
+        """Return the spec with keys and values packed in one slot per head."""
+        if spec.kv_quant_mode not in layout.TURBOQUANT:
+            return spec
+        content = layout.turboquant_bytes(spec.kv_quant_mode, spec.head_size)
+        return replace(spec, state_content_bytes=content)
+
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
+        """Return the one layout that it supports."""
+        return (KVCacheLayout.LBNHC,)
+
+
+class FlashAttentionDiffKV(FlashAttention):
+    """FLASH_ATTN_DIFFKV, for values of another size than keys.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/flash_attn_diffkv.py`.
+    """
+
+    name = "FLASH_ATTN_DIFFKV"
+
+
+class TritonAttentionDiffKV(TritonAttention):
+    """TRITON_ATTN_DIFFKV, for values of another size than keys.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/triton_attn_diffkv.py`.
+    """
+
+    name = "TRITON_ATTN_DIFFKV"
+    kv_cache_dtypes: ClassVar[tuple[str, ...]] = ("auto", "bfloat16", *_E4M3)
+    attn_types: ClassVar[tuple[str, ...]] = (DECODER,)
+
+    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+        """Refuse FP8 before Ada, and every other quantised KV cache.
+
+        Raises:
+            Refused: in vLLM's words.
+        """
+        TritonAttention.refuse(self, config, context)
+        dtype = config.kv_cache_dtype
+        if is_quantized(dtype) and dtype not in self.kv_cache_dtypes:
+            raise Refused(
+                "TritonAttentionDiffKVBackend supports only fp8/fp8_e4m3 quantized KV "
+                f"cache (got kv_cache_dtype={dtype!r})."
+            )

@@ -1,0 +1,276 @@
+"""Backends and KV cache specs of attention with keys and values per head.
+
+Source: vLLM 0.33.0 `layers/attention/attention.py`, `chunked_local_attention.py`,
+`cross_attention.py`, `encoder_only_attention.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from planner.memory.kv_cache import flash_attention
+from planner.memory.kv_cache.attention_backends import (
+    FlashAttentionDiffKV,
+    TritonAttentionDiffKV,
+)
+from planner.memory.kv_cache.backend import (
+    ENCODER_DECODER,
+    ENCODER_ONLY,
+    AttentionBackend,
+    AttentionSelectorConfig,
+    CacheFamily,
+    customized,
+)
+from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.choosing import check_kv_scales, priorities, select_backend
+from planner.memory.kv_cache.flash_attention import V3, V4, Heads
+from planner.memory.kv_cache.kv_spec import (
+    AttentionSpec,
+    FullAttentionSpec,
+    KVCacheSpec,
+    MultipleOf,
+)
+from planner.memory.kv_cache.layout import kv_element_bytes, quant_mode
+from planner.memory.kv_cache.specs_of_states import (
+    ChunkedLocalAttentionSpec,
+    CrossAttentionSpec,
+    SlidingWindowSpec,
+)
+from planner.models.caches import (
+    AttentionLayer,
+    CrossAttentionLayer,
+    EncoderOnlyAttentionLayer,
+)
+from planner.models.layers import kv_heads_per_rank
+
+Layer = AttentionLayer | CrossAttentionLayer | EncoderOnlyAttentionLayer
+_CHUNKED_SPECS_SINCE = (0, 10)
+"""Chunked attention has a spec of its own.
+
+Source: vLLM 0.10.0 `v1/kv_cache_interface.py` ChunkedLocalAttentionSpec.
+"""
+_SIZES_VALUES_APART_SINCE = (0, 14)
+"""Values may be of another size than keys.
+
+Source: vLLM 0.14.0 `v1/kv_cache_interface.py` FullAttentionSpec.
+"""
+_SIZES_WINDOW_VALUES_APART_SINCE = (0, 20)
+"""Values may be of another size than keys in windows too.
+
+Source: vLLM 0.20.0 `v1/kv_cache_interface.py` SlidingWindowSpec.
+"""
+_SIZES_WINDOWS_APART_SINCE = (0, 25)
+"""Windows have their own block size.
+
+Source: vLLM 0.25.0 `layers/attention/attention.py` get_kv_cache_spec.
+"""
+_FILLS_PAGES_OF_WINDOWS_SINCE = (0, 30)
+"""Windows use the largest blocks that fit in a page of full attention.
+
+Source: vLLM 0.30.0 `layers/attention/attention.py`
+_largest_kernel_block_within.
+"""
+
+
+def is_skipped(layer: Layer, context: CacheContext) -> bool:
+    """Whether kv_cache_dtype_skip_layers leaves a layer unquantised.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` Attention.__init__.
+    """
+    has_window = isinstance(layer, AttentionLayer) and layer.sliding_window is not None
+    return str(context.layer_index) in context.skip_layers or (
+        has_window and "sliding_window" in context.skip_layers
+    )
+
+
+def _dtype_of(layer: Layer, context: CacheContext) -> str:
+    if isinstance(layer, AttentionLayer) and not layer.heeds_kv_cache_dtype:
+        return "auto"
+    return "auto" if is_skipped(layer, context) else context.kv_cache_dtype
+
+
+def _config(layer: Layer, context: CacheContext) -> AttentionSelectorConfig:
+    return AttentionSelectorConfig(
+        head_size=layer.head_size,
+        dtype=context.dtype,
+        kv_cache_dtype=_dtype_of(layer, context),
+        block_size=context.requested_block_size,
+        use_dcp=context.layout.decode_context_parallel_size > 1,
+    )
+
+
+def attention_backend(layer: AttentionLayer, context: CacheContext) -> AttentionBackend:
+    """Return the backend of a decoder's attention.
+
+    Raises:
+        Refused: when none supports the layer, or the checkpoint's scales do not fit
+            the KV cache dtype.
+    """
+    config = _config(layer, context)
+    if layer.head_size_v not in (None, layer.head_size):
+        backend = _diff_kv_backend(layer, context)
+        backend.refuse(config, context)
+    else:
+        if layer.attention_chunk_size is None:
+            # Chunked attention selects a backend before these are known.
+            config = replace(
+                config,
+                has_sink=layer.has_sinks,
+                use_mm_prefix=context.is_mm_prefix_lm,
+                use_per_head_quant_scales=context.has_per_head_scales,
+                has_sliding_window=layer.sliding_window is not None,
+            )
+        backend = select_backend(config, context, priorities(config, context))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
+
+
+def _diff_kv_backend(layer: AttentionLayer, context: CacheContext) -> AttentionBackend:
+    """Return the backend of values of another size than keys.
+
+    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2Attention.
+    """
+    heads = Heads(
+        size=layer.head_size,
+        size_v=layer.head_size_v,
+        has_sinks=layer.has_sinks,
+        may_use_head_256=False,
+    )
+    found = flash_attention.version(context, heads)
+    return FlashAttentionDiffKV() if found in (V3, V4) else TritonAttentionDiffKV()
+
+
+def cross_attention_backend(
+    layer: CrossAttentionLayer, context: CacheContext
+) -> AttentionBackend:
+    """Return the backend of a decoder's cross-attention."""
+    config = replace(_config(layer, context), attn_type=ENCODER_DECODER)
+    backend = select_backend(config, context, priorities(config, context))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
+
+
+def encoder_only_backend(
+    layer: EncoderOnlyAttentionLayer, context: CacheContext
+) -> AttentionBackend:
+    """Return the backend of an encoder's attention."""
+    config = replace(_config(layer, context), attn_type=ENCODER_ONLY)
+    backend = select_backend(config, context, priorities(config, context))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
+
+
+def attention_spec(
+    layer: AttentionLayer,
+    backend: AttentionBackend,
+    context: CacheContext,
+    sizes: BlockSizes,
+) -> KVCacheSpec:
+    """Return the spec of a decoder's attention.
+
+    Raises:
+        Refused: when KV heads and tensor parallel size do not divide each other.
+    """
+    kv_dtype = _dtype_of(layer, context)
+    release = context.layout.release
+    size_v = None if layer.head_size_v == layer.head_size else layer.head_size_v
+    may_differ = release >= _SIZES_VALUES_APART_SINCE
+    if layer.sliding_window is not None:
+        may_differ = release >= _SIZES_WINDOW_VALUES_APART_SINCE
+    full = FullAttentionSpec(
+        block_size=sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+        head_size=layer.head_size,
+        head_size_v=size_v if may_differ else None,
+        element_bytes=kv_element_bytes(context.dtype, kv_dtype),
+        kv_quant_mode=quant_mode(kv_dtype),
+    )
+    if layer.attention_chunk_size is not None:
+        if release < _CHUNKED_SPECS_SINCE:
+            return customized(full, backend, context)
+        chunked = ChunkedLocalAttentionSpec(
+            **_fields(full), attention_chunk_size=layer.attention_chunk_size
+        )
+        return customized(chunked, backend, context)
+    if layer.sliding_window is None:
+        return customized(full, backend, context)
+    window = SlidingWindowSpec(**_fields(full), sliding_window=layer.sliding_window)
+    return customized(_resized(window, backend, context, sizes), backend, context)
+
+
+def _fields(spec: FullAttentionSpec) -> dict[str, Any]:
+    """Return the fields that all attention specs have in common."""
+    names = (
+        "block_size",
+        "num_kv_heads",
+        "head_size",
+        "head_size_v",
+        "element_bytes",
+        "kv_quant_mode",
+    )
+    return {name: getattr(spec, name) for name in names}
+
+
+def _resized(
+    window: SlidingWindowSpec,
+    backend: AttentionBackend,
+    context: CacheContext,
+    sizes: BlockSizes,
+) -> SlidingWindowSpec:
+    """Return the window with the largest blocks that fit in a page of full attention.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` get_kv_cache_spec,
+    _largest_kernel_block_within.
+    """
+    release = context.layout.release
+    if release < _SIZES_WINDOWS_APART_SINCE:
+        return window
+    shared = sizes.skip_page_size_padded_bytes
+    token: AttentionSpec = backend.customize_spec(replace(window, block_size=1))
+    token_bytes = token.unpadded_page_size_bytes
+    budget = shared or token_bytes * sizes.block_size
+    fitting = budget // token_bytes
+    if release < _FILLS_PAGES_OF_WINDOWS_SINCE:
+        fitting = 0 if shared is None else fitting
+    allowed = [
+        max(s.base, fitting // s.base * s.base) if isinstance(s, MultipleOf) else s
+        for s in backend.kernel_block_sizes(context, token)
+    ]
+    if not allowed:
+        size = sizes.block_size
+    else:
+        size = max((s for s in allowed if s <= fitting), default=min(allowed))
+    return replace(window, block_size=size, page_size_padded_bytes=shared)
+
+
+def cross_attention_spec(
+    layer: CrossAttentionLayer,
+    backend: AttentionBackend,
+    context: CacheContext,
+    sizes: BlockSizes,
+) -> KVCacheSpec:
+    """Return the spec of a decoder's cross-attention."""
+    kv_dtype = _dtype_of(layer, context)
+    spec = CrossAttentionSpec(
+        block_size=sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+        head_size=layer.head_size,
+        element_bytes=kv_element_bytes(context.dtype, kv_dtype),
+        kv_quant_mode=quant_mode(kv_dtype),
+    )
+    return customized(spec, backend, context)
+
+
+def no_spec(*_: object) -> None:
+    """Return None: an encoder's attention stores nothing between steps."""
+    return
+
+
+FAMILIES = {
+    AttentionLayer: CacheFamily(backend=attention_backend, spec=attention_spec),
+    CrossAttentionLayer: CacheFamily(
+        backend=cross_attention_backend, spec=cross_attention_spec
+    ),
+    EncoderOnlyAttentionLayer: CacheFamily(backend=encoder_only_backend, spec=no_spec),
+}

@@ -1,0 +1,269 @@
+"""What an attention backend supports, and the interface of a family of caches.
+
+Each backend is a class under vLLM's name that overrides what differs from the defaults
+here. The backends of attention are in `attention_backends`, those of other families
+beside it.
+
+Source: vLLM 0.33.0 `v1/attention/backend.py` AttentionBackend,
+`v1/attention/selector.py` AttentionSelectorConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
+from planner.memory.kv_cache.layout import KVCacheLayout
+
+PLAIN = ("auto", "float16", "bfloat16")
+"""KV cache dtypes that are not quantised."""
+DECODER = "decoder"
+ENCODER_ONLY = "encoder_only"
+ENCODER_DECODER = "encoder_decoder"
+
+
+def is_quantized(kv_cache_dtype: str) -> bool:
+    """Whether a KV cache dtype is quantised.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` is_quantized_kv_cache.
+    """
+    return kv_cache_dtype not in PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSelectorConfig:
+    """What a layer requires of a backend, under vLLM's names.
+
+    Source: vLLM 0.33.0 `v1/attention/selector.py` AttentionSelectorConfig.
+    """
+
+    head_size: int
+    dtype: str
+    kv_cache_dtype: str
+    block_size: int | None = None
+    use_mla: bool = False
+    has_sink: bool = False
+    use_sparse: bool = False
+    use_mm_prefix: bool = False
+    use_per_head_quant_scales: bool = False
+    attn_type: str = DECODER
+    has_sliding_window: bool = False
+    use_dcp: bool = False
+
+    def __str__(self) -> str:
+        """Return the text that vLLM prints for it."""
+        return (
+            f"AttentionSelectorConfig(head_size={self.head_size}, "
+            f"dtype=torch.{self.dtype}, kv_cache_dtype={self.kv_cache_dtype}, "
+            f"block_size={self.block_size}, use_mla={self.use_mla}, "
+            f"has_sink={self.has_sink}, use_sparse={self.use_sparse}, "
+            f"use_mm_prefix={self.use_mm_prefix}, "
+            f"use_per_head_quant_scales={self.use_per_head_quant_scales}, "
+            f"attn_type=AttentionType.{self.attn_type.upper()}, "
+            f"has_sliding_window={self.has_sliding_window}, use_non_causal=False, "
+            "use_batch_invariant=False, use_kv_connector=False, "
+            "use_adaptive_verification=False, use_pcp=False, "
+            f"use_dcp={self.use_dcp}, use_rswa=False)"
+        )
+
+
+class AttentionBackend:
+    """An attention backend; its methods refer to one layer on one GPU."""
+
+    name: ClassVar[str]
+    dtypes: ClassVar[tuple[str, ...]] = ("float16", "bfloat16")
+    kv_cache_dtypes: ClassVar[tuple[str, ...]] = PLAIN
+    head_sizes: ClassVar[tuple[int, ...]] = ()
+    """Empty: any."""
+    attn_types: ClassVar[tuple[str, ...]] = (DECODER,)
+    block_sizes: ClassVar[tuple[int | MultipleOf, ...]] = (MultipleOf(base=1),)
+    is_mla: ClassVar[bool] = False
+    is_sparse: ClassVar[bool] = False
+    is_ssm: ClassVar[bool] = False
+    """Whether it serves state-space layers; it then does not affect the block size."""
+    since: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """The first release that considers it by default."""
+    has_sliding_window: ClassVar[bool] = False
+    has_dcp: ClassVar[bool] = False
+
+    def __eq__(self, other: object) -> bool:
+        """Backends of one class are equal."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Hash by class."""
+        return hash(type(self))
+
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it supports heads of that size."""
+        return not self.head_sizes or head_size in self.head_sizes
+
+    def supports_dtype(self, dtype: str) -> bool:
+        """Whether it supports activations of that dtype."""
+        return dtype in self.dtypes
+
+    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it reads a KV cache of that dtype."""
+        return dtype in self.kv_cache_dtypes
+
+    def kernel_block_sizes(
+        self,
+        context: CacheContext,  # noqa: ARG002
+        spec: KVCacheSpec | None = None,  # noqa: ARG002
+    ) -> tuple[int | MultipleOf, ...]:
+        """Return the block sizes that its kernels support."""
+        return self.block_sizes
+
+    def supports_block_size(self, size: int | None, context: CacheContext) -> bool:
+        """Whether blocks of that size can be split into its kernels' blocks."""
+        sizes = self.kernel_block_sizes(context)
+        if size is None or not sizes:
+            return True
+        return any(size % _base(s) == 0 for s in sizes)
+
+    def preferred_block_size(self, default: int, context: CacheContext) -> int:
+        """Return its block size when the user sets none."""
+        sizes = self.kernel_block_sizes(context)
+        if not sizes or self.supports_block_size(default, context):
+            return default
+        return min(_base(size) for size in sizes)
+
+    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether parts of a prompt may attend in both directions."""
+        return False
+
+    def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it supports a learned sink per head."""
+        return False
+
+    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:  # noqa: ARG002
+        """Whether it reads a KV cache with scales per head."""
+        return False
+
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:  # noqa: ARG002
+        """Whether it runs on GPUs of that compute capability."""
+        return True
+
+    def combination_reason(
+        self,
+        config: AttentionSelectorConfig,  # noqa: ARG002
+        context: CacheContext,  # noqa: ARG002
+    ) -> str | None:
+        """Return why it refuses a combination of supported features, or None."""
+        return None
+
+    def invalid_reasons(
+        self, config: AttentionSelectorConfig, context: CacheContext
+    ) -> tuple[str, ...]:
+        """Return why it refuses a layer, in vLLM's words and order.
+
+        Source: vLLM 0.33.0 `v1/attention/backend.py` validate_configuration.
+        """
+        checks = (
+            (
+                self.supports_head_size(config.head_size, context),
+                "head_size not supported",
+            ),
+            (self.supports_dtype(config.dtype), "dtype not supported"),
+            (
+                self.supports_kv_cache_dtype(config.kv_cache_dtype, context),
+                "kv_cache_dtype not supported",
+            ),
+            (
+                self.supports_block_size(config.block_size, context),
+                "block_size not supported",
+            ),
+            (
+                not config.use_mm_prefix or self.supports_mm_prefix(context),
+                "partial multimodal token full attention not supported",
+            ),
+            (
+                config.use_mla == self.is_mla,
+                f"{'' if config.use_mla else 'non-'}MLA not supported",
+            ),
+            (
+                not config.has_sink or self.supports_sink(context),
+                "attention sinks not supported",
+            ),
+            (
+                config.use_sparse == self.is_sparse,
+                f"{'' if config.use_sparse else 'non-'}sparse not supported",
+            ),
+            (
+                not config.use_per_head_quant_scales
+                or self.supports_per_head_quant_scales(context),
+                "per-head quant scales not supported",
+            ),
+            (
+                self.supports_compute_capability(context.gpu.compute_capability),
+                "compute capability not supported",
+            ),
+            (
+                config.attn_type in self.attn_types,
+                f"attention type {_printed(config.attn_type)} not supported",
+            ),
+            (
+                not config.has_sliding_window or self.has_sliding_window,
+                "sliding window not supported",
+            ),
+            (not config.use_dcp or self.has_dcp, "DCP not supported"),
+        )
+        reasons = tuple(reason for is_fine, reason in checks if not is_fine)
+        reason = self.combination_reason(config, context)
+        return (*reasons, reason) if reason is not None else reasons
+
+    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+        """Refuse what vLLM only detects when it builds the layer.
+
+        Raises:
+            Refused: in vLLM's words.
+        """
+
+    def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
+        """Return the spec as this backend's kernels store it."""
+        return spec
+
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
+        """Return the layouts that its kernels support, preferred first; None: any."""
+        return None
+
+
+def _printed(attn_type: str) -> str:
+    return f"AttentionType.{attn_type.upper()}"
+
+
+def _base(size: int | MultipleOf) -> int:
+    return size.base if isinstance(size, MultipleOf) else size
+
+
+def customized(
+    spec: AttentionSpec, backend: AttentionBackend, context: CacheContext
+) -> AttentionSpec:
+    """Return the spec as its backend stores it, with the resulting alignment.
+
+    Source: vLLM 0.33.0 `v1/worker/utils.py` customize_attention_spec.
+    """
+    spec = backend.customize_spec(spec)
+    sizes = backend.kernel_block_sizes(context, spec)
+    fixed = [size for size in sizes if isinstance(size, int)]
+    if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
+        return replace(spec, block_stride_alignment=MultipleOf(base=max(fixed)))
+    return spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheFamily:
+    """The backend and the spec of a class of `planner.models.caches`.
+
+    The first argument of both functions is the layer, an instance of that class.
+    """
+
+    backend: Callable[[Any, CacheContext], AttentionBackend | None]
+    """Returns the backend or refuses; None: no backend is involved."""
+    spec: Callable[
+        [Any, AttentionBackend | Any, CacheContext, BlockSizes], KVCacheSpec | None
+    ]
+    """Returns what the layer stores; None: nothing."""

@@ -1,0 +1,190 @@
+"""The backends of dense multi-head latent attention, where tokens attend to all others.
+
+Source: vLLM 0.33.0 `v1/attention/backends/mla/`, `layers/attention/mla_attention.py`
+MLACommonBackend.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.errors import Refused
+from planner.memory.kv_cache.backend import (
+    PLAIN,
+    AttentionBackend,
+    AttentionSelectorConfig,
+)
+from planner.memory.kv_cache.cache_context import CacheContext
+from planner.memory.kv_cache.kv_spec import MultipleOf
+
+E4M3 = ("fp8", "fp8_e4m3")
+_FLASHINFER_NOPE = (64, 128, 192)
+_R1_SIZES = (128, 64, 128)
+"""qk_nope_head_dim, qk_rope_head_dim and v_head_dim of DeepSeek-R1."""
+
+
+class LatentBackend(AttentionBackend):
+    """What the backends of latent attention have in common."""
+
+    kv_cache_dtypes: ClassVar[tuple[str, ...]] = (*PLAIN, *E4M3)
+    head_sizes: ClassVar[tuple[int, ...]] = (320, 512, 576)
+    majors: ClassVar[tuple[int, ...]] = ()
+    """Major compute capabilities on which it runs; empty: all."""
+    is_mla = True
+    has_dcp = True
+
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
+        """Whether it runs on GPUs of that compute capability."""
+        return not self.majors or capability[0] in self.majors
+
+
+class FlashAttentionMLA(LatentBackend):
+    """FLASH_ATTN_MLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/flashattn_mla.py`.
+    """
+
+    name = "FLASH_ATTN_MLA"
+    kv_cache_dtypes = PLAIN
+    block_sizes = (MultipleOf(base=16),)
+    majors = (HOPPER,)
+
+    def combination_reason(
+        self,
+        config: AttentionSelectorConfig,  # noqa: ARG002
+        context: CacheContext,
+    ) -> str | None:
+        """Return why it refuses: FlashAttention 3 runs only on Hopper."""
+        if context.major == HOPPER:
+            return None
+        return "FlashAttention MLA not supported on this device"
+
+
+class FlashMLA(LatentBackend):
+    """FLASHMLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/flashmla.py`,
+    `v1/attention/ops/flashmla.py`.
+    """
+
+    name = "FLASHMLA"
+    block_sizes = (64,)
+    majors = (HOPPER, DATACENTER_BLACKWELL)
+
+    def combination_reason(
+        self, config: AttentionSelectorConfig, context: CacheContext
+    ) -> str | None:
+        """Return why it refuses: its kernels run on Hopper, some also on Blackwell."""
+        if config.use_sparse and context.major not in self.majors:
+            return (
+                "FlashMLA Sparse is only supported on Hopper and Blackwell DC devices."
+            )
+        if not config.use_sparse and context.major != HOPPER:
+            return "FlashMLA Dense is only supported on Hopper devices."
+        return None
+
+
+class FlashInferMLA(LatentBackend):
+    """FLASHINFER_MLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/flashinfer_mla.py`.
+    """
+
+    name = "FLASHINFER_MLA"
+    since = (0, 15, 0)
+    block_sizes = (32, 64)
+    majors = (DATACENTER_BLACKWELL,)
+
+    def combination_reason(
+        self,
+        config: AttentionSelectorConfig,  # noqa: ARG002
+        context: CacheContext,
+    ) -> str | None:
+        """Return why it refuses: it supports three key sizes."""
+        size = 1 if context.latent is None else context.latent.qk_nope_head_dim
+        if size in _FLASHINFER_NOPE:
+            return None
+        return (
+            "FlashInfer MLA kernel requires qk_nope_head_dim "
+            f"in [64, 128, 192], but got {size}"
+        )
+
+
+class CutlassMLA(LatentBackend):
+    """CUTLASS_MLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/cutlass_mla.py`.
+    """
+
+    name = "CUTLASS_MLA"
+    since = (0, 10, 1)
+    block_sizes = (128,)
+    majors = (DATACENTER_BLACKWELL,)
+
+
+class TokenspeedMLA(LatentBackend):
+    """TOKENSPEED_MLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/tokenspeed_mla.py`.
+    """
+
+    name = "TOKENSPEED_MLA"
+    since = (0, 21, 0)
+    kv_cache_dtypes = E4M3
+    block_sizes = (32, 64)
+    majors = (DATACENTER_BLACKWELL,)
+
+    def combination_reason(
+        self,
+        config: AttentionSelectorConfig,  # noqa: ARG002
+        context: CacheContext,
+    ) -> str | None:
+        """Return why it refuses: it supports only DeepSeek-R1's sizes."""
+        layer = context.latent
+        sizes = (0, 0, 0)
+        if layer is not None:
+            sizes = (layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.v_head_dim)
+        if sizes == _R1_SIZES:
+            return None
+        return (
+            "tokenspeed_mla requires DeepSeek R1 MLA dimensions "
+            "(qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128), "
+            f"got {sizes}"
+        )
+
+
+class TritonMLA(LatentBackend):
+    """TRITON_MLA.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py`.
+    """
+
+    name = "TRITON_MLA"
+    head_sizes = ()
+    block_sizes = (MultipleOf(base=16),)
+
+    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+        """Refuse FP8 before Ada and bfloat16 before Ampere.
+
+        Raises:
+            Refused: in vLLM's words.
+
+        Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
+        """
+        gpu, dtype = context.gpu, config.kv_cache_dtype
+        major, minor = gpu.compute_capability
+        where = f"{gpu.device_name} (compute capability {major}.{minor})"
+        if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
+            other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
+            raise Refused(
+                f"FP8 KV cache is not supported by the Triton MLA backend on {where}; "
+                "native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype "
+                f"{other}."
+            )
+        if dtype == "bfloat16" and gpu.compute_capability < (8, 0):
+            raise Refused(
+                "bfloat16 KV cache is not supported by the Triton MLA backend on "
+                f"{where}; bfloat16 requires SM80+. Re-run with --kv-cache-dtype "
+                "float16."
+            )

@@ -1,0 +1,175 @@
+"""Buffers that the kernels of latent attention allocate while the model is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.engine.layout import (
+    DATACENTER_BLACKWELL,
+    WORKSTATION_BLACKWELL,
+    ParallelLayout,
+)
+from planner.engine.releases import Release
+from planner.memory.kv_cache.cache_context import CacheContext
+from planner.memory.kv_cache.layer_caches import BackedCache
+from planner.memory.kv_cache.mla_backends import CutlassMLA, FlashInferMLA
+from planner.memory.kv_cache.mla_sparse_backends import FlashAttentionMLASparse
+from planner.models.caches import MLALayer
+from planner.models.layers import Module, Part, Replicated
+from planner.models.tensors import Tensor
+from planner.units import MIB
+
+_WORKSPACE_BYTES = 128 * MIB
+_CUTLASS_MLA_WORKSPACE_SINCE = (0, 10)
+"""CUTLASS_MLA allocates a workspace when its module is imported.
+
+Source: vLLM 0.10.0 `v1/attention/backends/mla/cutlass_mla.py`.
+"""
+_IMPORTS_ALL_MLA_CANDIDATES_SINCE = (0, 11, 1)
+"""Every candidate for latent attention is imported before one is selected.
+
+In earlier releases a chain of conditions determined the one to import.
+
+Source: vLLM 0.11.1 `platforms/cuda.py` get_valid_backends.
+"""
+_SHORT_MLA_LIST_SINCE = (0, 24)
+"""RTX Blackwell has its own candidates, without FLASHINFER_MLA.
+
+Source: vLLM 0.24.0 `platforms/cuda.py` _get_backend_priorities.
+"""
+_SPARSE_INDEX_GROUPS_SINCE = (0, 30)
+"""Layers that share selected tokens have a buffer of their positions.
+
+Source: vLLM 0.30.0 `v1/attention/backends/mla/index_group.py`.
+"""
+
+
+def is_sparse(held: BackedCache) -> bool:
+    """Whether a layer attends only to selected tokens."""
+    return isinstance(held.cache, MLALayer) and held.cache.index_topk is not None
+
+
+def sparse_buffers(
+    caches: Sequence[BackedCache], context: CacheContext
+) -> tuple[Module, ...]:
+    """Return the buffers of one pipeline stage, given its sparse caches in order.
+
+    Layers that share one selection of tokens share the buffer of their positions; the
+    first layer of a stage begins a group even where it does not select tokens.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/index_group.py`
+    SparseMLAIndexGroupBuilder, get_sparse_mla_index_group_max_rows;
+    `v1/attention/backends/mla/flashattn_mla_sparse.py` FlashAttnMLASparseImpl.
+    """
+    has_groups = context.layout.release >= _SPARSE_INDEX_GROUPS_SINCE
+    rows = min(context.max_num_batched_tokens, context.max_num_seqs) + 1
+    found: list[Module] = []
+    has_group = False
+    for held in caches:
+        layer = held.cache
+        if not isinstance(layer, MLALayer) or layer.index_topk is None:
+            continue
+        if has_groups and (layer.has_indexer or not has_group):
+            has_group = True
+            found.append(_group(layer, layer.index_topk, rows, context))
+        if isinstance(held.backend, FlashAttentionMLASparse):
+            tokens = context.max_num_batched_tokens
+            found.append(_integers("cu_seqlens_q_buffer", (tokens + 1,)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedWorkspace:
+    """The workspace that a module of vLLM allocates on import, for all layers."""
+
+    name: str
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """Return the workspace."""
+        return (Tensor(_WORKSPACE_BYTES, "uint8", self.name),)
+
+
+def imported_workspaces(
+    caches: Sequence[BackedCache], context: CacheContext
+) -> tuple[Module, ...]:
+    """Return the workspaces of the backends that a rank with these caches imports.
+
+    Automatic selection imports every candidate to check it.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/cutlass_mla.py` g_sm100_workspace;
+    vLLM 0.24.0 `v1/attention/backends/mla/flashinfer_mla.py` g_fi_workspace;
+    `platforms/cuda.py` get_attn_backend_cls.
+    """
+    if not any(isinstance(held.cache, MLALayer) for held in caches):
+        return ()
+    release = context.layout.release
+    kept = {
+        CutlassMLA.name: release >= _CUTLASS_MLA_WORKSPACE_SINCE,
+        FlashInferMLA.name: _imports_flashinfer_mla_workspace(release),
+    }
+    if any(isinstance(held.backend, CutlassMLA) for held in caches):
+        kept[CutlassMLA.name] = False  # already counted as a buffer of the model
+    return tuple(
+        ImportedWorkspace(name=f"{name}'s workspace")
+        for name in _imported(context)
+        if kept.get(name)
+    )
+
+
+def _imported(context: CacheContext) -> tuple[str, ...]:
+    """Return those backends with workspaces whose modules are imported."""
+    release, capability = context.layout.release, context.gpu.compute_capability
+    if context.requested_backend is not None:
+        return (context.requested_backend.upper(),)
+    if release < _IMPORTS_ALL_MLA_CANDIDATES_SINCE:
+        # B200 always used blocks of 128 tokens, and therefore CUTLASS_MLA.
+        return (CutlassMLA.name,) if capability == (DATACENTER_BLACKWELL, 0) else ()
+    if context.major == DATACENTER_BLACKWELL:
+        return (FlashInferMLA.name, CutlassMLA.name)
+    if context.major == WORKSTATION_BLACKWELL and release >= _SHORT_MLA_LIST_SINCE:
+        return ()
+    return (FlashInferMLA.name,)
+
+
+def cutlass_workspace(
+    caches: Sequence[BackedCache], context: CacheContext
+) -> tuple[Module, ...]:
+    """Return the one workspace of CUTLASS_MLA, which its layers share.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/mla/cutlass_mla.py` g_sm100_workspace.
+    """
+    is_chosen = any(isinstance(held.backend, CutlassMLA) for held in caches)
+    if not is_chosen or context.layout.release < _CUTLASS_MLA_WORKSPACE_SINCE:
+        return ()
+    return (
+        Replicated(
+            name="g_sm100_workspace",
+            part=Part.BUFFERS,
+            shapes=((_WORKSPACE_BYTES,),),
+            dtype="uint8",
+        ),
+    )
+
+
+def _group(layer: MLALayer, topk: int, rows: int, context: CacheContext) -> Replicated:
+    """Return the positions of the selected tokens, and their number."""
+    if layer.choice_width is None:
+        return _integers("index_group", (rows, topk), (rows,))
+    rows = context.max_num_batched_tokens + 1
+    return _integers("index_group", (rows, layer.choice_width), (rows,))
+
+
+def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
+    return Replicated(name=name, part=Part.BUFFERS, shapes=shapes, dtype="int32")
+
+
+def _imports_flashinfer_mla_workspace(release: Release) -> bool:
+    """Return whether FLASHINFER_MLA allocates its workspace when it is imported.
+
+    Later releases allocate it at the first step.
+
+    Source: vLLM 0.10.2 and 0.25.0 `v1/attention/backends/mla/flashinfer_mla.py`.
+    """
+    return (0, 10, 2) <= release < (0, 25)

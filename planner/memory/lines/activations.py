@@ -1,0 +1,164 @@
+"""Peak activation: what the profile run allocates temporarily and frees again.
+
+The peak is the larger of two moments: the forward pass of `max_num_batched_tokens`
+tokens, and sampling for `max_num_seqs` requests over the whole vocabulary. Up to 0.26
+vLLM's figure also includes what the run leaves allocated (workspaces, a top-k buffer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.memory.account import Basis, Line
+from planner.memory.lines.calibration import experts_range
+from planner.memory.lines.drafting import (
+    block_draft_pass,
+    checking_bytes,
+    draft_step_bytes,
+)
+from planner.memory.lines.expert_workspace import (
+    expert_transient,
+    expert_transient_bytes,
+    expert_workspace_bytes,
+)
+from planner.memory.lines.forward import cold_compile_bytes, forward, held_bytes
+from planner.memory.lines.latent_context import latent_context
+from planner.memory.lines.persistent import TOP_K_BUFFER, kept_during
+from planner.memory.lines.sampler import sampling
+from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
+from planner.memory.profile_run import ProfileRun
+from planner.units import format_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    size_bytes: int
+    low_bytes: int
+    high_bytes: int
+    why: str
+
+
+def line(run: ProfileRun) -> Line:
+    """Return the line of the peak activation on one rank.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` profile_run and _dummy_run;
+    0.19.0 `v1/worker/gpu_model_runner.py` the same; `utils/mem_utils.py`
+    memory_profiling.
+    """
+    moments = [_forward(run), _encoder(run)]
+    if run.samples:
+        moments.append(_sampling(run))
+        moments += _drafting(run)
+    peak = max(moments, key=lambda moment: moment.size_bytes)
+    below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
+    return Line(
+        name="peak activation",
+        size_bytes=peak.size_bytes,
+        low_bytes=max(0, max(moment.low_bytes for moment in moments) - below),
+        high_bytes=max(moment.high_bytes for moment in moments) + above,
+        basis=Basis.FORMULA,
+        why=peak.why,
+    )
+
+
+def _expert_bytes(run: ProfileRun) -> int:
+    """Return the experts' part of the peak, with their workspace where it counts."""
+    if run.release.subtracts_consumed:
+        return expert_transient_bytes(run)
+    return expert_workspace_bytes(run) + expert_transient_bytes(run)
+
+
+def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
+    """Return what the run has kept so far, where the release counts it in the peak."""
+    if run.release.subtracts_consumed:
+        return 0, ""
+    parts = {
+        name: size
+        for name, size in kept_during(run).items()
+        if size and (sampled or name != TOP_K_BUFFER)
+    }
+    text = "".join(f" + {name} {format_size(size)}" for name, size in parts.items())
+    return sum(parts.values()), text
+
+
+def _sampling(run: ProfileRun) -> _Moment:
+    sampled = sampling(run)
+    kept, text = _kept(run, sampled=True)
+    images = encoder_kept_bytes(run)
+    checked = checking_bytes(run)
+    size_bytes = sampled.size_bytes + kept + images + checked
+    spread = size_bytes * run.peak_spread_percent // 100
+    return _Moment(
+        size_bytes=size_bytes,
+        low_bytes=sampled.low_bytes + kept + images - spread,
+        high_bytes=size_bytes + spread + checked,
+        why=f"{sampled.why}{text}{_images(images)}"
+        + (f" + checking guesses {format_size(checked)}" if checked else ""),
+    )
+
+
+def _forward(run: ProfileRun) -> _Moment:
+    """Return the largest layer: dense, of experts, or of latent attention."""
+    dense = forward(run)
+    tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+    held = held_bytes(run)
+    scratch, context = expert_transient(run), latent_context(run)
+    steps = [
+        (dense.size_bytes, dense.why),
+        (
+            held + tokens + scratch.size_bytes if scratch.size_bytes else 0,
+            f"forward pass: hidden states {format_size(held + tokens)} + {scratch.why}",
+        ),
+        (
+            held + tokens + context.size_bytes if context.size_bytes else 0,
+            f"forward pass: hidden states {format_size(held + tokens)} + {context.why}",
+        ),
+    ]
+    widest, why = max(steps)
+    kept, text = _kept(run, sampled=False)
+    images = encoder_kept_bytes(run)
+    cold = cold_compile_bytes(run)
+    drafted = draft_step_bytes(run)
+    size_bytes = widest + kept + images + cold + drafted
+    spread = widest * run.forward_spread_percent // 100
+    return _Moment(
+        size_bytes=size_bytes,
+        low_bytes=size_bytes - cold - spread - drafted,
+        high_bytes=size_bytes + spread,
+        why=f"{why}{text}{_images(images)}"
+        + (f" + compiling {format_size(cold)}" if cold else "")
+        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
+    )
+
+
+def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
+    """Return the pass of a draft that proposes whole blocks, after the target's."""
+    draft_pass = block_draft_pass(run)
+    if draft_pass is None:
+        return ()
+    kept, text = _kept(run, sampled=False)
+    size_bytes = draft_pass.size_bytes + kept
+    spread = draft_pass.size_bytes * run.forward_spread_percent // 100
+    return (
+        _Moment(
+            size_bytes=size_bytes,
+            low_bytes=size_bytes - spread,
+            high_bytes=size_bytes + spread,
+            why=f"{draft_pass.why}{text}",
+        ),
+    )
+
+
+def _encoder(run: ProfileRun) -> _Moment:
+    peak = encoder_peak_bytes(run)
+    kept, text = _kept(run, sampled=False) if peak.size_bytes else (0, "")
+    return _Moment(
+        size_bytes=peak.size_bytes + kept,
+        low_bytes=peak.low_bytes + kept,
+        high_bytes=peak.high_bytes + kept,
+        why=f"encoding images or sounds: {format_size(peak.size_bytes)}{text}",
+    )
+
+
+def _images(size_bytes: int) -> str:
+    return f" + encoder outputs {format_size(size_bytes)}" if size_bytes else ""

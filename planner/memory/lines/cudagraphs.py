@@ -1,0 +1,178 @@
+"""CUDA graphs: the estimate that vLLM subtracts from the KV cache, and the actual size.
+
+How many graphs are captured follows from vLLM's code. The size of a graph does not: it
+consists of the kernels' launch parameters and a share of the graph pool, which only a
+GPU can show. A pool by GPU generation and a constant per graph and layer are fitted to
+published starts. Releases differ in whether they make the estimate and charge it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from planner.engine.layout import HOPPER
+from planner.memory.account import Basis, Line
+from planner.memory.compilation import GraphMode
+from planner.memory.lines.calibration import GraphFit, graphs
+from planner.memory.profile_run import ProfileRun
+from planner.units import KIB, MIB, format_size
+
+# The second runner extrapolates from its second sample. PyTorch allocates memory for it
+# in segments, so that the sample includes a whole one or none.
+_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH = 1 * MIB, 20 * MIB, 22 * MIB
+# With adapters the first runner's second sample is the largest batch again, without
+# them: what that batch allocates at first use is counted for every graph. The one
+# published start with adapters and graphs logged 4.79 GiB for 172 graphs.
+_ADAPTERS_HIGH = 29 * MIB
+_WITH_ADAPTERS = (
+    "; with adapters vLLM counts what the largest batch takes without them for every "
+    "graph: up to 29 MiB each were logged"
+)
+_V2_ESTIMATES_CUDAGRAPHS_SINCE = (0, 29)
+"""The second runner estimates the size of its graphs.
+
+Source: vLLM 0.28.0 and 0.29.0 `v1/worker/gpu/model_runner.py`
+profile_cudagraph_memory.
+"""
+
+
+def num_full_graphs(
+    sizes: tuple[int, ...], max_num_seqs: int, query_len: int = 1
+) -> int:
+    """Return how many whole-model graphs are captured for decoding; `sizes` ascend.
+
+    Sizes are rounded up to whole requests of `query_len` tokens, each counted once.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/cudagraph_utils.py` _init_candidates.
+    """
+    if query_len == 1:
+        return bisect_right(sizes, max_num_seqs)
+    largest = min(sizes[-1], max_num_seqs * query_len)
+    rounded = {-(-size // query_len) for size in sizes}
+    return sum(requests * query_len <= largest for requests in rounded)
+
+
+def line(run: ProfileRun, *, is_charged: bool) -> Line:
+    """Return the line of CUDA graphs on one rank.
+
+    `is_charged` False: vLLM does not measure the graphs (fixed KV cache), or does not
+    subtract them (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, the default up to 0.19).
+
+    Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` and 0.33.0
+    `v1/worker/gpu/cudagraph_utils.py` profile_cudagraph_memory;
+    `planner/data/calibration/cudagraphs.json`.
+    """
+    if not run.capture_sizes:
+        cause = "enforce_eager" if run.enforce_eager else "cudagraph_mode NONE"
+        return _line(0, 0, 0, f"no CUDA graphs ({cause})")
+    if run.uses_v2_runner and run.release < _V2_ESTIMATES_CUDAGRAPHS_SINCE:
+        return _line(0, 0, 0, "this release's second runner estimates nothing")
+    if not is_charged:
+        actual = actual_bytes(run)
+        why = f"not charged to the budget; about {format_size(actual)} outside it"
+        return _line(0, 0, 0, why)
+    if run.uses_v2_runner:
+        return _v2_estimate(run)
+    fit = graphs("estimated")
+    size_bytes = _fitted_bytes(run, fit)
+    high = size_bytes + fit.high_bytes
+    if run.graph_cases > 1:
+        high = max(high, _ADAPTERS_HIGH * (num_pieces(run) + _num_full(run)))
+    return _line(size_bytes, max(0, size_bytes + fit.low_bytes), high, _why(run, fit))
+
+
+def actual_bytes(run: ProfileRun) -> int:
+    """Return the size of the captured graphs, whether or not they are charged."""
+    return _fitted_bytes(run, graphs("actual")) if run.capture_sizes else 0
+
+
+def num_pieces(run: ProfileRun) -> int:
+    """Return how many piecewise graphs are captured."""
+    if not run.graph_mode.has_pieces:
+        return 0
+    return run.graph_cases * len(run.capture_sizes)
+
+
+def _v2_estimate(run: ProfileRun) -> Line:
+    more = max(_num_full(run) - 1, 0)
+    base = _fitted_bytes(run, graphs("estimated"), num_graphs=num_pieces(run))
+    low, middle, high = (
+        base + more * sample for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
+    )
+    fit = graphs("estimated")
+    return _line(
+        middle,
+        max(0, low + fit.low_bytes),
+        high + fit.high_bytes,
+        f"{num_pieces(run)} piecewise graphs {format_size(base)} + {more} "
+        f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
+        "vLLM extrapolates",
+        Basis.ASSUMED,
+    )
+
+
+def _num_full(run: ProfileRun) -> int:
+    if run.graph_mode is GraphMode.FULL:
+        return run.graph_cases * len(run.capture_sizes)
+    if not run.graph_mode.has_full:
+        return 0
+    query_len = run.model.query_len
+    full = num_full_graphs(run.capture_sizes, run.max_num_seqs, query_len)
+    return run.graph_cases * full
+
+
+def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None) -> int:
+    if num_graphs is None:
+        num_graphs = num_pieces(run) + _num_full(run)
+    per_graph = fit.bytes_per_layer_and_graph * _num_layers(run)
+    return fit.pool_bytes[_generation(run)] + int(per_graph * num_graphs)
+
+
+def _num_layers(run: ProfileRun) -> int:
+    """Return the captured layers of a stage, including those of an MTP or EAGLE draft.
+
+    A separate draft model is not captured.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py`
+    and `standalone_ar/speculator.py` capture.
+    """
+    speculation = run.model.speculation if run.is_last_stage else None
+    if (
+        speculation is None
+        or speculation.draft is None
+        or speculation.method == "draft_model"
+    ):
+        return run.num_layers
+    return run.num_layers + speculation.draft.num_hidden_layers
+
+
+def _generation(run: ProfileRun) -> str:
+    return "Hopper and later" if run.gpu.compute_capability[0] >= HOPPER else "earlier"
+
+
+def _why(run: ProfileRun, fit: GraphFit) -> str:
+    pieces, full = num_pieces(run), _num_full(run)
+    each = fit.bytes_per_layer_and_graph / KIB
+    pool = fit.pool_bytes[_generation(run)]
+    return (
+        f"{pieces} piecewise + {full} full graphs x {_num_layers(run)} layers x "
+        f"{each:.0f} KiB + {format_size(pool)} pool (fitted to {fit.starts} published "
+        "starts)" + (_WITH_ADAPTERS if run.graph_cases > 1 else "")
+    )
+
+
+def _line(
+    size_bytes: int,
+    low_bytes: int,
+    high_bytes: int,
+    why: str,
+    basis: Basis = Basis.MEASURED,
+) -> Line:
+    return Line(
+        name="CUDA graphs",
+        size_bytes=size_bytes,
+        low_bytes=low_bytes,
+        high_bytes=high_bytes,
+        basis=basis,
+        why=why,
+    )

@@ -1,0 +1,314 @@
+"""Memory of routed experts beside their weights while a batch passes through them.
+
+Two GEMMs follow each other, with their results in two buffers. Since 0.14.0 most
+kernels take these from one workspace that all layers share and that stays allocated;
+before, and still for some kernels, each layer allocates and frees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.memory.sized import Sized, larger
+from planner.models.experts import FusedMoE
+from planner.models.tensors import ExpertsKernel, ServedExperts
+from planner.units import format_size
+
+_ALIGNMENT = 256
+_DEEPGEMM_ROWS = 128
+"""DeepGEMM rounds the tokens of each expert up to a multiple of so many rows."""
+_TRTLLM_ROWS = 64
+"""The same for FlashInfer's TRT-LLM kernels, derived from one log."""
+_ROUTER_BYTES = 4
+_CHOICE_BYTES = 12
+"""Weight, expert and row of a chosen expert."""
+_SHARES_EXPERT_OUTPUT_SINCE = (0, 15)
+"""The output shares the first buffer, even where it is the larger.
+
+Source: vLLM 0.15.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers.
+"""
+_OVERWRITES_EXPERT_INPUT_BEFORE = (0, 11, 1)
+"""Triton's experts write their output over their input.
+
+Source: vLLM 0.11.1 `layers/fused_moe/utils.py` disable_inplace, for the
+PyTorch 2.9 that it and later releases need.
+"""
+_SIZES_DEEPGEMM_IN_BYTES_SINCE = (0, 31)
+"""DeepGEMM's FP8 inputs are sized in bytes, not in 16-bit elements.
+
+Source: vLLM 0.31.0 `layers/fused_moe/experts/deep_gemm_moe.py`.
+"""
+
+
+class _Shapes(NamedTuple):
+    """Elements of the two buffers and of the output, which share a workspace."""
+
+    first: int
+    second: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """A layer's routed experts, as a rank computes them."""
+
+    run: ProfileRun
+    experts: FusedMoE
+    served: ServedExperts
+    has_shared_experts: bool
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that enter the experts: those of all data-parallel ranks."""
+        layout = self.run.layout
+        return self.run.max_num_batched_tokens * layout.data_parallel_size
+
+    @property
+    def chunk(self) -> int:
+        """Tokens computed at once.
+
+        Source: vLLM 0.17.1 `layers/fused_moe/modular_kernel.py` _chunk_info and
+        `fused_moe.py` fused_experts_impl; Marlin's own function has no chunks.
+        """
+        limit = self.run.expert_chunk_tokens
+        is_marlin = self.served.kernel is ExpertsKernel.MARLIN
+        if limit is None or (is_marlin and not self.served.keeps_workspace):
+            return self.tokens
+        return min(self.tokens, limit)
+
+    @property
+    def gate_and_up(self) -> int:
+        """Rows of w13 on the rank."""
+        return self.served.intermediate_size * (2 if self.experts.is_gated else 1)
+
+    @property
+    def is_monolithic(self) -> bool:
+        """Whether one call computes the layer, without the workspace.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/experts/`, classes named Monolithic.
+        """
+        is_alone = self.run.layout.data_parallel_size == 1
+        is_triton = self.served.kernel is ExpertsKernel.OAI_TRITON
+        return self.served.kernel is ExpertsKernel.TRTLLM or (is_triton and is_alone)
+
+
+@once_for_all_lengths
+def expert_workspace(run: ProfileRun) -> Sized:
+    """Return the workspace that all layers of routed experts share.
+
+    It stays allocated after the profile run.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers,
+    workspace_shapes of `layers/fused_moe/experts/`, `v1/worker/workspace.py`.
+    """
+    return larger([_kept(block) for block in _blocks(run)])
+
+
+def expert_workspace_bytes(run: ProfileRun) -> int:
+    """Return the bytes of `expert_workspace`."""
+    return expert_workspace(run).size_bytes
+
+
+@once_for_all_lengths
+def expert_transient(run: ProfileRun) -> Sized:
+    """Return what a layer of routed experts allocates temporarily beside the workspace.
+
+    Its own input and the residual are not counted: every layer has them.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/modular_kernel.py`; 0.13.0
+    `layers/fused_moe/fused_moe.py` fused_experts_impl.
+    """
+    return larger([_transient(block) for block in _blocks(run)])
+
+
+def expert_transient_bytes(run: ProfileRun) -> int:
+    """Return the bytes of `expert_transient`."""
+    return expert_transient(run).size_bytes
+
+
+def _blocks(run: ProfileRun) -> Iterator[_Block]:
+    for kind in run.model.layer_kinds:
+        names = [module.name for module in kind.modules]
+        for module in kind.modules:
+            if isinstance(module, FusedMoE):
+                yield _Block(
+                    run=run,
+                    experts=module,
+                    served=module.served(run.layout),
+                    has_shared_experts=any("shared_expert" in name for name in names),
+                )
+
+
+def _kept(block: _Block) -> Sized:
+    if not block.served.keeps_workspace or block.is_monolithic:
+        return Sized(size_bytes=0)
+    size_bytes = _workspace_bytes(block, block.chunk, block.tokens)
+    is_shared = block.run.layout.enable_expert_parallel
+    limit = block.run.expert_chunk_tokens
+    if limit is not None and is_shared and block.run.layout.data_parallel_size > 1:
+        # Routing is uneven, so the profile run allocates for the largest chunk.
+        size_bytes = max(size_bytes, sum(_aligned(block, _shapes(block, limit))))
+    served, run = block.served, block.run
+    return Sized(
+        size_bytes=size_bytes,
+        why=(
+            f"{served.kernel} experts: {block.chunk:,} tokens x "
+            f"{block.experts.top_k} experts, {served.hidden_size:,} hidden, "
+            f"{block.gate_and_up:,} gate and up, {run.element_size} bytes = "
+            f"{format_size(size_bytes)}"
+        ),
+    )
+
+
+def _workspace_bytes(block: _Block, chunk: int, tokens: int) -> int:
+    """Return the bytes of the workspace for `tokens`, processed `chunk` at once."""
+    shapes = _shapes(block, chunk)
+    is_whole = chunk == tokens
+    is_shared = block.run.release >= _SHARES_EXPERT_OUTPUT_SINCE
+    fits = is_shared or shapes.first >= shapes.output
+    if is_whole and fits:
+        first = max(shapes.first, shapes.output)
+        return sum(_aligned(block, _Shapes(first, shapes.second, 0)))
+    output = tokens * block.served.hidden_size
+    return sum(_aligned(block, _Shapes(shapes.first, shapes.second, output)))
+
+
+def _aligned(block: _Block, shapes: _Shapes) -> Iterator[int]:
+    for elements in shapes:
+        size_bytes = elements * block.run.element_size
+        yield -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _shapes(block: _Block, tokens: int) -> _Shapes:
+    """Return the buffers of a kernel for that many tokens."""
+    served = block.served
+    if served.kernel is ExpertsKernel.DEEPGEMM:
+        return _deepgemm(block, tokens)
+    hidden, columns = served.hidden_size, served.intermediate_size
+    rows, output = tokens * block.experts.top_k, tokens * hidden
+    wider, widest = max(columns, hidden), max(2 * columns, hidden)
+    buffers = {
+        ExpertsKernel.TRITON: (rows * wider, rows * max(block.gate_and_up, hidden)),
+        ExpertsKernel.MARLIN: (rows * wider, rows * widest),
+        ExpertsKernel.CUTLASS_FP4: (rows * widest, rows * columns),
+        ExpertsKernel.HUMMING: (
+            rows * columns,
+            rows * max(block.gate_and_up, hidden),
+        ),
+        ExpertsKernel.OAI_TRITON: (0, rows * columns),
+    }
+    # The other kernels have their own buffers.
+    return _Shapes(*buffers.get(served.kernel, (0, 0)), output)
+
+
+def _deepgemm(block: _Block, tokens: int) -> _Shapes:
+    """Return DeepGEMM's buffers: the tokens of each expert fill whole tiles.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/deep_gemm_utils.py` compute_aligned_M,
+    `layers/fused_moe/experts/deep_gemm_moe.py` workspace_shapes.
+    """
+    served, layout = block.served, block.run.layout
+    rows = tokens * block.experts.top_k
+    active = min(rows, layout.local_num_experts(block.experts.num_experts))
+    rows += active * (_DEEPGEMM_ROWS - 1)
+    rows = -(-rows // _DEEPGEMM_ROWS) * _DEEPGEMM_ROWS
+    first = rows * max(served.intermediate_size, served.hidden_size)
+    if block.run.release >= _SIZES_DEEPGEMM_IN_BYTES_SINCE:
+        first = -(-first // block.run.element_size)
+    return _Shapes(
+        first,
+        rows * max(block.gate_and_up, served.hidden_size),
+        tokens * served.hidden_size,
+    )
+
+
+def _transient(block: _Block) -> Sized:
+    run, served = block.run, block.served
+    tokens, size = run.max_num_batched_tokens, run.element_size
+    hidden = tokens * served.hidden_size * size
+    parts = {
+        "intermediate results": _intermediate_bytes(block),
+        "quantised inputs": _copied_bytes(block),
+        "output": 0 if _overwrites_input(block) else hidden,
+        "shared experts' output": hidden if block.has_shared_experts else 0,
+        "routing": tokens * _routing_bytes(block.experts),
+    }
+    terms = " + ".join(f"{name} {format_size(b)}" for name, b in parts.items() if b)
+    return Sized(
+        size_bytes=sum(parts.values()), why=f"{served.kernel} experts: {terms}"
+    )
+
+
+def _routing_bytes(experts: FusedMoE) -> int:
+    """Return the bytes of a token's scores and of the experts chosen by them."""
+    return _ROUTER_BYTES * experts.num_experts + _CHOICE_BYTES * experts.top_k
+
+
+def _overwrites_input(block: _Block) -> bool:
+    is_triton = block.served.kernel is ExpertsKernel.TRITON
+    return is_triton and block.run.release < _OVERWRITES_EXPERT_INPUT_BEFORE
+
+
+def _intermediate_bytes(block: _Block) -> int:
+    """Return the results between the GEMMs that are not in the workspace."""
+    served, size = block.served, block.run.element_size
+    rows = block.chunk * block.experts.top_k
+    wide = max(block.gate_and_up, served.hidden_size)
+    match served.kernel:
+        case ExpertsKernel.TRTLLM:
+            return _trtllm_bytes(block)
+        case ExpertsKernel.FLASHINFER_CUTLASS:
+            inputs = rows * _input_bytes(
+                block, max(served.intermediate_size, served.hidden_size)
+            )
+            return inputs + rows * wide * size
+        case ExpertsKernel.OAI_TRITON:
+            return rows * (served.intermediate_size + served.hidden_size) * size
+    if served.keeps_workspace:
+        return 0
+    if served.kernel in (ExpertsKernel.TRITON, ExpertsKernel.MARLIN):
+        return rows * (wide + served.intermediate_size) * size
+    shapes = _shapes(block, block.chunk)
+    return (shapes.first + shapes.second) * size
+
+
+def _input_bytes(block: _Block, columns: int) -> int:
+    """Return the bytes of a row as the kernel reads it."""
+    copy = block.served.input_copy
+    return columns * block.run.element_size if copy is None else copy.row_bytes(columns)
+
+
+def _trtllm_bytes(block: _Block) -> int:
+    """Return the buffers of FlashInfer's TRT-LLM kernels: both outputs, in tiles.
+
+    Their code is not part of vLLM. The second GEMM's output is the (tokens x top_k +
+    63 x experts) x hidden x 2 bytes that a start of Kimi-K2.6 on B200 requested when it
+    ran out of memory.
+    """
+    served = block.served
+    rows = block.tokens * block.experts.top_k
+    rows += (_TRTLLM_ROWS - 1) * block.experts.num_experts
+    first = _input_bytes(block, served.intermediate_size)
+    return rows * (first + served.hidden_size * block.run.element_size)
+
+
+def _copied_bytes(block: _Block) -> int:
+    """Return the quantised copies of both GEMMs' inputs.
+
+    DeepGEMM and FlashInfer have the second one in their own buffers; CUTLASS's FP4
+    kernel first gathers the inputs of each expert.
+    """
+    served, copy = block.served, block.served.input_copy
+    if copy is None:
+        return 0
+    rows = block.chunk * block.experts.top_k
+    second = rows * copy.row_bytes(served.intermediate_size)
+    if served.kernel is ExpertsKernel.CUTLASS_FP4:
+        gathered = served.hidden_size * block.run.element_size
+        return rows * (gathered + copy.row_bytes(served.hidden_size)) + second
+    tokens = block.tokens if served.keeps_workspace else block.chunk
+    first = tokens * copy.row_bytes(served.hidden_size)
+    return first + (second if served.kernel is ExpertsKernel.TRITON else 0)

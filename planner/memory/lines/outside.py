@@ -1,0 +1,113 @@
+"""GPU memory outside the budget, which can still make a run fail.
+
+`gpu_memory_utilization` does not request all of the GPU. The remainder has to hold the
+CUDA context, the start of NCCL, buffers that this release does not count, CUDA graphs
+that are not charged, block tables, and workspaces of attention kernels that are
+allocated after profiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.memory.account import Basis, Line
+from planner.memory.kv_cache.kv_groups import LayerGroup
+from planner.memory.lines.calibration import Fitted, non_torch
+from planner.memory.lines.cudagraphs import actual_bytes
+from planner.memory.lines.persistent import kept_before
+from planner.memory.profile_run import ProfileRun
+from planner.memory.sized import ranged_line
+from planner.units import MIB, format_size
+
+_INT32, _INT64 = 4, 8
+NOT_CHARGED = "CUDA graphs not charged"
+CUDA_CONTEXT = "CUDA context"
+
+
+def lines(
+    run: ProfileRun, groups: Sequence[LayerGroup], charged_graph_bytes: int
+) -> tuple[Line, ...]:
+    """Return the lines outside the budget on one rank.
+
+    `charged_graph_bytes` is the part of the CUDA graphs charged to the budget.
+    """
+    found = [
+        _context(run),
+        _uncounted(run),
+        _graphs(run, charged_graph_bytes),
+        _block_tables(run, groups),
+        _attention(run),
+    ]
+    return tuple(line for line in found if line.high_bytes)
+
+
+def _context(run: ProfileRun) -> Line:
+    """Return CUDA's context, and NCCL where it starts before the first snapshot.
+
+    Source: vLLM 0.11.0 `v1/worker/gpu_worker.py` init_device; total less free memory
+    at the start of published runs.
+    """
+    parts = [non_torch(CUDA_CONTEXT)]
+    why = f"context {format_size(parts[0].size_bytes)}"
+    is_spread = run.layout.world_size > 1
+    if is_spread and not run.release.counts_distributed_start:
+        parts.append(non_torch("start of NCCL beside the budget"))
+        why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
+    return ranged_line(
+        CUDA_CONTEXT, _sum(parts), Basis.MEASURED, f"{why} (published runs)"
+    )
+
+
+def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
+    return (
+        sum(part.low_bytes for part in parts),
+        sum(part.size_bytes for part in parts),
+        sum(part.high_bytes for part in parts),
+    )
+
+
+def _uncounted(run: ProfileRun) -> Line:
+    size = 0 if run.release.subtracts_consumed else sum(kept_before(run).values())
+    why = "input buffers and sampler state, made before the profile run"
+    return ranged_line("buffers not counted", (size, size, size), Basis.FORMULA, why)
+
+
+def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
+    actual = actual_bytes(run)
+    beside = max(0, actual - charged_bytes)
+    why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
+    range_bytes = (beside // 2, beside, 2 * beside)
+    return ranged_line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
+
+
+def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
+    """Return two tables of block ids per group, and a slot per token.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/block_table.py` BlockTables.
+    """
+    entries = sum(
+        2 * run.max_num_seqs * -(-run.max_model_len // group.spec.block_size) * _INT32
+        + run.max_num_batched_tokens * _INT64
+        for group in groups
+    )
+    why = (
+        f"{len(groups)} groups x (2 x {run.max_num_seqs:,} max_num_seqs x blocks of "
+        f"{run.max_model_len:,} tokens x 4 bytes + a slot per token)"
+    )
+    return ranged_line("block tables", (entries, entries, entries), Basis.FORMULA, why)
+
+
+def _attention(run: ProfileRun) -> Line:
+    """Return FlashInfer's workspace, allocated at the first use of its kernels.
+
+    Source: vLLM 0.33.0 `envs.py` VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE;
+    `v1/attention/backends/flashinfer.py`.
+    """
+    size = 0
+    if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL:
+        size = run.flashinfer_buffer_bytes
+    # Prefill of long prompts needs scratch memory that no profile run measures.
+    high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
+    why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"
+    return ranged_line("attention workspaces", (size, size, high), Basis.ASSUMED, why)

@@ -1,0 +1,159 @@
+"""Buffers that persist beside the weights: sampler state, input buffers, workspaces.
+
+They are not part of "Model loading took". Where they count depends on the release. From
+0.27 on, the whole drop in free device memory is charged to the budget. Before, it was
+PyTorch's peak during the profile run: buffers that the run itself allocates are in that
+peak, and earlier ones are counted nowhere, but use memory outside the budget.
+"""
+
+from __future__ import annotations
+
+from planner.memory.account import Basis, Line
+from planner.memory.lines.calibration import experts_range
+from planner.memory.lines.drafting import draft_buffer_bytes
+from planner.memory.lines.eplb import balancing_bytes
+from planner.memory.lines.expert_workspace import expert_workspace_bytes
+from planner.memory.lines.latent_context import shared_workspace
+from planner.memory.lines.sampler import blas_workspace_bytes, sampling
+from planner.memory.profile_run import ProfileRun, once
+from planner.units import format_size
+
+_LOGIT_BIAS_ENTRIES = 1024 + 1024 + 1024 + 128
+_BAD_WORDS_ENTRIES = 1024 + 128 + 1
+_LOGPROB_TOKEN_IDS = 128
+_INT32 = 4
+TOP_K_BUFFER = "top-k buffer"
+
+
+def line(run: ProfileRun) -> Line:
+    """Return the line of persistent buffers.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/sample/`, `v1/worker/gpu/input_batch.py`,
+    `v1/worker/gpu/model_runner.py`, `v1/worker/workspace.py`; 0.26.0 and 0.27.0
+    `utils/mem_utils.py` memory_profiling.
+    """
+    before, during = kept_before(run), kept_during(run)
+    if not run.release.subtracts_consumed:
+        return _uncounted(before)
+    parts = {**before, **during}
+    size_bytes = sum(parts.values())
+    below, above = experts_range(
+        expert_workspace_bytes(run), is_batch_given=run.is_batch_given
+    )
+    why = _sum(parts)
+    return Line(
+        name="persistent buffers",
+        size_bytes=size_bytes,
+        low_bytes=size_bytes - below,
+        high_bytes=size_bytes + above,
+        basis=Basis.FORMULA,
+        why=f"{why}{_sampler_arithmetic(run)}",
+    )
+
+
+def _uncounted(before: dict[str, int]) -> Line:
+    beside = sum(before.values())
+    return Line(
+        name="persistent buffers",
+        size_bytes=0,
+        low_bytes=0,
+        high_bytes=0,
+        basis=Basis.FORMULA,
+        why="this release subtracts nothing for buffers allocated before the "
+        f"profile run; they take {format_size(beside)} outside it",
+    )
+
+
+def _sum(parts: dict[str, int]) -> str:
+    named = [f"{name} {format_size(size)}" for name, size in parts.items() if size]
+    return " + ".join(named) or "none"
+
+
+@once
+def kept_before(run: ProfileRun) -> dict[str, int]:
+    """Return the buffers allocated before the profile run, by name."""
+    is_v2 = run.uses_v2_runner
+    return {
+        "sampler state": sampler_state_bytes(run),
+        "input buffers": input_buffer_bytes(run),
+        "draft buffers": draft_buffer_bytes(run),
+        "multimodal input": multimodal_input_bytes(run),
+        "hand-over between stages": intermediate_tensors_bytes(run) if is_v2 else 0,
+        **balancing_bytes(run.model, run.layout, run.dtype, run.eplb_window),
+    }
+
+
+@once
+def kept_during(run: ProfileRun) -> dict[str, int]:
+    """Return the buffers that the profile run allocates and keeps, by name."""
+    is_v2 = run.uses_v2_runner
+    return {
+        "cuBLAS workspace": blas_workspace_bytes(run),
+        TOP_K_BUFFER: sampling(run).kept_bytes,
+        "shared workspace": shared_workspace(
+            run, kv_cache_dtype=run.kv_cache_dtype
+        ).size_bytes,
+        "pipeline hand-over": 0 if is_v2 else intermediate_tensors_bytes(run),
+    }
+
+
+def _sampler_arithmetic(run: ProfileRun) -> str:
+    if not sampler_state_bytes(run):
+        return ""
+    return (
+        f"; sampler state is mostly {run.max_num_seqs:,} max_num_seqs x "
+        f"{run.model.vocab_size:,} tokens x 4 bytes, on every tensor-parallel rank"
+    )
+
+
+def sampler_state_bytes(run: ProfileRun) -> int:
+    """Return the tables of the second model runner's sampler.
+
+    They grow with max_num_seqs and the vocabulary.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/sample/penalties.py`, `logit_bias.py`,
+    `bad_words.py`, `logprob.py`; `v1/worker/gpu/structured_outputs.py`.
+    """
+    if not run.samples or not run.uses_v2_runner:
+        return 0
+    vocabulary = run.model.vocab_size
+    bit_mask = -(-vocabulary // 32)
+    entries = (
+        vocabulary  # output_bin_counts
+        + bit_mask  # prompt_bin_mask
+        + run.model.query_len * bit_mask  # grammar bitmask
+        + _LOGIT_BIAS_ENTRIES
+        + _BAD_WORDS_ENTRIES
+        + _LOGPROB_TOKEN_IDS
+    )
+    return run.max_num_seqs * entries * _INT32
+
+
+def input_buffer_bytes(run: ProfileRun) -> int:
+    """Return the buffers of token ids, positions and request tables.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/input_batch.py` InputBuffers.
+    """
+    return 13 * run.max_num_batched_tokens + 12 * run.max_num_seqs
+
+
+def multimodal_input_bytes(run: ProfileRun) -> int:
+    """Return the buffer in which embeddings of images and text are merged.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/mm/encoder_runner.py`; 0.19.0
+    `v1/worker/gpu_model_runner.py` (inputs_embeds).
+    """
+    if not run.model.towers or not run.is_first_stage:
+        return 0
+    return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+
+
+def intermediate_tensors_bytes(run: ProfileRun) -> int:
+    """Return the hidden states and residual that a later pipeline stage receives.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` load_model; 0.19.0
+    `v1/worker/gpu_model_runner.py` _dummy_run.
+    """
+    if run.is_first_stage:
+        return 0
+    return 2 * run.max_num_batched_tokens * run.model.hidden_size * run.element_size

@@ -1,0 +1,168 @@
+"""Sampling in the profile run: logits of every request over the whole vocabulary.
+
+On large GPUs, with 1,024 requests by default, sampling sets the peak of dense models.
+It does not shrink with tensor parallelism, since the logits are gathered on every rank.
+How many copies of the logits exist at once changed between releases; the copies found
+in vLLM's code add up to its logged figures to within a few MiB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.units import MIB, format_size
+
+_FP32, _INT64 = 4, 8
+# torch.sort: values, indices, a second copy of the indices, and its own copies of keys
+# and values.
+_SORT = _FP32 + _INT64 + _INT64 + (_FP32 + _INT64)
+# Sorting a medium number of rows at once: pairs of row and index, twice, and keys.
+_SORT_ROWS = _FP32 + _INT64 + 2 * _INT64 + _FP32 + (_FP32 + _INT64)
+_MANY_ROWS = 128
+_TRITON_ROWS = 8
+_FLASHINFER_SMS = 16
+_FLASHINFER_CAPABILITIES = ((7, 5), (12, 1))
+_SORTS_TO_SAMPLE_BEFORE = (0, 17)
+"""Top-k and top-p sort the whole vocabulary with PyTorch.
+
+Source: vLLM 0.16.0 `v1/sample/ops/topk_topp_sampler.py` apply_top_k_top_p;
+0.17.0 `v1/sample/ops/topk_topp_triton.py` (a kernel that does not sort).
+"""
+_SORTS_FEW_REQUESTS_BEFORE = (0, 30)
+"""Fewer than eight requests are still sorted.
+
+Source: vLLM 0.17.0 and 0.29.0 `v1/sample/ops/topk_topp_sampler.py`.
+"""
+_SAMPLES_WITH_FLASHINFER_SINCE = (0, 21)
+"""FlashInfer samples by default.
+
+Source: vLLM 0.21.0 `v1/sample/ops/topk_topp_sampler.py` TopKTopPSampler.
+"""
+_SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE = (0, 11, 1)
+"""FlashInfer samples wherever it is installed, which pip does not do.
+
+Source: vLLM 0.11.0 and 0.11.1 `v1/sample/ops/topk_topp_sampler.py`.
+"""
+_V2_COPIES_LOGITS_BEFORE = (0, 26)
+"""The second runner's sampler copies logits to fp32 even for default parameters.
+
+Source: vLLM 0.25.1 and 0.26.0 `v1/worker/gpu/sample/sampler.py`.
+"""
+_V2_SAMPLES_WITH_ALL_PARAMETERS_SINCE = (0, 33)
+"""The second runner's profile run also samples with top-k and top-p.
+
+Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run.
+"""
+_KEEPS_BLAS_WORKSPACE_BEFORE = (0, 33)
+"""cuBLAS allocates its workspace within the measured interval.
+
+Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` init_device (a call before the
+first snapshot).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Peak memory of sampling, and what it keeps."""
+
+    size_bytes: int
+    low_bytes: int
+    """With FlashInfer, where its use depends on whether it is installed."""
+    kept_bytes: int
+    """A buffer that the top-k kernel caches."""
+    why: str
+
+
+@once_for_all_lengths
+def sampling(run: ProfileRun) -> Sampling:
+    """Return the memory of sampling on a rank; 0 where it does not sample.
+
+    Source: vLLM 0.16.0, 0.17.0 and 0.21.0 `v1/sample/sampler.py`,
+    `v1/sample/ops/topk_topp_sampler.py`, `v1/worker/gpu_model_runner.py`
+    _dummy_sampler_run; 0.25.1, 0.26.0 and 0.33.0 `v1/worker/gpu/sample/sampler.py`.
+    """
+    if not run.samples:
+        return Sampling(
+            size_bytes=0, low_bytes=0, kept_bytes=0, why="no sampling on this rank"
+        )
+    rows, vocabulary = run.num_requests, run.model.vocab_size
+    copies, kept = _bytes_per_logit(run)
+    hidden = run.model.hidden_size * run.element_size
+    # The first runner generates random numbers of the shape of the rows that it keeps.
+    chosen = rows * hidden * (1 if run.uses_v2_runner else 2)
+    steps = run.max_num_batched_tokens * hidden
+    size_bytes = rows * vocabulary * copies + steps + chosen
+    fewest = copies
+    if (
+        run.release < _SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE
+        and run.use_flashinfer_sampler is None
+    ):
+        fewest = min(copies, run.element_size + 3 * _FP32)
+    return Sampling(
+        size_bytes=size_bytes,
+        low_bytes=rows * vocabulary * fewest + steps + chosen,
+        kept_bytes=kept,
+        why=(
+            f"sampling: {rows:,} max_num_seqs x {vocabulary:,} tokens x {copies} bytes "
+            f"of logits and copies + hidden states {format_size(steps + chosen)} = "
+            f"{format_size(size_bytes)}"
+        ),
+    )
+
+
+def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:
+    """Return the bytes alive per logit, and the bytes that stay allocated."""
+    release, size = run.release, run.element_size
+    if run.uses_v2_runner and release < _V2_SAMPLES_WITH_ALL_PARAMETERS_SINCE:
+        return size + (_FP32 if release < _V2_COPIES_LOGITS_BEFORE else 0), 0
+    rows = run.num_requests
+    if uses_flashinfer_sampler(run):
+        # Masked logits and probabilities beside the fp32 copy.
+        return size + 3 * _FP32, 0
+    has_few = release < _SORTS_FEW_REQUESTS_BEFORE and rows < _TRITON_ROWS
+    if release < _SORTS_TO_SAMPLE_BEFORE or has_few:
+        is_plain = rows == 1 or rows >= _MANY_ROWS
+        return size + _FP32 + (_SORT if is_plain else _SORT_ROWS), 0
+    if run.uses_v2_runner:
+        return size + _FP32, _triton_buffer_bytes(run)
+    # Softmax and random numbers beside the fp32 copy, which is masked in place.
+    return size + 3 * _FP32, _triton_buffer_bytes(run)
+
+
+def uses_flashinfer_sampler(run: ProfileRun) -> bool:
+    """Return whether FlashInfer samples the tokens.
+
+    Source: vLLM 0.21.0 and 0.31.0 `v1/sample/ops/topk_topp_sampler.py`.
+    """
+    low, high = _FLASHINFER_CAPABILITIES
+    if not low <= run.gpu.compute_capability <= high:
+        return False
+    if run.release >= (0, 31) and (run.gpu.num_sms or 132) <= _FLASHINFER_SMS:
+        return False
+    requested = run.use_flashinfer_sampler
+    if requested is None:
+        return run.release >= _SAMPLES_WITH_FLASHINFER_SINCE
+    return requested
+
+
+def _triton_buffer_bytes(run: ProfileRun) -> int:
+    """Return the kernel's buffer: one row of the vocabulary per multiprocessor.
+
+    Source: vLLM 0.17.0 `v1/sample/ops/topk_topp_triton.py` _TRITON_BUFFER_CACHE.
+    """
+    sms = run.gpu.num_sms or 132
+    rows = min(sms, run.num_requests)
+    power = 1 << (rows - 1).bit_length()
+    return min(power, sms) * run.model.vocab_size * _FP32
+
+
+def blas_workspace_bytes(run: ProfileRun) -> int:
+    """Return cuBLAS's workspace, which PyTorch allocates at the first matrix product.
+
+    Source: PyTorch's default by GPU generation, confirmed by vLLM 0.11 and 0.19 logs.
+    """
+    if run.release >= _KEEPS_BLAS_WORKSPACE_BEFORE:
+        return 0
+    is_hopper = run.gpu.compute_capability[0] in (9, 10)
+    return 32 * MIB if is_hopper else 8 * MIB + MIB // 8

@@ -1,0 +1,1 @@
+"""Memory of LoRA adapters, on GPUs and on the host."""

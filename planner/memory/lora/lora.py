@@ -1,0 +1,265 @@
+"""The memory of enable_lora on a GPU: slots for the adapters beside each layer.
+
+After loading the weights vLLM wraps every linear layer of the model (and, where its
+class says so, the word embeddings and the head), and allocates the two factors of
+`max_loras` adapters of rank `max_lora_rank` for each. "Model loading took" includes
+them.
+
+Source: vLLM 0.33.0 `lora/model_manager.py` LoRAModelManager._create_lora_modules,
+`lora/layers/` create_lora_weights, `lora/punica_wrapper/`; differences between
+releases are noted below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.engine.releases import Release
+from planner.engine.settings import EngineSettings
+from planner.errors import Refused, UnknownArchitecture
+from planner.memory.lora.lora_stacks import IndexBuffers, LoRAConfig
+from planner.memory.lora.wrapping import (
+    LONG_KNOWN,
+    MORE,
+    MORE_KNOWN,
+    OWN_NAMES,
+    WIDE,
+    LoRAClass,
+    Wrapping,
+    lora_class,
+    unknown,
+)
+from planner.models.architecture import ModelArchitecture
+
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+_OF_TRANSFORMERS = (
+    *OWN_NAMES,
+    *("GlmForCausalLM", "OlmoForCausalLM", "Olmo3ForCausalLM", "PhiForCausalLM"),
+    "SeedOssForCausalLM",
+    "SmolLM3ForCausalLM",
+)
+"""Transformers' models whose layers were compared with vLLM's own."""
+_ENCODERS_TOO = ("WhisperForConditionalGeneration",)
+"""Classes that do not mark their encoder, so that adapters change it like the rest."""
+_QUANTIZATIONS = (None, "auto_awq", "auto_gptq", "compressed-tensors", "fp8")
+"""Methods that keep the sizes that a layer declares, from which factors are made."""
+
+
+def lora_config(
+    settings: EngineSettings,
+    release: Release,
+    *,
+    max_num_seqs: int,
+    is_on_cpu: bool = False,
+) -> LoRAConfig | None:
+    """Return the requested adapters; None without enable_lora.
+
+    `is_on_cpu`: whether vLLM runs on a CPU.
+
+    Raises:
+        Refused: in vLLM's words.
+    """
+    if not settings.enable_lora:
+        return None
+    rank = 16 if settings.max_lora_rank is None else settings.max_lora_rank
+    loras = settings.max_loras or 1
+    _check_rank(rank, release)
+    max_on_host = settings.max_cpu_loras
+    if max_on_host and max_on_host < loras:
+        end = "." if release >= (0, 14) else ""
+        raise Refused(
+            f"max_cpu_loras ({max_on_host}) must be >= max_loras ({loras}){end}"
+        )
+    _check_targets(settings.lora_target_modules)
+    return LoRAConfig(
+        max_loras=loras,
+        max_lora_rank=rank,
+        dtype=None if settings.lora_dtype in (None, "auto") else settings.lora_dtype,
+        is_fully_sharded=bool(settings.fully_sharded_loras),
+        targets=settings.lora_target_modules,
+        forces_2d_experts=bool(settings.enable_mixed_moe_lora_format),
+        shares_expert_factors=bool(settings.enable_moe_shared_loras),
+        max_cls_labels=settings.max_lora_cls_labels,
+        has_graphs_by_count=bool(settings.specialize_active_lora),
+        reaches_towers=_reaches_towers(settings),
+        max_num_seqs=max_num_seqs,
+        is_on_cpu=is_on_cpu,
+        release=release,
+    )
+
+
+def _reaches_towers(settings: EngineSettings) -> bool:
+    """Whether adapters may change encoders as well.
+
+    Source: vLLM 0.33.0 `lora/model_manager.py` _maybe_init_mm.
+    """
+    is_requested = bool(settings.enable_tower_connector_lora)
+    return is_requested and not settings.language_model_only
+
+
+def _check_targets(names: tuple[str, ...] | None) -> None:
+    """Leave out targets that distinguish layers of one kind.
+
+    Raises:
+        UnknownArchitecture: for names of single layers.
+    """
+    whole = [name for name in names or () if "." in name]
+    if whole:
+        raise unknown(f"with lora_target_modules={whole[0]!r}, a single layer,")
+
+
+def _check_rank(rank: int, release: Release) -> None:
+    """Refuse a rank that vLLM does not list.
+
+    Source: vLLM 0.11.0 `config/lora.py` (a tuple); 0.11.1 MaxLoRARanks (a Literal).
+    """
+    if release < (0, 11, 1):
+        if rank not in _RANKS[1:]:
+            raise Refused(f"max_lora_rank ({rank}) must be one of {_RANKS[1:]}.")
+        return
+    if rank not in _RANKS:
+        *others, last = map(str, _RANKS)
+        raise Refused(
+            "1 validation error for LoRAConfig\nmax_lora_rank\n  Input should be "
+            f"{', '.join(others)} or {last} [type=literal_error, input_value={rank}, "
+            "input_type=int]"
+        )
+
+
+def graph_cases(
+    config: LoRAConfig | None, *, uses_v2_runner: bool, is_specialized: bool = True
+) -> int:
+    """Return how many CUDA graphs vLLM captures for each batch size.
+
+    Two where batches with and without adapters have their own graphs; one where
+    `is_specialized` is False (cudagraph_specialize_lora).
+
+    Source: vLLM 0.11.1 `config/compilation.py` cudagraph_specialize_lora; the second
+    model runner applies it from 0.24.0 on (`v1/worker/gpu/cudagraph_utils.py`).
+    """
+    if config is None:
+        return 1
+    release = config.release
+    if release < ((0, 24, 0) if uses_v2_runner else (0, 11, 1)):
+        return 1
+    if not is_specialized:
+        # The second runner captures graphs of batches without adapters anyway.
+        return 2 if uses_v2_runner else 1
+    most = config.max_loras + 1
+    if not (config.has_graphs_by_count and release >= (0, 16)):
+        return 2
+    # No adapter, then 1, 2, 4, ... and the largest number, which includes "none".
+    powers = most.bit_length()
+    return 1 + powers + (0 if most == 1 << (powers - 1) else 1)
+
+
+def with_adapters(
+    model: ModelArchitecture, config: LoRAConfig | None
+) -> ModelArchitecture:
+    """Return the model with the adapters' tensors beside each of its modules.
+
+    Raises:
+        UnknownArchitecture: naming enable_lora, where the tensors are not known.
+        Refused: in vLLM's words.
+    """
+    if config is None:
+        return model
+    wrapping = wrapping_of(model, config)
+    kinds = tuple(
+        replace(kind, modules=wrapping.of_layer(kind)) for kind in model.layer_kinds
+    )
+    buffers = IndexBuffers(config=config)
+    return replace(
+        model,
+        layer_kinds=kinds,
+        first_stage=wrapping.of_stage(model.first_stage),
+        tied_embeddings=wrapping.of_stage(model.tied_embeddings),
+        last_stage=(*wrapping.of_stage(model.last_stage), *wrapping.head()),
+        every_stage=(*wrapping.of_stage(model.every_stage), buffers),
+    )
+
+
+def wrapping_of(model: ModelArchitecture, config: LoRAConfig) -> Wrapping:
+    """Return which of a model's modules are wrapped, and in which layers.
+
+    Raises:
+        UnknownArchitecture: naming enable_lora, where the tensors are not known.
+        Refused: in vLLM's words.
+    """
+    return Wrapping(model=model, config=config, kept=_model_class(model, config))
+
+
+def _model_class(model: ModelArchitecture, config: LoRAConfig) -> LoRAClass:
+    """Return what vLLM's class lets adapters change.
+
+    Raises:
+        UnknownArchitecture: where that is not known.
+        Refused: for a class without support for adapters.
+
+    Source: vLLM 0.33.0 `config/lora.py` verify_with_model_config; 0.32.0
+    `v1/worker/lora_model_runner_mixin.py` load_lora_model.
+    """
+    release = config.release
+    if release < WIDE:
+        _check_older(model, release)
+    try:
+        found = lora_class(model.architecture, release)
+    except KeyError:
+        raise unknown(f"with {model.architecture}") from None
+    if found is None:
+        if release < (0, 33):
+            raise Refused(f"{model.architecture} does not support LoRA yet.")
+        raise Refused(
+            f"LoRA is not supported for {model.architecture} ({model.name}). Supported "
+            "models implement the `SupportsLoRA` interface. Run this model without "
+            "`enable_lora`."
+        )
+    if found.is_of_transformers and model.architecture not in _OF_TRANSFORMERS:
+        raise unknown(f"with {model.architecture}, which Transformers computes,")
+    if model.is_multimodal:
+        return _whole_class(model, found, release)
+    return found
+
+
+def _check_older(model: ModelArchitecture, release: Release) -> None:
+    """Leave out models that were not analysed in older releases.
+
+    Raises:
+        UnknownArchitecture: naming the release from which on it is modelled.
+    """
+    known = (*LONG_KNOWN, *MORE_KNOWN) if release >= MORE else LONG_KNOWN
+    if (
+        model.architecture not in known
+        or model.is_pooling
+        or model.quantization not in _QUANTIZATIONS
+    ):
+        raise UnknownArchitecture(
+            f"enable_lora with {model.architecture} is not modelled before vLLM "
+            f"{'.'.join(map(str, WIDE))} (vllm_version={release.version})."
+        )
+
+
+def _whole_class(
+    model: ModelArchitecture, found: LoRAClass, release: Release
+) -> LoRAClass:
+    """Return a multimodal class, completed from its language model's class.
+
+    Raises:
+        UnknownArchitecture: where that is not known, or encoders are changed too.
+    """
+    if model.architecture in _ENCODERS_TOO:
+        return found
+    if found.language_prefix is None:
+        raise unknown(f"with the encoders of {model.architecture}")
+    names = found.language_models or (model.language_architecture,)
+    try:
+        inner = [lora_class(name, release) for name in names if name is not None]
+    except KeyError:
+        raise unknown(f"with the language model of {model.architecture}") from None
+    embeddings = {*found.embedding_modules}
+    packed = dict(found.packed)
+    for each in inner:
+        if each is not None:
+            embeddings |= {*each.embedding_modules}
+            packed = {**each.packed, **packed} if not found.packed else packed
+    return replace(found, embedding_modules=tuple(sorted(embeddings)), packed=packed)

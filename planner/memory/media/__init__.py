@@ -1,0 +1,1 @@
+"""Memory of images, videos and audio: encoder profiling, caches, limits."""

@@ -1,0 +1,339 @@
+"""Memory of the profile run for a model's encoder of images, videos and audio.
+
+vLLM encodes as many of the largest items as a step may have, keeps their outputs, and
+then runs the language model. Two figures follow: what is still allocated while the
+language model runs, and the peak of the encoder itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.errors import Refused
+from planner.memory.media.pixels import resized
+from planner.memory.media.towers import is_of, widths
+from planner.memory.profile_run import ProfileRun, once
+from planner.models.architecture import MediaItem
+
+_ASSUMED_PATCHES = 4
+"""Patches per token of an unknown family: most merge 2 x 2."""
+_ASSUMED_INPUTS = 1176
+"""Values per patch of one: two frames of 14 x 14 pixels in three colours."""
+_ASSUMED_RANGE = 4
+_UNLIMITED = 999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderBatch:
+    """The items that the profile run encodes at once."""
+
+    modality: str
+    items: int
+    tokens_per_item: int
+    """Tokens as vLLM counts them for its budget."""
+    embeddings: int
+    """Rows for the language model, over all items."""
+    patches: int
+    """Rows in the encoder at once."""
+    inputs: int
+    """Input values, over all items."""
+    is_one_by_one: bool = False
+    """Whether pieces are encoded one by one, so that `patches` are those of a piece."""
+    is_assumed: bool = False
+    """Whether the family's sizes are unknown, so that `max_num_batched_tokens` is used
+    in their place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRange:
+    """A number of bytes of which only the range is known."""
+
+    low_bytes: int
+    size_bytes: int
+    high_bytes: int
+
+
+@once
+def encoder_budget_tokens(run: ProfileRun) -> int:
+    """Return the tokens of vLLM's encoder budget; 0 where there is no encoder.
+
+    Source: vLLM 0.33.0 `v1/core/encoder_cache_manager.py` compute_mm_encoder_budget.
+    """
+    largest = _most_tokens(run)
+    return max(run.max_num_batched_tokens, largest) if largest else 0
+
+
+def check_whole_items(run: ProfileRun, *, is_whole: bool) -> None:
+    """Refuse a step that is too small for an item that may not be split over steps.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `v1/core/encoder_cache_manager.py` compute_mm_encoder_budget;
+    `platforms/cuda.py` check_and_update_config (is_mm_prefix_lm).
+    """
+    tokens, step = _most_tokens(run), run.max_num_batched_tokens
+    is_known = any(tower.items for tower, _layout in run.towers)
+    if is_whole and is_known and tokens > step:
+        raise Refused(
+            f"Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is "
+            f"larger than max_num_batched_tokens ({step}). Please increase "
+            "max_num_batched_tokens."
+        )
+
+
+def _most_tokens(run: ProfileRun) -> int:
+    """Return the tokens of the largest item; 0 where there is none."""
+    embedded_only = (
+        item
+        for tower in run.embeds_only
+        for item in tower.items
+        if is_of(item, run.release)
+    )
+    items = (*_items(run), *embedded_only)
+    return max((_counted_tokens(run, item) for item in items), default=0)
+
+
+@once
+def items_per_prompt(run: ProfileRun) -> int:
+    """Return the items per prompt of the modality with the most; 0 without any.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` MultiModalBudget._get_max_items.
+    """
+    return max((_per_prompt(run, item) for item in _items(run)), default=0)
+
+
+@once
+def profiled_items(run: ProfileRun) -> EncoderBatch | None:
+    """Return the items that the profile run encodes; None where there are none.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` MultiModalBudget; 0.9.2
+    `v1/worker/gpu_model_runner.py` profile_run.
+    """
+    if not _profiles_encoder(run):
+        return None
+    candidates = [(_counted_tokens(run, item), item) for item in _items(run)]
+    if not candidates:
+        return None
+    tokens, item = _largest(run, candidates)
+    count = _count(run, item, tokens)
+    parts = 1 if item.most_parts == 1 else _parts(run, item, _encoded_length(run))
+    item = _encoded(run, item)
+    parts = min(parts, item.most_parts)
+    pixels = 1 if item.shares_pixels else parts
+    rows = item.tokens if item.embeddings is None else item.embeddings
+    return EncoderBatch(
+        modality=item.modality,
+        items=count,
+        tokens_per_item=tokens,
+        embeddings=count * rows * pixels,
+        patches=(
+            count * item.patches * pixels
+            if item.pieces is None
+            else item.patches // item.pieces
+        ),
+        inputs=count * item.inputs * pixels,
+        is_one_by_one=item.pieces is not None,
+        is_assumed=not any(tower.items for tower, _layout in run.towers),
+    )
+
+
+@once
+def encoder_kept_bytes(run: ProfileRun) -> int:
+    """Return what the encoder leaves on the GPU while the language model runs.
+
+    These are its outputs, and with the first model runner its inputs. In some releases
+    each output takes the whole budget.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_model_runner.py` profile_run (the batch of
+    dummy inputs exists until the method returns), `v1/worker/gpu/model_runner.py`
+    profile_run; 0.11.0 to 0.12.0 the former's encoder_output_shape.
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return 0
+    width = run.model.hidden_size * (1 + run.model.deepstack_layers)
+    rows = batch.embeddings
+    budget = encoder_budget_tokens(run)
+    if _pads_outputs(run) and rows < batch.items * budget:
+        rows = batch.items * budget
+    inputs = 0 if run.uses_v2_runner else batch.inputs
+    return (rows * width + inputs) * run.element_size
+
+
+def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
+    """Return the encoder's peak, including its inputs.
+
+    The low and high ends count few and many of a block's intermediate results: how many
+    exist at once depends on each model's code. For a family whose items are unknown the
+    range is from 0 to four times the middle.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP
+    (what a block still refers to while it computes), `models/vision.py`
+    run_dp_sharded_mrope_vision_model.
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
+    served = _served(run, batch)
+    low, middle, high = (
+        (max(rows * range_[end] for rows, range_ in served) + batch.inputs)
+        * run.element_size
+        for end in range(3)
+    )
+    high += batch.embeddings * run.model.hidden_size * run.element_size
+    if batch.is_assumed:
+        low, high = 0, _ASSUMED_RANGE * middle
+    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high)
+
+
+def _served(
+    run: ProfileRun, batch: EncoderBatch
+) -> list[tuple[int, tuple[int, int, int]]]:
+    """Return the rows on the rank and their widths, for each tower of the modality."""
+    found = []
+    for tower, layout in run.towers:
+        if batch.modality not in tower.modalities:
+            continue
+        is_data_parallel = (
+            tower.supports_data_parallel
+            and layout.tensor_parallel_size < run.layout.tensor_parallel_size
+        )
+        ranks = run.layout.tensor_parallel_size if is_data_parallel else 1
+        patches = batch.patches
+        if not batch.is_one_by_one:
+            patches = patches // batch.items * -(-batch.items // ranks)
+        found.append((patches, widths(tower, layout)))
+    return found
+
+
+def _profiles_encoder(run: ProfileRun) -> bool:
+    """Whether the runner runs the encoder on this rank.
+
+    Source: vLLM 0.27.0 `v1/worker/gpu/model_runner.py` profile_run: the second runner
+    does so on the first stage from then on; the first runner always did, on every one.
+    """
+    if run.skip_mm_profiling:
+        return False
+    if not run.uses_v2_runner:
+        return True
+    return run.release >= (0, 27) and run.is_first_stage
+
+
+def _pads_outputs(run: ProfileRun) -> bool:
+    release = run.release
+    is_first = not run.uses_v2_runner
+    return is_first and (0, 11) <= release < (0, 13)
+
+
+@once
+def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
+    """Return the largest items of the enabled modalities."""
+    limits = dict(run.mm_limits)
+    served = [m for tower, _layout in run.towers for m in tower.modalities]
+    switched_on = [m for m in served if limits.get(m, _UNLIMITED)]
+    known = [item for tower, _layout in run.towers for item in tower.items]
+    if known:
+        return tuple(
+            _counted(run, item)
+            for item in known
+            if item.modality in switched_on and is_of(item, run.release)
+        )
+    tokens = run.max_num_batched_tokens
+    return tuple(
+        MediaItem(
+            modality=modality,
+            tokens=tokens,
+            patches=tokens * _ASSUMED_PATCHES,
+            inputs=tokens * _ASSUMED_PATCHES * _ASSUMED_INPUTS,
+        )
+        for modality in dict.fromkeys(switched_on)
+    )
+
+
+def _counted(run: ProfileRun, item: MediaItem) -> MediaItem:
+    """Return the item that determines the budget's tokens.
+
+    Source: vLLM 0.33.0 `multimodal/encoder_budget.py` get_mm_max_toks_per_item.
+    """
+    largest = resized(item, dict(run.mm_settings), run.release)
+    sizing, sizes = largest.sizing, dict(run.mm_sizes).get(item.modality)
+    if sizing is None or sizes is None or not sizing.is_counted:
+        return largest
+    return replace(sizing.shrunk(largest, sizes), sizing=None)
+
+
+def _encoded(run: ProfileRun, item: MediaItem) -> MediaItem:
+    """Return the item that is encoded, which may be smaller than the counted one."""
+    sizes = dict(run.mm_sizes).get(item.modality)
+    if item.sizing is None or sizes is None:
+        return item
+    return item.sizing.shrunk(item, sizes)
+
+
+def _largest(
+    run: ProfileRun, candidates: list[tuple[int, MediaItem]]
+) -> tuple[int, MediaItem]:
+    """Return the item with the most tokens; among equals the first, later a video.
+
+    Source: vLLM 0.17.0 `multimodal/encoder_budget.py` get_modality_with_max_tokens.
+    """
+    if run.release >= (0, 17):
+        return max(candidates, key=lambda pair: (pair[0], pair[1].modality))
+    return max(candidates, key=lambda pair: pair[0])
+
+
+def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
+    """Return an item's tokens as the budget counts them.
+
+    Source: vLLM 0.12.0 `multimodal/profiling.py` get_mm_max_contiguous_tokens, from
+    0.10.1 to 0.12.0: including the text between them.
+    """
+    has_marks = (0, 10, 1) <= run.release < (0, 13)
+    tokens = item.tokens + (item.marks if has_marks else 0)
+    if item.most_parts == 1:
+        return tokens
+    length = run.max_model_len
+    if item.leaves_room:
+        length -= max(
+            (i.tokens for i in _items(run) if i.modality == "image"), default=0
+        )
+    return tokens * _parts(run, item, length)
+
+
+def _parts(run: ProfileRun, item: MediaItem, length: int) -> int:
+    """Return the parts of the longest video that fits in `length` tokens."""
+    per_part = item.tokens
+    if item.shares_pixels and run.release < (0, 13):
+        per_part = per_part * 2 // 25
+    return min(max(length // per_part, 1), item.most_parts)
+
+
+def _encoded_length(run: ProfileRun) -> int:
+    """Return the tokens for which the profile run builds a video.
+
+    Source: vLLM 0.10.2 `v1/worker/gpu_model_runner.py` _get_mm_dummy_batch: those of
+    a step, and from 0.11.0 on max_model_len.
+    """
+    is_by_step = run.release < (0, 11)
+    return run.max_num_batched_tokens if is_by_step else run.max_model_len
+
+
+def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
+    """Return how many items vLLM encodes at once."""
+    budget = encoder_budget_tokens(run)
+    if run.release < (0, 10):
+        limit = _limit(run, item)
+        return min(-(-budget // tokens), run.max_num_seqs * limit)
+    most = run.max_num_seqs * _per_prompt(run, item)
+    return max(1, min(budget // tokens, most))
+
+
+def _per_prompt(run: ProfileRun, item: MediaItem) -> int:
+    tokens = _counted_tokens(run, item)
+    return max(1, min(_limit(run, item), run.max_model_len // tokens))
+
+
+def _limit(run: ProfileRun, item: MediaItem) -> int:
+    limit = dict(run.mm_limits).get(item.modality, _UNLIMITED)
+    return limit if item.per_prompt is None else min(limit, item.per_prompt)

@@ -1,0 +1,292 @@
+"""Which encoders of images, videos and audio vLLM builds, where, and how wide they are.
+
+A tower is such an encoder. Its width, the number of values that one of its rows has at
+once, follows from its layers.
+
+Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model; `config/multimodal.py`
+MultiModalConfig.get_limit_per_prompt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
+from planner.engine.settings import EngineSettings
+from planner.models.architecture import MediaItem, ModelArchitecture, Tower
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+
+SOFT_TOKENS = (70, 140, 280, 560, 1120)
+"""The possible tokens per image of Gemma 4 (_SUPPORTED_SOFT_TOKENS)."""
+_LEFT_OUT_FIRST = {
+    (0, 10, 1): (
+        "Llama4ForConditionalGeneration",
+        "LlavaForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen2_5OmniModel",
+        "Qwen2_5OmniForConditionalGeneration",
+    ),
+    (0, 11, 0): (
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    ),
+}
+"""The first release in which a class omits towers whose limits are all 0."""
+_LEFT_OUT_LATER = {
+    "KimiK25ForConditionalGeneration": (0, 16),
+    "Qwen3ASRForConditionalGeneration": (0, 16),
+}
+_SHARDS_PIXTRAL_SINCE = (0, 20)
+"""Pixtral's tower in Mistral's format is sharded over the ranks.
+
+Source: vLLM 0.20.0 `models/pixtral.py` (disable_tp).
+"""
+_PREFERS_MISTRAL_FORMAT_SINCE = (0, 12)
+"""params.json is read before config.json where both are published.
+
+Source: vLLM 0.12.0 `transformers_utils/config.py` get_config.
+"""
+UNLIMITED = 999
+"""Items of a modality per prompt where no limit is set."""
+Range = tuple[int, int, int]
+"""Values at the low end, in the middle and at the high end."""
+# Beside the MLP's own values a block holds its input and the outputs of attention, norm
+# and MLP: how many of them at once, each as wide as the tower.
+_BESIDE_MLP: Range = (2, 5, 8)
+# Query, key and value count three; then copies of two of them for the rotary embedding,
+# and the output. In fp32 two copies count four, before and after, and two once cast
+# back.
+_ATTENTION: Range = (4, 8, 14)
+_ATTENTION_IN_FP32: Range = (9, 15, 18)
+_BESIDE_ATTENTION: Range = (2, 2, 4)
+_GATES = ("gate_proj", "up_proj")
+_BEHIND_POOLING = {"merged_linear": 4}
+"""Layers that process so many patches as one, with an input as wide as one patch."""
+_QUERIES = ("q_proj", "wq")
+
+
+def built_towers(
+    model: ModelArchitecture, settings: EngineSettings, release: Release
+) -> tuple[Tower, ...]:
+    """Return the towers whose weights are loaded.
+
+    Older releases load those of most classes even where every limit is 0.
+
+    Source: vLLM 0.15.0 `models/interfaces.py` _mark_tower_model; 0.10.1 to 0.14.1
+    `models/qwen2_5_vl.py`, `models/mllama4.py` and others (get_limit_per_prompt).
+    """
+    if leaves_towers_out(model, release):
+        return served_towers(model, settings)
+    return model.towers
+
+
+def leaves_towers_out(model: ModelArchitecture, release: Release) -> bool:
+    """Whether the class omits towers whose limits are all 0."""
+    name = model.architecture
+    if release >= (0, 15):
+        return release >= _LEFT_OUT_LATER.get(name, (0, 15))
+    return any(
+        name in names and release >= since for since, names in _LEFT_OUT_FIRST.items()
+    )
+
+
+def served_towers(
+    model: ModelArchitecture, settings: EngineSettings
+) -> tuple[Tower, ...]:
+    """Return the towers with an enabled modality."""
+    return tuple(
+        tower
+        for tower in model.towers
+        if any(limit_per_prompt(modality, settings) for modality in tower.modalities)
+    )
+
+
+def unserved_towers(
+    model: ModelArchitecture, settings: EngineSettings, release: Release
+) -> tuple[Tower, ...]:
+    """Return the towers whose embeddings requests may contain in place of images.
+
+    Source: vLLM 0.16.0 `multimodal/encoder_budget.py` (embed_only_modalities).
+    """
+    if not settings.enable_mm_embeds or release < (0, 16):
+        return ()
+    served = served_towers(model, settings)
+    return tuple(tower for tower in model.towers if tower not in served)
+
+
+def is_of(item: MediaItem, release: Release) -> bool:
+    """Return whether a release has an item in this form."""
+    is_over = item.until is not None and release >= item.until
+    return release >= item.since and not is_over
+
+
+def tower_layout(
+    tower: Tower, layout: ParallelLayout, settings: EngineSettings
+) -> ParallelLayout:
+    """Return the ranks over which a tower is sharded.
+
+    Source: vLLM 0.33.0 `models/vision.py` is_vit_use_data_parallel;
+    `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioAttention; vLLM 0.19.1
+    `models/pixtral.py` VisionTransformer.
+    """
+    heads = tower.whole_unless_heads_divide
+    is_whole = settings.mm_encoder_tp_mode == "data" and tower.supports_data_parallel
+    release = layout.release
+    if tower.has_mistral_format and release >= _PREFERS_MISTRAL_FORMAT_SINCE:
+        is_whole = is_whole or release < _SHARDS_PIXTRAL_SINCE
+    if heads is not None and heads % layout.tensor_parallel_size:
+        is_whole = True
+    return replace(layout, tensor_parallel_size=1) if is_whole else layout
+
+
+def is_prefix_lm(model: ModelArchitecture, settings: EngineSettings) -> bool:
+    """Whether images attend in both directions and are enabled.
+
+    Source: vLLM 0.33.0 `config/model.py` _supports_multimodal_for_mm_prefix.
+    """
+    is_mm_prefix = any(layer.is_mm_prefix for layer in model.attention_layers)
+    return is_mm_prefix and bool(served_towers(model, settings))
+
+
+def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> int:
+    """Return the tokens of the largest image or video that may not be split over steps.
+
+    0 where their number is not known, or they may be split.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` _get_min_mm_batched_tokens.
+    """
+    if not is_prefix_lm(model, settings):
+        return 0
+    options = (settings.limit_mm_per_prompt or {}).get("video")
+    requested = options.get("num_frames") if isinstance(options, Mapping) else None
+    items = [tower.item_tokens for tower in model.towers]
+    tokens = (settings.mm_processor_kwargs or {}).get("max_soft_tokens")
+    if tokens in SOFT_TOKENS and any(tower.frames for tower in model.towers):
+        items = [t.item_tokens for t in model.towers if t.frames is None]
+        items.append(int(tokens))
+    for frames in (tower.frames for tower in model.towers):
+        if frames is not None:
+            count = (
+                frames.count if requested is None else min(frames.count, int(requested))
+            )
+            items.append(count * frames.tokens)
+    return max(items)
+
+
+def limit_per_prompt(modality: str, settings: EngineSettings) -> int:
+    """Return how many items of a modality a prompt may contain."""
+    if settings.language_model_only:
+        return 0
+    given = (settings.limit_mm_per_prompt or {}).get(modality)
+    if isinstance(given, Mapping):
+        given = given.get("count")
+    return UNLIMITED if given is None else int(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Linear:
+    """A linear layer of a tower on one rank."""
+
+    name: str
+    input_size: int
+    output_size: int
+    first_output: int
+    is_qkv: bool = False
+
+
+@lru_cache(maxsize=64)
+def widths(tower: Tower, layout: ParallelLayout) -> Range:
+    """Return how many values a row has at once at the tower's widest point.
+
+    Rows are those of its blocks; later layers process several rows as one.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
+    Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
+    """
+    linears = [linear for m in tower.modules for linear in _linears(m, layout)]
+    if len(linears) <= 1:  # nothing, or the projector of another tower
+        return 0, 0, 0
+    size = Counter(linear.input_size for linear in linears).most_common(1)[0][0]
+    attention = _ATTENTION_IN_FP32 if tower.rotates_in_fp32 else _ATTENTION
+    found = [_width(linear, size, attention) for linear in dict.fromkeys(linears)]
+    low, middle, high = (max(range_[end] for range_ in found) for end in range(3))
+    return low, middle, high
+
+
+def _width(linear: _Linear, size: int, attention: Range) -> Range:
+    if linear.is_qkv:
+        query = linear.first_output
+        low, middle, high = (
+            own * query + beside * size
+            for own, beside in zip(attention, _BESIDE_ATTENTION, strict=True)
+        )
+        return low, middle, high
+    own = linear.output_size + linear.first_output
+    if linear.name in _GATES:
+        own += linear.output_size
+    # A layer after the blocks takes several rows together.
+    together = max(1, linear.input_size // size)
+    rows = _BEHIND_POOLING.get(linear.name, together)
+    low, middle, high = (own // rows + beside * size for beside in _BESIDE_MLP)
+    return low, middle, high
+
+
+def _linears(module: Module, layout: ParallelLayout) -> Iterator[_Linear]:
+    """Return the linear layers that widen their input; others restore its size."""
+    inner = getattr(module, "layer", module)
+    ranks = layout.tensor_parallel_size
+    if isinstance(inner, RowParallelLinear):
+        return
+    if isinstance(inner, QKVParallelLinear):
+        query = max(1, inner.num_heads // ranks) * inner.head_size
+        yield _Linear(
+            name="qkv",
+            input_size=inner.input_size,
+            output_size=3 * query,
+            first_output=query,
+            is_qkv=True,
+        )
+    elif isinstance(inner, ColumnParallelLinear | ReplicatedLinear):
+        cut = ranks if isinstance(inner, ColumnParallelLinear) else 1
+        name = inner.name.removesuffix(".linear").rpartition(".")[2]
+        yield _Linear(
+            name=name,
+            input_size=inner.input_size,
+            output_size=sum(inner.output_sizes) // cut,
+            first_output=inner.output_sizes[0] // cut,
+            is_qkv=name in _QUERIES,
+        )
+    elif isinstance(inner, Replicated):
+        yield from _whole(inner)
+
+
+def _whole(module: Replicated) -> Iterator[_Linear]:
+    """Return the layers of a module that is given by its shapes.
+
+    A single matrix is an embedding table; several are consecutive layers.
+    """
+    matrices = [shape for shape in module.shapes if len(shape) == 2]  # noqa: PLR2004
+    if len(matrices) < 2:  # noqa: PLR2004
+        return
+    for output_size, input_size in matrices:
+        is_square = output_size == input_size
+        yield _Linear(
+            name="whole",
+            input_size=input_size,
+            output_size=output_size,
+            first_output=output_size,
+            is_qkv=is_square and len(matrices) > 3,  # noqa: PLR2004
+        )

@@ -1,0 +1,1 @@
+"""What vLLM loads: the layers of a model, their tensors and what they cache."""

@@ -1,0 +1,235 @@
+"""EAGLE and EAGLE-3 heads built like Llama: one or a few layers that read the target's.
+
+Word embeddings are the target's where the head has their shape; the LM head too, unless
+the draft's vocabulary is only a part of the target's.
+
+Source: vLLM 0.33.0 `models/llama_eagle.py`, `llama_eagle3.py`;
+`transformers_utils/configs/eagle.py` EAGLEConfig, `configs/speculators/algos.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.engine.releases import Release
+from planner.errors import UnknownArchitecture
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.drafts.config import SpeculativeConfig
+from planner.models.drafts.shared import Target, raised_positions, shares_rope
+from planner.models.families import llama
+from planner.models.families.assembly import Label
+from planner.models.families.decoder import embeddings, lm_head
+from planner.models.families.facts import Facts
+from planner.models.files import ModelFiles
+from planner.models.layers import (
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+)
+from planner.models.quantization import quantised
+
+_EAGLE = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
+_EAGLE3 = (
+    *("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3"),
+    *("Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
+)
+_AUX_STATES = 3
+_FIRST_MODELLED = (0, 18, 0)
+
+
+def read_eagle(
+    requested: SpeculativeConfig,
+    method: str,
+    files: ModelFiles,
+    target: Target,
+    release: Release,
+) -> tuple[ModelArchitecture, tuple[str, ...]]:
+    """Return the draft and notes on what was assumed.
+
+    Raises:
+        UnknownArchitecture: for a draft that is not built like Llama.
+    """
+    if release < _FIRST_MODELLED:
+        raise UnknownArchitecture(
+            f"speculative_config with method={method!r} is not modelled for vLLM "
+            "before 0.18.0."
+        )
+    config = _plain(files.config)
+    known = _EAGLE if method == "eagle" else _EAGLE3
+    architecture = next(iter(config.get("architectures") or ("",)))
+    if architecture not in known:
+        raise UnknownArchitecture(
+            f"speculative_config.model: a draft of architecture {architecture!r} is "
+            f"not modelled for {method}; {', '.join(known)} are."
+        )
+    config = {**config, "max_position_embeddings": _positions(config, target, release)}
+    facts = Facts(config, str(config.get("model_type") or "llama"))
+    base = llama.read(
+        facts,
+        Label(name=files.name, architecture="LlamaForCausalLM"),
+        style=llama.LLAMA,
+    )
+    head = _Head(facts=facts, method=method, base=base, target=target)
+    draft = _assembled(head, has_rope=not shares_rope(config, target.files))
+    return (
+        quantised(draft, files, requested.quantization),
+        _notes(head),
+    )
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config as vLLM's own classes flatten it."""
+    layer = config.get("transformer_layer_config")
+    if not isinstance(layer, Mapping):
+        return dict(config)
+    names = (
+        *("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm"),
+        "eagle_aux_hidden_state_layer_ids",
+    )
+    own = {name: config[name] for name in names if config.get(name) is not None}
+    is_llama = str(layer.get("model_type") or "llama") == "llama"
+    architecture = "Eagle3LlamaForCausalLM" if is_llama else "Eagle3Qwen3ForCausalLM"
+    return {**layer, **own, "architectures": [architecture]}
+
+
+def _positions(config: Mapping[str, Any], target: Target, release: Release) -> int:
+    """Return the positions of the draft's rotary table."""
+    if release >= (0, 27):
+        return raised_positions(config, target)
+    return Facts(config, "llama").integer("max_position_embeddings", default=8192)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    facts: Facts
+    method: str
+    base: ModelArchitecture
+    target: Target
+
+    @property
+    def hidden_size(self) -> int:
+        return self.base.hidden_size
+
+    @property
+    def is_third(self) -> bool:
+        return self.method == "eagle3"
+
+    @property
+    def draft_vocab_size(self) -> int:
+        return self.facts.integer("draft_vocab_size", default=self.base.vocab_size)
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether the draft's word embeddings cannot be the target's."""
+        target = self.target.model
+        return (
+            self.hidden_size != target.hidden_size
+            or self.base.vocab_size != target.vocab_size
+        )
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the draft's head cannot be the target's."""
+        target = self.target.model
+        return self.is_third and (
+            self.draft_vocab_size != target.vocab_size
+            or self.hidden_size != target.hidden_size
+        )
+
+
+def _assembled(head: _Head, *, has_rope: bool) -> ModelArchitecture:
+    base, size = head.base, head.hidden_size
+    modules: list[Module] = []
+    for index, kind_index in enumerate(base.layers):
+        kind = base.layer_kinds[kind_index]
+        modules += [_in_layer(head, m, index) for m in kind.modules]
+        if head.is_third:
+            modules.append(_norm("hidden_norm", size))
+    modules += _outside_layers(head)
+    if head.has_head:
+        modules.append(lm_head(head.draft_vocab_size, size))
+    if head.is_third and head.draft_vocab_size != head.target.model.vocab_size:
+        modules.append(
+            Replicated(
+                name="draft_id_to_target_id",
+                part=Part.LM_HEAD,
+                shapes=((head.draft_vocab_size,),),
+                dtype="int64",
+            )
+        )
+    words = embeddings(base.vocab_size, size)
+    kinds = tuple(
+        LayerKind(caches=base.layer_kinds[kind].caches, modules=())
+        for kind in base.layers
+    )
+    return replace(
+        base,
+        first_stage=() if head.has_embeddings else (words,),
+        last_stage=(*modules, *((words,) if head.has_embeddings else ())),
+        every_stage=base.every_stage if has_rope else (),
+        tied_embeddings=(),
+        layer_kinds=kinds,
+        layers=tuple(range(len(kinds))),
+    )
+
+
+def _in_layer(head: _Head, module: Module, index: int) -> Module:
+    """Return a Llama layer's module, changed as the head needs it."""
+    first = index == 0
+    if first and head.is_third and isinstance(module, QKVParallelLinear):
+        bias = head.facts.flag("attention_bias")
+        return replace(module, input_size=2 * head.hidden_size, bias=bias)
+    if first and not head.is_third and module.part is Part.NORMS:
+        return _norm(module.name, head.hidden_size)  # no norm before its attention
+    return module
+
+
+def _outside_layers(head: _Head) -> list[Module]:
+    """Return the projection of the target's hidden states, and the norms around it."""
+    size = head.hidden_size
+    if not head.is_third:
+        return [_fc(2 * size, size)]
+    found: list[Module] = [_norm("norm", size)]
+    nested = head.facts.mapping("eagle_config")
+    if nested.get("use_aux_hidden_state") is False:
+        return found
+    states = head.facts.optional_integer("num_aux_hidden_states")
+    if states is None:
+        listed = nested.get("eagle_aux_hidden_state_layer_ids")
+        states = len(listed) if listed else _AUX_STATES
+    each = head.facts.integer("target_hidden_size", default=size)
+    if nested.get("norm_before_fc", head.facts.flag("norm_before_fc")):
+        found.append(_norm("input_norm", states * each))
+    if head.facts.flag("fc_norm"):
+        found.append(
+            Replicated(name="fc_norm", part=Part.NORMS, shapes=((each,),) * states)
+        )
+    return [*found, _fc(states * each, size)]
+
+
+def _fc(inputs: int, outputs: int) -> ReplicatedLinear:
+    return ReplicatedLinear(
+        name="model.fc", part=Part.MLP, input_size=inputs, output_sizes=(outputs,)
+    )
+
+
+def _norm(name: str, size: int) -> Replicated:
+    return Replicated(name=name, part=Part.NORMS, shapes=((size,),))
+
+
+def _notes(head: _Head) -> tuple[str, ...]:
+    shared = []
+    if not head.has_embeddings:
+        shared.append("word embeddings")
+    if not head.has_head:
+        shared.append("head")
+    if not shared:
+        return ()
+    return (
+        f"The draft's {' and '.join(shared)} are taken for the target's own, as vLLM "
+        "shares them unless the draft's checkpoint has others.",
+    )

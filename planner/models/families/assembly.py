@@ -1,0 +1,244 @@
+"""Puts a model together from layers, embeddings and head, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import inf
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.families.decoder import embeddings, lm_head
+from planner.models.families.facts import Facts
+from planner.models.families.rope import rope_parameters
+from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.states import StateLayer
+
+_LENGTH_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+
+_FLOAT16_REFUSALS = dict.fromkeys(
+    ("gemma2", "gemma3", "gemma3_text", "glm4"),
+    "Numerical instability. Please use bfloat16 or float32 instead.",
+)
+
+
+def float16_refusal(model_type: str) -> str | None:
+    """Return vLLM's reason for refusing float16 with a model type.
+
+    Source: vLLM 0.33.0 `config/model.py` _FLOAT16_NOT_SUPPORTED_MODELS.
+    """
+    return _FLOAT16_REFUSALS.get(model_type)
+
+
+class Placement(Enum):
+    """On which pipeline stages a vLLM model class builds a module."""
+
+    BY_STAGE = "embeddings on the first, norm and head on the last"
+    EVERYWHERE = "on every stage, used or not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a model is called: by the user, and in config.json's `architectures`."""
+
+    name: str
+    architecture: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skeleton:
+    """What surrounds the decoder layers of a model."""
+
+    hidden_size: int
+    vocab_size: int
+    final_norm: tuple[Module, ...]
+    embeddings_on: Placement = Placement.BY_STAGE
+    norm_on: Placement = Placement.BY_STAGE
+    head_on: Placement = Placement.BY_STAGE
+    tie_word_embeddings: bool = False
+    lm_head_bias: bool = False
+    is_head_quantizable: bool = True
+    """False where vLLM's class does not pass the quantisation on to its LM head."""
+    extra_embeddings: tuple[Module, ...] = ()
+    """Learned positions and the like, placed with the word embeddings."""
+    every_stage: tuple[Module, ...] = ()
+    classifier: tuple[Module, ...] | None = None
+    """Replaces the LM head: a score layer, or nothing for an embedding model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stages:
+    first: tuple[Module, ...]
+    last: tuple[Module, ...]
+    every: tuple[Module, ...]
+    tied: tuple[Module, ...]
+
+
+def _stages(skeleton: Skeleton) -> _Stages:
+    """Place embeddings, norm and head; a module on every stage is counted once."""
+    words = (
+        embeddings(skeleton.vocab_size, skeleton.hidden_size),
+        *skeleton.extra_embeddings,
+    )
+    first: list[Module] = []
+    last: list[Module] = []
+    every = list(skeleton.every_stage)
+    (first if skeleton.embeddings_on is Placement.BY_STAGE else every).extend(words)
+    (last if skeleton.norm_on is Placement.BY_STAGE else every).extend(
+        skeleton.final_norm
+    )
+    head_is_own = skeleton.classifier is None and not skeleton.tie_word_embeddings
+    if skeleton.classifier is not None:
+        every.extend(skeleton.classifier)  # vLLM's adapters build it on each stage
+    if head_is_own:
+        head = replace(
+            lm_head(
+                skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias
+            ),
+            is_quantizable=skeleton.is_head_quantizable,
+        )
+        (last if skeleton.head_on is Placement.BY_STAGE else every).append(head)
+    needs_copy = (
+        skeleton.tie_word_embeddings and skeleton.embeddings_on is Placement.BY_STAGE
+    )
+    return _Stages(
+        first=tuple(first),
+        last=tuple(last),
+        every=tuple(every),
+        tied=words if needs_copy else (),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The decoder layers of a model: kinds, and which kind each layer is."""
+
+    kinds: tuple[LayerKind, ...]
+    layers: tuple[int, ...]
+
+    @classmethod
+    def alike(cls, kind: LayerKind, num_layers: int) -> Body:
+        """Return a body whose layers are all of one kind."""
+        return cls(kinds=(kind,), layers=(0,) * num_layers)
+
+    @classmethod
+    def of(cls, layers: Iterable[LayerKind]) -> Body:
+        """Return a body of these layers, those that are alike as one kind."""
+        kinds: dict[LayerKind, int] = {}
+        indices = tuple(kinds.setdefault(kind, len(kinds)) for kind in layers)
+        return cls(kinds=tuple(kinds), layers=indices)
+
+
+def assemble(
+    facts: Facts, label: Label, skeleton: Skeleton, body: Body, **overrides: object
+) -> ModelArchitecture:
+    """Return the architecture; `overrides` replace what the config says.
+
+    Source of the length rules: vLLM 0.33.0
+    `transformers_utils/model_arch_config_convertor.py` derive_max_model_len_and_key.
+    """
+    length, key = _derived_length(facts)
+    stages = _stages(skeleton)
+    heads = _declared_heads(facts, body)
+    values: dict[str, object] = {
+        "name": label.name,
+        "architecture": label.architecture,
+        "model_type": facts.model_type,
+        "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
+        "hidden_size": skeleton.hidden_size,
+        "vocab_size": skeleton.vocab_size,
+        "num_attention_heads": heads.num_heads,
+        "num_kv_heads": heads.num_kv_heads,
+        "head_size": heads.head_size,
+        "max_position_embeddings": length,
+        "max_len_key": key,
+        "model_max_length": facts.optional_integer("model_max_length"),
+        "original_max_position_embeddings": facts.optional_integer(
+            "original_max_position_embeddings"
+        ),
+        "rope_parameters": rope_parameters(facts),
+        "first_stage": stages.first,
+        "last_stage": stages.last,
+        "every_stage": stages.every,
+        "tied_embeddings": stages.tied,
+        "layer_kinds": body.kinds,
+        "layers": body.layers,
+        "attention_chunk_size": facts.optional_integer("attention_chunk_size"),
+        "has_softcap": bool(facts.value("attn_logit_softcapping")),
+        "float16_refusal": float16_refusal(facts.model_type),
+        **overrides,
+    }
+    return ModelArchitecture(**values)  # type: ignore[arg-type]
+
+
+def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
+    """Return heads as vLLM's checks see them, also where no layer keeps a cache."""
+    kept = next(
+        (
+            layer
+            for kind in body.kinds
+            for layer in kind.caches
+            if isinstance(layer, AttentionLayer)
+        ),
+        None,
+    )
+    if kept is not None:
+        return kept
+    if facts.value("num_attention_heads") is None and _has_states(body):
+        return AttentionLayer(num_heads=0, num_kv_heads=0, head_size=0)
+    num_heads = facts.integer("num_attention_heads")
+    return AttentionLayer(
+        num_heads=num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
+        head_size=facts.optional_integer("head_dim")
+        or facts.integer("hidden_size") // num_heads,
+    )
+
+
+def _has_states(body: Body) -> bool:
+    """Whether layers keep states: models of nothing else have no heads."""
+    return any(
+        isinstance(layer, StateLayer) for kind in body.kinds for layer in kind.caches
+    )
+
+
+def _derived_length(facts: Facts) -> tuple[float, str | None]:
+    length, key = inf, None
+    for name in _LENGTH_KEYS:
+        value = facts.value(name)
+        if value is not None and value < length:
+            length, key = value, name
+    if facts.value("model_max_length"):  # Cohere: this one wins even when larger
+        return facts.integer("model_max_length"), "model_max_length"
+    return length, key
+
+
+def classification_head(
+    hidden_size: int, num_labels: int, *, is_quantizable: bool = True
+) -> tuple[Module, ...]:
+    """Return the score layer of a sequence classifier, float32 in vLLM.
+
+    Source: vLLM 0.33.0 `models/adapters.py` as_seq_cls_model; pooling heads run in
+    float32 (`config/model.py` _get_head_dtype).
+    """
+    return (
+        ReplicatedLinear(
+            name="score",
+            part=Part.CLASSIFIER,
+            input_size=hidden_size,
+            output_sizes=(num_labels,),
+            dtype="float32",
+            is_quantizable=is_quantizable,
+        ),
+    )

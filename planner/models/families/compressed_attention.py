@@ -1,0 +1,180 @@
+"""DeepSeek-V4's attention: a window, and before it tokens compressed into fewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout, divide
+from planner.models.caches import (
+    FLASHINFER_HEADS,
+    FLASHMLA_HEADS,
+    CacheLayer,
+    CompressedIndexerLayer,
+    CompressedMLALayer,
+    CompressorStateLayer,
+    SlidingWindowMLALayer,
+)
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.tensors import Tensor
+
+INDEXED = 4
+"""Tokens compressed into one in the layers that choose among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedShape:
+    """Dimensions of the attention of all layers."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    rope_dim: int
+    q_lora_rank: int
+    o_lora_rank: int
+    o_groups: int
+    window: int
+    index_heads: int
+    index_head_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSinks:
+    """One float32 per query head, for as many heads as the kernel reads.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4Attention.
+    """
+
+    name: str
+    num_heads: int
+    part: Part = Part.ATTENTION
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the sinks on a rank."""
+        heads = divide(self.num_heads, layout.tensor_parallel_size)
+        return (Tensor(_padded_heads(heads, layout), "float32"),)
+
+
+def _padded_heads(heads: int, layout: ParallelLayout) -> int:
+    """Return the heads that the kernel reads.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/flashmla.py` and
+    `flashinfer_sparse.py` get_padded_num_q_heads.
+    """
+    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL
+    offered = FLASHINFER_HEADS if is_workstation else FLASHMLA_HEADS
+    return min((size for size in offered if heads <= size), default=heads)
+
+
+def compressed_caches(shape: CompressedShape, ratio: int) -> tuple[CacheLayer, ...]:
+    """Return what a layer keeps, in the order in which vLLM builds it."""
+    window = SlidingWindowMLALayer(head_size=shape.head_dim, window=shape.window)
+    if not ratio:
+        return (window,)
+    compressed = (
+        window,
+        CompressedMLALayer(head_size=shape.head_dim, compress_ratio=ratio),
+        CompressorStateLayer(head_size=shape.head_dim, compress_ratio=ratio),
+    )
+    if ratio != INDEXED:
+        return compressed
+    return (
+        CompressedIndexerLayer(head_size=shape.index_head_dim, compress_ratio=ratio),
+        CompressorStateLayer(head_size=shape.index_head_dim, compress_ratio=ratio),
+        *compressed,
+    )
+
+
+def compressed_attention(shape: CompressedShape, ratio: int) -> tuple[Module, ...]:
+    """Return projections, sinks, norms and compressors of a layer.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4Attention.
+    """
+    hidden, heads = shape.hidden_size, shape.num_heads * shape.head_dim
+    column = partial(ColumnParallelLinear, part=Part.ATTENTION)
+    modules: tuple[Module, ...] = (
+        AttentionSinks(name="attn.attn_sink", num_heads=shape.num_heads),
+        ReplicatedLinear(
+            name="attn.fused_wqa_wkv",
+            part=Part.ATTENTION,
+            input_size=hidden,
+            output_sizes=(shape.q_lora_rank, shape.head_dim),
+            shards=("wq_a", "wkv"),
+        ),
+        column(name="attn.wq_b", input_size=shape.q_lora_rank, output_sizes=(heads,)),
+        column(
+            name="attn.wo_a",
+            input_size=heads // shape.o_groups,
+            output_sizes=(shape.o_groups * shape.o_lora_rank,),
+        ),
+        RowParallelLinear(
+            name="attn.wo_b",
+            part=Part.ATTENTION,
+            input_size=shape.o_groups * shape.o_lora_rank,
+            output_size=hidden,
+        ),
+        Replicated(
+            name="attn.norm",
+            part=Part.NORMS,
+            shapes=((shape.q_lora_rank,), (shape.head_dim,)),
+        ),
+    )
+    if ratio:
+        modules += _compressor(hidden, shape.head_dim, ratio, "attn.compressor")
+    return modules + (_indexer(shape, ratio) if ratio == INDEXED else ())
+
+
+def _indexer(shape: CompressedShape, ratio: int) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4Indexer."""
+    linear = partial(ReplicatedLinear, part=Part.ATTENTION)
+    name = "attn.indexer"
+    return (
+        linear(
+            name=f"{name}.wq_b",
+            input_size=shape.q_lora_rank,
+            output_sizes=(shape.index_heads * shape.index_head_dim,),
+        ),
+        linear(
+            name=f"{name}.weights_proj",
+            input_size=shape.hidden_size,
+            output_sizes=(shape.index_heads,),
+            is_quantizable=False,
+        ),
+        *_compressor(
+            shape.hidden_size, shape.index_head_dim, ratio, f"{name}.compressor"
+        ),
+    )
+
+
+def _compressor(
+    hidden_size: int, head_size: int, ratio: int, name: str
+) -> tuple[Module, ...]:
+    """Return what makes one key of several; the lighter kind overlaps by one group.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/compressor.py` DeepseekCompressor.
+    """
+    width = head_size * (2 if ratio == INDEXED else 1)
+    return (
+        Replicated(
+            name=f"{name}.ape",
+            part=Part.ATTENTION,
+            shapes=((ratio, width),),
+            dtype="float32",
+        ),
+        ReplicatedLinear(
+            name=f"{name}.fused_wkv_wgate",
+            part=Part.ATTENTION,
+            input_size=hidden_size,
+            output_sizes=(width, width),
+            shards=("wkv", "wgate"),
+            is_quantizable=False,
+        ),
+        Replicated(name=f"{name}.norm", part=Part.NORMS, shapes=((head_size,),)),
+    )

@@ -1,0 +1,325 @@
+"""Building blocks from which the readers put decoders together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.facts import Facts
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKNormPerRank,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionShape:
+    """Dimensions and biases of one attention layer."""
+
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm_sizes: tuple[int, ...] = ()
+    """Sizes of the norms on query and key, empty without."""
+    heeds_kv_cache_dtype: bool = True
+    has_qk_norm_per_rank: bool = False
+    """Norms over all heads at once, of which a rank holds its own heads."""
+
+
+def attention_shape(
+    facts: Facts,
+    *,
+    qkv_bias: bool = False,
+    output_bias: bool = False,
+    has_qk_norm: bool = False,
+) -> AttentionShape:
+    """Read the usual fields of grouped-query attention."""
+    hidden_size = facts.integer("hidden_size")
+    num_heads = facts.integer("num_attention_heads")
+    head_size = facts.optional_integer("head_dim") or hidden_size // num_heads
+    return AttentionShape(
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
+        head_size=head_size,
+        qkv_bias=qkv_bias,
+        output_bias=output_bias,
+        qk_norm_sizes=(head_size, head_size) if has_qk_norm else (),
+    )
+
+
+def attention(shape: AttentionShape) -> tuple[Module, ...]:
+    """Return the projections (and query/key norms) of an attention layer."""
+    modules: tuple[Module, ...] = (
+        QKVParallelLinear(
+            name="self_attn.qkv_proj",
+            input_size=shape.hidden_size,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_size=shape.head_size,
+            bias=shape.qkv_bias,
+        ),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=shape.num_heads * shape.head_size,
+            output_size=shape.hidden_size,
+            bias=shape.output_bias,
+        ),
+        attention_scales(),
+    )
+    if shape.has_qk_norm_per_rank:
+        return (*modules, _qk_norm_per_rank(shape))
+    if not shape.qk_norm_sizes:
+        return modules
+    norms = tuple((size,) for size in shape.qk_norm_sizes)
+    return (
+        *modules,
+        Replicated(name="self_attn.qk_norm", part=Part.NORMS, shapes=norms),
+    )
+
+
+def _qk_norm_per_rank(shape: AttentionShape) -> QKNormPerRank:
+    return QKNormPerRank(
+        name="self_attn.qk_norm",
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
+    )
+
+
+def attention_layer(facts: Facts) -> AttentionLayer:
+    """Return grouped-query attention whose heads share the model's width evenly."""
+    num_heads = facts.integer("num_attention_heads")
+    return AttentionLayer(
+        num_heads=num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
+        head_size=facts.integer("hidden_size") // num_heads,
+    )
+
+
+def attention_modules(
+    hidden_size: int,
+    layer: AttentionLayer,
+    *,
+    prefix: str = "self_attn.",
+    output_name: str = "o_proj",
+) -> tuple[Module, ...]:
+    """Return the projections of a layer under a class's own names, without biases."""
+    return (
+        QKVParallelLinear(
+            name=f"{prefix}qkv_proj",
+            input_size=hidden_size,
+            num_heads=layer.num_heads,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=layer.head_size,
+        ),
+        RowParallelLinear(
+            name=f"{prefix}{output_name}",
+            part=Part.ATTENTION,
+            input_size=layer.num_heads * layer.head_size,
+            output_size=hidden_size,
+        ),
+        attention_scales(f"{prefix}attn"),
+    )
+
+
+def attention_scales(name: str = "self_attn.attn") -> Replicated:
+    """Return the four scales of an attention layer: key, value, query, softmax.
+
+    Source: vLLM 0.33.0 `layers/attention/attention.py` set_default_quant_scales.
+    """
+    return Replicated(
+        name=name,
+        part=Part.BUFFERS,
+        shapes=((), (), (), ()),
+        dtype="float32",
+    )
+
+
+def kv_of(shape: AttentionShape) -> AttentionLayer:
+    """Return what the KV cache needs to know of an attention layer."""
+    return AttentionLayer(
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
+        heeds_kv_cache_dtype=shape.heeds_kv_cache_dtype,
+    )
+
+
+def encoder_only(shape: AttentionShape) -> EncoderOnlyAttentionLayer:
+    """Return what a kernel needs to know of attention in both directions."""
+    return EncoderOnlyAttentionLayer(
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
+    )
+
+
+def gated_mlp(
+    hidden_size: int,
+    intermediate_size: int,
+    *,
+    bias: bool = False,
+    part: Part = Part.MLP,
+    name: str = "mlp",
+) -> tuple[Module, ...]:
+    """Return an MLP with a gate: gate and up merged, then down."""
+    return (
+        ColumnParallelLinear(
+            name=f"{name}.gate_up_proj",
+            part=part,
+            input_size=hidden_size,
+            output_sizes=(intermediate_size, intermediate_size),
+            bias=bias,
+            shards=("gate_proj", "up_proj"),
+        ),
+        RowParallelLinear(
+            name=f"{name}.down_proj",
+            part=part,
+            input_size=intermediate_size,
+            output_size=hidden_size,
+            bias=bias,
+        ),
+    )
+
+
+def plain_mlp(
+    hidden_size: int, intermediate_size: int, *, bias: bool = True
+) -> tuple[Module, ...]:
+    """Return an MLP without a gate: up, then down."""
+    return (
+        ColumnParallelLinear(
+            name="mlp.up_proj",
+            part=Part.MLP,
+            input_size=hidden_size,
+            output_sizes=(intermediate_size,),
+            bias=bias,
+        ),
+        RowParallelLinear(
+            name="mlp.down_proj",
+            part=Part.MLP,
+            input_size=intermediate_size,
+            output_size=hidden_size,
+            bias=bias,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsShape:
+    """Dimensions of a mixture-of-experts block."""
+
+    hidden_size: int
+    num_experts: int
+    top_k: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0
+    has_shared_gate: bool = False
+    router_dtype: str | None = None
+    has_correction_bias: bool = False
+    is_renormalized: bool = True
+    shared_bias: bool = False
+    name: str = "mlp"
+    """Of the block, as vLLM's class passes it to the quantisation."""
+    shared_name: str = "shared_experts"
+    router_name: str = "gate"
+    is_router_quantizable: bool = False
+    """Whether vLLM's class passes the quantisation on to the router."""
+    shards: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    """The checkpoint's names of an expert's layers, ckpt_names in vLLM."""
+
+
+def experts(shape: ExpertsShape) -> tuple[Module, ...]:
+    """Return router, routed experts and shared experts of a block."""
+    modules: list[Module] = [
+        ReplicatedLinear(
+            name=f"{shape.name}.{shape.router_name}",
+            part=Part.ROUTER,
+            input_size=shape.hidden_size,
+            output_sizes=(shape.num_experts,),
+            dtype=shape.router_dtype,
+            is_quantizable=shape.is_router_quantizable,
+        ),
+        FusedMoE(
+            name=f"{shape.name}.experts",
+            num_experts=shape.num_experts,
+            top_k=shape.top_k,
+            hidden_size=shape.hidden_size,
+            intermediate_size=shape.intermediate_size,
+            is_renormalized=shape.is_renormalized,
+            shards=shape.shards,
+        ),
+    ]
+    if shape.has_correction_bias:
+        modules.append(
+            Replicated(
+                name=f"{shape.name}.gate.e_score_correction_bias",
+                part=Part.ROUTER,
+                shapes=((shape.num_experts,),),
+                dtype="float32",
+            )
+        )
+    if shape.shared_intermediate_size:
+        modules += gated_mlp(
+            shape.hidden_size,
+            shape.shared_intermediate_size,
+            bias=shape.shared_bias,
+            part=Part.SHARED_EXPERTS,
+            name=f"{shape.name}.{shape.shared_name}",
+        )
+    if shape.has_shared_gate:
+        modules.append(
+            ReplicatedLinear(
+                name=f"{shape.name}.shared_expert_gate",
+                part=Part.SHARED_EXPERTS,
+                input_size=shape.hidden_size,
+                output_sizes=(1,),
+                is_quantizable=False,
+            )
+        )
+    return tuple(modules)
+
+
+def norms(hidden_size: int, *, count: int = 2, bias: bool = False) -> Replicated:
+    """Return the norms of a layer, each with a bias where configured."""
+    shapes = ((hidden_size,),) * (count * (2 if bias else 1))
+    return Replicated(name="layernorm", part=Part.NORMS, shapes=shapes)
+
+
+def embeddings(
+    vocab_size: int, hidden_size: int, name: str = "model.embed_tokens"
+) -> VocabParallelEmbedding:
+    """Return the word embeddings."""
+    return VocabParallelEmbedding(
+        name=name, num_embeddings=vocab_size, embedding_dim=hidden_size
+    )
+
+
+def lm_head(
+    vocab_size: int, hidden_size: int, *, bias: bool = False
+) -> VocabParallelEmbedding:
+    """Return the LM head of a model whose head is not tied."""
+    return VocabParallelEmbedding(
+        name="lm_head",
+        part=Part.LM_HEAD,
+        num_embeddings=vocab_size,
+        embedding_dim=hidden_size,
+        bias=bias,
+    )
+
+
+def learned_positions(rows: int, hidden_size: int, name: str) -> Replicated:
+    """Return position embeddings that every rank holds in full."""
+    return Replicated(name=name, part=Part.EMBEDDINGS, shapes=((rows, hidden_size),))

@@ -1,0 +1,330 @@
+"""DeepSeek-V4: compressed latent attention, hash-routed experts, hyper-connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from planner.engine.layout import ParallelLayout
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.compressed_attention import (
+    INDEXED,
+    CompressedShape,
+    compressed_attention,
+    compressed_caches,
+)
+from planner.models.families.decoder import norms
+from planner.models.families.facts import Facts
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    TokenBuffer,
+)
+from planner.models.tensors import LinearMethod, Tensor
+
+_RATIO_OF = {
+    "sliding_attention": 0,
+    "compressed_sparse_attention": INDEXED,
+    "heavily_compressed_attention": 128,
+}
+# Transformers' DeepseekV4Config, which folds older names into newer ones.
+_DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 129280,
+    "hidden_size": 4096,
+    "moe_intermediate_size": 2048,
+    "num_hidden_layers": 43,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 1,
+    "head_dim": 512,
+    "q_lora_rank": 1024,
+    "num_experts_per_tok": 6,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "max_position_embeddings": 1048576,
+    "compress_rope_theta": 160000.0,
+    "hc_mult": 4,
+    "num_hash_layers": 3,
+    "sliding_window": 128,
+    "o_groups": 8,
+    "o_lora_rank": 1024,
+    "index_n_heads": 64,
+    "index_head_dim": 128,
+    "index_topk": 512,
+    "num_nextn_predict_layers": 1,
+    "swiglu_limit": 10.0,
+    "tie_word_embeddings": False,
+}
+_DEFAULT_ROTARY_FACTOR = 64 / 512
+_BLOCK = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBlocks:
+    """A layer of the shared experts, filled up so that ranks hold whole blocks of FP8.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4MLP.
+    """
+
+    name: str
+    layer: ColumnParallelLinear | RowParallelLinear
+    part: Part = Part.SHARED_EXPERTS
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the checkpoint's layers packed in it."""
+        return self.layer.shards
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        return self.as_linear(layout).tensors(layout)
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | RowParallelLinear:
+        """Return vLLM's layer."""
+        if self.method is None:
+            return self.layer
+        ranks = layout.tensor_parallel_size
+        layer = self.layer
+        if isinstance(layer, RowParallelLinear):
+            size = _whole_blocks(layer.input_size, ranks)
+            return replace(layer, input_size=size, method=self.method)
+        sizes = tuple(_whole_blocks(size, ranks) for size in layer.output_sizes)
+        return replace(layer, output_sizes=sizes, method=self.method)
+
+
+def _whole_blocks(size: int, ranks: int) -> int:
+    """Return a size of which each rank has as many whole blocks."""
+    return -(-(size // _BLOCK) // ranks) * _BLOCK * ranks
+
+
+def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read DeepSeek-V4 Flash and Pro.
+
+    Layers for multi-token prediction are not loaded without speculative decoding.
+
+    Raises:
+        UnknownArchitecture: for the variant with a vision tower.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4Model;
+    Transformers' DeepseekV4Config.
+    """
+    facts = Facts(facts.config, facts.model_type, _DEFAULTS)
+    if facts.optional_integer("vision_n_layers"):
+        raise facts.unsupported("vision_n_layers", "the vision tower is not.")
+    shape = _shape(facts)
+    hash_layers = _hash_layers(facts)
+    ratios = _compress_ratios(facts)
+    body = Body.of(
+        LayerKind(
+            caches=compressed_caches(shape, ratio),
+            modules=(
+                *compressed_attention(shape, ratio),
+                *_experts(facts, is_hashed=layer in hash_layers),
+                norms(shape.hidden_size),
+                *_hyper_connections(facts),
+            ),
+            shared=(_rope_cache(facts, shape, is_compressed=ratio > 1),),
+        )
+        for layer, ratio in enumerate(ratios)
+    )
+    return assemble(
+        facts,
+        label,
+        _skeleton(facts, shape),
+        body,
+        num_experts=facts.integer("n_routed_experts"),
+        num_attention_heads=shape.num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads"),
+        head_size=shape.head_dim,
+        prefix_renames=(("layers.", "model.layers."),),
+    )
+
+
+def _shape(facts: Facts) -> CompressedShape:
+    head_dim = facts.integer("head_dim")
+    factor = facts.value("partial_rotary_factor")
+    if factor is None:
+        rotated = facts.optional_integer("qk_rope_head_dim")
+        factor = _DEFAULT_ROTARY_FACTOR if rotated is None else rotated / head_dim
+    return CompressedShape(
+        hidden_size=facts.integer("hidden_size"),
+        num_heads=facts.integer("num_attention_heads"),
+        head_dim=head_dim,
+        rope_dim=int(head_dim * factor),
+        q_lora_rank=facts.integer("q_lora_rank"),
+        o_lora_rank=facts.integer("o_lora_rank"),
+        o_groups=facts.integer("o_groups"),
+        window=facts.integer("sliding_window"),
+        index_heads=facts.integer("index_n_heads"),
+        index_head_dim=facts.integer("index_head_dim"),
+    )
+
+
+def _compress_ratios(facts: Facts) -> tuple[int, ...]:
+    """Return how many tokens each layer compresses into one; 0 without."""
+    layers = facts.integer("num_hidden_layers")
+    types = facts.value("layer_types")
+    if types is None and facts.value("compress_ratios") is not None:
+        names = {ratio: name for name, ratio in _RATIO_OF.items()}
+        types = [names[ratio] for ratio in facts.value("compress_ratios")]
+    if types is None:
+        light, heavy = "compressed_sparse_attention", "heavily_compressed_attention"
+        types = [heavy, heavy] + [light if i % 2 else heavy for i in range(layers)]
+    given = facts.mapping("compress_rates")
+    rates = {name: int(given.get(name, 0)) for name in _RATIO_OF} if given else None
+    ratios = tuple((rates or _RATIO_OF)[name] for name in types[:layers])
+    if len(ratios) != layers or not set(ratios) <= set(_RATIO_OF.values()):
+        raise facts.unsupported("compress_ratios", "each layer needs 0, 4 or 128.")
+    return ratios
+
+
+def _hash_layers(facts: Facts) -> range:
+    """Return the layers that choose experts by the token only: the first ones."""
+    types = facts.value("mlp_layer_types")
+    count = facts.integer("num_hash_layers")
+    return range(count if types is None else list(types).count("hash_moe"))
+
+
+def _experts(facts: Facts, *, is_hashed: bool) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4MoE."""
+    hidden, size = facts.integer("hidden_size"), facts.integer("moe_intermediate_size")
+    count, top_k = (
+        facts.integer("n_routed_experts"),
+        facts.integer("num_experts_per_tok"),
+    )
+    modules: list[Module] = [
+        ReplicatedLinear(
+            name="ffn.gate",
+            part=Part.ROUTER,
+            input_size=hidden,
+            output_sizes=(count,),
+            is_quantizable=False,
+        ),
+        FusedMoE(
+            name="ffn.experts",
+            num_experts=count,
+            top_k=top_k,
+            hidden_size=hidden,
+            intermediate_size=size,
+            is_renormalized=facts.flag("norm_topk_prob"),
+            shards=("w1", "w3", "w2"),
+        ),
+    ]
+    if is_hashed:
+        table = (facts.integer("vocab_size"), top_k)
+        modules.append(_router_table("ffn.gate.tid2eid", table, "int32"))
+    elif facts.value("topk_method") == "noaux_tc":
+        name = "ffn.gate.e_score_correction_bias"
+        modules.append(_router_table(name, (count,), "float32"))
+    shared = size * (facts.optional_integer("n_shared_experts") or 0)
+    return (*modules, *(_shared_experts(hidden, shared) if shared else ()))
+
+
+def _router_table(name: str, shape: tuple[int, ...], dtype: str) -> Replicated:
+    return Replicated(name=name, part=Part.ROUTER, shapes=(shape,), dtype=dtype)
+
+
+def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
+    return (
+        WholeBlocks(
+            layer=ColumnParallelLinear(
+                name="ffn.shared_experts.gate_up_proj",
+                part=Part.SHARED_EXPERTS,
+                input_size=hidden_size,
+                output_sizes=(intermediate_size, intermediate_size),
+                shards=("w1", "w3"),
+            ),
+            name="ffn.shared_experts.gate_up_proj",
+        ),
+        WholeBlocks(
+            layer=RowParallelLinear(
+                name="ffn.shared_experts.down_proj",
+                part=Part.SHARED_EXPERTS,
+                input_size=intermediate_size,
+                output_size=hidden_size,
+            ),
+            name="ffn.shared_experts.down_proj",
+        ),
+    )
+
+
+def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
+    """Return what mixes a layer's several residual streams, before each of its halves.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4DecoderLayer.
+    """
+    streams = facts.integer("hc_mult")
+    mixes = (2 + streams) * streams
+    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
+    return (_float32("hyper_connections", half * 2),)
+
+
+def _float32(name: str, shapes: tuple[tuple[int, ...], ...]) -> Replicated:
+    return Replicated(
+        name=name, part=Part.HYPER_CONNECTIONS, shapes=shapes, dtype="float32"
+    )
+
+
+def _rope_cache(
+    facts: Facts, shape: CompressedShape, *, is_compressed: bool
+) -> Replicated:
+    """Return the float32 table of layers with or without compression.
+
+    Only those with compression scale their positions.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/common/rope.py` build_deepseek_v4_rope.
+    """
+    rows = facts.integer("max_position_embeddings")
+    rope = {**facts.mapping("rope_scaling"), **facts.mapping("rope_parameters")}
+    rope = rope.get("compress") or rope
+    rope_type = rope.get("rope_type") or rope.get("type") or "default"
+    if is_compressed and rope_type != "default":
+        rows = ceil(rope["original_max_position_embeddings"] * rope["factor"])
+    kind = "compressed" if is_compressed else "plain"
+    return Replicated(
+        name=f"rotary_emb.{kind}",
+        part=Part.BUFFERS,
+        shapes=((rows, shape.rope_dim),),
+        dtype="float32",
+    )
+
+
+def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
+    """Return what surrounds the layers: the head is never tied or quantised.
+
+    The first layer's mixing is also held summed over the streams, which start alike.
+    """
+    streams = facts.integer("hc_mult")
+    width = streams * shape.hidden_size
+    mixes = (2 + streams) * streams
+    summed = _float32("hc_attn_fn_broadcast", ((mixes, shape.hidden_size),))
+    return Skeleton(
+        hidden_size=shape.hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(shape.hidden_size, count=1),),
+        is_head_quantizable=False,
+        extra_embeddings=(summed,),
+        every_stage=(
+            _float32("model.hc_head", ((streams, width), (streams,), (1,))),
+            TokenBuffer(
+                name="model.topk_indices_buffer",
+                columns=facts.integer("index_topk"),
+                dtype="int32",
+            ),
+        ),
+    )
+
+
+READERS = {"DeepseekV4ForCausalLM": read_deepseek_v4}

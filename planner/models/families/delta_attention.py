@@ -1,0 +1,90 @@
+"""Kimi delta attention: linear attention with a state per head, and its projections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.layout import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+    ParallelLayout,
+    divide,
+)
+from planner.models.layers import Part
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+
+_FUSED_HEADS = (12, 24, 48, 96)
+_FUSED_HEAD_SIZE = 128
+_FUSED_KERNEL = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartlyDividedLinear:
+    """Several projections in one, of which ranks divide some and hold the others whole.
+
+    Source: vLLM 0.33.0 `layers/mamba/gdn/kimi_gdn_linear_attn.py`
+    _KimiGDNMergedColumnParallelLinear; `models/kimi_k3/nvidia/mla.py`
+    KimiK3MergedQKVGateLinear.
+    """
+
+    name: str
+    part: Part
+    input_size: int
+    divided: tuple[int, ...]
+    """Outputs of each projection that the ranks divide."""
+    whole: tuple[int, ...]
+    """Outputs of each that every rank holds."""
+    row_multiple: int = 1
+    """Of which the rows on a rank are filled up to a multiple."""
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank."""
+        ranks = layout.tensor_parallel_size
+        rows = (*(divide(size, ranks) for size in self.divided), *self.whole)
+        padding = -sum(rows) % self.row_multiple
+        parts = (*rows, padding) if padding else rows
+        if self.method is None:
+            return (Tensor(sum(parts) * self.input_size),)
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(parts) * ranks,
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=parts,
+        )
+        return self.method.tensors(on_rank, layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedDecodeCopies:
+    """The convolution and the norm once more, as one kernel of decoding reads them.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/kda.py` is_fused_kda_decode_supported,
+    KimiK3DeltaAttention.
+    """
+
+    name: str
+    num_heads: int
+    head_size: int
+    kernel: int
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the copies on a rank, none where the kernel is not used."""
+        heads = divide(self.num_heads, layout.tensor_parallel_size)
+        is_fused = (
+            heads in _FUSED_HEADS
+            and self.head_size == _FUSED_HEAD_SIZE
+            and self.kernel == _FUSED_KERNEL
+            and layout.dtype == "bfloat16"
+            and layout.compute_capability[0]
+            in (HOPPER, DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL)
+        )
+        if not is_fused:
+            return ()
+        convolution = 3 * self.kernel * heads * self.head_size
+        return (Tensor(convolution, "float32"), Tensor(self.head_size, "float32"))

@@ -1,0 +1,392 @@
+"""Gemma 4: two kinds of layers with heads of their own sizes, images and sounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.engine.layout import ParallelLayout
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    attention_scales,
+    gated_mlp,
+    norms,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import (
+    known_as,
+    quant_method,
+    sub_config,
+    text_facts,
+    with_mm_prefix,
+    with_towers,
+)
+from planner.models.families.rope import for_layer_type, rope_dict
+from planner.models.families.towers.gemma4 import audio_tower, vision_tower
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    TokenBuffer,
+    VocabParallelEmbedding,
+)
+from planner.models.tensors import LinearMethod, Tensor
+
+LAYERS = "language_model.model.layers"
+RENAMES = (
+    ("model.vision_tower", "vision_tower"),
+    ("model.embed_vision", "embed_vision"),
+    ("model.audio_tower.", "audio_tower."),
+    ("model.embed_audio.", "embed_audio."),
+    ("model.language_model.", "language_model.model."),
+    ("lm_head.", "language_model.lm_head."),
+    ("model", "language_model.model"),
+)
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_GLOBAL_HEAD_DIM = 512
+_FULL_EVERY = 6
+
+
+def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the language model of Gemma 4.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4ForCausalLM; Transformers'
+    Gemma4TextConfig.
+    """
+    if facts.value("per_layer_config") is not None:
+        raise facts.unsupported("per_layer_config", "head sizes by kind of layer are.")
+    if facts.value("use_bidirectional_attention") == "all":
+        raise facts.unsupported("use_bidirectional_attention", "images only are.")
+    types = _layer_types(facts)
+    shared_from = len(types) - facts.integer("num_kv_shared_layers", default=0)
+    layers = (
+        _layer(facts, kind, is_shared=index >= shared_from > 0)
+        for index, kind in enumerate(types)
+    )
+    shapes = [_shape(facts, kind) for kind in types]
+    skeleton = Skeleton(
+        hidden_size=facts.integer("hidden_size"),
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(facts.integer("hidden_size"), count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        extra_embeddings=_layer_embeddings(facts, len(types)),
+        every_stage=(
+            Replicated(name="model.normalizer", part=Part.BUFFERS, shapes=((),)),
+            *(_rope_cache(facts, kind) for kind in sorted(set(types))),
+        ),
+    )
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        Body.of(layers),
+        # vLLM takes the largest where layers differ (`config/model_arch.py`).
+        head_size=max(shape.head_size for shape in shapes),
+        num_kv_heads=max(shape.num_kv_heads for shape in shapes),
+        kv_sources=_kv_sources(types, shared_from),
+        mixes_head_sizes=len({shape.head_size for shape in shapes}) > 1,
+        num_experts=facts.optional_integer("num_experts") or 0,
+    )
+
+
+def _layer_types(facts: Facts) -> tuple[str, ...]:
+    """Return each layer's kind; the last one always has full attention."""
+    count = facts.integer("num_hidden_layers")
+    given = facts.value("layer_types") or [
+        _SLIDING if (layer + 1) % _FULL_EVERY else _FULL for layer in range(count)
+    ]
+    if len(given) != count or not set(given) <= {_FULL, _SLIDING}:
+        raise facts.unsupported("layer_types", "full and sliding attention are.")
+    return (*given[:-1], _FULL)
+
+
+def _kv_sources(types: tuple[str, ...], shared_from: int) -> tuple[int, ...]:
+    """Return for each layer the last one of its kind that keeps a cache.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Attention.
+    """
+    last = {kind: index for index, kind in enumerate(types[:shared_from])}
+    return tuple(
+        last[kind] if index >= shared_from > 0 else index
+        for index, kind in enumerate(types)
+    )
+
+
+def _shape(facts: Facts, kind: str) -> AttentionShape:
+    """Return the attention of a kind of layer.
+
+    Source: Transformers' Gemma4TextConfig (per_layer_config).
+    """
+    heads = facts.integer("num_attention_heads")
+    head_size = facts.integer("head_dim")
+    kv_heads = facts.integer("num_key_value_heads", default=heads)
+    if kind == _FULL:
+        head_size = facts.integer("global_head_dim", default=_GLOBAL_HEAD_DIM)
+        if facts.flag("attention_k_eq_v"):
+            kv_heads = facts.integer("num_global_key_value_heads", default=kv_heads)
+    bias = facts.flag("attention_bias")
+    return AttentionShape(
+        hidden_size=facts.integer("hidden_size"),
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_size=head_size,
+        qkv_bias=bias,
+        output_bias=bias,
+        # The values' norm multiplies by ones, which it keeps all the same.
+        qk_norm_sizes=(head_size,) * 3,
+    )
+
+
+def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
+    """Return a layer; one that shares keeps no keys and values of its own."""
+    shape = _shape(facts, kind)
+    window = facts.integer("sliding_window") if kind == _SLIDING else None
+    cache = AttentionLayer(
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
+        sliding_window=window,
+    )
+    is_wide = is_shared and facts.flag("use_double_wide_mlp")
+    size, mlp_size = shape.hidden_size, facts.integer("intermediate_size")
+    modules = (
+        *(_query_attention(shape) if is_shared else attention(shape)),
+        *gated_mlp(size, mlp_size * (2 if is_wide else 1)),
+        norms(size, count=4),
+        Replicated(name="layer_scalar", part=Part.BUFFERS, shapes=((1,),)),
+        *_experts(facts),
+        *_layer_input(facts),
+    )
+    return LayerKind(caches=() if is_shared else (cache,), modules=modules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryProjection:
+    """The projection of a layer that attends to an earlier one's keys and values.
+
+    Older releases project keys and values all the same, and norm them.
+
+    Source: vLLM 0.30.0 `models/gemma4.py` Gemma4Attention.
+    """
+
+    shape: AttentionShape
+    name: str = "self_attn.q_proj"
+    part: Part = Part.ATTENTION
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank, of older releases also the norms."""
+        held, size = self.as_linear(layout).tensors(layout), self.shape.head_size
+        has_norms = not layout.release.has_query_projections
+        return (*held, *((Tensor(size),) * 2 if has_norms else ()))
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | QKVParallelLinear:
+        """Return vLLM's layer."""
+        shape = self.shape
+        if layout.release.has_query_projections:
+            return ColumnParallelLinear(
+                name=self.name,
+                part=self.part,
+                input_size=shape.hidden_size,
+                output_sizes=(shape.num_heads * shape.head_size,),
+                bias=shape.qkv_bias,
+                method=self.method,
+            )
+        return QKVParallelLinear(
+            name="self_attn.qkv_proj",
+            input_size=shape.hidden_size,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_size=shape.head_size,
+            bias=shape.qkv_bias,
+            method=self.method,
+        )
+
+
+def _query_attention(shape: AttentionShape) -> tuple[Module, ...]:
+    """Return attention to the keys and values of an earlier layer."""
+    width = shape.num_heads * shape.head_size
+    return (
+        QueryProjection(shape=shape),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=width,
+            output_size=shape.hidden_size,
+            bias=shape.output_bias,
+        ),
+        attention_scales(),
+        Replicated(
+            name="self_attn.q_norm", part=Part.NORMS, shapes=((shape.head_size,),)
+        ),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Return router and experts, next to the MLP.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Router, Gemma4DecoderLayer.
+    """
+    count = facts.optional_integer("num_experts")
+    if count is None:
+        return ()
+    size = facts.integer("hidden_size")
+    return (
+        # Scale per dimension, scale per expert, the projection's root, a norm's ones.
+        Replicated(
+            name="router", part=Part.ROUTER, shapes=((size,), (count,), (), (size,))
+        ),
+        ReplicatedLinear(
+            name="router.proj",
+            part=Part.ROUTER,
+            input_size=size,
+            output_sizes=(count,),
+            is_quantizable=False,
+        ),
+        FusedMoE(
+            name="experts",
+            num_experts=count,
+            top_k=facts.integer("top_k_experts"),
+            hidden_size=size,
+            intermediate_size=facts.integer(
+                "moe_intermediate_size", "expert_intermediate_size"
+            ),
+            is_renormalized=False,  # its own routing function
+            activation="gelu_tanh",
+        ),
+        Replicated(
+            name="feedforward_layernorm", part=Part.NORMS, shapes=((size,),) * 3
+        ),
+    )
+
+
+def _layer_input(facts: Facts) -> tuple[Module, ...]:
+    """Return the modules for a layer's own embedding of each token."""
+    inner = facts.optional_integer("hidden_size_per_layer_input")
+    if not inner:
+        return ()
+    size = facts.integer("hidden_size")
+    return (
+        _replicated_linear("per_layer_input_gate", size, inner),
+        _replicated_linear("per_layer_projection", inner, size),
+        Replicated(
+            name="post_per_layer_input_norm", part=Part.NORMS, shapes=((size,),)
+        ),
+    )
+
+
+def _replicated_linear(name: str, input_size: int, output_size: int) -> Module:
+    return ReplicatedLinear(
+        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
+    )
+
+
+def _layer_embeddings(facts: Facts, num_layers: int) -> tuple[Module, ...]:
+    """Return the embeddings of tokens for each layer, all layers in one table."""
+    inner = facts.optional_integer("hidden_size_per_layer_input")
+    if not inner:
+        return ()
+    name = "model.per_layer"
+    return (
+        VocabParallelEmbedding(
+            name="model.embed_tokens_per_layer",
+            num_embeddings=facts.integer("vocab_size_per_layer_input"),
+            embedding_dim=num_layers * inner,
+        ),
+        ColumnParallelLinear(
+            name=f"{name}_model_projection",
+            part=Part.EMBEDDINGS,
+            input_size=facts.integer("hidden_size"),
+            output_sizes=(num_layers * inner,),
+        ),
+        Replicated(
+            name=f"{name}_projection_norm",
+            part=Part.EMBEDDINGS,
+            shapes=((inner,), (), (), ()),
+        ),
+    )
+
+
+def _rope_cache(facts: Facts, kind: str) -> Module:
+    """Return the rotary table of a kind of layer.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/gemma4_rope.py`, whose table is as wide
+    as a head whatever part of it is rotated.
+    """
+    head_size = _shape(facts, kind).head_size
+    defaults = {
+        _FULL: {"rope_type": "proportional"},
+        _SLIDING: {"rope_type": "default"},
+    }
+    given = facts.mapping("rope_parameters") or defaults
+    rope = rope_dict(
+        for_layer_type(
+            Facts({**facts.config, "rope_parameters": given}, facts.model_type), kind
+        )
+    )
+    if rope["rope_type"] == "proportional":
+        width = head_size
+    elif rope["rope_type"] == "default":
+        factor = rope.get("partial_rotary_factor")
+        width = int(head_size * (1.0 if factor is None else factor))
+    else:
+        raise facts.unsupported("rope_parameters", "default and proportional are.")
+    return Replicated(
+        name=f"rotary_emb.{kind}",
+        part=Part.BUFFERS,
+        shapes=((facts.integer("max_position_embeddings"), width),),
+    )
+
+
+def read_gemma4(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Gemma 4 with its towers.
+
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ForConditionalGeneration;
+    `transformers_utils/model_arch_config_convertor.py` Gemma4ModelArchConfigConvertor.
+    """
+    text = text_facts(facts, "gemma4_text")
+    model = read_gemma4_text(text, label)
+    if text.value("use_bidirectional_attention") == "vision":
+        model = with_mm_prefix(model)
+    method = quant_method(facts)
+    vision = sub_config(facts, "vision_config", "gemma4_vision")
+    towers = [vision_tower(vision, model.hidden_size, method)]
+    if facts.value("audio_config") is not None:
+        audio = sub_config(facts, "audio_config", "gemma4_audio")
+        towers.append(audio_tower(audio, model.hidden_size, method))
+    whole = with_towers(
+        model,
+        tuple(towers),
+        layer_prefix=LAYERS,
+        prefix_renames=RENAMES,
+        head_prefix="language_model.",
+    )
+    every_stage = (*whole.every_stage, *_step_buffer(text, len(model.layers)))
+    return known_as(replace(whole, every_stage=every_stage), facts, label)
+
+
+def _step_buffer(text: Facts, num_layers: int) -> tuple[Module, ...]:
+    """Return the buffer of a step's embeddings for each layer."""
+    inner = text.optional_integer("hidden_size_per_layer_input")
+    if not inner:
+        return ()
+    return (TokenBuffer(name="per_layer_embeddings", columns=num_layers * inner),)
+
+
+READERS = {
+    "Gemma4ForCausalLM": read_gemma4_text,
+    "Gemma4ForConditionalGeneration": read_gemma4,
+}

@@ -1,0 +1,315 @@
+"""GLM-5.3-Flash: Kimi delta attention, sparse latent attention, hyper-connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.delta_attention import PartlyDividedLinear
+from planner.models.families.facts import Facts
+from planner.models.families.mla import (
+    IndexerShape,
+    LatentShape,
+    indexer,
+    indexer_shape,
+    latent_attention,
+    latent_shape,
+    mla_layer,
+)
+from planner.models.families.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.towers.glm5_next import glm5_next_tower
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    RowParallelLinear,
+    Sharded,
+    TokenBuffer,
+)
+from planner.models.states import KimiDeltaAttentionState
+
+_LINEAR = "linear_attention"
+_FIRST_DENSE = 3
+_FULL_EVERY = 4
+_ROW_TILE = 128
+# Transformers' Glm5NextTextConfig.
+_DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 154880,
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "moe_intermediate_size": 2048,
+    "num_hidden_layers": 45,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "n_shared_experts": 1,
+    "n_routed_experts": 288,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_rope_head_dim": 0,
+    "v_head_dim": 256,
+    "qk_nope_head_dim": 256,
+    "num_experts_per_tok": 8,
+    "norm_topk_prob": True,
+    "max_position_embeddings": 1048576,
+    "tie_word_embeddings": False,
+    "index_topk": 2048,
+    "index_head_dim": 128,
+    "index_n_heads": 32,
+    "linear_head_dim": 128,
+    "linear_num_heads": 64,
+    "linear_conv_kernel_dim": 4,
+    "linear_lower_bound": -5.0,
+    "hc_mult": 4,
+    "index_kpool": 16,
+}
+
+
+def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read GLM-5.3-Flash's language model.
+
+    Raises:
+        UnknownArchitecture: for rotated positions, or full latent attention.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextModel; Transformers'
+    Glm5NextTextConfig.
+    """
+    facts = Facts(facts.config, facts.model_type, _DEFAULTS)
+    shape = latent_shape(facts)
+    if shape.qk_rope_head_dim:
+        raise facts.unsupported("qk_rope_head_dim", "latent vectors without it are.")
+    index = indexer_shape(facts)
+    layers = range(facts.integer("num_hidden_layers"))
+    return assemble(
+        facts,
+        label,
+        Skeleton(
+            hidden_size=shape.hidden_size,
+            vocab_size=facts.integer("vocab_size"),
+            final_norm=(norms(shape.hidden_size, count=1),),
+            every_stage=(
+                TokenBuffer(
+                    name="model.topk_indices_buffer",
+                    columns=_choice_width(facts),
+                    dtype="int32",
+                ),
+            ),
+        ),
+        Body.of(_layer(facts, shape, index, layer) for layer in layers),
+        num_experts=facts.integer("n_routed_experts"),
+        num_attention_heads=shape.num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads"),
+        head_size=shape.kept_size,
+    )
+
+
+def read_glm5_next(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read GLM-5.3-Flash with its vision tower.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/model.py`
+    Glm5NextForConditionalGeneration.
+    """
+    text = text_facts(facts, "glm5_next_text", tie=Tie.INNER)
+    model = read_glm5_next_text(text, label)
+    length = Facts(text.config, text.model_type, _DEFAULTS).integer(
+        "max_position_embeddings"
+    )
+    vision = sub_config(facts, "vision_config", "glm5_next_vision")
+    whole = with_towers(
+        model,
+        (glm5_next_tower(vision, max_position=length),),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=(
+            ("model.visual.", "visual."),
+            ("lm_head.", "language_model.lm_head."),
+            ("model.language_model.", "language_model.model."),
+        ),
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+def _choice_width(facts: Facts) -> int:
+    """Return the columns of the buffer of choices: room for a pool not full yet.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/model.py` get_sparse_topk_buffer_width.
+    """
+    chosen = facts.integer("index_topk") + facts.integer("index_kpool") - 1
+    return -(-chosen // _ROW_TILE) * _ROW_TILE
+
+
+def _layer(
+    facts: Facts, shape: LatentShape, index: IndexerShape, layer: int
+) -> LayerKind:
+    types = facts.value("layer_types")
+    is_linear = (
+        layer % _FULL_EVERY != _FULL_EVERY - 1
+        if types is None
+        else types[layer] == _LINEAR
+    )
+    caches, attention = (
+        _delta_attention(facts) if is_linear else _sparse_attention(facts, shape, index)
+    )
+    mlp_types = facts.value("mlp_layer_types")
+    is_sparse = (
+        layer >= _FIRST_DENSE if mlp_types is None else mlp_types[layer] == "sparse"
+    )
+    mlp = (
+        experts(_experts_shape(facts))
+        if is_sparse
+        else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
+    )
+    mixing = _hyper_connections(facts) if facts.flag("mhc") else ()
+    return LayerKind(
+        caches=caches, modules=(*attention, norms(shape.hidden_size), *mixing, *mlp)
+    )
+
+
+def _sparse_attention(
+    facts: Facts, shape: LatentShape, index: IndexerShape
+) -> tuple[tuple[CacheLayer, ...], tuple[Module, ...]]:
+    """Return a latent layer: the indexer's keys stand for several tokens each.
+
+    Nothing of it is quantised.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/attention.py` Glm5NextMLAAttention.
+    """
+    pool, size = facts.integer("index_kpool"), index.head_size
+    name = "self_attn.indexer"
+    modules: tuple[Module, ...] = (
+        *latent_attention(shape),
+        *indexer(shape, index, name=name),
+        Replicated(
+            name=f"{name}.index_kpool_compress_ape",
+            part=Part.ATTENTION,
+            shapes=((pool, size),),
+            dtype="float32",
+        ),
+        Replicated(
+            name=f"{name}.index_kpool_compress_gate",
+            part=Part.ATTENTION,
+            shapes=((size, shape.hidden_size),),
+            dtype="bfloat16",
+        ),
+    )
+    caches = (
+        PooledIndexerLayer(row_bytes=index.cache.row_bytes, tokens_per_state=pool),
+        IndexerTailLayer(head_size=size, num_tokens=pool),
+        replace(
+            mla_layer(shape, index_topk=index.topk, has_indexer=True),
+            choice_width=_choice_width(facts),
+        ),
+    )
+    return caches, tuple(_unquantised(module) for module in modules)
+
+
+def _unquantised(module: Any) -> Module:  # noqa: ANN401 - any module
+    if not hasattr(module, "is_quantizable"):
+        return module  # type: ignore[no-any-return]
+    changed: Module = replace(module, is_quantizable=False)
+    return changed
+
+
+def _delta_attention(
+    facts: Facts,
+) -> tuple[tuple[CacheLayer, ...], tuple[Module, ...]]:
+    """Return a linear layer, of which nothing is quantised.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/kda.py` Glm5NextLinearAttention.
+    """
+    hidden = facts.integer("hidden_size")
+    heads, size = facts.integer("linear_num_heads"), facts.integer("linear_head_dim")
+    kernel, width = facts.integer("linear_conv_kernel_dim"), heads * size
+    modules: tuple[Module, ...] = (
+        PartlyDividedLinear(
+            name="self_attn.in_proj_qkvbfg_a",
+            part=Part.MIXERS,
+            input_size=hidden,
+            divided=(width, width, width, heads),
+            whole=(size, size),
+            is_quantizable=False,
+        ),
+        _column("self_attn.f_b_proj", size, width),
+        _column("self_attn.g_b_proj", size, width),
+        Sharded(
+            name="self_attn.dt_bias",
+            part=Part.MIXERS,
+            shapes=((width,), (heads,), *((width, kernel),) * 3),
+            dtype="float32",
+        ),
+        Replicated(name="self_attn.o_norm", part=Part.NORMS, shapes=((size,),)),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.MIXERS,
+            input_size=width,
+            output_size=hidden,
+            is_quantizable=False,
+        ),
+    )
+    state = KimiDeltaAttentionState(
+        num_heads=heads,
+        head_dim=size,
+        conv_kernel=kernel,
+        may_use_flash_kda=facts.value("linear_lower_bound") is not None,
+    )
+    return (state,), modules
+
+
+def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
+    return ColumnParallelLinear(
+        name=name,
+        part=Part.MIXERS,
+        input_size=input_size,
+        output_sizes=(output_size,),
+        is_quantizable=False,
+    )
+
+
+def _experts_shape(facts: Facts) -> ExpertsShape:
+    """Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextMoE."""
+    size = facts.integer("moe_intermediate_size")
+    return ExpertsShape(
+        hidden_size=facts.integer("hidden_size"),
+        num_experts=facts.integer("n_routed_experts"),
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=size,
+        shared_intermediate_size=size
+        * (facts.optional_integer("n_shared_experts") or 0),
+        has_correction_bias=facts.value("topk_method") == "noaux_tc",
+        is_renormalized=facts.flag("norm_topk_prob"),
+    )
+
+
+def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
+    """Return what mixes a layer's residual streams, before each of its halves.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextDecoderLayer.
+    """
+    streams = facts.integer("hc_mult")
+    mixes = (2 + streams) * streams
+    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
+    return (
+        Replicated(
+            name="hyper_connections",
+            part=Part.HYPER_CONNECTIONS,
+            shapes=half * 2,
+            dtype="float32",
+        ),
+    )
+
+
+READERS = {
+    "Glm5NextForCausalLM": read_glm5_next_text,
+    "Glm5NextForConditionalGeneration": read_glm5_next,
+}

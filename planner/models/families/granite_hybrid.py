@@ -1,0 +1,140 @@
+"""Granite 4: Mamba 2 with attention in some layers, experts or a shared MLP in all."""
+
+from __future__ import annotations
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import (
+    ExpertsShape,
+    attention,
+    attention_shape,
+    experts,
+    kv_of,
+    norms,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.falcon_h1 import head_dim
+from planner.models.families.mamba_mixers import mamba2
+from planner.models.families.rope import rope_cache
+from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
+from planner.models.states import Mamba2State
+
+_LINEAR, _FULL = ("linear_attention", "mamba"), ("full_attention", "attention")
+
+
+def read_granite_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read Granite 4; embeddings, norm and head are on every stage.
+
+    Source: vLLM 0.33.0 `models/granitemoehybrid.py` GraniteMoeHybridForCausalLM.
+    """
+    hidden_size = facts.integer("hidden_size")
+    body = Body.of(_layer(facts, kind) for kind in _layer_types(facts))
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        every_stage=_rope(facts),
+    )
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        num_experts=facts.value("num_local_experts") or 0,
+    )
+
+
+def _layer_types(facts: Facts) -> tuple[str, ...]:
+    """Return each layer's kind; all are recurrent where none is listed."""
+    num_layers = facts.integer("num_hidden_layers")
+    given = facts.value("layer_types", "layers_block_type")
+    if given is None:
+        return (_LINEAR[0],) * num_layers
+    if not set(given) <= {*_LINEAR, *_FULL} or len(given) < num_layers:
+        raise facts.unsupported("layer_types", "Mamba and attention are, one each.")
+    return tuple(given[:num_layers])
+
+
+def _rope(facts: Facts) -> tuple[Module, ...]:
+    if facts.value("position_embedding_type") != "rope":
+        return ()
+    return rope_cache(
+        facts,
+        head_size=attention_shape(facts).head_size,
+        max_position=facts.integer("max_position_embeddings"),
+    )
+
+
+def _layer(facts: Facts, kind: str) -> LayerKind:
+    hidden_size = facts.integer("hidden_size")
+    rest = (norms(hidden_size), *_experts(facts), *_shared_mlp(facts))
+    if kind in _FULL:
+        bias = facts.flag("attention_bias")
+        shape = attention_shape(facts, qkv_bias=bias, output_bias=bias)
+        return LayerKind(caches=(kv_of(shape),), modules=(*attention(shape), *rest))
+    state = _state(facts)
+    mixer = mamba2(
+        state,
+        hidden_size,
+        name="mamba",
+        has_conv_bias=facts.flag("mamba_conv_bias"),
+        has_bias=facts.flag("mamba_proj_bias"),
+    )
+    return LayerKind(caches=(state,), modules=(*mixer, *rest))
+
+
+def _state(facts: Facts) -> Mamba2State:
+    size = facts.integer("mamba_expand") * facts.integer("hidden_size")
+    num_heads = facts.integer("mamba_n_heads")
+    return Mamba2State(
+        intermediate_size=size,
+        n_groups=facts.integer("mamba_n_groups"),
+        num_heads=num_heads,
+        head_dim=head_dim(facts, size, num_heads),
+        state_size=facts.integer("mamba_d_state"),
+        conv_kernel=facts.integer("mamba_d_conv"),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    num_experts = facts.value("num_local_experts") or 0
+    hidden_size = facts.integer("hidden_size")
+    if not num_experts:
+        return ()
+    shape = ExpertsShape(
+        hidden_size=hidden_size,
+        num_experts=num_experts,
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=facts.integer("intermediate_size"),
+        name="block_sparse_moe",
+    )
+    return experts(shape)
+
+
+def _shared_mlp(facts: Facts) -> tuple[Module, ...]:
+    size = facts.value("shared_intermediate_size") or 0
+    hidden_size = facts.integer("hidden_size")
+    part = Part.SHARED_EXPERTS if facts.value("num_local_experts") else Part.MLP
+    if not size:
+        return ()
+    return (
+        ColumnParallelLinear(
+            name="shared_mlp.input_linear",
+            part=part,
+            input_size=hidden_size,
+            output_sizes=(size, size),
+        ),
+        RowParallelLinear(
+            name="shared_mlp.output_linear",
+            part=part,
+            input_size=size,
+            output_size=hidden_size,
+        ),
+    )
+
+
+READERS = {"GraniteMoeHybridForCausalLM": read_granite_hybrid}

@@ -1,0 +1,354 @@
+"""Kimi-Linear and Kimi-K3: Kimi delta attention, latent attention in some layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planner.engine.layout import ParallelLayout
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.decoder import gated_mlp, norms
+from planner.models.families.delta_attention import (
+    FusedDecodeCopies,
+    PartlyDividedLinear,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.mla import (
+    LatentShape,
+    latent_attention,
+    latent_shape,
+    mla_layer,
+)
+from planner.models.families.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.towers.kimi_k3 import kimi_k3_tower
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    Sharded,
+)
+from planner.models.states import KimiDeltaAttentionState
+from planner.models.tensors import ServedExperts, Tensor
+
+_LEAST_COLUMNS = 256
+# vLLM's own configuration class, KimiLinearConfig.
+_DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 163840,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "hidden_act": "silu",
+    "moe_renormalize": True,
+    "num_shared_experts": 0,
+    "first_k_dense_replace": 0,
+    "moe_layer_freq": 1,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidenedExperts(FusedMoE):
+    """Experts of which a rank holds at least this many columns, padded with zeros.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/model.py` KimiMoE.
+    """
+
+    least_columns: int = _LEAST_COLUMNS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank."""
+        return FusedMoE.tensors(self._widened(layout), layout)
+
+    def served(self, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts on a rank, and its sizes."""
+        return FusedMoE.served(self._widened(layout), layout)
+
+    def _widened(self, layout: ParallelLayout) -> FusedMoE:
+        ranks = layout.tensor_parallel_size
+        columns = self.intermediate_size // ranks
+        is_cut = ranks > 1 and not layout.enable_expert_parallel
+        if not is_cut or columns >= self.least_columns:
+            return self
+        return replace(self, intermediate_size=self.least_columns * ranks)
+
+
+def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read Kimi-Linear, also as the language model of Kimi-K3.
+
+    Raises:
+        UnknownArchitecture: for latent attention with rotated positions.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/model.py` KimiLinearModel.
+    """
+    facts = Facts(facts.config, facts.model_type, _DEFAULTS)
+    if not facts.flag("mla_use_nope"):
+        raise facts.unsupported("mla_use_nope", "its class needs it.")
+    shape = latent_shape(facts)
+    has_residuals = facts.optional_integer("attn_res_block_size") is not None
+    layers = range(facts.integer("num_hidden_layers"))
+    mixed = _mixing("output_attn_res", shape.hidden_size) if has_residuals else ()
+    return assemble(
+        facts,
+        label,
+        Skeleton(
+            hidden_size=shape.hidden_size,
+            vocab_size=facts.integer("vocab_size"),
+            final_norm=(norms(shape.hidden_size, count=1), *mixed),
+        ),
+        Body.of(_layer(facts, shape, layer) for layer in layers),
+        num_experts=facts.optional_integer("num_experts") or 0,
+        num_attention_heads=shape.num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
+        head_size=shape.kept_size,
+    )
+
+
+def read_kimi_k3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read Kimi-K3 with its vision tower.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/model.py` KimiK3ForConditionalGeneration.
+    """
+    model = read_kimi_linear(text_facts(facts, "kimi_linear", tie=Tie.INNER), label)
+    vision = sub_config(facts, "vision_config", "kimi_k3_vision")
+    whole = with_towers(
+        model,
+        (kimi_k3_tower(vision, model.hidden_size),),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=(
+            ("language_model.layers.", "language_model.model.layers."),
+            ("mm_projector.proj.0", "mm_projector.linear_1"),
+            ("mm_projector.proj.2", "mm_projector.linear_2"),
+        ),
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:
+    linear = facts.mapping("linear_attn_config")
+    is_linear = layer + 1 in (linear.get("kda_layers") or ())
+    attention = (
+        _delta_attention(linear, shape.hidden_size)
+        if is_linear
+        else _latent_attention(shape, has_gate=facts.flag("mla_use_output_gate"))
+    )
+    residuals: tuple[Module, ...] = ()
+    if facts.optional_integer("attn_res_block_size") is not None:
+        residuals = (
+            *_mixing("self_attention_res", shape.hidden_size),
+            *_mixing("mlp_res", shape.hidden_size),
+        )
+    mlp = (
+        _experts(facts)
+        if _is_sparse(facts, layer)
+        else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
+    )
+    return LayerKind(
+        caches=(_state(linear) if is_linear else mla_layer(shape),),
+        modules=(*attention, norms(shape.hidden_size), *residuals, *mlp),
+    )
+
+
+def _is_sparse(facts: Facts, layer: int) -> bool:
+    if facts.optional_integer("num_experts") is None:
+        return False
+    first, every = (
+        facts.integer("first_k_dense_replace"),
+        facts.integer("moe_layer_freq"),
+    )
+    return layer >= first and layer % every == 0
+
+
+def _state(linear: Mapping[str, Any]) -> KimiDeltaAttentionState:
+    """Return what a linear layer keeps; only Kimi-K3's class requests FlashKDA."""
+    is_k3 = bool(linear.get("use_full_rank_gate"))
+    return KimiDeltaAttentionState(
+        num_heads=linear["num_heads"],
+        head_dim=linear["head_dim"],
+        conv_kernel=linear["short_conv_kernel_size"],
+        may_use_flash_kda=is_k3 and linear.get("gate_lower_bound") is not None,
+    )
+
+
+def _delta_attention(linear: Mapping[str, Any], hidden: int) -> tuple[Module, ...]:
+    """Return a linear layer's modules; Kimi-K3 projects its gate in one step.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/kda.py` KimiK3DeltaAttention;
+    `layers/mamba/gdn/kimi_gdn_linear_attn.py` KimiGatedDeltaNetAttention.
+    """
+    heads, size = int(linear["num_heads"]), int(linear["head_dim"])
+    kernel, width = int(linear["short_conv_kernel_size"]), heads * size
+    is_k3 = bool(linear.get("use_full_rank_gate"))
+    gate: tuple[Module, ...] = (
+        FusedDecodeCopies(
+            name="self_attn.decode", num_heads=heads, head_size=size, kernel=kernel
+        ),
+    )
+    if not is_k3:
+        gate = (
+            ReplicatedLinear(
+                name="self_attn.g_a_proj",
+                part=Part.MIXERS,
+                input_size=hidden,
+                output_sizes=(size,),
+            ),
+            _column("self_attn.g_b_proj", size, width),
+        )
+    return (
+        PartlyDividedLinear(
+            name="self_attn.in_proj_qkvgfab",
+            part=Part.MIXERS,
+            input_size=hidden,
+            divided=(width,) * (4 if is_k3 else 3) + (heads,),
+            whole=(size,),
+            row_multiple=16 if is_k3 else 1,
+        ),
+        _column("self_attn.f_b_proj", size, width),
+        *gate,
+        Sharded(
+            name="self_attn.dt_bias",
+            part=Part.MIXERS,
+            shapes=((width,), (heads,), (3 * width, kernel)),
+            dtype="float32",
+        ),
+        Replicated(name="self_attn.o_norm", part=Part.NORMS, shapes=((size,),)),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.MIXERS,
+            input_size=width,
+            output_size=hidden,
+        ),
+    )
+
+
+def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
+    return ColumnParallelLinear(
+        name=name, part=Part.MIXERS, input_size=input_size, output_sizes=(output_size,)
+    )
+
+
+def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ...]:
+    """Return a latent layer's modules, with the gate of its output.
+
+    Source: vLLM 0.33.0 `models/kimi_k3/nvidia/mla.py` MultiHeadLatentAttention.
+    """
+    scales = Replicated(
+        name="self_attn.scales",
+        part=Part.BUFFERS,
+        shapes=((1,), (1,), (1,)),
+        dtype="float32",
+    )
+    modules = (*latent_attention(shape), scales)
+    if not has_gate:
+        return modules
+    gate = shape.num_heads * shape.v_head_dim
+    if shape.q_lora_rank is None:
+        separate = ColumnParallelLinear(
+            name="self_attn.g_proj",
+            part=Part.ATTENTION,
+            input_size=shape.hidden_size,
+            output_sizes=(gate,),
+        )
+        return (*modules, separate)
+    fused = PartlyDividedLinear(
+        name="self_attn.fused_qkv_a_g_proj",
+        part=Part.ATTENTION,
+        input_size=shape.hidden_size,
+        divided=(gate,),
+        whole=(shape.q_lora_rank, shape.kept_size),
+    )
+    return tuple(
+        fused if module.name == "self_attn.fused_qkv_a_proj" else module
+        for module in modules
+    )
+
+
+def _mixing(name: str, hidden_size: int) -> tuple[Module, ...]:
+    """Return what weighs the residuals of earlier layers: a norm and one row."""
+    return (
+        Replicated(
+            name=name, part=Part.NORMS, shapes=((hidden_size,), (1, hidden_size))
+        ),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/kimi_k3/nvidia/model.py` KimiMoE."""
+    hidden, count = facts.integer("hidden_size"), facts.integer("num_experts")
+    size, latent = (
+        facts.integer("moe_intermediate_size"),
+        facts.optional_integer("routed_expert_hidden_size"),
+    )
+    name = "block_sparse_moe"
+    modules: list[Module] = [
+        ReplicatedLinear(
+            name=f"{name}.gate",
+            part=Part.ROUTER,
+            input_size=hidden,
+            output_sizes=(count,),
+            is_quantizable=False,
+        ),
+        Replicated(
+            name=f"{name}.gate.e_score_correction_bias",
+            part=Part.ROUTER,
+            shapes=((count,),),
+            dtype="float32",
+        ),
+        WidenedExperts(
+            name=f"{name}.experts",
+            num_experts=count,
+            top_k=facts.integer("num_experts_per_token"),
+            hidden_size=latent or hidden,
+            intermediate_size=size,
+            is_renormalized=facts.flag("moe_renormalize"),
+            activation=facts.value("hidden_act"),
+            least_columns=facts.integer(
+                "min_moe_intermediate_per_partition", default=_LEAST_COLUMNS
+            ),
+        ),
+    ]
+    if latent is not None:
+        modules += (
+            _latent_projection(f"{name}.routed_expert_down_proj", hidden, latent),
+            _latent_projection(f"{name}.routed_expert_up_proj", latent, hidden),
+        )
+        if facts.flag("latent_moe_use_norm"):
+            modules.append(
+                Replicated(
+                    name=f"{name}.routed_expert_norm",
+                    part=Part.NORMS,
+                    shapes=((latent,),),
+                )
+            )
+    shared = size * (facts.optional_integer("num_shared_experts") or 0)
+    if shared:
+        modules += gated_mlp(
+            hidden, shared, part=Part.SHARED_EXPERTS, name=f"{name}.shared_experts"
+        )
+    return tuple(modules)
+
+
+def _latent_projection(name: str, input_size: int, output_size: int) -> Module:
+    return ReplicatedLinear(
+        name=name, part=Part.EXPERTS, input_size=input_size, output_sizes=(output_size,)
+    )
+
+
+READERS = {
+    "KimiLinearForCausalLM": read_kimi_linear,
+    "KimiK3ForConditionalGeneration": read_kimi_k3,
+}

@@ -1,0 +1,214 @@
+"""LFM2: short convolutions with attention in some layers, plain MLPs or experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.facts import Facts
+from planner.models.families.rope import rope_cache
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.states import ShortConvolutionState
+
+_FULL, _CONV = "full_attention", "conv"
+
+
+def read_lfm2(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read LFM2; vLLM always ties its head.
+
+    Source: vLLM 0.33.0 `models/lfm2.py` Lfm2ForCausalLM; Transformers' Lfm2Config.
+    """
+    mlp = _mlp(facts.integer("block_dim"), _adjusted_size(facts))
+    layers = [
+        _layer(facts, kind, facts.integer("conv_dim"), mlp)
+        for kind in _layer_types(facts)
+    ]
+    return _build(facts, label, layers)
+
+
+def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read LFM2 with experts, except in the first few layers.
+
+    Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeForCausalLM.
+    """
+    hidden_size = facts.integer("hidden_size")
+    dense = _mlp(hidden_size, facts.integer("intermediate_size"))
+    num_dense = facts.integer("num_dense_layers")
+    layers = [
+        _layer(
+            facts, kind, hidden_size, dense if index < num_dense else _experts(facts)
+        )
+        for index, kind in enumerate(_layer_types(facts))
+    ]
+    return _build(facts, label, layers, num_experts=facts.integer("num_experts"))
+
+
+def _build(
+    facts: Facts, label: Label, layers: Sequence[LayerKind], num_experts: int = 0
+) -> ModelArchitecture:
+    hidden_size = facts.integer("hidden_size")
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        tie_word_embeddings=True,
+        every_stage=rope_cache(
+            facts,
+            head_size=attention_layer(facts).head_size,
+            max_position=facts.integer("max_position_embeddings"),
+        ),
+    )
+    body = Body.of(layers)
+    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+
+
+def _layer_types(facts: Facts) -> tuple[str, ...]:
+    """Return each layer's kind, from a list or the places of attention."""
+    num_layers = facts.integer("num_hidden_layers")
+    given = facts.value("layer_types")
+    if given is None:
+        full = facts.value("full_attn_idxs")
+        full = range(num_layers) if full is None else full
+        given = [_FULL if i in full else _CONV for i in range(num_layers)]
+    if not set(given) <= {_FULL, _CONV} or len(given) < num_layers:
+        raise facts.unsupported("layer_types", f"{_FULL} and {_CONV} are, one each.")
+    return tuple(given[:num_layers])
+
+
+def _layer(
+    facts: Facts, kind: str, conv_dim: int, feed_forward: tuple[Module, ...]
+) -> LayerKind:
+    rest = (norms(facts.integer("hidden_size")), *feed_forward)
+    if kind == _FULL:
+        layer = attention_layer(facts)
+        return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
+    state = ShortConvolutionState(
+        intermediate_size=conv_dim, conv_kernel=facts.integer("conv_L_cache")
+    )
+    mixer = short_convolution(state, bias=facts.flag("conv_bias"))
+    return LayerKind(caches=(state,), modules=(*mixer, *rest))
+
+
+def short_convolution(
+    state: ShortConvolutionState, *, bias: bool, name: str = "short_conv"
+) -> tuple[Module, ...]:
+    """Return the modules of a short convolution.
+
+    Source: vLLM 0.33.0 `layers/mamba/short_conv.py` ShortConv.
+    """
+    size = state.intermediate_size
+    return (
+        ColumnParallelLinear(
+            name=f"{name}.conv1d",
+            part=Part.MIXERS,
+            input_size=state.conv_kernel,
+            output_sizes=(size,),
+            bias=bias,
+            is_quantizable=False,
+        ),
+        ColumnParallelLinear(
+            name=f"{name}.in_proj",
+            part=Part.MIXERS,
+            input_size=size,
+            output_sizes=(size, size, size),
+            bias=bias,
+        ),
+        RowParallelLinear(
+            name=f"{name}.out_proj",
+            part=Part.MIXERS,
+            input_size=size,
+            output_size=size,
+            bias=bias,
+        ),
+    )
+
+
+def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
+    hidden_size = facts.integer("hidden_size")
+    return (
+        *attention_modules(hidden_size, layer, output_name="out_proj"),
+        Replicated(
+            name="self_attn.qk_norm",
+            part=Part.NORMS,
+            shapes=((layer.head_size,), (layer.head_size,)),
+        ),
+    )
+
+
+def _adjusted_size(facts: Facts) -> int:
+    """Return the width of the MLP, two thirds of it in round numbers where configured.
+
+    Source: vLLM 0.33.0 `models/lfm2.py` Lfm2MLP.
+    """
+    size = facts.integer("block_ff_dim", "intermediate_size")
+    if not facts.flag("block_auto_adjust_ff_dim", default=True):
+        return size
+    size = int(2 * size / 3)
+    factor = facts.config.get("block_ffn_dim_multiplier", 1.0)
+    if isinstance(factor, int | float):
+        size = int(factor * size)
+    step = facts.integer("block_multiple_of", default=256)
+    return -(-size // step) * step
+
+
+def _mlp(hidden_size: int, size: int) -> tuple[Module, ...]:
+    return (
+        ColumnParallelLinear(
+            name="feed_forward.w13",
+            part=Part.MLP,
+            input_size=hidden_size,
+            output_sizes=(size, size),
+            shards=("w1", "w3"),
+        ),
+        RowParallelLinear(
+            name="feed_forward.w2",
+            part=Part.MLP,
+            input_size=size,
+            output_size=hidden_size,
+        ),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
+    hidden_size = facts.integer("hidden_size")
+    num_experts = facts.integer("num_experts")
+    bias = Replicated(
+        name="feed_forward.gate.e_score_correction_bias",
+        part=Part.ROUTER,
+        shapes=((num_experts,),),
+        dtype="float32",
+    )
+    return (
+        ReplicatedLinear(
+            name="feed_forward.gate",
+            part=Part.ROUTER,
+            input_size=hidden_size,
+            output_sizes=(num_experts,),
+        ),
+        *((bias,) if facts.flag("use_expert_bias", default=True) else ()),
+        FusedMoE(
+            name="feed_forward.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size,
+            intermediate_size=facts.integer("moe_intermediate_size"),
+            is_renormalized=facts.flag("norm_topk_prob", default=True),
+            shards=("w1", "w3", "w2"),
+        ),
+    )
+
+
+READERS = {"Lfm2ForCausalLM": read_lfm2, "Lfm2MoeForCausalLM": read_lfm2_moe}

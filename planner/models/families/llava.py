@@ -1,0 +1,203 @@
+"""LLaVA and similar models: a tower for images, a projector, and a language model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import MediaItem, ModelArchitecture, Tower
+from planner.models.families.assembly import Label
+from planner.models.families.facts import Facts
+from planner.models.families.language_models import inner_type, read_language_model
+from planner.models.families.multimodal import (
+    known_as,
+    quant_method,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.towers import blocks, tiles
+from planner.models.families.towers.clip import (
+    Depth,
+    clip_vision,
+    selected_layers,
+    siglip_vision,
+)
+from planner.models.families.towers.pixtral import pixtral_vision
+from planner.models.layers import Module
+
+LAYERS = "language_model.model.layers"
+TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
+RENAMES = (
+    ("model.language_model.", "language_model.model."),
+    ("model.vision_tower.", "vision_tower."),
+    ("model.multi_modal_projector.", "multi_modal_projector."),
+    ("lm_head.", "language_model.lm_head."),
+)
+
+
+def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return LLaVA 1.5, or Pixtral in Transformers' format.
+
+    Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
+    """
+    vision, modules = _tower(facts, has_post_norm=False)
+    model = _language_model(facts, label)
+    projector = _projector(facts, vision, model)
+    return _whole(
+        facts,
+        label,
+        model,
+        _images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
+    )
+
+
+def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return LLaVA 1.6.
+
+    Source: vLLM 0.33.0 `models/llava_next.py` LlavaNextForConditionalGeneration.
+    """
+    layers = facts.value("vision_feature_layer")
+    count = len(layers) if isinstance(layers, list | tuple) else 1
+    vision, modules = _tower(facts, has_post_norm=False)
+    model = _language_model(facts, label)
+    projector = _projector(facts, vision, model, num_features=count)
+    newline = blocks.replicated("image_newline", (model.hidden_size,))
+    return _whole(
+        facts,
+        label,
+        model,
+        _images(
+            vision,
+            (*modules, newline, *projector),
+            tiles.llava_next_items(facts, vision),
+        ),
+    )
+
+
+def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return LLaVA-OneVision.
+
+    Source: vLLM 0.33.0 `models/llava_onevision.py`
+    LlavaOnevisionForConditionalGeneration.
+    """
+    vision, modules = _tower(facts, has_post_norm=False)
+    model = _language_model(facts, label)
+    size, text_size = vision.integer("hidden_size"), model.hidden_size
+    weights = ((text_size, size), (text_size, text_size))
+    biases = ((text_size,),) * (2 if facts.flag("multimodal_projector_bias") else 0)
+    own = (
+        blocks.replicated(PROJECTOR, *weights, *biases),  # no rank divides it
+        blocks.replicated("image_newline", (text_size,)),
+    )
+    tower = Tower(
+        modalities=("image", "video"),
+        modules=(*modules, *own),
+        items=tiles.llava_onevision_items(vision),
+    )
+    return _whole(facts, label, model, tower)
+
+
+def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Mistral Small 3.1 and later: Pixtral's tower, patches merged by four.
+
+    Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
+    """
+    vision, modules = _tower(facts, has_post_norm=False)
+    model = _language_model(facts, label)
+    size = vision.integer("hidden_size")
+    patches = facts.integer("spatial_merge_size") ** 2
+    merger = f"{PROJECTOR}.patch_merger.merging_layer"
+    projector = (
+        blocks.norms(f"{PROJECTOR}.norm", size, bias=False),
+        blocks.replicated(merger, (size, size * patches)),
+        *_projector(facts, vision, model),
+    )
+    whole = _whole(
+        facts,
+        label,
+        model,
+        _images(vision, (*modules, *projector), tiles.mistral3_items(facts, vision)),
+    )
+    if not quant_method(facts):
+        # Mistral publishes its own format beside this one; who quantises a model
+        # publishes only this one.
+        towers = tuple(replace(t, has_mistral_format=True) for t in whole.towers)
+        whole = replace(whole, towers=towers)
+    return replace(
+        whole, prefix_renames=(*RENAMES, ("model.", "language_model.model."))
+    )
+
+
+def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
+    text_type = inner_type(facts, "llama")
+    return read_language_model(text_facts(facts, text_type), label)
+
+
+def _tower(facts: Facts, *, has_post_norm: bool) -> tuple[Facts, tuple[Module, ...]]:
+    """Return the tower's config, and the layers that its features need.
+
+    Source: vLLM 0.33.0 `models/llava.py` init_vision_tower_for_llava.
+    """
+    vision_type = inner_type(facts, "clip_vision_model", "vision_config")
+    vision = sub_config(facts, "vision_config", vision_type)
+    depth = Depth(
+        num_layers=selected_layers(facts, vision.integer("num_hidden_layers")),
+        has_post_norm=has_post_norm,
+    )
+    if vision_type == "clip_vision_model":
+        return vision, clip_vision(vision, TOWER, depth)
+    if vision_type == "siglip_vision_model":
+        method = quant_method(facts)
+        return vision, siglip_vision(vision, TOWER, depth, quant_method=method)
+    if vision_type == "pixtral":
+        return vision, pixtral_vision(vision, TOWER, depth.num_layers or 0)
+    raise vision.unsupported("model_type", "CLIP, SigLIP and Pixtral are.")
+
+
+def _projector(
+    facts: Facts, vision: Facts, model: ModelArchitecture, *, num_features: int = 1
+) -> tuple[Module, ...]:
+    """Return two linear layers.
+
+    Source: vLLM 0.33.0 `models/llava.py` LlavaMultiModalProjector.
+    """
+    size, text_size = vision.integer("hidden_size"), model.hidden_size
+    bias = facts.flag("multimodal_projector_bias")
+    return (
+        blocks.column(
+            f"{PROJECTOR}.linear_1", size * num_features, text_size, bias=bias
+        ),
+        blocks.row(f"{PROJECTOR}.linear_2", text_size, text_size, bias=bias),
+    )
+
+
+def _images(
+    vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
+) -> Tower:
+    return Tower(
+        modalities=("image",),
+        modules=modules,
+        items=items,
+        rotates_in_fp32=vision.model_type == "pixtral",
+    )
+
+
+def _whole(
+    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
+) -> ModelArchitecture:
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix=LAYERS,
+        prefix_renames=RENAMES,
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+READERS = {
+    "LlavaForConditionalGeneration": read_llava,
+    "LlavaNextForConditionalGeneration": read_llava_next,
+    "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
+    "Mistral3ForConditionalGeneration": read_mistral3,
+}

@@ -1,0 +1,189 @@
+"""MiMo-V2: keys wider than values, windows with sinks, experts.
+
+Source: vLLM 0.33.0 `models/mimo_v2.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.decoder import attention_scales, gated_mlp, norms
+from planner.models.families.facts import Facts
+from planner.models.families.rope import rope_cache
+from planner.models.layers import (
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    RowParallelLinear,
+    Sharded,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attention:
+    """One of the two kinds of attention."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    sliding_window: int | None
+    has_sinks: bool
+
+
+def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return MiMo-V2-Flash.
+
+    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2FlashForCausalLM;
+    `transformers_utils/model_arch_config_convertor.py`
+    _strip_mimo_v2_attention_chunk_size.
+    """
+    num_layers = facts.integer("num_hidden_layers")
+    slides = facts.value("hybrid_layer_pattern")
+    sparse = facts.value("moe_layer_freq")
+    if not isinstance(slides, list):
+        raise facts.unsupported("hybrid_layer_pattern", "one entry per layer is.")
+    if facts.value("attention_projection_layout") == "fused_qkv":
+        raise facts.unsupported("attention_projection_layout", "split ones are.")
+    per_layer = sparse if isinstance(sparse, list) else [0] * num_layers
+    kinds = [
+        (slides[layer] == 1, bool(per_layer[layer])) for layer in range(num_layers)
+    ]
+    distinct = tuple(dict.fromkeys(kinds))
+    body = Body(
+        kinds=tuple(_layer(facts, *kind) for kind in distinct),
+        layers=tuple(map(distinct.index, kinds)),
+    )
+    hidden_size = facts.integer("hidden_size")
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        every_stage=_rotary(facts),
+    )
+    num_experts = facts.integer("n_routed_experts", default=0)
+    # vLLM strips attention_chunk_size, which no layer of the model respects.
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        num_experts=num_experts,
+        attention_chunk_size=None,
+    )
+
+
+def _rotary(facts: Facts) -> tuple[Module, ...]:
+    """Return a table for each frequency: layers with a window have their own."""
+    rows = facts.integer("max_position_embeddings", default=32768)
+    heads = {(facts.integer("head_dim"), facts.value("rope_theta"))}
+    window_theta = facts.value("swa_rope_theta") or facts.value("rope_theta")
+    heads.add((facts.integer("swa_head_dim"), window_theta))
+    return tuple(
+        module
+        for head_size, _ in sorted(heads, key=str)
+        for module in rope_cache(facts, head_size=head_size, max_position=rows)
+    )
+
+
+def _attention_of(facts: Facts, *, slides: bool) -> _Attention:
+    before = "swa_" if slides else ""
+    head_size = facts.integer(f"{before}head_dim")
+    return _Attention(
+        num_heads=facts.integer(f"{before}num_attention_heads"),
+        num_kv_heads=facts.integer(f"{before}num_key_value_heads"),
+        head_size=head_size,
+        head_size_v=facts.optional_integer(f"{before}v_head_dim") or head_size,
+        sliding_window=facts.integer("sliding_window_size") if slides else None,
+        has_sinks=slides and facts.flag("add_swa_attention_sink_bias"),
+    )
+
+
+def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
+    kept = _attention_of(facts, slides=slides)
+    hidden_size = facts.integer("hidden_size")
+    cache = AttentionLayer(
+        num_heads=kept.num_heads,
+        num_kv_heads=kept.num_kv_heads,
+        head_size=kept.head_size,
+        head_size_v=kept.head_size_v,
+        sliding_window=kept.sliding_window,
+        has_sinks=kept.has_sinks,
+    )
+    mlp = (
+        _experts(facts, hidden_size)
+        if is_sparse
+        else gated_mlp(hidden_size, facts.integer("intermediate_size"))
+    )
+    modules = (*_projections(facts, kept, hidden_size), *mlp, norms(hidden_size))
+    return LayerKind(caches=(cache,), modules=modules)
+
+
+def _projections(
+    facts: Facts, kept: _Attention, hidden_size: int
+) -> tuple[Module, ...]:
+    modules: tuple[Module, ...] = (
+        QKVParallelLinear(
+            name="self_attn.qkv_proj",
+            input_size=hidden_size,
+            num_heads=kept.num_heads,
+            num_kv_heads=kept.num_kv_heads,
+            head_size=kept.head_size,
+            head_size_v=kept.head_size_v,
+            bias=facts.flag("attention_bias"),
+        ),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=kept.num_heads * kept.head_size_v,
+            output_size=hidden_size,
+        ),
+        attention_scales(),
+    )
+    if not kept.has_sinks:
+        return modules
+    sinks = Sharded(
+        name="self_attn.attention_sink_bias",
+        part=Part.ATTENTION,
+        shapes=((kept.num_heads,),),
+    )
+    return (*modules, sinks)
+
+
+def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
+    """Return router and experts; the router's dtype is the config's own.
+
+    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2MoE.
+    """
+    num_experts = facts.integer("n_routed_experts")
+    return (
+        Replicated(
+            name="mlp.gate",
+            part=Part.ROUTER,
+            shapes=((num_experts, hidden_size),),
+            dtype=str(facts.value("moe_router_dtype") or "float32"),
+        ),
+        Replicated(
+            name="mlp.gate.e_score_correction_bias",
+            part=Part.ROUTER,
+            shapes=((num_experts,),),
+            dtype="float32",
+        ),
+        FusedMoE(
+            name="mlp.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size,
+            intermediate_size=facts.integer("moe_intermediate_size"),
+            is_renormalized=facts.flag("norm_topk_prob"),
+        ),
+    )
+
+
+READERS = {"MiMoV2FlashForCausalLM": read_mimo_v2}

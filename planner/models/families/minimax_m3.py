@@ -1,0 +1,306 @@
+"""MiniMax-M3: block-sparse attention with an indexer, experts, and a vision tower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.engine.layout import ParallelLayout, divide
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    attention_scales,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.towers.minimax_m3 import minimax_m3_tower
+from planner.models.layers import (
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    kv_heads_per_rank,
+)
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+
+_SPARSE_FROM = 3
+# vLLM's own configuration class, MiniMaxM3TextConfig.
+_DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 200064,
+    "hidden_size": 6144,
+    "intermediate_size": 3072,
+    "dense_intermediate_size": 12288,
+    "num_hidden_layers": 60,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "max_position_embeddings": 524288,
+    "partial_rotary_factor": 0.5,
+    "num_local_experts": 128,
+    "num_experts_per_tok": 4,
+    "n_shared_experts": 1,
+    "use_routing_bias": True,
+    "moe_layer_freq": (0,) * _SPARSE_FROM + (1,) * 57,
+    "sparse_attention_config": {
+        "sparse_index_dim": 128,
+        "sparse_num_index_heads": 4,
+        "sparse_topk_blocks": 16,
+        "sparse_attention_freq": (0,) * _SPARSE_FROM + (1,) * 57,
+    },
+    "tie_word_embeddings": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QKVParallelLinearWithIndexer:
+    """Query, key and value with the indexer's queries and its one key.
+
+    The indexer has as many query heads as there are KV heads, and is cut as they are.
+
+    Source: vLLM 0.33.0 `layers/linear.py` MinimaxM3QKVParallelLinearWithIndexer.
+    """
+
+    name: str
+    attention: AttentionShape
+    index_head_size: int
+    part: Part = Part.ATTENTION
+    shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank."""
+        shape, ranks = self.attention, layout.tensor_parallel_size
+        heads = divide(shape.num_heads, ranks)
+        kv_heads = kv_heads_per_rank(shape.num_kv_heads, layout)
+        kv = kv_heads * shape.head_size
+        rows = (
+            heads * shape.head_size,
+            kv,
+            kv,
+            kv_heads * self.index_head_size,
+            self.index_head_size,
+        )
+        if self.method is None:
+            return (Tensor(sum(rows) * shape.hidden_size),)
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=shape.hidden_size,
+            output_size=sum(rows) * ranks,
+            input_size_per_partition=shape.hidden_size,
+            output_partition_sizes=rows,
+        )
+        return self.method.tensors(on_rank, layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenBlocks:
+    """Which blocks each token attends to: a buffer for the tokens of a step.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3Model.
+    """
+
+    name: str
+    num_heads: int
+    topk: int
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the buffer on a rank, its tokens rounded up to four."""
+        heads = max(1, self.num_heads // layout.tensor_parallel_size)
+        tokens = -(-layout.max_num_batched_tokens // 4) * 4
+        return (Tensor(tokens * heads * self.topk, "int32"),)
+
+
+def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read MiniMax-M3's language model.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3Model.
+    """
+    facts = Facts(facts.config, facts.model_type, _DEFAULTS)
+    shape = attention_shape(facts)
+    size = shape.head_size
+    layers = range(facts.integer("num_hidden_layers"))
+    rotated = int(size * facts.value("partial_rotary_factor"))
+    rope = Replicated(
+        name="rotary_emb.cos_sin_cache",
+        part=Part.BUFFERS,
+        shapes=((facts.integer("max_position_embeddings"), rotated),),
+    )
+    return assemble(
+        facts,
+        label,
+        Skeleton(
+            hidden_size=shape.hidden_size,
+            vocab_size=facts.integer("vocab_size"),
+            final_norm=(norms(shape.hidden_size, count=1),),
+            every_stage=(rope, *_chosen_blocks(facts)),
+        ),
+        Body.of(_layer(facts, shape, layer) for layer in layers),
+        num_experts=facts.integer("num_local_experts"),
+    )
+
+
+def read_minimax_m3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read MiniMax-M3 with its vision tower.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py`
+    MiniMaxM3SparseForConditionalGeneration.
+    """
+    text = text_facts(facts, "minimax_m3_text", tie=Tie.INNER)
+    model = read_minimax_m3_text(text, label)
+    tower = minimax_m3_tower(
+        sub_config(facts, "vision_config", "minimax_m3_vision"),
+        text_size=model.hidden_size,
+        projector_size=facts.optional_integer("projector_hidden_size"),
+    )
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=(
+            ("multi_modal_projector.", "vision_tower.multi_modal_projector."),
+            ("patch_merge_mlp.", "vision_tower.patch_merge_mlp."),
+        ),
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+def _sparse(facts: Facts) -> Mapping[str, Any]:
+    return facts.mapping("sparse_attention_config")
+
+
+def _chosen_blocks(facts: Facts) -> tuple[Module, ...]:
+    sparse = _sparse(facts)
+    if not sparse:
+        return ()
+    return (
+        ChosenBlocks(
+            name="model.topk_indices_buffer",
+            num_heads=sparse["sparse_num_index_heads"],
+            topk=sparse["sparse_topk_blocks"],
+        ),
+    )
+
+
+def _layer(facts: Facts, shape: AttentionShape, layer: int) -> LayerKind:
+    frequency = _sparse(facts).get("sparse_attention_freq") or ()
+    is_sparse = layer < len(frequency) and frequency[layer] != 0
+    caches: tuple[CacheLayer, ...] = (kv_of(shape),)
+    modules = attention(shape)
+    if is_sparse:
+        caches, modules = _sparse_attention(facts, shape)
+    experts = facts.value("moe_layer_freq")
+    is_moe = experts is None or experts[layer] != 0
+    mlp = (
+        _experts(facts)
+        if is_moe
+        else gated_mlp(shape.hidden_size, facts.integer("dense_intermediate_size"))
+    )
+    head_norms = Replicated(
+        name="self_attn.qk_norm",
+        part=Part.NORMS,
+        shapes=((shape.head_size,), (shape.head_size,)),
+    )
+    return LayerKind(
+        caches=caches, modules=(*modules, head_norms, norms(shape.hidden_size), *mlp)
+    )
+
+
+def _sparse_attention(
+    facts: Facts, shape: AttentionShape
+) -> tuple[tuple[CacheLayer, ...], tuple[Module, ...]]:
+    """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py`."""
+    sparse = _sparse(facts)
+    size = int(sparse["sparse_index_dim"])
+    if sparse["sparse_num_index_heads"] != shape.num_kv_heads:
+        raise facts.unsupported(
+            "sparse_attention_config", "the indexer needs as many heads as KV heads."
+        )
+    kept = BlockSparseAttentionLayer(
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
+        topk_blocks=int(sparse["sparse_topk_blocks"]),
+    )
+    modules: tuple[Module, ...] = (
+        QKVParallelLinearWithIndexer(
+            name="self_attn.qkv_proj", attention=shape, index_head_size=size
+        ),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=shape.num_heads * shape.head_size,
+            output_size=shape.hidden_size,
+        ),
+        attention_scales(),
+        Replicated(
+            name="self_attn.index_norm", part=Part.NORMS, shapes=((size,), (size,))
+        ),
+    )
+    return (IndexKeysLayer(head_size=size), kept), modules
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3MoE."""
+    hidden, size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    count = facts.integer("num_local_experts")
+    modules: list[Module] = [
+        ReplicatedLinear(
+            name="block_sparse_moe.gate",
+            part=Part.ROUTER,
+            input_size=hidden,
+            output_sizes=(count,),
+            dtype="float32",
+            is_quantizable=False,
+        ),
+        FusedMoE(
+            name="block_sparse_moe.experts",
+            num_experts=count,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden,
+            intermediate_size=size,
+            activation="swigluoai_uninterleave",
+        ),
+    ]
+    if facts.flag("use_routing_bias"):
+        modules.append(
+            Replicated(
+                name="block_sparse_moe.e_score_correction_bias",
+                part=Part.ROUTER,
+                shapes=((count,),),
+                dtype="float32",
+            )
+        )
+    shared = size * (facts.optional_integer("n_shared_experts") or 0)
+    if shared:
+        modules += gated_mlp(
+            hidden,
+            shared,
+            part=Part.SHARED_EXPERTS,
+            name="block_sparse_moe.shared_experts",
+        )
+    return tuple(modules)
+
+
+READERS = {
+    "MiniMaxM3SparseForCausalLM": read_minimax_m3_text,
+    "MiniMaxM3SparseForConditionalGeneration": read_minimax_m3,
+}

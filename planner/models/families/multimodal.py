@@ -1,0 +1,227 @@
+"""Models with encoders of images, videos or sounds beside their language model.
+
+A reader of such a model reads its language model as a model of text, builds the
+towers, and puts both together here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from planner.late import late
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.caches import AttentionLayer, CacheLayer
+from planner.models.families.assembly import Label, float16_refusal
+from planner.models.families.facts import Facts
+
+if TYPE_CHECKING:
+    from planner.models.families.registry import Reader
+
+_DTYPE_KEYS = ("dtype", "torch_dtype")
+
+
+class Tie(Enum):
+    """Whose tie_word_embeddings counts for a language model within a model."""
+
+    OUTER = "the outer config's, where its class has it"
+    EITHER = "the outer config's, or an inner one that is true"
+    INNER = "the inner config's"
+
+
+def nested(facts: Facts, name: str, model_type: str | None = None) -> Facts:
+    """Return a config within the config, with its own class's defaults.
+
+    Args:
+        facts: the outer config.
+        name: its field, such as "text_config".
+        model_type: of the inner config where it does not say.
+
+    Raises:
+        UnknownArchitecture: when there is none.
+    """
+    inner: Any = facts.value(name)
+    if not isinstance(inner, Mapping):
+        raise facts.unsupported(name, "a nested config is needed.")
+    return Facts(inner, str(inner.get("model_type") or model_type or ""))
+
+
+def sub_config(facts: Facts, name: str, model_type: str) -> Facts:
+    """Return a config within the config as the class of `model_type` reads it.
+
+    Unlike `nested`, the class is known from the outer config, whatever model type the
+    inner one claims (old checkpoints repeat the outer one), and where there is no inner
+    config its class's defaults are used.
+    """
+    inner = facts.mapping(name)
+    return Facts(inner, model_type)
+
+
+def text_facts(
+    facts: Facts,
+    model_type: str,
+    *,
+    name: str = "text_config",
+    flat_keys: Iterable[str] = (),
+    tie: Tie = Tie.OUTER,
+) -> Facts:
+    """Return the language model's config as Transformers and vLLM pass it on.
+
+    Args:
+        facts: the outer config.
+        model_type: of the class that reads the inner config.
+        name: field of the inner config.
+        flat_keys: fields that belong to the inner config and are in the outer one
+            when there is no inner config.
+        tie: whose tie_word_embeddings counts: vLLM passes the outer one on unless its
+            class builds the language model from the inner config itself; some of
+            Transformers' classes take over an inner one first.
+
+    Source: vLLM 0.33.0 `config/vllm.py` with_hf_config (tie_word_embeddings),
+    `transformers_utils/model_arch_config_convertor.py` get_torch_dtype; Transformers'
+    configuration classes of composite models.
+    """
+    given = facts.config.get(name)
+    if isinstance(given, Mapping):
+        inner = dict(given)
+    else:
+        inner = {key: facts.config[key] for key in flat_keys if key in facts.config}
+    tied = facts.value("tie_word_embeddings")
+    if tied is not None and tie is not Tie.INNER:
+        by_class = Facts(inner, model_type).flag("tie_word_embeddings")
+        was_tied = tie is Tie.EITHER and by_class
+        inner["tie_word_embeddings"] = bool(tied or was_tied)
+    dtype = model_dtype(facts, inner)
+    return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
+
+
+_CAUSAL_LM_OF = {
+    "gpt_oss": "GptOssForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+}
+
+
+def read_language_model(text: Facts, name: str) -> ModelArchitecture:
+    """Return the language model that the inner config names by its architecture.
+
+    Where it names none, Transformers' class for its model type is used.
+
+    Raises:
+        UnknownArchitecture: naming the architecture that was not understood.
+
+    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
+    """
+    readers: Mapping[str, Reader] = late("language_model_readers")
+    names = text.value("architectures") or [_CAUSAL_LM_OF.get(text.model_type)]
+    reader = readers.get(names[0])
+    if reader is None:
+        raise text.unsupported("architectures", "this language model is not.")
+    model: ModelArchitecture = reader(text, Label(name=name, architecture=names[0]))
+    return model
+
+
+def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:
+    """Return the dtype of the published weights: the first config that names one."""
+    for config in (facts.config, text_config, facts.mapping("vision_config")):
+        for key in _DTYPE_KEYS:
+            if config.get(key) is not None:
+                return str(config[key])
+    return None
+
+
+def with_towers(
+    model: ModelArchitecture,
+    towers: tuple[Tower, ...],
+    *,
+    layer_prefix: str,
+    prefix_renames: tuple[tuple[str, str], ...] = (),
+    head_prefix: str = "",
+) -> ModelArchitecture:
+    """Return the language model with its towers, under the names of the whole.
+
+    Args:
+        model: the language model, as its own reader gives it.
+        towers: the encoders with their projectors.
+        layer_prefix: vLLM's name of the decoder layers within the whole model.
+        prefix_renames: beginnings of names in the checkpoint and in vLLM.
+        head_prefix: put before the names of embeddings, final norm and head.
+    """
+
+    def renamed(modules: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(replace(m, name=head_prefix + m.name) for m in modules)
+
+    return replace(
+        model,
+        towers=towers,
+        layer_prefix=layer_prefix,
+        prefix_renames=prefix_renames,
+        first_stage=renamed(model.first_stage),
+        last_stage=renamed(model.last_stage),
+        every_stage=renamed(model.every_stage),
+        tied_embeddings=renamed(model.tied_embeddings),
+    )
+
+
+def with_mm_prefix(model: ModelArchitecture) -> ModelArchitecture:
+    """Return the language model with images that attend in both directions."""
+
+    def marked(cache: CacheLayer) -> CacheLayer:
+        if not isinstance(cache, AttentionLayer):
+            return cache
+        return replace(cache, is_mm_prefix=True)
+
+    return replace(
+        model,
+        layer_kinds=tuple(
+            replace(kind, caches=tuple(map(marked, kind.caches)))
+            for kind in model.layer_kinds
+        ),
+    )
+
+
+def quant_method(facts: Facts) -> str:
+    """Return the checkpoint's quantisation method, empty where it has none."""
+    inner = facts.mapping("text_config").get("quantization_config")
+    own = facts.mapping("quantization_config") or (inner or {})
+    return str(own.get("quant_method") or "")
+
+
+def joined(
+    facts: Facts,
+    label: Label,
+    model: ModelArchitecture,
+    tower: Tower,
+    prefix_renames: tuple[tuple[str, str], ...],
+) -> ModelArchitecture:
+    """Return the whole of a language model called language_model and one tower."""
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=prefix_renames,
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
+
+
+def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the model under the name and type of the outer config.
+
+    vLLM checks the architecture and float16 by that config, heads and lengths by the
+    language model's.
+    """
+    return replace(
+        model,
+        architecture=label.architecture,
+        language_architecture=model.architecture,
+        model_type=facts.model_type,
+        float16_refusal=float16_refusal(facts.model_type),
+    )

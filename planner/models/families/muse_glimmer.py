@@ -1,0 +1,162 @@
+"""Muse Glimmer: gated attention in windows, with a tower for images and videos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import (
+    attention,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.rope import rope_cache
+from planner.models.families.towers import blocks, items
+from planner.models.families.windows import layer_windows
+from planner.models.layers import ColumnParallelLinear, Module, Part
+
+RENAMES = (
+    ("model.language_model.", "model."),
+    ("language_model.", "model."),
+    ("model.vision_tower.", "vision_encoder."),
+    ("vision_tower.", "vision_encoder."),
+    ("model.vision_encoder.", "vision_encoder."),
+    ("model.vision_adapter.", "vision_adapter."),
+    ("model.vision_projection.", "vision_projection."),
+)
+
+
+def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the language model of Muse Glimmer.
+
+    Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerModel.
+    """
+    shape = attention_shape(facts)
+    num_layers = facts.integer("num_hidden_layers")
+    windows = layer_windows(facts, num_layers, has_layer_windows=True)
+    modules = (
+        *attention(shape),
+        ColumnParallelLinear(
+            name="self_attn.output_gate_proj",
+            part=Part.ATTENTION,
+            input_size=shape.hidden_size,
+            output_sizes=(shape.num_heads * shape.head_size,),
+        ),
+        *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
+        norms(shape.hidden_size, count=4),
+    )
+    body = Body.of(
+        LayerKind(
+            caches=(replace(kv_of(shape), sliding_window=window),), modules=modules
+        )
+        for window in windows
+    )
+    skeleton = Skeleton(
+        hidden_size=shape.hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(shape.hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+        every_stage=rope_cache(
+            facts,
+            head_size=shape.head_size,
+            max_position=facts.integer("max_position_embeddings"),
+        ),
+    )
+    return assemble(facts, label, skeleton, body)
+
+
+def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Muse Glimmer with its tower.
+
+    Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerForCausalLM.
+    """
+    text = text_facts(facts, "muse_glimmer_text", tie=Tie.INNER)
+    model = read_muse_glimmer_text(text, label)
+    whole = with_towers(
+        model,
+        _towers(facts, model),
+        layer_prefix="model.layers",
+        prefix_renames=RENAMES,
+    )
+    return known_as(whole, facts, label)
+
+
+def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
+    """Return attention, which ranks cut where they divide its heads, and the rest.
+
+    Nothing of either is quantised.
+    """
+    vision = sub_config(facts, "vision_config", "muse_glimmer_vision")
+    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    layers = range(vision.integer("num_hidden_layers"))
+    both = ("image", "video")
+    return (
+        Tower(
+            modalities=both,
+            modules=blocks.unquantised(
+                *(
+                    module
+                    for index in layers
+                    for module in _attention(
+                        f"vision_encoder.transformer.{index}.attn", size, heads
+                    )
+                )
+            ),
+            items=items.muse_glimmer_items(vision),
+            rotates_in_fp32=True,
+            whole_unless_heads_divide=heads,
+        ),
+        Tower(modalities=both, modules=tuple(_whole_parts(facts, vision, model))),
+    )
+
+
+def _attention(name: str, size: int, heads: int) -> tuple[Module, ...]:
+    return (
+        blocks.qkv(f"{name}.qkv_proj", size, heads, bias=True),
+        blocks.row(f"{name}.o_proj", size, size, bias=True),
+    )
+
+
+def _whole_parts(
+    facts: Facts, vision: Facts, model: ModelArchitecture
+) -> Iterable[Module]:
+    """Return what every rank holds in full, the MLPs among it."""
+    name, size = "vision_encoder", vision.integer("hidden_size")
+    mlp_size, patch = vision.integer("intermediate_size"), vision.integer("patch_size")
+    pixels = vision.integer("patch_temporal") * 3 * patch**2
+    positions = vision.integer("pos_emb_height") * vision.integer("pos_emb_width")
+    yield blocks.replicated(f"{name}.positional_embedding_vlm", (positions, size))
+    yield blocks.replicated(f"{name}.conv1_linear", (size, pixels))
+    yield blocks.norms(f"{name}.ln", size, count=2, bias=True)
+    for index in range(vision.integer("num_hidden_layers")):
+        block = f"{name}.transformer.{index}"
+        yield blocks.norms(f"{block}.ln", size, count=2, bias=True)
+        yield blocks.replicated(
+            f"{block}.mlp", (mlp_size, size), (mlp_size,), (size, mlp_size), (size,)
+        )
+    merged, inner = (
+        facts.integer("out_hidden_size"),
+        facts.integer("projector_hidden_size"),
+    )
+    yield blocks.replicated("vision_adapter", (inner, merged), (inner, inner))
+    yield blocks.replicated("vision_projection", (model.hidden_size, inner))
+
+
+READERS = {
+    "MuseGlimmerForCausalLM": read_muse_glimmer,
+    "MuseGlimmerForConditionalGeneration": read_muse_glimmer,
+}

@@ -1,0 +1,223 @@
+"""Nemotron-H and Nemotron 3: Mamba 2, attention, MLPs or experts, one to a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.facts import Facts
+from planner.models.families.mamba_mixers import mamba2
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Float32Gate,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.states import Mamba2State
+
+_LETTERS = {
+    "linear_attention": "M",
+    "mamba": "M",
+    "moe": "E",
+    "full_attention": "*",
+    "attention": "*",
+    "mlp": "-",
+}
+
+
+def read_nemotron_h(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read Nemotron-H; embeddings, norm and head are on every stage.
+
+    Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHForCausalLM; Transformers'
+    NemotronHConfig (layer patterns).
+    """
+    pattern = _pattern(facts)
+    body = Body.of(_layer(facts, pattern, index) for index in range(len(pattern)))
+    hidden_size = facts.integer("hidden_size")
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+    )
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        num_experts=facts.integer("n_routed_experts"),
+        prefix_renames=(("backbone", "model"),),
+    )
+
+
+def _pattern(facts: Facts) -> str:
+    """Return each layer's letter: M, E, * or -.
+
+    Raises:
+        UnknownArchitecture: for a pattern with anything else.
+    """
+    listed = facts.value("layers_block_type", "layer_types")
+    if listed is not None and set(listed) <= set(_LETTERS):
+        return "".join(_LETTERS[kind] for kind in listed)
+    pattern = facts.value("hybrid_override_pattern")
+    if listed is None and isinstance(pattern, str) and set(pattern) <= set("ME*-"):
+        return pattern
+    name = "layers_block_type" if listed is not None else "hybrid_override_pattern"
+    raise facts.unsupported(name, "Mamba, attention, MLP and expert layers are.")
+
+
+def _layer(facts: Facts, pattern: str, index: int) -> LayerKind:
+    letter, norm = pattern[index], norms(facts.integer("hidden_size"), count=1)
+    if letter == "M":
+        state = _state(facts)
+        return LayerKind(caches=(state,), modules=(norm, *_mamba(facts, state)))
+    if letter == "*":
+        layer = _attention_layer(facts)
+        size = facts.integer("hidden_size")
+        projections = attention_modules(size, layer, prefix="mixer.")
+        return LayerKind(caches=(layer,), modules=(norm, *projections))
+    if letter == "E":
+        return LayerKind(caches=(), modules=(norm, *_experts(facts)))
+    size = _intermediate_size(facts, pattern[: index + 1].count("-") - 1)
+    mlp = _relu_mlp(facts, size, name="mixer", part=Part.MLP)
+    return LayerKind(caches=(), modules=(norm, *mlp))
+
+
+def _state(facts: Facts) -> Mamba2State:
+    """Source: vLLM 0.33.0 `models/config.py` NemotronHForCausalLMConfig (its dtype)."""
+    num_heads = facts.integer("mamba_num_heads")
+    head_dim = facts.integer("mamba_head_dim")
+    return Mamba2State(
+        intermediate_size=num_heads * head_dim,
+        n_groups=facts.integer("mamba_n_groups", "n_groups"),
+        num_heads=num_heads,
+        head_dim=head_dim,
+        state_size=facts.integer("ssm_state_size"),
+        conv_kernel=facts.integer("mamba_d_conv", "conv_kernel"),
+        recurrent_dtype=str(facts.value("mamba_ssm_cache_dtype") or "float32"),
+        has_default_dtype=not facts.value("mamba_ssm_cache_dtype"),
+    )
+
+
+def _mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
+    return mamba2(
+        state,
+        facts.integer("hidden_size"),
+        name="mixer",
+        has_conv_bias=facts.flag("mamba_conv_bias", "use_conv_bias"),
+        has_bias=facts.flag("use_bias"),
+    )
+
+
+def _attention_layer(facts: Facts) -> AttentionLayer:
+    layer = attention_layer(facts)
+    return replace(
+        layer,
+        head_size=facts.optional_integer("head_dim") or layer.head_size,
+        sliding_window=facts.optional_integer("sliding_window"),
+    )
+
+
+def _intermediate_size(facts: Facts, mlp_index: int) -> int:
+    """Return the width of one MLP; some configs list one per MLP layer."""
+    sizes = facts.value("intermediate_size")
+    if not isinstance(sizes, Sequence):
+        return facts.integer("intermediate_size")
+    return int(sizes[0] if len(sizes) == 1 else sizes[mlp_index])
+
+
+def _relu_mlp(
+    facts: Facts, intermediate_size: int, *, name: str, part: Part
+) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHMLP."""
+    hidden_size = facts.integer("hidden_size")
+    # Shared experts have no biases, whatever the config says of the other MLPs.
+    bias = part is Part.MLP and facts.flag("mlp_bias")
+    return (
+        ColumnParallelLinear(
+            name=f"{name}.up_proj",
+            part=part,
+            input_size=hidden_size,
+            output_sizes=(intermediate_size,),
+            bias=bias,
+        ),
+        RowParallelLinear(
+            name=f"{name}.down_proj",
+            part=part,
+            input_size=intermediate_size,
+            output_size=hidden_size,
+            bias=bias,
+        ),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Router, shared experts, and routed ones in a narrower space where configured.
+
+    Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHMoE.
+    """
+    hidden_size = facts.integer("hidden_size")
+    num_experts = facts.integer("n_routed_experts")
+    latent = facts.optional_integer("moe_latent_size")
+    shared = facts.value("n_shared_experts") or 0
+    width = facts.integer("moe_shared_expert_intermediate_size") * shared
+    return (
+        Float32Gate(
+            name="mixer.gate", num_experts=num_experts, hidden_size=hidden_size
+        ),
+        Replicated(
+            name="mixer.gate.e_score_correction_bias",
+            part=Part.ROUTER,
+            shapes=((num_experts,),),
+            dtype="float32",
+        ),
+        *(
+            _relu_mlp(
+                facts, width, name="mixer.shared_experts", part=Part.SHARED_EXPERTS
+            )
+            if shared
+            else ()
+        ),
+        *(() if latent is None else _latent_projections(facts, latent)),
+        FusedMoE(
+            name="mixer.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size if latent is None else latent,
+            intermediate_size=facts.integer("moe_intermediate_size"),
+            is_renormalized=facts.flag("norm_topk_prob", default=True),
+            is_gated=False,
+            activation=f"{facts.value('mlp_hidden_act') or 'relu2'}_no_mul",
+            shards=("up_proj", "down_proj"),
+        ),
+    )
+
+
+def _latent_projections(facts: Facts, latent: int) -> tuple[Module, ...]:
+    hidden_size, bias = facts.integer("hidden_size"), facts.flag("mlp_bias")
+    return tuple(
+        ReplicatedLinear(
+            name=f"mixer.{name}",
+            part=Part.EXPERTS,
+            input_size=inputs,
+            output_sizes=(outputs,),
+            bias=bias,
+        )
+        for name, inputs, outputs in (
+            ("fc1_latent_proj", hidden_size, latent),
+            ("fc2_latent_proj", latent, hidden_size),
+        )
+    )
+
+
+READERS = {"NemotronHForCausalLM": read_nemotron_h}

@@ -1,0 +1,257 @@
+"""Qwen3-Next and Qwen3.5: gated delta nets with full attention every few layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.caches import AttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import attention_scales, gated_mlp, norms
+from planner.models.families.facts import Facts
+from planner.models.families.gdn import gated_delta_net, gated_delta_net_state
+from planner.models.families.rope import rope_cache
+from planner.models.layers import (
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.states import GatedDeltaNetState
+
+_LINEAR, _FULL = "linear_attention", "full_attention"
+_MOE = "qwen3_5_moe_text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """In what Qwen3-Next and Qwen3.5 differ."""
+
+    state: GatedDeltaNetState
+    is_interleaved: bool
+    sparse: frozenset[int]
+    """Layers with experts."""
+    is_head_quantizable: bool
+    head_on: Placement
+    tie_word_embeddings: bool
+
+
+def read_qwen3_next(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read Qwen3-Next; vLLM holds its LM head apart even where the config ties it.
+
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextForCausalLM.
+    """
+    family = _Family(
+        state=gated_delta_net_state(facts),
+        is_interleaved=True,
+        sparse=_sparse_layers(facts),
+        is_head_quantizable=False,
+        head_on=Placement.EVERYWHERE,
+        tie_word_embeddings=False,
+    )
+    return _build(facts, label, family)
+
+
+def read_qwen3_5_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read the language model of Qwen3.5 and its successors from its own config.
+
+    Source: vLLM 0.33.0 `models/qwen3_5.py` Qwen3_5ForCausalLMBase;
+    `models/config.py` Qwen3_5ForConditionalGenerationConfig (dtype of the state).
+    """
+    if facts.model_type not in (_MOE, "qwen3_5_text"):
+        raise facts.unsupported("model_type", "qwen3_5_text and qwen3_5_moe_text are.")
+    num_layers = facts.integer("num_hidden_layers")
+    dtype = facts.value("mamba_ssm_dtype")
+    family = _Family(
+        state=replace(
+            gated_delta_net_state(facts),
+            recurrent_dtype=None if dtype is None else str(dtype),
+        ),
+        is_interleaved=False,
+        sparse=frozenset(range(num_layers if facts.model_type == _MOE else 0)),
+        is_head_quantizable=True,
+        head_on=Placement.BY_STAGE,
+        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+    )
+    return _build(facts, label, family)
+
+
+def _sparse_layers(facts: Facts) -> frozenset[int]:
+    """Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextDecoderLayer."""
+    if not facts.optional_integer("num_experts"):
+        return frozenset()
+    step = facts.integer("decoder_sparse_step")
+    dense = set(facts.value("mlp_only_layers") or ())
+    layers = range(facts.integer("num_hidden_layers"))
+    return frozenset(i for i in layers if i not in dense and (i + 1) % step == 0)
+
+
+def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
+    types = _layer_types(facts)
+    body = Body.of(
+        _layer(facts, family, layer_type, is_sparse=index in family.sparse)
+        for index, layer_type in enumerate(types)
+    )
+    hidden_size = facts.integer("hidden_size")
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        head_on=family.head_on,
+        is_head_quantizable=family.is_head_quantizable,
+        tie_word_embeddings=family.tie_word_embeddings,
+        every_stage=rope_cache(
+            facts,
+            head_size=_head_size(facts),
+            max_position=facts.integer("max_position_embeddings"),
+            # Qwen3.5's positions never exceed the tokens, unless videos are pruned.
+            mrope_positions_factor=4 if family.is_interleaved else 1,
+        ),
+    )
+    num_experts = facts.integer("num_experts") if family.sparse else 0
+    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+
+
+def _layer_types(facts: Facts) -> tuple[str, ...]:
+    """Return each layer's kind, made up from the interval where it is not listed.
+
+    Source: Transformers' Qwen3NextConfig and Qwen3_5TextConfig.
+    """
+    num_layers = facts.integer("num_hidden_layers")
+    given = facts.value("layer_types")
+    if given is None:
+        interval = facts.integer("full_attention_interval", default=4)
+        return tuple(
+            _LINEAR if (layer + 1) % interval else _FULL for layer in range(num_layers)
+        )
+    if not set(given) <= {_LINEAR, _FULL} or len(given) < num_layers:
+        raise facts.unsupported("layer_types", f"{_LINEAR} and {_FULL} are, one each.")
+    return tuple(given[:num_layers])
+
+
+def _layer(
+    facts: Facts, family: _Family, layer_type: str, *, is_sparse: bool
+) -> LayerKind:
+    hidden_size = facts.integer("hidden_size")
+    rest = (norms(hidden_size), *_layer_scales(facts), *_mlp(facts, is_sparse))
+    if layer_type == _FULL:
+        return LayerKind(
+            caches=(_attention_layer(facts),), modules=(*_attention(facts), *rest)
+        )
+    mixer = gated_delta_net(
+        family.state, hidden_size, is_interleaved=family.is_interleaved
+    )
+    return LayerKind(caches=(family.state,), modules=(*mixer, *rest))
+
+
+def _head_size(facts: Facts) -> int:
+    return facts.optional_integer("head_dim") or (
+        facts.integer("hidden_size") // facts.integer("num_attention_heads")
+    )
+
+
+def _attention_layer(facts: Facts) -> AttentionLayer:
+    return AttentionLayer(
+        num_heads=facts.integer("num_attention_heads"),
+        num_kv_heads=facts.integer("num_key_value_heads"),
+        head_size=_head_size(facts),
+    )
+
+
+def _attention(facts: Facts) -> tuple[Module, ...]:
+    """Attention whose query projection includes a gate of the same size.
+
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.
+    """
+    layer, hidden_size = _attention_layer(facts), facts.integer("hidden_size")
+    is_gated = facts.flag("attn_output_gate", default=True)
+    return (
+        QKVParallelLinear(
+            name="self_attn.qkv_proj",
+            input_size=hidden_size,
+            num_heads=layer.num_heads * (2 if is_gated else 1),
+            num_kv_heads=layer.num_kv_heads,
+            head_size=layer.head_size,
+            bias=facts.flag("qkv_bias"),
+        ),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=layer.num_heads * layer.head_size,
+            output_size=hidden_size,
+        ),
+        attention_scales(),
+        Replicated(
+            name="self_attn.qk_norm",
+            part=Part.NORMS,
+            shapes=((layer.head_size,), (layer.head_size,)),
+        ),
+    )
+
+
+def _layer_scales(facts: Facts) -> tuple[Module, ...]:
+    if not facts.flag("layer_scale"):
+        return ()
+    size = facts.integer("hidden_size")
+    return (Replicated(name="layer_scale", part=Part.NORMS, shapes=((size,), (size,))),)
+
+
+def _mlp(facts: Facts, is_sparse: bool) -> tuple[Module, ...]:
+    hidden_size = facts.integer("hidden_size")
+    if not is_sparse:
+        return gated_mlp(hidden_size, facts.integer("intermediate_size"))
+    return sparse_block(facts, hidden_size)
+
+
+def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
+    """Return routed experts beside a shared one with a gate of its own.
+
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextSparseMoeBlock.
+    """
+    num_experts = facts.integer("num_experts")
+    shared = facts.integer("shared_expert_intermediate_size")
+    return (
+        ReplicatedLinear(
+            name="mlp.gate",
+            part=Part.ROUTER,
+            input_size=hidden_size,
+            output_sizes=(num_experts,),
+            is_quantizable=False,
+        ),
+        ReplicatedLinear(
+            name="mlp.shared_expert_gate",
+            part=Part.SHARED_EXPERTS,
+            input_size=hidden_size,
+            output_sizes=(1,),
+            is_quantizable=False,
+        ),
+        *(
+            gated_mlp(
+                hidden_size,
+                shared,
+                part=Part.SHARED_EXPERTS,
+                name="mlp.shared_expert",
+            )
+            if shared
+            else ()
+        ),
+        FusedMoE(
+            name="mlp.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size,
+            intermediate_size=facts.integer("moe_intermediate_size"),
+            is_renormalized=facts.flag("norm_topk_prob", default=True),
+        ),
+    )
+
+
+READERS = {
+    "Qwen3NextForCausalLM": read_qwen3_next,
+    "Qwen3_5ForCausalLM": read_qwen3_5_text,
+    "Qwen3_5MoeForCausalLM": read_qwen3_5_text,
+}

@@ -1,0 +1,112 @@
+"""The entry point: a model's files in, a ModelArchitecture or a clear refusal out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+
+from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
+from planner.models.architecture import ModelArchitecture
+from planner.models.families.assembly import Label
+from planner.models.families.facts import facts_for, last_field
+from planner.models.families.naming import with_names
+from planner.models.families.refused import (
+    REMOVED_IN,
+    check_architecture,
+    check_custom_code,
+    check_model_type,
+    check_sizes,
+)
+from planner.models.families.registry import readers
+from planner.models.files import ModelFiles
+from planner.models.quantization import quantised
+
+
+def supported_architectures() -> tuple[str, ...]:
+    """Names of the architectures the planner understands, sorted."""
+    return tuple(sorted(readers()))
+
+
+@lru_cache(maxsize=64)
+def read(
+    files: ModelFiles,
+    quantization: str | None = None,
+    *,
+    trust_remote_code: bool = False,
+) -> ModelArchitecture:
+    """Return the model as vLLM builds it, cached for the same files.
+
+    `quantization` and `trust_remote_code` are the engine arguments of these names.
+
+    Raises:
+        UnknownArchitecture: naming the field that was not understood.
+        PlannerError: when config.json is not one of a model.
+        Refused: in vLLM's words, for an architecture that it has dropped, or custom
+            code that the user has not allowed.
+    """
+    check_custom_code(files.name, files.config, is_trusted=trust_remote_code)
+    check_model_type(files.config)
+    architecture = _architecture_name(files)
+    if architecture in REMOVED_IN:
+        last = REMOVED_IN[architecture]
+        major, minor, patch = map(int, last.split("."))
+        raise RefusedSince(
+            f"Model architecture {architecture} was supported in vLLM until "
+            f"v{last}, and is not supported anymore. Please use an older version of "
+            "vLLM if you want to use this model architecture.",
+            since=(major, minor, patch + 1),
+        )
+    reader = readers().get(architecture)
+    if reader is None:
+        check_architecture(architecture, files.config)
+        raise _unknown(files, architecture)
+    model_type = str(files.config.get("model_type", ""))
+    with _naming(files, last_field):
+        model = reader(
+            facts_for(dict(files.config), model_type),
+            Label(name=files.name, architecture=architecture),
+        )
+        check_sizes(model)
+        model = with_names(model)
+    with _naming(files, lambda: "quantization_config"):
+        model = quantised(model, files, quantization)
+    return replace(model, source=files.source, is_certain=files.is_certain)
+
+
+@contextmanager
+def _naming(files: ModelFiles, field: Callable[[], str]) -> Iterator[None]:
+    """Turn a reader's failure on a malformed config into an error naming the field.
+
+    Readers trust the shape of nested values; no config.json may end in a traceback.
+    """
+    try:
+        yield
+    except PlannerError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise UnknownArchitecture(
+            f"config.json of {files.name!r} was not understood at {field()} "
+            f"({type(e).__name__}: {e}). Is the value what the model's publisher wrote?"
+        ) from e
+
+
+def _architecture_name(files: ModelFiles) -> str:
+    names = files.config.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        return names[0]
+    raise PlannerError(
+        f"config.json of {files.name!r} has no `architectures`; vLLM needs its first "
+        "entry to know the model. Is this the config.json of a model?"
+    )
+
+
+def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
+    near = difflib.get_close_matches(architecture, readers(), n=3)
+    hint = f" Nearest known: {', '.join(near)}." if near else ""
+    return UnknownArchitecture(
+        f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."
+        f"{hint}"
+    )

@@ -1,0 +1,275 @@
+"""Models that are refused as vLLM refuses them, and sizes that cannot be a model's.
+
+Checked are custom code that the user has not allowed, model types
+and architectures that neither vLLM nor Transformers knows, architectures that vLLM has
+dropped, and, once for every reader, the sizes that a model cannot be built without.
+
+Source: vLLM 0.33.0 `transformers_utils/config.py` (its own configuration classes);
+`models/registry.py` _PREVIOUSLY_SUPPORTED_MODELS, _raise_for_unsupported,
+_try_resolve_transformers and _normalize_arch; Transformers `AutoConfig` and
+`dynamic_module_utils.py` resolve_trust_remote_code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import Any
+
+from planner.data import DATA
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused, UnknownArchitecture
+from planner.models.architecture import ModelArchitecture
+from planner.models.layers import Module
+
+REMOVED_IN = {
+    "AquilaForCausalLM": "0.24.0",
+    "AquilaModel": "0.24.0",
+    "ArcticForCausalLM": "0.28.0",
+    "AyaVisionForConditionalGeneration": "0.24.0",
+    "BaiChuanForCausalLM": "0.23.0",
+    "BaichuanForCausalLM": "0.23.0",
+    "BambaForCausalLM": "0.23.0",
+    "ChameleonForConditionalGeneration": "0.28.0",
+    "Cheers": "0.28.0",
+    "CheersForConditionalGeneration": "0.28.0",
+    "DonutForConditionalGeneration": "0.10.2",
+    "Dots1ForCausalLM": "0.23.0",
+    "ErnieForSequenceClassification": "0.23.0",
+    "ErnieForTokenClassification": "0.23.0",
+    "ErnieModel": "0.23.0",
+    "Fairseq2LlamaForCausalLM": "0.28.0",
+    "FireRedLIDForConditionalGeneration": "0.28.0",
+    "FuyuForCausalLM": "0.25.0",
+    "GritLM": "0.28.0",
+    "Grok1ForCausalLM": "0.24.0",
+    "Grok1ModelForCausalLM": "0.24.0",
+    "HCXVisionForCausalLM": "0.28.0",
+    "InternLM2VEForCausalLM": "0.23.0",
+    "InternLMForCausalLM": "0.23.0",
+    "JAISLMHeadModel": "0.22.0",
+    "MPTForCausalLM": "0.28.0",
+    "MantisForConditionalGeneration": "0.24.0",
+    "MiniMaxForCausalLM": "0.23.0",
+    "MiniMaxM1ForCausalLM": "0.23.0",
+    "MiniMaxText01ForCausalLM": "0.23.0",
+    "MiniMaxVL01ForConditionalGeneration": "0.23.0",
+    "MllamaForConditionalGeneration": "0.10.2",
+    "MotifForCausalLM": "0.10.2",
+    "MptForCausalLM": "0.28.0",
+    "MusicFlamingoForConditionalGeneration": "0.24.0",
+    "OuroForCausalLM": "0.26.0",
+    "PersimmonForCausalLM": "0.25.0",
+    "Phi3SmallForCausalLM": "0.9.2",
+    "Phi4FlashForCausalLM": "0.10.2",
+    "Phi4MultimodalForCausalLM": "0.12.0",
+    "Plamo2ForCausalLM": "0.26.0",
+    "PrithviGeoSpatialMAE": "0.28.0",
+    "QWenLMHeadModel": "0.23.0",
+    "QwenVLForConditionalGeneration": "0.23.0",
+    "RWForCausalLM": "0.28.0",
+    "StableLMEpochForCausalLM": "0.28.0",
+    "Tarsier2ForConditionalGeneration": "0.23.0",
+    "TarsierForConditionalGeneration": "0.24.0",
+    "TeleChatForCausalLM": "0.25.0",
+    "XverseForCausalLM": "0.23.0",
+}
+"""Architectures that vLLM no longer supports, and the last release that did."""
+
+_PUBLISHED_WITH_CODE = frozenset(
+    {
+        "baichuan",
+        "exaone",
+        "hunyuan",
+        "internlm2",
+        "internvl_chat",
+        "mimo",
+        "minicpm",
+        "minicpm3",
+        "minicpmv",
+        "molmo",
+        "nemotron-nas",
+        "phi3_v",
+        "phi3small",
+        "phi4",
+        "qwen",
+    }
+)
+"""Model types whose repositories contain the configuration class; copies of their
+config.json often lack the field that says so."""
+_SUFFIXES = (
+    "ForCausalLM",
+    "ForConditionalGeneration",
+    "ChatModel",
+    "LMHeadModel",
+    "ForTextEncoding",
+    "EmbeddingModel",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForAudioClassification",
+    "ForImageClassification",
+    "ForVideoClassification",
+    "ClassificationModel",
+    "ForRewardModeling",
+    "RewardModel",
+    "Model",
+)
+"""In vLLM's order (`config/model.py` _SUFFIX_TO_DEFAULTS)."""
+
+_FIELDS = {
+    "hidden_size": "hidden_size",
+    "vocab_size": "vocab_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_kv_heads": "num_key_value_heads",
+    "head_size": "head_dim",
+    "num_hidden_layers": "num_hidden_layers",
+}
+_OF_ATTENTION = ("num_attention_heads", "num_kv_heads", "head_size")
+
+
+def check_custom_code(
+    name: str, config: Mapping[str, Any], *, is_trusted: bool
+) -> None:
+    """Refuse a model that needs custom code which the user has not allowed.
+
+    Raises:
+        Refused: in the words that vLLM passes on from Transformers.
+    """
+    auto_map = config.get("auto_map")
+    has_code = isinstance(auto_map, Mapping) and "AutoConfig" in auto_map
+    if is_trusted or not has_code:
+        return
+    if str(config.get("model_type")) in known_model_types():
+        return
+    raise Refused(
+        f"The repository {name} contains custom code which must be executed to "
+        "correctly load the model. You can inspect the repository content at "
+        f"https://hf.co/{name} .\nPlease pass the argument `trust_remote_code=True` to "
+        "allow custom code to be run."
+    )
+
+
+def check_model_type(config: Mapping[str, Any]) -> None:
+    """Refuse a model type that has no configuration class.
+
+    Raises:
+        Refused: in the words that vLLM passes on from Transformers.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        return
+    if _has_code(config, "AutoConfig"):
+        return
+    if model_type in known_model_types() or model_type in _PUBLISHED_WITH_CODE:
+        return
+    raise Refused(
+        "The checkpoint you are trying to load has model type "
+        f"`{model_type}` but Transformers does not recognize this architecture. This "
+        "could be because of an issue with the checkpoint, or because your version of "
+        "Transformers is out of date.\n\nYou can update Transformers with the command "
+        "`pip install --upgrade transformers`. If this does not work, and the "
+        "checkpoint is very new, then there may not be a release version that supports "
+        "this model yet. In this case, you can get the most up-to-date code by "
+        "installing Transformers from source with the command `pip install "
+        "git+https://github.com/huggingface/transformers.git`"
+    )
+
+
+def check_architecture(architecture: str, config: Mapping[str, Any]) -> None:
+    """Refuse an architecture that neither vLLM nor Transformers has a class for.
+
+    Raises:
+        Refused: in vLLM's words.
+    """
+    names = vllm_architectures()
+    if _is_known(architecture, names) or _has_code(config, "AutoModel"):
+        return
+    if architecture in _listed("transformers_architectures.txt"):
+        return
+    near = _nearest(architecture)
+    hint = f" (Nearest: {', '.join(near)}.)" if near else ""
+    raise Refused(
+        f"Model architectures {[architecture]} are not supported for now. Supported "
+        f"architectures: dict_keys({list(names)}){hint}"
+    )
+
+
+def vllm_architectures() -> tuple[str, ...]:
+    """Return the names that vLLM has a class for, in its order."""
+    return _listed("vllm_architectures.txt")
+
+
+def check_sizes(model: ModelArchitecture) -> None:
+    """Refuse a model without layers, heads, words or width.
+
+    Raises:
+        UnknownArchitecture: naming the field of config.json.
+    """
+    for attribute, field in _FIELDS.items():
+        if model.is_attention_free and attribute in _OF_ATTENTION:
+            continue
+        value = getattr(model, attribute)
+        if value < 1:
+            raise UnknownArchitecture(
+                f"config.json of {model.name!r}: {field} is {value}; a model has at "
+                "least 1."
+            )
+    for modules in (
+        model.first_stage,
+        model.last_stage,
+        model.every_stage,
+        *(kind.modules for kind in model.layer_kinds),
+        *(tower.modules for tower in model.towers),
+    ):
+        for module in modules:
+            _check_module(model, module)
+
+
+def _check_module(model: ModelArchitecture, module: Module) -> None:
+    try:
+        tensors = module.tensors(ParallelLayout())
+        is_sound = all(tensor.elements >= 0 for tensor in tensors)
+    except (ArithmeticError, Refused):
+        is_sound = False
+    if not is_sound:
+        raise UnknownArchitecture(
+            f"config.json of {model.name!r}: {module.name} cannot be built from its "
+            "sizes; a size or a count is zero or negative."
+        )
+
+
+@cache
+def known_model_types() -> frozenset[str]:
+    """Model types for which vLLM or Transformers has a configuration class."""
+    return frozenset(_listed("model_types.txt"))
+
+
+def _has_code(config: Mapping[str, Any], name: str) -> bool:
+    auto_map = config.get("auto_map")
+    return isinstance(auto_map, Mapping) and any(
+        str(key).startswith(name) for key in auto_map
+    )
+
+
+def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
+    """Whether vLLM has the name, or the same with another suffix."""
+    if architecture in names:
+        return True
+    suffix = next((s for s in _SUFFIXES if architecture.endswith(s)), None)
+    if suffix is None:
+        return False
+    return any(architecture.replace(suffix, other) in names for other in _SUFFIXES)
+
+
+@lru_cache(maxsize=64)
+def _nearest(architecture: str) -> tuple[str, ...]:
+    """Return vLLM's closest names; cached, as the search takes longer than a plan."""
+    return tuple(get_close_matches(architecture, vllm_architectures(), n=3))
+
+
+@cache
+def _listed(file: str) -> tuple[str, ...]:
+    path = DATA / file
+    lines = path.read_text().splitlines()
+    return tuple(line for line in lines if not line.startswith("#"))

@@ -1,0 +1,187 @@
+"""Rotary embeddings: their parameters, and the cache of cosines each rank holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import UnknownArchitecture
+from planner.models.architecture import RopeParameters
+from planner.models.families.facts import Facts
+from planner.models.layers import Part, Replicated
+from planner.models.tensors import Tensor
+
+_ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
+_CHOOSES_MROPE_ROWS_SINCE = (0, 32)
+"""A model says how far its tables of image positions reach.
+
+Before, all of them held four times the positions of the text.
+
+Source: vLLM 0.32.0 `layers/rotary_embedding/mrope.py` (positions_factor).
+"""
+
+
+def rope_dict(facts: Facts) -> Mapping[str, Any]:
+    """Return the rope parameters in one mapping, whichever way the config has them.
+
+    Source: vLLM 0.33.0 `transformers_utils/config.py` patch_rope_parameters.
+    """
+    merged = {**facts.mapping("rope_scaling"), **facts.mapping("rope_parameters")}
+    rope_type = merged.get("rope_type") or merged.get("type") or "default"
+    if rope_type == "su":
+        rope_type = "longrope"  # Phi-3's first name for it
+    if rope_type == "mrope":
+        rope_type = "default"  # what counts is that it has an mrope_section
+    if any(isinstance(value, Mapping) for value in merged.values()):
+        raise facts.unsupported("rope_parameters", "they differ by layer type")
+    original = facts.value("original_max_position_embeddings")
+    if original is not None:
+        merged.setdefault("original_max_position_embeddings", original)
+    return {**merged, "rope_type": rope_type}
+
+
+def for_layer_type(facts: Facts, layer_type: str) -> Facts:
+    """Return the config as layers of one kind see it, whose rotary embeddings differ.
+
+    Newer configs keep rope parameters by kind of layer.
+    """
+    by_type = facts.mapping("rope_parameters")
+    if not any(isinstance(value, Mapping) for value in by_type.values()):
+        return facts
+    own = by_type.get(layer_type) or {}
+    merged = {**facts.config, "rope_scaling": None, "rope_parameters": own}
+    return Facts(merged, facts.model_type)
+
+
+def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
+    """Return what the derived context length depends on."""
+    by_type = facts.mapping("rope_parameters")
+    kinds = [k for k, value in by_type.items() if isinstance(value, Mapping)]
+    ropes = [rope_dict(for_layer_type(facts, kind)) for kind in kinds]
+    return tuple(
+        RopeParameters(
+            rope_type=rope["rope_type"],
+            factor=rope.get("factor"),
+            original_max_position_embeddings=rope.get(
+                "original_max_position_embeddings"
+            ),
+        )
+        for rope in ropes or [rope_dict(facts)]
+    )
+
+
+def rotary_dim(facts: Facts, head_size: int) -> int:
+    """Return how many of a head's dimensions are rotated.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/__init__.py` get_rope.
+    """
+    rope = rope_dict(facts)
+    if rope.get("rope_dim"):
+        return int(rope["rope_dim"])
+    factor = rope.get("partial_rotary_factor")
+    if factor is None:
+        factor = facts.value("partial_rotary_factor", "rotary_pct", "rope_pct")
+    return int(head_size * (1.0 if factor is None else factor))
+
+
+def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) -> int:
+    """Return how many positions the cache holds.
+
+    `mrope_positions_factor` is by how much a model of images or videos enlarges it.
+
+    Raises:
+        UnknownArchitecture: for a scaling type whose cache is not known.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/`, `_compute_cos_sin_cache` of each
+    scaling class.
+    """
+    rope = rope_dict(facts)
+    rope_type = rope["rope_type"]
+    factor = mrope_positions_factor if "mrope_section" in rope else 1
+    if rope_type == "default":
+        return max_position * factor
+    if rope_type in _ROWS_ARE_MAX_POSITION:
+        return max_position
+    if rope_type == "linear":
+        return ceil(max_position * float(rope["factor"]))
+    if rope_type in ("yarn", "deepseek_yarn", "deepseek_llama_scaling"):
+        original = rope.get("original_max_position_embeddings", max_position)
+        if rope_type == "yarn":
+            original *= factor
+        return ceil(float(original) * float(rope["factor"]))
+    if rope_type == "longrope":
+        # A short and a long table, one after the other.
+        original = rope.get("original_max_position_embeddings", max_position)
+        return int(original) + max_position
+    raise UnknownArchitecture(
+        f"config.json of model type {facts.model_type!r}: rope_type {rope_type!r} is "
+        "not modelled."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotaryCache:
+    """The cosine and sine table that all layers of a rank share."""
+
+    rows: int
+    rows_of_images: int
+    """Where a release makes every table of image positions four times as long."""
+    columns: int
+    name: str = "rotary_emb.cos_sin_cache"
+    part: Part = Part.BUFFERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the table."""
+        chosen = layout.release >= _CHOOSES_MROPE_ROWS_SINCE
+        return (Tensor((self.rows if chosen else self.rows_of_images) * self.columns),)
+
+
+def rope_cache(
+    facts: Facts,
+    *,
+    head_size: int,
+    max_position: int,
+    dim: int | None = None,
+    mrope_positions_factor: int = 4,
+) -> tuple[RotaryCache, ...]:
+    """Return the cosine and sine table that all layers of a rank share."""
+    return (
+        RotaryCache(
+            rows=rope_rows(facts, max_position, mrope_positions_factor),
+            rows_of_images=rope_rows(facts, max_position),
+            columns=rotary_dim(facts, head_size) if dim is None else dim,
+        ),
+    )
+
+
+def local_rope_cache(head_size: int, max_position: int) -> tuple[Replicated, ...]:
+    """Return the table of layers with a window, which are never scaled."""
+    return (
+        Replicated(
+            name="rotary_emb_local.cos_sin_cache",
+            part=Part.BUFFERS,
+            shapes=((max_position, head_size),),
+        ),
+    )
+
+
+def inverse_frequencies(
+    facts: Facts, head_size: int, dim: int | None = None
+) -> tuple[Replicated, ...]:
+    """Return the rotary buffers of the Transformers modeling backend.
+
+    Source: Transformers' rotary embedding modules keep `inv_freq` and
+    `original_inv_freq`, float32, and no table.
+    """
+    half = (rotary_dim(facts, head_size) if dim is None else dim) // 2
+    return (
+        Replicated(
+            name="rotary_emb.inv_freq",
+            part=Part.BUFFERS,
+            shapes=((half,), (half,)),
+            dtype="float32",
+        ),
+    )

@@ -1,0 +1,132 @@
+"""The audio towers of Qwen2-Audio, Qwen2.5-Omni, Qwen3-Omni and Qwen3-ASR."""
+
+from __future__ import annotations
+
+from planner.models.architecture import Tower
+from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks, items
+from planner.models.layers import Module
+
+AUDIO = ("audio",)
+
+
+def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
+    """Return Qwen2-Audio's encoder and projector, Transformers' own modules.
+
+    Every rank holds them in full, and nothing in them is quantised.
+
+    Source: vLLM 0.33.0 `models/qwen2_audio.py`; Transformers' Qwen2AudioEncoder.
+    """
+    name, size = "audio_tower", facts.integer("d_model")
+    return Tower(
+        modalities=AUDIO,
+        modules=(
+            *convolutions(facts, name),
+            blocks.replicated(
+                f"{name}.embed_positions", (facts.integer("max_source_positions"), size)
+            ),
+            *_whole_layers(facts, name),
+            blocks.norms(f"{name}.layer_norm", size, bias=True),
+            _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
+        ),
+        items=items.qwen2_audio_items(facts),
+    )
+
+
+def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
+    """Return Qwen2.5-Omni's encoder, Transformers' own modules as above.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_omni_thinker.py`; Transformers'
+    Qwen2_5OmniAudioEncoder.
+    """
+    name, size = "audio_tower", facts.integer("d_model")
+    output_size = facts.integer("output_dim")
+    return Tower(
+        modalities=AUDIO,
+        modules=(
+            *convolutions(facts, name),
+            blocks.replicated(f"{name}.audio_bos_eos_token", (2, output_size)),
+            _sinusoids(facts, name),
+            *_whole_layers(facts, name),
+            blocks.norms(f"{name}.ln_post", size, bias=True),
+            _whole_linear(f"{name}.proj", size, output_size),
+        ),
+        items=items.qwen2_audio_items(facts),
+    )
+
+
+def qwen3_omni_audio_tower(facts: Facts) -> Tower:
+    """Return Qwen3-Omni's encoder, cut over the ranks where they divide its heads.
+
+    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioEncoder,
+    which passes no quantisation on.
+    """
+    name, size = "audio_tower", facts.integer("d_model")
+    heads = facts.integer("encoder_attention_heads")
+    channels = facts.integer("downsample_hidden_size")
+    mel_bins = facts.integer("num_mel_bins")
+    for _halving in range(3):
+        mel_bins = (mel_bins + 1) // 2
+    modules: list[Module] = [
+        _sinusoids(facts, name),
+        blocks.convolution(f"{name}.conv2d1", channels, 1, 3, 3, bias=True),
+        blocks.convolution(f"{name}.conv2d2", channels, channels, 3, 3, bias=True),
+        blocks.convolution(f"{name}.conv2d3", channels, channels, 3, 3, bias=True),
+        blocks.replicated(f"{name}.conv_out", (size, channels * mel_bins)),
+    ]
+    for index in range(facts.integer("encoder_layers")):
+        layer = f"{name}.layers.{index}"
+        modules += blocks.unquantised(
+            blocks.qkv(f"{layer}.self_attn.qkv_proj", size, heads, bias=True),
+            blocks.row(f"{layer}.self_attn.out_proj", size, size, bias=True),
+            *blocks.plain_mlp(
+                f"{layer}.fc1", f"{layer}.fc2", size, facts.integer("encoder_ffn_dim")
+            ),
+        )
+        modules.append(blocks.norms(f"{layer}.layer_norm", size, count=2, bias=True))
+    modules += [
+        blocks.norms(f"{name}.ln_post", size, bias=True),
+        _whole_linear(f"{name}.proj1", size, size),
+        _whole_linear(f"{name}.proj2", size, facts.integer("output_dim")),
+    ]
+    return Tower(
+        modalities=AUDIO,
+        modules=tuple(modules),
+        items=items.qwen3_asr_items(facts),
+        whole_unless_heads_divide=heads,
+    )
+
+
+def convolutions(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return the two convolutions over a spectrogram before Whisper's encoder."""
+    size = facts.integer("d_model")
+    return (
+        blocks.convolution(
+            f"{name}.conv1", size, facts.integer("num_mel_bins"), 3, bias=True
+        ),
+        blocks.convolution(f"{name}.conv2", size, size, 3, bias=True),
+    )
+
+
+def _sinusoids(facts: Facts, name: str) -> Module:
+    shape = (facts.integer("max_source_positions"), facts.integer("d_model"))
+    return blocks.replicated(f"{name}.positional_embedding", shape, dtype="float32")
+
+
+def _whole_layers(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return Whisper's encoder layers, of which only the keys have no bias."""
+    size, ffn = facts.integer("d_model"), facts.integer("encoder_ffn_dim")
+    square, vector = (size, size), (size,)
+    shapes = (square,) * 4 + (vector,) * 3 + ((ffn, size), (ffn,), (size, ffn), vector)
+    return tuple(
+        module
+        for index in range(facts.integer("encoder_layers"))
+        for module in (
+            blocks.replicated(f"{name}.layers.{index}", *shapes),
+            blocks.norms(f"{name}.layers.{index}.norm", size, count=2, bias=True),
+        )
+    )
+
+
+def _whole_linear(name: str, input_size: int, output_size: int) -> Module:
+    return blocks.replicated(name, (output_size, input_size), (output_size,))

@@ -1,0 +1,206 @@
+"""Building blocks that the towers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.engine.layout import ParallelLayout, divide
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.tensors import LinearMethod, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DividedHeads:
+    """Attention heads that the ranks must divide, where no layer is cut by them."""
+
+    name: str
+    num_heads: int
+    part: Part = Part.TOWERS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return nothing.
+
+        Raises:
+            Refused: when the ranks do not divide the heads.
+        """
+        divide(self.num_heads, layout.tensor_parallel_size)
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeUnlessDivided:
+    """A linear layer that ranks hold in full where they do not divide its heads."""
+
+    name: str
+    layer: QKVParallelLinear | RowParallelLinear
+    num_heads: int
+    part: Part = Part.TOWERS
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the checkpoint's layers packed in it."""
+        return self.layer.shards
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        if self.num_heads % layout.tensor_parallel_size:
+            layout = replace(layout, tensor_parallel_size=1)
+        return replace(self.layer, method=self.method).tensors(layout)
+
+
+def replicated(
+    name: str, *shapes: tuple[int, ...], dtype: str | None = None
+) -> Replicated:
+    """Return tensors that every rank holds in full: embeddings, buffers."""
+    return Replicated(name=name, part=Part.TOWERS, shapes=shapes, dtype=dtype)
+
+
+def convolution(
+    name: str, out_channels: int, in_channels: int, *kernel: int, bias: bool
+) -> Replicated:
+    """Return a convolution, which no rank divides.
+
+    Source: vLLM 0.33.0 `layers/conv.py` Conv2dLayer and Conv3dLayer.
+    """
+    weight = (out_channels, in_channels, *kernel)
+    return (
+        replicated(name, weight, (out_channels,)) if bias else replicated(name, weight)
+    )
+
+
+def norms(name: str, size: int, *, count: int = 1, bias: bool) -> Replicated:
+    """Return `count` norms, each with a bias where configured."""
+    return replicated(name, *(((size,),) * (count * (2 if bias else 1))))
+
+
+def column(
+    name: str,
+    input_size: int,
+    *output_sizes: int,
+    bias: bool,
+    shards: tuple[str, ...] = (),
+) -> ColumnParallelLinear:
+    """Return a linear layer of a tower, cut along its outputs."""
+    return ColumnParallelLinear(
+        name=name,
+        part=Part.TOWERS,
+        input_size=input_size,
+        output_sizes=output_sizes,
+        bias=bias,
+        shards=shards,
+    )
+
+
+def row(
+    name: str, input_size: int, output_size: int, *, bias: bool
+) -> RowParallelLinear:
+    """Return a linear layer of a tower, cut along its inputs."""
+    return RowParallelLinear(
+        name=name,
+        part=Part.TOWERS,
+        input_size=input_size,
+        output_size=output_size,
+        bias=bias,
+    )
+
+
+def qkv(
+    name: str,
+    hidden_size: int,
+    num_heads: int,
+    *,
+    bias: bool,
+    shards: tuple[str, ...] = (),
+) -> QKVParallelLinear:
+    """Return query, key and value of a tower's attention, in one.
+
+    `shards` is empty where the checkpoint holds them in one as well.
+    """
+    return QKVParallelLinear(
+        name=name,
+        part=Part.TOWERS,
+        input_size=hidden_size,
+        num_heads=num_heads,
+        num_kv_heads=num_heads,
+        head_size=hidden_size // num_heads,
+        bias=bias,
+        shards=shards,
+    )
+
+
+QKV_SHARDS = ("q_proj", "k_proj", "v_proj")
+GATE_AND_UP = ("gate_proj", "up_proj")
+
+
+def gated_mlp(
+    name: str,
+    hidden_size: int,
+    intermediate_size: int,
+    *,
+    bias: bool,
+    shards: tuple[str, ...] = GATE_AND_UP,
+) -> tuple[Module, ...]:
+    """Return an MLP with a gate: gate and up merged, then down."""
+    return (
+        column(
+            f"{name}.gate_up_proj",
+            hidden_size,
+            intermediate_size,
+            intermediate_size,
+            bias=bias,
+            shards=shards,
+        ),
+        row(f"{name}.down_proj", intermediate_size, hidden_size, bias=bias),
+    )
+
+
+def plain_mlp(
+    first: str, second: str, hidden_size: int, intermediate_size: int
+) -> tuple[ColumnParallelLinear | RowParallelLinear, ...]:
+    """Return an MLP of two layers with biases, under the names of both."""
+    return (
+        column(first, hidden_size, intermediate_size, bias=True),
+        row(second, intermediate_size, hidden_size, bias=True),
+    )
+
+
+def rotary_cache(name: str, head_size: int) -> Replicated:
+    """Return the rotary table of a tower: 8,192 rows, half a head's dimensions.
+
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VisionTransformer (get_rope).
+    """
+    return replicated(f"{name}.cos_sin_cache", (8192, head_size // 2))
+
+
+def input_norm(name: str) -> Replicated:
+    """Return scale and shift by which the GPU normalises pixels, per colour.
+
+    Source: vLLM 0.33.0 `layers/fusion/mm_input_norm.py` FusedMMInputNorm, for classes
+    with supports_mm_device_do_normalize.
+    """
+    return replicated(f"{name}.input_norm", (3,), (3,), dtype="float32")
+
+
+def unquantised(*modules: Module) -> tuple[Module, ...]:
+    """Return the layers as a class builds them that passes no quantisation on."""
+    linear = (
+        ColumnParallelLinear
+        | QKVParallelLinear
+        | ReplicatedLinear
+        | RowParallelLinear
+        | WholeUnlessDivided
+    )
+    return tuple(
+        replace(module, is_quantizable=False) if isinstance(module, linear) else module
+        for module in modules
+    )

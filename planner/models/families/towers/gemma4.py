@@ -1,0 +1,170 @@
+"""The vision and audio towers of Gemma 4, which vLLM takes from Transformers.
+
+Every rank holds them in full.
+
+Source: vLLM 0.33.0 `models/gemma4_mm.py`; Transformers' Gemma4VisionModel and
+Gemma4AudioModel.
+"""
+
+from __future__ import annotations
+
+from planner.models.architecture import Frames, Tower
+from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks, items
+from planner.models.layers import Module, Part, ReplicatedLinear
+
+# A frame becomes 70 tokens, between two that mark it, with 6 for its time.
+_LONGEST_VIDEO = Frames(count=32, tokens=70 + 2 + 6)
+_TAKES_ANY_SIZE = ("bitsandbytes", "torchao", "compressed-tensors")
+
+
+def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
+    """Return the vision tower with its projection."""
+    parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
+    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
+    positions = facts.integer("position_embedding_size")
+    half_head = facts.integer("head_dim") // 4  # rows and columns share a head
+    name = "vision_tower"
+    modules: list[Module] = [
+        blocks.replicated(f"{name}.patch_embedder", (2, positions, size)),
+        parts.linear(f"{name}.patch_embedder.input_proj", 3 * patch**2, size),
+        blocks.replicated(
+            f"{name}.encoder.rotary_emb", (half_head,), (half_head,), dtype="float32"
+        ),
+        *_embedder("embed_vision", size, text_size, parts),
+    ]
+    if facts.flag("standardize"):
+        modules.append(blocks.replicated(f"{name}.std", (size,), (size,)))
+    for index in range(facts.integer("num_hidden_layers")):
+        modules += _vision_layer(facts, f"{name}.encoder.layers.{index}", parts)
+    item_tokens = facts.integer("default_output_length", default=280)
+    return Tower(
+        modalities=("image", "video"),
+        modules=tuple(modules),
+        item_tokens=item_tokens,
+        items=items.gemma4_items(facts, item_tokens),
+        frames=_LONGEST_VIDEO,
+    )
+
+
+def _vision_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
+    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    head_size, heads = facts.integer("head_dim"), facts.integer("num_attention_heads")
+    kv_heads = facts.integer("num_key_value_heads", default=heads)
+    bias = facts.flag("attention_bias")
+    if bias:
+        raise facts.unsupported("attention_bias", "no tower of Gemma 4 has biases.")
+    sizes = {
+        "self_attn.q_proj": (size, heads * head_size),
+        "self_attn.k_proj": (size, kv_heads * head_size),
+        "self_attn.v_proj": (size, kv_heads * head_size),
+        "self_attn.o_proj": (heads * head_size, size),
+        "mlp.gate_proj": (size, mlp_size),
+        "mlp.up_proj": (size, mlp_size),
+        "mlp.down_proj": (mlp_size, size),
+    }
+    return (
+        *(m for n, (i, o) in sizes.items() for m in parts.clipped(f"{name}.{n}", i, o)),
+        blocks.norms(f"{name}.qk_norm", head_size, count=2, bias=False),
+        blocks.norms(f"{name}.layernorm", size, count=4, bias=False),
+    )
+
+
+def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
+    """Return the audio tower with its projection."""
+    parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
+    size, output = facts.integer("hidden_size"), facts.integer("output_proj_dims")
+    first, second = facts.value("subsampling_conv_channels")
+    name, conv = "audio_tower", "audio_tower.subsample_conv_projection"
+    modules: list[Module] = [
+        blocks.replicated(f"{conv}.layer0", (first, 1, 3, 3), (first,)),
+        blocks.replicated(f"{conv}.layer1", (second, first, 3, 3), (second,)),
+        parts.linear(f"{conv}.input_proj_linear", first // 4 * second, size),
+        blocks.replicated(f"{name}.rel_pos_enc", (size // 2,)),
+        parts.linear(f"{name}.output_proj", size, output, bias=True),
+        *_embedder("embed_audio", output, text_size, parts),
+    ]
+    for index in range(facts.integer("num_hidden_layers")):
+        modules += _audio_layer(facts, f"{name}.layers.{index}", parts)
+    return Tower(
+        modalities=("audio",),
+        modules=tuple(modules),
+        items=items.gemma4_audio_items(),
+    )
+
+
+def _audio_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
+    size = facts.integer("hidden_size")
+    heads, kernel = (
+        facts.integer("num_attention_heads"),
+        facts.integer("conv_kernel_size"),
+    )
+    width = size // heads * heads
+    sizes = {
+        "feed_forward1.ffw_layer_1": (size, 4 * size),
+        "feed_forward1.ffw_layer_2": (4 * size, size),
+        "feed_forward2.ffw_layer_1": (size, 4 * size),
+        "feed_forward2.ffw_layer_2": (4 * size, size),
+        "self_attn.q_proj": (size, width),
+        "self_attn.k_proj": (size, width),
+        "self_attn.v_proj": (size, width),
+        "self_attn.post": (size, size),
+        "lconv1d.linear_start": (size, 2 * size),
+        "lconv1d.linear_end": (size, size),
+    }
+    return (
+        *(m for n, (i, o) in sizes.items() for m in parts.clipped(f"{name}.{n}", i, o)),
+        parts.linear(f"{name}.self_attn.relative_k_proj", size, width),
+        blocks.replicated(f"{name}.self_attn.scales", (size // heads,), ()),
+        blocks.replicated(f"{name}.lconv1d.depthwise_conv1d", (size, kernel)),
+        blocks.norms(f"{name}.norms", size, count=9, bias=False),
+    )
+
+
+def _embedder(
+    name: str, size: int, text_size: int, parts: _Parts
+) -> tuple[Module, ...]:
+    """Return the projection to the language model; its norm multiplies by ones."""
+    return (
+        blocks.norms(f"{name}.embedding_pre_projection_norm", size, bias=False),
+        parts.linear(f"{name}.embedding_projection", size, text_size),
+    )
+
+
+def _is_quantizable(facts: Facts, quant_method: str) -> bool:
+    """Whether a tower's linear layers take a method; most require multiples of 64.
+
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` _get_tower_quant_config.
+    """
+    mlp_size = facts.optional_integer("intermediate_size") or 0
+    is_divisible = not (facts.integer("hidden_size") % 64 or mlp_size % 64)
+    return is_divisible or quant_method in _TAKES_ANY_SIZE
+
+
+class _Parts:
+    """Linear layers as one tower has them."""
+
+    def __init__(self, facts: Facts, *, is_quantizable: bool) -> None:
+        self._is_clipped = facts.flag("use_clipped_linears")
+        self._is_quantizable = is_quantizable
+
+    def linear(
+        self, name: str, input_size: int, output_size: int, *, bias: bool = False
+    ) -> ReplicatedLinear:
+        return ReplicatedLinear(
+            name=name,
+            part=Part.TOWERS,
+            input_size=input_size,
+            output_sizes=(output_size,),
+            bias=bias,
+            is_quantizable=self._is_quantizable,
+        )
+
+    def clipped(
+        self, name: str, input_size: int, output_size: int
+    ) -> tuple[Module, ...]:
+        """Return a linear layer with its four bounds, where the tower has them."""
+        layer = self.linear(f"{name}.linear", input_size, output_size)
+        if not self._is_clipped:
+            return (layer,)
+        return (layer, blocks.replicated(f"{name}.bounds", (), (), (), ()))

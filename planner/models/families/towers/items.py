@@ -1,0 +1,324 @@
+"""The largest images, videos and sounds of families whose towers take any size.
+
+They follow from vLLM's processing classes and from the settings of the processors that
+the families' checkpoints publish, which are not in config.json: a checkpoint with other
+settings has other sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import MediaItem, Resizing
+from planner.models.families.facts import Facts
+from planner.models.families.towers.crops import PaddedPatches
+from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.sizing import (
+    AnyPixels,
+    AnySize,
+    Clip,
+    PaddedSound,
+    SoftTokens,
+)
+
+
+@if_known
+def qwen2_vl_items(facts: Facts) -> Items:
+    """Return 12,845,056 pixels, and videos of 14 such frames in pairs (once 16).
+
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLProcessingInfo; 0.10.2 the same,
+    _MAX_FRAMES_PER_VIDEO = 16, and 0.9.2, which leaves room for an image.
+    """
+    pixels = 12_845_056
+    image = replace(
+        _merged_patches(facts, "image", pixels),
+        resizing=Resizing(
+            token_pixels=_unit(facts) ** 2, least_pixels=3136, most_pixels=pixels
+        ),
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=3136),
+    )
+    video = replace(
+        image,
+        modality="video",
+        most_parts=8,
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=3136, heeds_frames=True),
+    )
+    return (
+        image,
+        replace(video, most_parts=7, since=(0, 11)),
+        replace(video, since=(0, 10), until=(0, 11)),
+        replace(video, until=(0, 10), leaves_room=True),
+    )
+
+
+@if_known
+def qwen3_vl_items(facts: Facts) -> Items:
+    """Return 16,777,216 pixels, and videos of 25,165,824 over all their frames.
+
+    Older releases count tokens as if no frame were smaller than an image, and the
+    oldest, 12.5 tokens for each of them.
+
+    Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3VLProcessingInfo; 0.12.0 and 0.14.0
+    the same, get_max_video_tokens.
+    """
+    pixels, of_video = 16_777_216, 25_165_824
+    resizing = Resizing(
+        token_pixels=_unit(facts) ** 2,
+        least_pixels=65_536,
+        most_pixels=pixels,
+        since=(0, 32),
+    )
+    image = replace(
+        _merged_patches(facts, "image", pixels),
+        resizing=resizing,
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=65_536),
+    )
+    video = replace(
+        _merged_patches(facts, "video", of_video // 2),
+        resizing=replace(resizing, parts=2),
+        sizing=AnyPixels(unit=_unit(facts), least_pixels=4096, frames=2),
+    )
+    return (
+        image,
+        replace(video, since=(0, 15)),
+        _counted_whole(video, image.tokens, since=(0, 13), until=(0, 15)),
+        _counted_whole(video, image.tokens * 25 // 2, until=(0, 13)),
+    )
+
+
+@if_known
+def qwen3_omni_items(facts: Facts) -> Items:
+    """Return the same as Qwen2-VL's, of larger patches.
+
+    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`
+    Qwen3OmniMoeThinkerProcessingInfo.
+    """
+    return tuple(replace(item, resizing=None) for item in qwen2_vl_items(facts))
+
+
+@if_known
+def glm4v_items(facts: Facts) -> Items:
+    """Return 4,816,896 pixels, and videos of 47,040,000 over at most 600 frames.
+
+    A pair of frames has 100 tokens when there are most of them. Before 0.26 frames were
+    added while the next still fitted, and the first pairs are as large as images.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vProcessingInfo; 0.25.0 the same.
+    """
+    side = 78 * _unit(facts)  # a square of less than 4,816,896 pixels
+    image = _merged_patches(facts, "image", side * side)
+    video = replace(
+        _merged_patches(facts, "video", 100 * _unit(facts) ** 2),
+        most_parts=300,
+        leaves_room=True,
+        per_prompt=1,
+        since=(0, 26),
+    )
+    pairs = replace(
+        _merged_patches(facts, "video", 6000 * _unit(facts) ** 2),
+        most_parts=5,
+        leaves_room=True,
+        per_prompt=1,
+        until=(0, 26),
+    )
+    return (image, video, pairs)
+
+
+@if_known
+def dots_items(facts: Facts) -> Items:
+    """Return 11,289,600 pixels. Source: vLLM 0.33.0 `models/dots_ocr.py`."""
+    return (_merged_patches(facts, "image", 11_289_600, frames=1),)
+
+
+@if_known
+def paddle_ocr_items(facts: Facts) -> Items:
+    """Return 2,822,400 pixels. Source: vLLM 0.33.0 `models/paddleocr_vl.py`."""
+    return (_merged_patches(facts, "image", 2_822_400, frames=1),)
+
+
+@if_known
+def muse_glimmer_items(facts: Facts) -> Items:
+    """Return 4,096 tokens of an image, and a video of 96 frames: 144 of each pair.
+
+    Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerProcessingInfo;
+    Transformers' processors of the family.
+    """
+    patch = facts.integer("patch_size")
+    pixels = 2 * RGB * patch**2
+    image = MediaItem(
+        modality="image", tokens=4096, patches=4 * 4096, inputs=4 * 4096 * pixels
+    )
+    video = MediaItem(
+        modality="video",
+        tokens=144,
+        patches=4 * 144,
+        inputs=4 * 144 * pixels,
+        most_parts=48,
+    )
+    return (image, video)
+
+
+@if_known
+def minimax_m3_items(facts: Facts) -> Items:
+    """Return 451,584 pixels, and videos of 500 frames of 602,112.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/common/mm_preprocess.py`
+    MiniMaxM3VLProcessingInfo, `transformers_utils/processors/minimax_m3.py`.
+    """
+    sizes = Facts({**facts.config, "spatial_merge_size": 2}, facts.model_type)
+    image = _merged_patches(sizes, "image", 451_584)
+    video = _merged_patches(sizes, "video", 602_112)
+    return (image, replace(video, most_parts=250))
+
+
+@if_known
+def kimi_k25_items(facts: Facts) -> Items:
+    """Return an image of 3,000 x 3,000 pixels, 16,384 patches at most before padding.
+
+    Both sides shrink to 1,794 pixels, and grow to 65 times two patches of 14.
+
+    Source: vLLM 0.33.0 `models/kimi_k25.py` KimiK25DummyInputsBuilder.
+    """
+    patches = (2 * 65) ** 2
+    patch = facts.integer("patch_size")
+    return (
+        MediaItem(
+            modality="vision_chunk",
+            tokens=patches // 4,
+            patches=patches,
+            inputs=patches * RGB * patch**2,
+        ),
+    )
+
+
+@if_known
+def kimi_vl_items(facts: Facts) -> Items:
+    """Return an image of 1,024 x 1,024 pixels, though larger ones may come.
+
+    Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLDummyInputsBuilder, MaxImageTokenMeta.
+    """
+    rows, _columns = facts.value("merge_kernel_size")
+    sizing = PaddedPatches(patch=facts.integer("patch_size"), merged=int(rows))
+    return (sizing.image(sizing.side, sizing.side),)
+
+
+@if_known
+def gemma4_items(facts: Facts, image_tokens: int) -> Items:
+    """Return an image, and a video of 32 frames of 70 tokens and 8 of text.
+
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo; before 0.22
+    _process_image_input and _process_video_input take one image or frame at a time.
+    """
+    pooled = 3 * 3
+    inputs = pooled * RGB * facts.integer("patch_size") ** 2
+    frames, tokens = 32, 70
+    image = MediaItem(
+        modality="image",
+        tokens=image_tokens,
+        patches=image_tokens * pooled,
+        inputs=image_tokens * inputs,
+        sizing=SoftTokens(),
+        since=(0, 22),
+    )
+    video = MediaItem(
+        modality="video",
+        tokens=frames * (tokens + 2 + 6),
+        embeddings=frames * tokens,
+        patches=frames * tokens * pooled,
+        inputs=frames * tokens * inputs,
+        sizing=Clip(frames=frames),
+        since=(0, 22),
+    )
+    return (
+        image,
+        video,
+        replace(image, pieces=1, sizing=None, since=(0, 0), until=(0, 22)),
+        replace(video, pieces=frames, sizing=None, since=(0, 0), until=(0, 22)),
+    )
+
+
+@if_known
+def gemma4_audio_items(mel_bins: int = 128) -> Items:
+    """Return 30 seconds of sound: 750 tokens.
+
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` (audio_seq_length).
+    """
+    return (
+        MediaItem(modality="audio", tokens=750, patches=750, inputs=3000 * mel_bins),
+    )
+
+
+@if_known
+def whisper_items(facts: Facts) -> Items:
+    """Return 30 seconds of sound. Source: vLLM 0.33.0 `models/whisper.py`."""
+    positions = facts.integer("max_source_positions")
+    sound = _sound(facts, tokens=positions, patches=positions, per_prompt=1)
+    return (replace(sound, sizing=AnySize()),)
+
+
+@if_known
+def qwen2_audio_items(facts: Facts) -> Items:
+    """Return 30 seconds of sound: 3,000 steps, halved twice.
+
+    Source: vLLM 0.33.0 `models/qwen2_audio.py` Qwen2AudioProcessingInfo.
+    """
+    return (replace(_sound(facts, tokens=750, patches=1500), sizing=PaddedSound()),)
+
+
+@if_known
+def qwen3_asr_items(facts: Facts) -> Items:
+    """Return 30 seconds of sound: 13 tokens of each 100 steps.
+
+    Source: vLLM 0.33.0 `models/qwen3_asr.py` Qwen3ASRDummyInputsBuilder.
+    """
+    return (_sound(facts, tokens=390, patches=390),)
+
+
+def _sound(
+    facts: Facts, *, tokens: int, patches: int, per_prompt: int | None = None
+) -> MediaItem:
+    return MediaItem(
+        modality="audio",
+        tokens=tokens,
+        patches=patches,
+        inputs=3000 * facts.integer("num_mel_bins"),
+        per_prompt=per_prompt,
+    )
+
+
+def _unit(facts: Facts) -> int:
+    """Pixels along the side of a token."""
+    return facts.integer("patch_size") * facts.integer("spatial_merge_size")
+
+
+def _merged_patches(
+    facts: Facts, modality: str, pixels: int, *, frames: int = 2
+) -> MediaItem:
+    """Return an item of this many pixels; an image counts as `frames` alike."""
+    tokens = pixels // _unit(facts) ** 2
+    patches = tokens * facts.integer("spatial_merge_size") ** 2
+    return MediaItem(
+        modality=modality,
+        tokens=tokens,
+        patches=patches,
+        inputs=patches * frames * RGB * facts.integer("patch_size") ** 2,
+    )
+
+
+def _counted_whole(
+    video: MediaItem,
+    tokens: int,
+    *,
+    until: tuple[int, int],
+    since: tuple[int, int] = (0, 0),
+) -> MediaItem:
+    """Return a video counted with more tokens than its frames have when they shrink."""
+    return replace(
+        video,
+        tokens=tokens,
+        embeddings=video.tokens,
+        most_parts=12_288,
+        shares_pixels=True,
+        since=since,
+        until=until,
+    )

@@ -1,0 +1,217 @@
+"""The vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL."""
+
+from __future__ import annotations
+
+from planner.models.architecture import MediaItem, Tower
+from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks, items
+from planner.models.layers import Module, Part, TokenBuffer
+
+IMAGE_AND_VIDEO = ("image", "video")
+
+
+def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
+    """Return Qwen2-VL's tower. Source: vLLM 0.33.0 `models/qwen2_vl.py`."""
+    size = facts.integer("embed_dim")
+    heads = facts.integer("num_heads")
+    mlp_size = int(size * facts.value("mlp_ratio"))
+    modules: list[Module] = [
+        _patch_embedding(facts, name, size, bias=False),
+        blocks.input_norm(name),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+    ]
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        modules += [
+            blocks.norms(f"{block}.norm", size, count=2, bias=True),
+            blocks.DividedHeads(name=f"{block}.attn", num_heads=heads),
+            blocks.column(f"{block}.attn.qkv", size, 3 * size, bias=True),
+            blocks.row(f"{block}.attn.proj", size, size, bias=True),
+            *blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, mlp_size),
+        ]
+    # The class leaves spatial_merge_size of the merger at its default.
+    modules += _merger(
+        f"{name}.merger", size, 4, facts.integer("hidden_size"), bias=True
+    )
+    return _tower(modules, items.qwen2_vl_items(facts))
+
+
+def qwen2_5_vl_tower(
+    facts: Facts, name: str = "visual", *, is_omni: bool = False
+) -> Tower:
+    """Return Qwen2.5-VL's tower, or the same within Qwen2.5-Omni.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py`; `models/qwen2_5_omni_thinker.py`.
+    """
+    size = facts.integer("hidden_size")
+    heads = facts.integer("num_heads")
+    modules: list[Module] = [
+        _patch_embedding(facts, name, size, bias=False),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+    ]
+    if not is_omni:
+        modules.append(blocks.input_norm(name))
+    shards = ("q", "k", "v") if is_omni else ()
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        modules += [
+            blocks.norms(f"{block}.norm", size, count=2, bias=False),
+            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True, shards=shards),
+            blocks.row(f"{block}.attn.proj", size, size, bias=True),
+            *blocks.gated_mlp(
+                f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
+            ),
+        ]
+    modules += _merger(
+        f"{name}.merger",
+        size,
+        facts.integer("spatial_merge_size") ** 2,
+        facts.integer("out_hidden_size"),
+        bias=False,
+    )
+    largest = items.qwen3_omni_items if is_omni else items.qwen2_vl_items
+    return _tower(modules, largest(facts), supports_data_parallel=not is_omni)
+
+
+def qwen3_vl_tower(
+    facts: Facts,
+    name: str = "visual",
+    *,
+    deepstack_columns: int,
+) -> Tower:
+    """Return Qwen3-VL's tower.
+
+    Deepstack passes features of some blocks to the first decoder layers: a merger for
+    each and, with `deepstack_columns`, a buffer for the tokens of a step.
+
+    Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer and
+    Qwen3VLForConditionalGeneration.
+    """
+    size = facts.integer("hidden_size")
+    heads = facts.integer("num_heads")
+    modules: list[Module] = [
+        _patch_embedding(facts, name, size, bias=True),
+        blocks.replicated(
+            f"{name}.pos_embed", (facts.integer("num_position_embeddings"), size)
+        ),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+    ]
+    modules.append(blocks.input_norm(name))
+    modules += _qwen3_merger(facts, f"{name}.merger", norm_size=size)
+    levels = len(facts.value("deepstack_visual_indexes") or ())
+    merged = size * facts.integer("spatial_merge_size") ** 2
+    for level in range(levels):
+        merger = f"{name}.deepstack_merger_list.{level}"
+        modules += _qwen3_merger(facts, merger, norm_size=merged)
+    modules += _qwen3_blocks(facts, name)
+    modules += _deepstack_buffers(levels, deepstack_columns)
+    return _tower(modules, items.qwen3_vl_items(facts))
+
+
+def qwen3_omni_vision_tower(
+    facts: Facts, name: str = "visual", *, deepstack_columns: int
+) -> Tower:
+    """Return Qwen3-Omni's tower: Qwen3-VL's under other names, never held whole.
+
+    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3Omni_VisionTransformer.
+    """
+    size = facts.integer("hidden_size")
+    positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    levels = len(facts.value("deepstack_visual_indexes") or ())
+    patches = facts.integer("spatial_merge_size") ** 2
+    output_size = facts.integer("out_hidden_size")
+    modules: list[Module] = [
+        _patch_embedding(facts, name, size, bias=True),
+        blocks.replicated(f"{name}.pos_embed", (positions, size)),
+        blocks.rotary_cache(
+            f"{name}.rotary_pos_emb", size // facts.integer("num_heads")
+        ),
+        *_qwen3_blocks(facts, name),
+        *_merger(f"{name}.merger", size, patches, output_size, bias=True),
+    ]
+    for level in range(levels):
+        merged = size * patches
+        modules += _merger(
+            f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
+        )
+    modules += _deepstack_buffers(levels, deepstack_columns)
+    return _tower(modules, items.qwen3_omni_items(facts), supports_data_parallel=False)
+
+
+def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
+    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    mlp_size = facts.integer("intermediate_size")
+    modules: list[Module] = []
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        first, second = f"{block}.mlp.linear_fc1", f"{block}.mlp.linear_fc2"
+        modules += [
+            blocks.norms(f"{block}.norm", size, count=2, bias=True),
+            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
+            blocks.row(f"{block}.attn.proj", size, size, bias=True),
+            *blocks.plain_mlp(first, second, size, mlp_size),
+        ]
+    return modules
+
+
+def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
+    if not levels or not columns:
+        return ()
+    return (
+        TokenBuffer(
+            name="deepstack_input_embeds",
+            part=Part.TOWERS,
+            columns=columns,
+            count=levels,
+        ),
+    )
+
+
+def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Module:
+    patch = facts.integer("patch_size")
+    return blocks.convolution(
+        f"{name}.patch_embed.proj",
+        size,
+        facts.integer("in_channels"),
+        facts.integer("temporal_patch_size"),
+        patch,
+        patch,
+        bias=bias,
+    )
+
+
+def _merger(
+    name: str, size: int, patches: int, output_size: int, *, bias: bool
+) -> tuple[Module, ...]:
+    """Return what joins neighbouring patches; `bias` is that of its norm."""
+    merged = size * patches
+    return (
+        blocks.norms(f"{name}.ln_q", size, bias=bias),
+        blocks.column(f"{name}.mlp.0", merged, merged, bias=True),
+        blocks.row(f"{name}.mlp.2", merged, output_size, bias=True),
+    )
+
+
+def _qwen3_merger(facts: Facts, name: str, *, norm_size: int) -> tuple[Module, ...]:
+    merged = facts.integer("hidden_size") * facts.integer("spatial_merge_size") ** 2
+    return (
+        blocks.norms(f"{name}.norm", norm_size, bias=True),
+        blocks.column(f"{name}.linear_fc1", merged, merged, bias=True),
+        blocks.row(
+            f"{name}.linear_fc2", merged, facts.integer("out_hidden_size"), bias=True
+        ),
+    )
+
+
+def _tower(
+    modules: list[Module],
+    largest: tuple[MediaItem, ...],
+    *,
+    supports_data_parallel: bool = True,
+) -> Tower:
+    return Tower(
+        modalities=IMAGE_AND_VIDEO,
+        modules=tuple(modules),
+        items=largest,
+        supports_data_parallel=supports_data_parallel,
+    )

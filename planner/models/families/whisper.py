@@ -1,0 +1,166 @@
+"""Whisper: an encoder of sounds, and a decoder that attends to its output."""
+
+from __future__ import annotations
+
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.caches import AttentionLayer, CrossAttentionLayer
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.decoder import attention_scales, learned_positions
+from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks, items
+from planner.models.families.towers.audio import AUDIO, convolutions
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    RowParallelLinear,
+)
+
+
+def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Whisper, whose head is its word embeddings and whose vocabulary is whole.
+
+    Source: vLLM 0.33.0 `models/whisper.py`.
+    """
+    size = facts.integer("d_model")
+    words = Replicated(
+        name="model.decoder.embed_tokens",
+        part=Part.EMBEDDINGS,
+        shapes=((facts.integer("vocab_size"), size),),
+    )
+    positions = learned_positions(
+        facts.integer("max_target_positions"), size, "model.decoder.embed_positions"
+    )
+    skeleton = Skeleton(
+        hidden_size=size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(_norm("model.decoder.layer_norm", size, 1),),
+        tie_word_embeddings=True,
+    )
+    body = Body.alike(_decoder_layer(facts), facts.integer("decoder_layers"))
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        layer_prefix="model.decoder.layers",
+        first_stage=(words, positions),
+        tied_embeddings=(),
+        num_attention_heads=facts.integer("encoder_attention_heads"),
+        towers=(_encoder(facts),),
+        supports_pp=False,
+        is_encoder_decoder=True,
+    )
+
+
+def _decoder_layer(facts: Facts) -> LayerKind:
+    """Return a decoder layer; vLLM names its parts as if they lay one list deeper."""
+    size = facts.integer("d_model")
+    heads = facts.integer("decoder_attention_heads")
+    cross = "layers.encoder_attn"
+    modules: tuple[Module, ...] = (
+        QKVParallelLinear(
+            name="layers.self_attn.qkv_proj",
+            input_size=size,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_size=size // heads,
+            bias=True,
+        ),
+        _row("layers.self_attn.out_proj", Part.ATTENTION, size, size),
+        attention_scales(),
+        _column(f"{cross}.q_proj", Part.ATTENTION, size, size),
+        _column(
+            f"{cross}.kv_proj",
+            Part.ATTENTION,
+            size,
+            size,
+            size,
+            shards=("k_proj", "v_proj"),
+        ),
+        _row(f"{cross}.out_proj", Part.ATTENTION, size, size),
+        attention_scales(),
+        _column("layers.mlp.fc1", Part.MLP, size, facts.integer("decoder_ffn_dim")),
+        _row("layers.mlp.fc2", Part.MLP, facts.integer("decoder_ffn_dim"), size),
+        _norm("layer_norm", size, 3),
+    )
+    caches = tuple(
+        kind(num_heads=heads, num_kv_heads=heads, head_size=size // heads)
+        for kind in (AttentionLayer, CrossAttentionLayer)
+    )
+    return LayerKind(caches=caches, modules=modules)
+
+
+def _encoder(facts: Facts) -> Tower:
+    return Tower(
+        modalities=AUDIO,
+        modules=encoder_modules(facts, "model.encoder"),
+        items=items.whisper_items(facts),
+    )
+
+
+def encoder_modules(
+    facts: Facts, name: str, *, positions_dtype: str | None = None
+) -> tuple[Module, ...]:
+    """Return Whisper's encoder, also as part of a larger model.
+
+    Source: vLLM 0.33.0 `models/whisper.py` WhisperEncoder (init_in_fp32).
+    """
+    size = facts.integer("d_model")
+    heads = facts.integer("encoder_attention_heads")
+    positions = (facts.integer("max_source_positions"), size)
+    modules: list[Module] = [*convolutions(facts, name)]
+    for index in range(facts.integer("encoder_layers")):
+        layer = f"{name}.layers.{index}.layers"
+        attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
+        modules += [
+            blocks.qkv(
+                f"{attention}.qkv_proj",
+                size,
+                heads,
+                bias=True,
+                shards=blocks.QKV_SHARDS,
+            ),
+            blocks.row(f"{attention}.out_proj", size, size, bias=True),
+            blocks.norms(f"{layer}.norm", size, count=2, bias=True),
+            *blocks.plain_mlp(
+                f"{mlp}.fc1", f"{mlp}.fc2", size, facts.integer("encoder_ffn_dim")
+            ),
+        ]
+    modules += [
+        blocks.norms(f"{name}.layer_norm", size, bias=True),
+        blocks.replicated(f"{name}.embed_positions", positions, dtype=positions_dtype),
+    ]
+    return tuple(modules)
+
+
+def _column(
+    name: str,
+    part: Part,
+    input_size: int,
+    *output_sizes: int,
+    shards: tuple[str, ...] = (),
+) -> ColumnParallelLinear:
+    return ColumnParallelLinear(
+        name=name,
+        part=part,
+        input_size=input_size,
+        output_sizes=output_sizes,
+        bias=True,
+        shards=shards,
+    )
+
+
+def _row(name: str, part: Part, input_size: int, output_size: int) -> RowParallelLinear:
+    return RowParallelLinear(
+        name=name, part=part, input_size=input_size, output_size=output_size, bias=True
+    )
+
+
+def _norm(name: str, size: int, count: int) -> Replicated:
+    return Replicated(name=name, part=Part.NORMS, shapes=((size,), (size,)) * count)
+
+
+READERS = {"WhisperForConditionalGeneration": read_whisper}

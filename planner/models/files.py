@@ -1,0 +1,61 @@
+"""A model's published files, before anything in them is interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_POOLING_MODULES = (
+    "sentence_transformers.models.Pooling",
+    "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelFiles:
+    """The small files of a model: never the weights themselves.
+
+    This is the border of the typed core: `Any` ends here, and
+    `planner.models.families.read` turns these mappings into a `ModelArchitecture`, once
+    for each object: two of them are never equal.
+    """
+
+    name: str
+    """As the user gave it, or as the catalogue calls it; the name in the command."""
+    config: Mapping[str, Any]
+    """config.json (or the part of it the catalogue keeps)."""
+    hf_quant_config: Mapping[str, Any] | None = None
+    """hf_quant_config.json, where the checkpoint has one (ModelOpt)."""
+    params: Mapping[str, Any] | None = None
+    """params.json, where the checkpoint has one (Mistral's own format)."""
+    preprocessor_config: Mapping[str, Any] | None = None
+    """preprocessor_config.json: the sizes of images and sounds."""
+    modules: Mapping[str, Any] | None = None
+    """modules.json of sentence-transformers, its list under "modules"."""
+    num_parameters: int | None = None
+    """Parameters as the publisher counts them; None when not known."""
+    num_parameters_by_dtype: Mapping[str, int] = field(default_factory=dict)
+    """Elements per safetensors dtype over all files; empty when not known."""
+    tensor_shapes: Mapping[str, tuple[str, tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    """Safetensors dtype and shape of each tensor; empty when not known."""
+    checkpoint_bytes: int | None = None
+    """Bytes of all tensors in the files; None when not known."""
+    source: str = ""
+    """Where the facts come from, for people: a path, a repository and commit."""
+    is_certain: bool = True
+    """False when the source is a reconstruction rather than the published file."""
+
+    @property
+    def asks_for_pooling(self) -> bool:
+        """Whether sentence-transformers pools the model's outputs.
+
+        Source: vLLM 0.33.0 `transformers_utils/config.py` get_pooling_config.
+        """
+        listed = (self.modules or {}).get("modules")
+        if not isinstance(listed, list):
+            return False
+        kinds = [item.get("type") for item in listed if isinstance(item, Mapping)]
+        return any(kind in _POOLING_MODULES for kind in kinds)

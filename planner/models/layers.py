@@ -1,0 +1,385 @@
+"""The layers that vLLM builds models from, and the tensors each puts on one rank.
+
+One class per vLLM layer class, under its name. `tensors(layout)` lists the tensors of a
+rank; bytes follow from their dtypes. Every module names the part of the weights it
+belongs to, as the breakdown shows them.
+
+A linear layer gets its weight from its quantisation method, when it has one
+(`planner.models.quantization` assigns them). The names in `shards` are the checkpoint's
+layers that vLLM packs into one; checkpoints name exceptions by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import Protocol
+
+from planner.engine.layout import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    ParallelLayout,
+    divide,
+    pad_vocabulary,
+)
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+
+
+class Part(StrEnum):
+    """Parts of the weights, in the order a model uses them."""
+
+    EMBEDDINGS = "embeddings"
+    TOWERS = "vision and audio towers"
+    ATTENTION = "attention"
+    MIXERS = "state-space and linear attention"
+    MLP = "mlp"
+    ROUTER = "router"
+    EXPERTS = "experts"
+    SHARED_EXPERTS = "shared experts"
+    HYPER_CONNECTIONS = "hyper-connections"
+    NORMS = "norms"
+    LM_HEAD = "lm_head"
+    CLASSIFIER = "classifier"
+    LORA = "LoRA adapters"
+    DRAFT = "draft model"
+    BUFFERS = "buffers"
+
+
+class Module(Protocol):
+    """Anything of a model that puts tensors on a rank."""
+
+    @property
+    def name(self) -> str:
+        """Name within its layer, or in full outside of one, as in vLLM."""
+        ...
+
+    @property
+    def part(self) -> Part:
+        """Which part of the weights it counts to."""
+        ...
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each tensor on a rank."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicated:
+    """Tensors that every rank holds in full, never quantised: norms, scalars.
+
+    Covers vLLM's RMSNorm, LayerNorm, nn.Embedding, buffers and unquantised gates.
+    """
+
+    name: str
+    part: Part
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str | None = None
+    """None: the model's dtype."""
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """Return each tensor on a rank."""
+        return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBuffer:
+    """Buffers with a row for each token of a step, alike on every rank."""
+
+    name: str
+    columns: int
+    count: int = 1
+    part: Part = Part.BUFFERS
+    dtype: str | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each buffer on a rank."""
+        rows = layout.max_num_batched_tokens
+        return (Tensor(rows * self.columns, self.dtype),) * self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharded:
+    """Tensors whose first dimension is divided over the ranks, never quantised.
+
+    Covers the parameters of state-space mixers, sinks per head and the like.
+    """
+
+    name: str
+    part: Part
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return each tensor on a rank."""
+        ranks = layout.tensor_parallel_size
+        return tuple(
+            Tensor(divide(shape[0], ranks) * prod(shape[1:]), self.dtype)
+            for shape in self.shapes
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedLinear:
+    """A linear layer that every rank holds in full.
+
+    Source: vLLM 0.33.0 `layers/linear.py` ReplicatedLinear, MergedReplicatedLinear.
+    """
+
+    name: str
+    part: Part
+    input_size: int
+    output_sizes: tuple[int, ...]
+    bias: bool = False
+    dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    """False where vLLM's class does not pass the quantisation on."""
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(self.output_sizes),
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=self.output_sizes,
+            has_bias=self.bias,
+            is_replicated=True,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(self.output_sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnParallelLinear:
+    """A linear layer divided along its outputs, of which several may be merged.
+
+    Source: vLLM 0.33.0 `layers/linear.py` ColumnParallelLinear and
+    MergedColumnParallelLinear.
+    """
+
+    name: str
+    part: Part
+    input_size: int
+    output_sizes: tuple[int, ...]
+    bias: bool = False
+    dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        rows = tuple(
+            divide(size, layout.tensor_parallel_size) for size in self.output_sizes
+        )
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(self.output_sizes),
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=rows,
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QKVParallelLinear:
+    """Query, key and value in one; KV heads are repeated when there are too few.
+
+    Source: vLLM 0.33.0 `layers/linear.py` QKVParallelLinear.
+    """
+
+    name: str
+    input_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int | None = None
+    """Of the values, where it differs from that of the keys."""
+    bias: bool = False
+    part: Part = Part.ATTENTION
+    dtype: str | None = None
+    shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        ranks = layout.tensor_parallel_size
+        heads = divide(self.num_heads, ranks)
+        kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
+        size_v = self.head_size if self.head_size_v is None else self.head_size_v
+        rows = (heads * self.head_size, kv_heads * self.head_size, kv_heads * size_v)
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=sum(rows) * ranks,
+            input_size_per_partition=self.input_size,
+            output_partition_sizes=rows,
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=sum(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowParallelLinear:
+    """A linear layer divided along its inputs; every rank holds the whole bias.
+
+    Source: vLLM 0.33.0 `layers/linear.py` RowParallelLinear.
+    """
+
+    name: str
+    part: Part
+    input_size: int
+    output_size: int
+    bias: bool = False
+    dtype: str | None = None
+    shards: tuple[str, ...] = ()
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.input_size,
+            output_size=self.output_size,
+            input_size_per_partition=divide(
+                self.input_size, layout.tensor_parallel_size
+            ),
+            output_partition_sizes=(self.output_size,),
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=self.output_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QKNormPerRank:
+    """Query and key norms over all heads, of which a rank holds its own.
+
+    Source: vLLM 0.33.0 `models/minimax_m2.py` MiniMaxText01RMSNormTP and
+    `models/commandr.py` CohereAttention (use_qk_norm).
+    """
+
+    name: str
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    part: Part = Part.NORMS
+    dtype: str | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the query norm and the key norm on a rank."""
+        heads = divide(self.num_heads, layout.tensor_parallel_size)
+        kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
+        return (
+            Tensor(heads * self.head_size, self.dtype),
+            Tensor(kv_heads * self.head_size, self.dtype),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabParallelEmbedding:
+    """Word embeddings or the LM head: vocabulary padded to 64, cut by rows.
+
+    Source: vLLM 0.33.0 `layers/vocab_parallel_embedding.py` VocabParallelEmbedding
+    and ParallelLMHead.
+    """
+
+    name: str
+    num_embeddings: int
+    embedding_dim: int
+    bias: bool = False
+    part: Part = Part.EMBEDDINGS
+    dtype: str | None = None
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+    """Few quantisation methods touch embeddings, some the head."""
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        padded = pad_vocabulary(self.num_embeddings)
+        rows = divide(padded, layout.tensor_parallel_size)
+        on_rank = LinearOnRank(
+            name=self.name,
+            input_size=self.embedding_dim,
+            output_size=padded,
+            input_size_per_partition=self.embedding_dim,
+            output_partition_sizes=(rows,),
+            has_bias=self.bias,
+        )
+        return _linear(self, on_rank, layout, bias_rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Float32Gate:
+    """A router that computes in float32, in full on every rank and never quantised.
+
+    Where no kernel computes in float32 from narrower weights, vLLM holds them in
+    float32.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/router/gate_linear.py` GateLinear with
+    force_fp32_compute.
+    """
+
+    name: str
+    num_experts: int
+    hidden_size: int
+    part: Part = Part.ROUTER
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank."""
+        major, minor = layout.compute_capability
+        has_kernel = (major, minor) == (HOPPER, 0) or major == DATACENTER_BLACKWELL
+        elements = self.num_experts * self.hidden_size
+        return (Tensor(elements, None if has_kernel else "float32"),)
+
+    def as_linear(
+        self,
+        layout: ParallelLayout,  # noqa: ARG002 - other gates depend on it
+    ) -> ReplicatedLinear:
+        """Return vLLM's layer."""
+        return ReplicatedLinear(
+            name=self.name,
+            part=self.part,
+            input_size=self.hidden_size,
+            output_sizes=(self.num_experts,),
+        )
+
+
+Linear = (
+    ReplicatedLinear
+    | ColumnParallelLinear
+    | QKVParallelLinear
+    | RowParallelLinear
+    | VocabParallelEmbedding
+)
+
+
+def _linear(
+    module: Linear, on_rank: LinearOnRank, layout: ParallelLayout, *, bias_rows: int
+) -> tuple[Tensor, ...]:
+    """Return a linear layer's tensors, by its method or unquantised."""
+    bias = (Tensor(bias_rows, module.dtype),) if module.bias else ()
+    if module.method is not None:
+        return (*module.method.tensors(on_rank, layout), *bias)
+    elements = on_rank.output_size_per_partition * on_rank.input_size_per_partition
+    return (Tensor(elements, module.dtype), *bias)
+
+
+def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:
+    """Return the KV heads on one rank: a share of them, or a copy of one.
+
+    Raises:
+        Refused: when neither divides the other.
+
+    Source: vLLM 0.33.0 `layers/linear.py` QKVParallelLinear.__init__.
+    """
+    ranks = layout.tensor_parallel_size
+    if ranks >= num_kv_heads:
+        divide(ranks, num_kv_heads)
+        return 1
+    return divide(num_kv_heads, ranks)

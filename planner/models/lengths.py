@@ -1,0 +1,127 @@
+"""max_model_len: what the config allows, what vLLM sets, and its refusal of more.
+
+Source of all rules: vLLM 0.33.0 `config/model.py` _get_and_verify_max_len.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from planner.engine.environment import Environment
+from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.errors import RefusedArgument
+from planner.models.architecture import ModelArchitecture
+
+_NEVER_SCALED = ("su", "longrope", "llama3")
+_UNSCALED_ROPE = (
+    *_NEVER_SCALED,
+    "default",
+    "yarn",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+)
+_STRETCHES_YARN_BEFORE = (0, 30)
+"""YaRN's factor multiplies the length that the config allows.
+
+Source: vLLM 0.30.0 `config/model.py` _get_and_verify_max_len.
+"""
+_SHORTENS_LONGROPE_SINCE = (0, 11, 1)
+"""max_model_len not set is the length before LongRoPE's stretching.
+
+Source: vLLM 0.11.1 `config/model.py` _get_and_verify_max_len.
+"""
+_READS_ROPE_PARAMETERS_SINCE = (0, 12)
+"""Every RoPE has parameters, not only one that is stretched.
+
+Source: vLLM 0.12.0 `config/model.py` _get_and_verify_max_len.
+"""
+_EXPLAINS_LONG_MAX_MODEL_LEN_SINCE = (0, 10, 2)
+"""The refusal of a long max_model_len says what happens beyond it.
+
+Source: vLLM 0.10.2 `config/__init__.py` _get_and_verify_max_len.
+"""
+
+
+def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
+    """Return the length the config allows, infinite when it has none."""
+    derived = model.max_position_embeddings
+    if "gemma3" in model.model_type:
+        return derived
+    scaling = 1.0
+    for rope in model.rope_parameters:
+        if rope.rope_type == "yarn" and release < _STRETCHES_YARN_BEFORE:
+            derived = rope.original_max_position_embeddings or derived
+        elif rope.rope_type in _UNSCALED_ROPE:
+            continue
+        scaling = 1.0 if rope.factor is None else rope.factor
+    return derived * scaling
+
+
+def resolve_max_model_len(
+    requested: int | str | None,
+    model: ModelArchitecture,
+    env: Environment,
+    release: Release = NEWEST_RELEASE,
+) -> int:
+    """Return max_model_len before any fitting to memory.
+
+    Raises:
+        RefusedArgument: when the user requests more than the model supports.
+    """
+    derived = derived_max_model_len(model, release)
+    length = None if requested in (None, "auto", -1) else int(requested)
+    if derived == inf:
+        return length or 2048
+    if length is None:
+        is_short = release >= _SHORTENS_LONGROPE_SINCE and any(
+            rope.rope_type == "longrope" for rope in model.rope_parameters
+        )
+        if is_short and model.original_max_position_embeddings:
+            return model.original_max_position_embeddings
+        return int(derived)
+    if length > derived:
+        _refuse_long(length, derived, model, env, release)
+    return length
+
+
+def _refuse_long(
+    length: int,
+    derived: float,
+    model: ModelArchitecture,
+    env: Environment,
+    release: Release,
+) -> None:
+    limit = model.model_max_length
+    if (limit is not None and length <= limit) or env.allow_long_max_model_len:
+        return
+    printed = _as_vllm_prints(derived, model, release)
+    message = (
+        f"User-specified max_model_len ({length}) is greater than the derived "
+        f"max_model_len ({model.max_len_key}={printed} or "
+        f"model_max_length={limit} in model's config.json)."
+    )
+    allowing = (
+        " To allow overriding this maximum, set the env var "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    )
+    if release >= _EXPLAINS_LONG_MAX_MODEL_LEN_SINCE:
+        raise RefusedArgument(
+            f"{message}{allowing}. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with "
+            "extreme caution. If the model uses relative position encoding (RoPE), "
+            "positions exceeding derived_max_model_len lead to nan. If the model uses "
+            "absolute position encoding, positions exceeding derived_max_model_len "
+            "will cause a CUDA array out-of-bounds error."
+        )
+    raise RefusedArgument(
+        f"{message} This may lead to incorrect model outputs or CUDA errors.{allowing}"
+    )
+
+
+def _as_vllm_prints(derived: float, model: ModelArchitecture, release: Release) -> str:
+    # vLLM multiplies by a float scaling factor wherever the model has RoPE; where it
+    # reads rope_scaling, only where that has a factor which it uses.
+    ropes = model.rope_parameters
+    if release < _READS_ROPE_PARAMETERS_SINCE:
+        ropes = tuple(r for r in ropes if r.factor and r.rope_type not in _NEVER_SCALED)
+    is_scaled = ropes and "gemma3" not in model.model_type
+    return str(float(derived)) if is_scaled else str(int(derived))

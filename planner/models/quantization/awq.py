@@ -1,0 +1,151 @@
+"""AWQ checkpoints.
+
+Source: vLLM 0.33.0 `layers/quantization/auto_awq.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
+from planner.models.quantization.experts.wna16 import AWQExperts
+from planner.models.quantization.interface import (
+    BaseConfig,
+    Context,
+    Place,
+    flag,
+    given_integer,
+    listed,
+    required,
+)
+from planner.models.quantization.matching import is_layer_skipped
+from planner.models.quantization.packed_ints import is_marlin_group, repacked
+from planner.models.quantization.padding import WORD_BITS, Packing
+from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+
+_BITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AWQLinear:
+    """4 bit weights with a scale and a zero point for each group of columns.
+
+    Source: vLLM 0.33.0 AutoAWQMarlinLinearMethod, and AutoAWQLinearMethod where Marlin
+    cannot run: for ranks that cut through groups, and other sizes of groups.
+    """
+
+    packing: Packing
+    uses_marlin: bool
+    """Whether Marlin supports the groups; Machete and Humming may still be chosen."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight, scales and zero points on a rank.
+
+        Raises:
+            Refused: in vLLM's words, where the ranks cut through a group.
+        """
+        size = self.packing.group_size
+        columns = on_rank.input_size_per_partition
+        is_whole = size in (-1, on_rank.input_size) or columns % size == 0
+        if not self.uses_marlin or not (is_whole or size >= on_rank.input_size):
+            return self._unpacked(on_rank)
+        return repacked(self.packing, on_rank, layout)
+
+    def _unpacked(self, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+        """Return the tensors as they are published.
+
+        Source: vLLM 0.33.0 BaseAWQLinearMethod.create_weights.
+        """
+        rows, columns = (
+            on_rank.output_size_per_partition,
+            on_rank.input_size_per_partition,
+        )
+        size = (
+            on_rank.input_size
+            if self.packing.group_size == -1
+            else self.packing.group_size
+        )
+        if columns % size:
+            raise Refused(
+                "The input size is not aligned with the quantized weight shape. This "
+                "can be caused by too large tensor parallel size."
+            )
+        if rows % (WORD_BITS // _BITS):
+            raise Refused(
+                "The output size is not aligned with the quantized weight shape. This "
+                "can be caused by too large tensor parallel size."
+            )
+        return (
+            self.packing.words(rows * columns),
+            self.packing.zero_points(on_rank),
+            Tensor(rows * (columns // size)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AWQConfig(BaseConfig):
+    """AWQ as read from a checkpoint."""
+
+    group_size: int
+    has_zero_points: bool
+    has_quantised_head: bool
+    ignored: tuple[str, ...]
+    name: str = "auto_awq"
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise every linear layer whose name contains none of the listed parts."""
+        if is_layer_skipped(place, self.ignored, "substring"):
+            return None
+        return AWQLinear(
+            packing=Packing(
+                num_bits=_BITS,
+                group_size=self.group_size,
+                has_zero_points=self.has_zero_points,
+            ),
+            # Without zero points Marlin has no kernel for unsigned integers.
+            uses_marlin=self.has_zero_points and is_marlin_group(self.group_size),
+        )
+
+    def head(self, place: Place) -> LinearMethod | None:
+        """Quantise the LM head only where the checkpoint says so."""
+        return self.linear(place) if self.has_quantised_head else None
+
+    def experts(self, place: Place) -> ExpertsMethod | None:
+        """Quantise routed experts whose names contain none of the listed parts."""
+        own = Place(prefix=place.prefix)
+        if is_layer_skipped(own, self.ignored, "substring"):
+            return None
+        return AWQExperts(
+            num_bits=_BITS,
+            group_size=self.group_size,
+            has_zero_point=self.has_zero_points,
+        )
+
+
+def read_awq(given: Mapping[str, Any], context: Context) -> AWQConfig:
+    """Read `quantization_config` of an AWQ checkpoint.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` AutoAWQConfig.
+    """
+    bits = given_integer(given, "w_bit", "bits")
+    if bits != _BITS:
+        raise Refused(
+            f"Unsupported num_bits = {bits}. Supported: 4. For 8-bit AWQ, use Marlin "
+            "backend by setting backend='awq:marlin' or backend='marlin'."
+        )
+    return AWQConfig(
+        group_size=given_integer(given, "q_group_size", "group_size"),
+        has_zero_points=bool(required(given, "zero_point")),
+        has_quantised_head=flag(given, "lm_head"),
+        ignored=context.vllm_names(
+            listed(given, "modules_to_not_convert") or sorted(context.plain_layers())
+        ),
+    )

@@ -1,0 +1,164 @@
+"""Integer experts: INT8 with one scale a row, and INT4 weights with 8 bit activations.
+
+Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`, `w4a8.py` and `w4a8_int8.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused, UnknownArchitecture
+from planner.models.quantization.experts import serving
+from planner.models.quantization.experts.serving import biases, w13_rows, weights
+from planner.models.quantization.padding import SM90
+from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+
+_CPU_ONLY = "W4A8 Int8 MoE is only supported on CPU platforms"
+_SCALE_COPIES = 8
+"""How often the kernel repeats each scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int8ChannelExperts:
+    """Weights and activations in INT8, as compressed-tensors publishes them.
+
+    Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
+    compressed_tensors_moe/compressed_tensors_moe_w8a8_int8.py`.
+    """
+
+    def tensors(
+        self,
+        on_rank: ExpertsOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank."""
+        return _by_row(on_rank)
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_gptq_workspace,
+            input_copy=serving.BY_TOKEN,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int8OnlineExperts:
+    """Weights quantised to INT8 while loading.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/int8.py` Int8OnlineMoEMethod.
+    """
+
+    def tensors(
+        self,
+        on_rank: ExpertsOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank."""
+        return _by_row(on_rank)
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_gptq_workspace,
+        )
+
+
+def _by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    return (
+        *weights(on_rank, "int8"),
+        Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
+        Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
+        *biases(on_rank),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class W4A8Fp8Experts:
+    """INT4 weights in groups, FP8 activations; kernels exist for Hopper only.
+
+    Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
+    compressed_tensors_moe/compressed_tensors_moe_w4a8_fp8.py`.
+    """
+
+    group_size: int = 128
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank.
+
+        Raises:
+            Refused: in vLLM's words, for sizes that 256 does not divide.
+            UnknownArchitecture: on GPUs other than Hopper.
+        """
+        hidden, columns = on_rank.hidden_size, on_rank.intermediate_size_per_partition
+        if hidden % 256:
+            raise Refused(f"hidden_size={hidden} must be divisible by 256")
+        if columns % 256:
+            raise Refused(
+                f"intermediate_size_per_partition={columns} must be divisible by 256"
+            )
+        if layout.capability != SM90:
+            raise UnknownArchitecture(
+                "quantization_config: experts of INT4 weights and FP8 activations are "
+                "modelled for Hopper GPUs only."
+            )
+        experts, rows = on_rank.num_experts, w13_rows(on_rank)
+        return (
+            *weights(on_rank, "int32", per_element=8),
+            Tensor(
+                experts * rows * (hidden // self.group_size) * _SCALE_COPIES,
+                "float8_e4m3fn",
+            ),
+            Tensor(
+                experts * hidden * (columns // self.group_size) * _SCALE_COPIES,
+                "float8_e4m3fn",
+            ),
+            Tensor(experts * rows, "float32"),
+            Tensor(experts * hidden, "float32"),
+            *(Tensor(2 * experts),) * 2,
+        )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.served(
+            on_rank,
+            ExpertsKernel.TRITON,
+            keeps_workspace=layout.release.keeps_awq_workspace,
+            input_copy=serving.BY_TOKEN,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class W4A8Int8Experts:
+    """INT4 weights, INT8 activations: CPUs only."""
+
+    def tensors(
+        self,
+        on_rank: ExpertsOnRank,  # noqa: ARG002
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> tuple[Tensor, ...]:
+        """Refuse, as vLLM does on a GPU.
+
+        Raises:
+            Refused: always.
+        """
+        raise Refused(_CPU_ONLY)
+
+    def served(
+        self,
+        on_rank: ExpertsOnRank,  # noqa: ARG002
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> ServedExperts:
+        """Refuse, as vLLM does on a GPU.
+
+        Raises:
+            Refused: always.
+        """
+        raise Refused(_CPU_ONLY)

@@ -1,0 +1,239 @@
+"""MXFP4 experts: 4 bit floats with a power of two for each 32.
+
+Source: vLLM 0.33.0 `layers/quantization/mxfp4.py`,
+`layers/fused_moe/oracle/mxfp4.py`, `layers/quantization/compressed_tensors/
+compressed_tensors_moe/compressed_tensors_moe_w4a4_mxfp4.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
+from planner.engine.releases import Release
+from planner.errors import UnknownArchitecture
+from planner.models.quantization.experts import serving
+from planner.models.quantization.experts.kernels import is_datacenter_blackwell
+from planner.models.quantization.experts.serving import (
+    HummingWeights,
+    biases,
+    prefers_humming,
+    w13_rows,
+    weights,
+)
+from planner.models.quantization.padding import SM90, SM100, ceil_div, round_up
+from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+
+_GROUP = 32
+_HUMMING = HummingWeights(num_bits=4, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
+_WARP_ROWS = 256
+"""Rows that Triton's kernel for Hopper reads at once, with eight warps."""
+_KEEPS_RAW_MXFP4_SCALES_BEFORE = (0, 25)
+"""Scales as published stay beside those of Triton's kernel.
+
+Source: vLLM 0.24.0 and 0.25.0 `layers/fused_moe/oracle/mxfp4.py`.
+"""
+_RUNS_TRITON_MXFP4_ON_RTX_BEFORE = (0, 12)
+"""Triton serves gpt-oss on RTX Blackwell too.
+
+Source: vLLM 0.12.0 `layers/quantization/mxfp4.py` get_mxfp4_backend.
+"""
+
+
+class Mxfp4Source(StrEnum):
+    """Who published the weights, by which vLLM chooses kernels."""
+
+    GPT_OSS = "gpt_oss_mxfp4"
+    MXFP4 = "mxfp4"
+    """DeepSeek-V4, Kimi-K3 and others."""
+    COMPRESSED_TENSORS = "compressed-tensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mxfp4Experts:
+    """As gpt-oss, DeepSeek-V4 and compressed-tensors checkpoints publish them."""
+
+    source: str = Mxfp4Source.MXFP4
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights, scales and biases on a rank."""
+        if self.source == Mxfp4Source.COMPRESSED_TENSORS:
+            return _as_published(on_rank)
+        if self.source == Mxfp4Source.GPT_OSS:
+            _check_known(layout)
+        if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
+            if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
+                # FlashInfer's TRT-LLM kernel reads biases in 32 bits.
+                tile = layout.release.trtllm_mxfp4_columns
+                return _padded(on_rank, bias_dtype="float32", tile=tile)
+            return _for_deepgemm(on_rank)
+        if self._uses_triton(on_rank, layout):
+            return _for_triton(on_rank, layout.release)
+        if prefers_humming(layout):
+            columns = round_up(on_rank.intermediate_size_per_partition, 64)
+            return _HUMMING.tensors(on_rank, columns)
+        return _padded(on_rank, bias_dtype=None)
+
+    def _uses_triton(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:
+        """Whether OpenAI's Triton kernel serves the experts: gpt-oss on Hopper.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
+        _get_priority_backends_for_gpt_oss; `layers/fused_moe/experts/
+        gpt_oss_triton_kernels_moe.py` OAITritonExperts.
+        """
+        return (
+            self.source == Mxfp4Source.GPT_OSS
+            and on_rank.activation == "swigluoai"
+            and SM90 <= layout.capability < SM100
+            and not _is_left_to_marlin(layout)
+        )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.by_mxfp4(on_rank, layout, self._kernel(on_rank, layout))
+
+    def _kernel(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ExpertsKernel:
+        if self.source == Mxfp4Source.COMPRESSED_TENSORS:
+            is_blackwell = layout.capability >= SM100
+            return ExpertsKernel.CUTLASS_FP4 if is_blackwell else ExpertsKernel.MARLIN
+        if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
+            if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
+                return ExpertsKernel.TRTLLM
+            return ExpertsKernel.DEEPGEMM
+        if self._uses_triton(on_rank, layout):
+            return ExpertsKernel.OAI_TRITON
+        is_humming = prefers_humming(layout)
+        return ExpertsKernel.HUMMING if is_humming else ExpertsKernel.MARLIN
+
+
+def _is_left_to_marlin(layout: ParallelLayout) -> bool:
+    """Whether no other kernel on vLLM's list supports adapters.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py` (TRITON_UNFUSED is not on
+    the list); read from 0.28.0 on.
+    """
+    return layout.enable_lora and layout.release >= (0, 28)
+
+
+def _check_known(layout: ParallelLayout) -> None:
+    """Raise where early releases took Triton's kernel for GPUs other than Hopper.
+
+    Raises:
+        UnknownArchitecture: naming the method, the GPU and the release.
+    """
+    release = layout.release
+    is_b300 = is_datacenter_blackwell(layout) and layout.capability != SM100
+    if (is_b300 and not release.knows_blackwell_family) or (
+        layout.compute_capability[0] == WORKSTATION_BLACKWELL
+        and release < _RUNS_TRITON_MXFP4_ON_RTX_BEFORE
+    ):
+        major, minor = layout.compute_capability
+        raise UnknownArchitecture(
+            f"quantization_config.quant_method 'mxfp4': how vLLM {release.version} "
+            f"lays experts out on compute capability {major}.{minor} is not modelled."
+        )
+
+
+def _padded(
+    on_rank: ExpertsOnRank, *, bias_dtype: str | None, tile: int = 128
+) -> tuple[Tensor, ...]:
+    """Return what FlashInfer's TRT-LLM kernel and Marlin hold.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
+    mxfp4_round_up_hidden_size_and_intermediate_size.
+    """
+    columns = round_up(on_rank.intermediate_size_per_partition, tile)
+    hidden = round_up(on_rank.hidden_size, 256)
+    return (
+        *weights(
+            on_rank,
+            "uint8",
+            intermediate_size=columns,
+            hidden_size=hidden,
+            per_element=2,
+        ),
+        *_scales(on_rank, columns, hidden),
+        *biases(on_rank, bias_dtype, intermediate_size=columns, hidden_size=hidden),
+    )
+
+
+def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> tuple[Tensor, ...]:
+    rows = w13_rows(on_rank, columns)
+    return (
+        Tensor(on_rank.num_experts * rows * (hidden // _GROUP), "uint8"),
+        Tensor(on_rank.num_experts * hidden * (columns // _GROUP), "uint8"),
+    )
+
+
+def _as_published(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
+    return (
+        *weights(on_rank, "uint8", per_element=2),
+        *_scales(on_rank, columns, hidden),
+    )
+
+
+def _for_deepgemm(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+    """Return what DeepGEMM holds: four scales of a row in a 32 bit word."""
+    columns = round_up(on_rank.intermediate_size_per_partition, 128)
+    hidden = round_up(on_rank.hidden_size, 128)
+    rows = w13_rows(on_rank, columns)
+    words = (
+        round_up(rows, 4) * ceil_div(hidden // _GROUP, 4),
+        round_up(hidden, 4) * ceil_div(columns // _GROUP, 4),
+    )
+    return (
+        *weights(
+            on_rank,
+            "uint8",
+            intermediate_size=columns,
+            hidden_size=hidden,
+            per_element=2,
+        ),
+        *(Tensor(on_rank.num_experts * n, "int32") for n in words),
+        *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
+    )
+
+
+def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
+    """Return what OpenAI's Triton kernel holds on Hopper.
+
+    Scales are padded to 256 rows and whole tiles of groups, weights to 16 rows and 64
+    inputs.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4,
+    `third_party/triton_kernels/tensor_details/layout_details/hopper_value.py` and
+    `hopper_scale.py`.
+    """
+    columns = round_up(on_rank.intermediate_size_per_partition, 64)
+    hidden = on_rank.hidden_size
+    rows = w13_rows(on_rank, columns)
+    experts, groups = on_rank.num_experts, _triton_mxfp4_groups(release)
+    keeps_raw = release < _KEEPS_RAW_MXFP4_SCALES_BEFORE
+    return (
+        Tensor(experts * _triton_bytes(rows, hidden), "uint8"),
+        Tensor(experts * _triton_bytes(hidden, columns), "uint8"),
+        Tensor(experts * _triton_scales(rows, hidden, groups), "uint8"),
+        Tensor(experts * _triton_scales(hidden, columns, groups), "uint8"),
+        *(_scales(on_rank, columns, hidden) if keeps_raw else ()),
+        *biases(on_rank, "float32", intermediate_size=columns),
+    )
+
+
+def _triton_bytes(rows: int, inputs: int) -> int:
+    return round_up(rows, 16) * round_up(inputs // 2, 32)
+
+
+def _triton_scales(rows: int, inputs: int, groups: int) -> int:
+    return round_up(rows, _WARP_ROWS) * round_up(inputs // _GROUP, groups)
+
+
+def _triton_mxfp4_groups(release: Release) -> int:
+    """Return to how many groups the scales of Triton's kernel are padded on Hopper.
+
+    Source: vLLM 0.26.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4.
+    """
+    return 4 if release >= (0, 26) else 2

@@ -1,0 +1,184 @@
+"""Checkpoints of `quant_method: fp8`: one scale a tensor, or one a block.
+
+Source: vLLM 0.33.0 `layers/quantization/fp8.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused, UnknownArchitecture
+from planner.models.quantization import fp8_kernels
+from planner.models.quantization.experts import fp8 as experts
+from planner.models.quantization.interface import (
+    BaseConfig,
+    Context,
+    Place,
+    listed,
+    required,
+)
+from planner.models.quantization.matching import is_layer_skipped
+from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8TensorLinear:
+    """A weight with one scale, which vLLM makes from one per merged part.
+
+    Source: vLLM 0.33.0 `layers/quantization/fp8.py` Fp8LinearMethod;
+    `layers/quantization/utils/fp8_utils.py` process_fp8_weight_tensor_strategy.
+    """
+
+    has_input_scale: bool
+    """Whether activations have one scale, published with the weights."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        return fp8_kernels.scaled_tensors(
+            on_rank,
+            layout,
+            num_scales=1,
+            is_act_per_tensor=self.has_input_scale,
+            has_input_scale=self.has_input_scale,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8BlockLinear:
+    """A weight with one scale for each 128 x 128 block.
+
+    Source: vLLM 0.33.0 `layers/quantization/fp8.py` Fp8LinearMethod.
+    """
+
+    model_type: str
+    is_checked: bool = True
+    """False for weights quantised while loading, which need not fill blocks."""
+    keeps_shape_on_hopper: ClassVar[bool] = True
+    """Whether its kernels leave weights and scales as loaded there."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank.
+
+        Raises:
+            Refused: in vLLM's words, where the ranks cut through a block.
+        """
+        if self.is_checked:
+            check_block_shape(on_rank, layout)
+        return fp8_kernels.block_tensors(on_rank, layout, model_type=self.model_type)
+
+
+def check_block_shape(on_rank: LinearOnRank, layout: ParallelLayout) -> None:
+    """Refuse ranks that cut through blocks of 128 x 128.
+
+    vLLM accepts it for layers merged along their outputs.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/fp8_utils.py`
+    validate_fp8_block_shape; `layers/linear.py` _maybe_allow_fp8_block_shape_mismatch.
+    """
+    block = fp8_kernels.BLOCK
+    parts = on_rank.output_partition_sizes
+    is_merged = len(parts) > 1
+    if is_merged and not on_rank.is_replicated and any(n % block for n in parts):
+        return
+    ranks = layout.tensor_parallel_size
+    columns = on_rank.input_size_per_partition
+    is_row_split = ranks > 1 and on_rank.input_size // columns == ranks
+    if is_row_split and columns % block:
+        raise Refused(
+            f"Weight input_size_per_partition = {columns} is not divisible by weight "
+            f"quantization block_k = {block}."
+        )
+    is_split = ranks > 1 and on_rank.output_size // sum(parts) == ranks
+    checked = parts if is_split else parts[:-1]
+    for rows in checked:
+        if rows % block:
+            raise Refused(
+                f"Weight output_partition_size = {rows} is not divisible by weight "
+                f"quantization block_n = {block}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8Config(BaseConfig):
+    """FP8 as read from a checkpoint."""
+
+    is_static: bool
+    """Whether activations have published scales."""
+    is_block: bool
+    ignored: tuple[str, ...]
+    model_type: str
+    stores_mxfp4_experts: bool = False
+    name: str = "fp8"
+    has_kv_scales: bool = True
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise every linear layer that is not left out."""
+        if is_layer_skipped(place, self.ignored):
+            return None
+        if self.is_block:
+            return Fp8BlockLinear(model_type=self.model_type)
+        return Fp8TensorLinear(has_input_scale=self.is_static)
+
+    def experts(self, place: Place) -> ExpertsMethod | None:
+        """Quantise routed experts that are not left out."""
+        if is_layer_skipped(place, self.ignored):
+            return None
+        return experts.fp8_experts(
+            is_block=self.is_block,
+            is_static=self.is_static,
+            stores_mxfp4=self.stores_mxfp4_experts,
+            model_type=self.model_type,
+        )
+
+
+def read_fp8(given: Mapping[str, Any], context: Context) -> Fp8Config:
+    """Read `quantization_config` of an FP8 checkpoint.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: for blocks of another size.
+
+    Source: vLLM 0.33.0 `layers/quantization/fp8.py` Fp8Config.from_config.
+    """
+    scheme = required(given, "activation_scheme")
+    if scheme not in ("static", "dynamic"):
+        raise Refused(f"Unsupported activation scheme {scheme}")
+    block = given.get("weight_block_size")
+    if block is not None:
+        _check_block(block, scheme)
+    ignored = listed(given, "ignored_layers") or listed(given, "modules_to_not_convert")
+    return Fp8Config(
+        is_static=scheme == "static",
+        is_block=block is not None,
+        ignored=context.vllm_names(ignored),
+        model_type=context.text_model_type,
+        stores_mxfp4_experts=given.get("store_dtype") == "mxfp4",
+    )
+
+
+def _check_block(block: Any, scheme: str) -> None:  # noqa: ANN401 - untyped border
+    if len(block) != 2:  # noqa: PLR2004 - rows and columns
+        raise Refused(
+            "The quantization block size of weight must have 2 dimensions, but got "
+            f"{len(block)} dimensions"
+        )
+    if scheme != "dynamic":
+        raise Refused(
+            "The block-wise quantization only supports dynamic activation scheme for "
+            f"now, but got {scheme} activation scheme."
+        )
+    if list(block) != [fp8_kernels.BLOCK] * 2:
+        raise UnknownArchitecture(
+            f"quantization_config.weight_block_size = {block!r} is not modelled: "
+            "[128, 128] is."
+        )

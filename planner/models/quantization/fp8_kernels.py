@@ -1,0 +1,161 @@
+"""How FP8 kernels of linear layers repack the loaded tensors, by GPU.
+
+Source: vLLM 0.33.0 `kernels/linear/__init__.py` init_fp8_linear_kernel and the
+kernels of `kernels/linear/scaled_mm/`.
+"""
+
+from __future__ import annotations
+
+from planner.engine.layout import (
+    DATACENTER_BLACKWELL,
+    WORKSTATION_BLACKWELL,
+    ParallelLayout,
+)
+from planner.models.quantization.padding import (
+    SM89,
+    SM90,
+    SM100,
+    ceil_div,
+    padded_nk,
+    round_up,
+)
+from planner.models.tensors import LinearOnRank, Tensor
+from planner.units import MIB
+
+FP8 = "float8_e4m3fn"
+BLOCK = 128
+_ALIGNMENT = 16
+DEEP_GEMM_WORKSPACE = Tensor(32 * MIB, "uint8", workspace="DeepGEMM's workspace")
+"""What DeepGEMM's runtime passes to cuBLASLt, from its first call on.
+
+Source: DeepGEMM `csrc/jit/device_runtime.hpp` (kCublasLtWorkspaceSize).
+"""
+_RUNS_DEEP_GEMM_ON_RTX_SINCE = (0, 24)
+"""DeepGEMM serves RTX Blackwell.
+
+Source: vLLM 0.24.0 `platforms/cuda.py` support_deep_gemm.
+"""
+_PADS_FOR_CUTLASS_SINCE = (0, 21)
+"""FP8 weights are padded to sixteens for CUTLASS.
+
+Source: vLLM 0.21.0 `kernels/linear/scaled_mm/cutlass.py`.
+"""
+
+
+def runs_marlin(layout: ParallelLayout) -> bool:
+    """Whether weights with one scale a tensor or row go to Marlin.
+
+    GPUs without FP8 arithmetic unpack them for 16-bit arithmetic.
+    """
+    return layout.capability < SM89
+
+
+def scaled_tensors(
+    on_rank: LinearOnRank,
+    layout: ParallelLayout,
+    *,
+    num_scales: int,
+    is_act_per_tensor: bool = False,
+    has_input_scale: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return weight and scales of a layer with a scale per tensor or per row.
+
+    `num_scales` is 1 or the rows; `is_act_per_tensor` says whether activations have
+    one scale too, which one of Blackwell's kernels needs.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if runs_marlin(layout):
+        return marlin_tensors(on_rank, group_size=-1)
+    input_scale = (Tensor(1, "float32"),) if has_input_scale else ()
+    takes_any_shape = (
+        layout.capability >= SM100 and num_scales == 1 and is_act_per_tensor
+    )
+    if not takes_any_shape and layout.release >= _PADS_FOR_CUTLASS_SINCE:
+        # CUTLASS needs multiples of 16 in both dimensions.
+        rows, columns = round_up(rows, _ALIGNMENT), round_up(columns, _ALIGNMENT)
+    scales = 1 if num_scales == 1 else rows
+    return (Tensor(rows * columns, FP8), Tensor(scales, "float32"), *input_scale)
+
+
+def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> tuple[Tensor, ...]:
+    """Return a weight repacked for Marlin, its scales, and what pads the bias.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils_fp8.py`
+    prepare_fp8_layer_for_marlin: scales come by row, or by row and group, in the
+    model's dtype.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    padded_rows, padded_columns = padded_nk(rows, columns, group_size)
+    groups = 1 if group_size == -1 else padded_columns // group_size
+    tensors = (Tensor(padded_rows * padded_columns, FP8), Tensor(padded_rows * groups))
+    if on_rank.has_bias and padded_rows != rows:
+        return (*tensors, Tensor(padded_rows - rows))
+    return tensors
+
+
+def block_tensors(
+    on_rank: LinearOnRank, layout: ParallelLayout, *, model_type: str = ""
+) -> tuple[Tensor, ...]:
+    """Return weight and scales of a layer with a scale per 128 x 128 block.
+
+    `model_type` is the (text) model's: vLLM keeps some from DeepGEMM.
+
+    Source: vLLM 0.33.0 `kernels/linear/scaled_mm/deep_gemm.py`, `cutlass.py` and
+    `marlin.py`.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if layout.capability < SM90:
+        return marlin_tensors(on_rank, group_size=BLOCK)
+    weight = Tensor(rows * columns, FP8)
+    blocks = ceil_div(rows, BLOCK) * ceil_div(columns, BLOCK)
+    by_block = Tensor(blocks, "float32")
+    if avoids_deep_gemm(model_type, layout) or not runs_deep_gemm(on_rank, layout):
+        return (weight, by_block)
+    if layout.capability < SM100:
+        return (weight, by_block, DEEP_GEMM_WORKSPACE)
+    # A scale of one byte for each row and block, four to an integer.
+    groups = ceil_div(ceil_div(columns, BLOCK), 4)
+    by_row = Tensor(groups * round_up(rows, 4), "int32")
+    return (weight, by_row, DEEP_GEMM_WORKSPACE)
+
+
+_WITHOUT_DEEP_GEMM = {
+    "qwen3_5_text": (10, 12),
+    "qwen3_5_moe_text": (10, 12),
+    "kolibri1": (12,),
+}
+
+
+def avoids_deep_gemm(model_type: str, layout: ParallelLayout) -> bool:
+    """Whether vLLM keeps a (text) model type from DeepGEMM on this GPU.
+
+    Source: vLLM 0.33.0 `utils/deep_gemm.py` should_auto_disable_deep_gemm.
+    """
+    return layout.compute_capability[0] in _WITHOUT_DEEP_GEMM.get(model_type, ())
+
+
+def has_deep_gemm(layout: ParallelLayout) -> bool:
+    """Whether DeepGEMM runs on the GPUs at all.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm.
+    """
+    release, major = layout.release, layout.compute_capability[0]
+    if major == WORKSTATION_BLACKWELL:
+        return release >= _RUNS_DEEP_GEMM_ON_RTX_SINCE
+    if major == DATACENTER_BLACKWELL and release.knows_blackwell_family:
+        return True
+    return layout.capability in (SM90, SM100)
+
+
+def runs_deep_gemm(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
+    """Whether DeepGEMM serves the layer, and has its scales laid out while loading.
+
+    Source: vLLM 0.33.0 `utils/deep_gemm.py` should_use_deepgemm_for_fp8_linear.
+    """
+    return (
+        has_deep_gemm(layout)
+        and layout.release.lays_scales_out_for_deep_gemm
+        and layout.dtype == "bfloat16"
+        and on_rank.output_size_per_partition % 64 == 0
+        and on_rank.input_size_per_partition % BLOCK == 0
+    )

@@ -1,0 +1,207 @@
+"""The interface of quantisation methods, and what they read a checkpoint's config with.
+
+A method's reader takes `quantization_config`, an untyped mapping, and a `Context`; it
+returns a `QuantizationConfig`, which answers for each `Place` (layer) how it is held.
+
+Source: vLLM 0.33.0 `layers/quantization/base_config.py` QuantizationConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from planner.errors import Refused, UnknownArchitecture
+from planner.models.files import ModelFiles
+from planner.models.tensors import ExpertsMethod, LinearMethod
+
+_FLOATS = ("F16", "BF16", "F32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A layer, by vLLM's names."""
+
+    prefix: str
+    """In full, such as "model.layers.3.self_attn.qkv_proj"."""
+    shards: tuple[str, ...] = ()
+    """Last parts of the names of the checkpoint's layers that vLLM packs into this one,
+    such as q_proj, k_proj and v_proj; empty: nothing is packed."""
+    projections: tuple[str, ...] = ()
+    """Of routed experts: the checkpoint's names of an expert's own layers."""
+
+    @property
+    def projection_prefixes(self) -> tuple[str, ...]:
+        """The full names of the first expert's layers, which some configs match."""
+        return tuple(f"{self.prefix}.0.{name}" for name in self.projections)
+
+    @property
+    def shard_prefixes(self) -> tuple[str, ...]:
+        """The full names of the layers packed in it, or its own."""
+        if not self.shards:
+            return (self.prefix,)
+        parent = self.prefix.rpartition(".")[0]
+        return tuple(f"{parent}.{shard}" if parent else shard for shard in self.shards)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseConfig:
+    """Base of the methods: leaves every layer in the model's dtype."""
+
+    name: str
+    kv_cache_dtype: str | None = None
+    has_kv_scales: bool = False
+
+    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave a linear layer in the model's dtype."""
+        return None
+
+    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+        """Leave routed experts in the model's dtype."""
+        return None
+
+    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave the LM head in the model's dtype."""
+        return None
+
+    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave word embeddings in the model's dtype."""
+        return None
+
+
+class QuantizationConfig(Protocol):
+    """A quantisation method with its settings, as read from a checkpoint."""
+
+    @property
+    def name(self) -> str:
+        """vLLM's name of the method, which `resolved.quantization` shows."""
+        ...
+
+    @property
+    def kv_cache_dtype(self) -> str | None:
+        """What the engine argument kv_cache_dtype "auto" becomes; None: unchanged."""
+        ...
+
+    @property
+    def has_kv_scales(self) -> bool:
+        """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
+        ...
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Return how a linear layer is held; None leaves it in the model's dtype."""
+        ...
+
+    def experts(self, place: Place) -> ExpertsMethod | None:
+        """Return how a block of routed experts is held; None as above."""
+        ...
+
+    def head(self, place: Place) -> LinearMethod | None:
+        """Return how the LM head is held; None as above."""
+        ...
+
+    def embedding(self, place: Place) -> LinearMethod | None:
+        """Return how word embeddings are held; None as above."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The model that a quantisation config belongs to."""
+
+    model_type: str = ""
+    """Of config.json."""
+    text_model_type: str = ""
+    """Of its language model; the same for a model of text only."""
+    prefix_renames: tuple[tuple[str, str], ...] = ()
+    """Beginnings of names in the checkpoint, and what vLLM's class calls them."""
+    files: ModelFiles | None = None
+    """None for a model that was not read from files."""
+
+    def vllm_name(self, name: str) -> str:
+        """Return vLLM's name of a checkpoint's layer.
+
+        Source: vLLM 0.33.0 `models/utils.py` WeightsMapper: prefixes in order, each
+        at most once.
+        """
+        for old, new in self.prefix_renames:
+            if name.startswith(old):
+                name = name.replace(old, new, 1)
+        return name
+
+    def vllm_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return vLLM's names of several layers."""
+        return tuple(self.vllm_name(name) for name in names)
+
+    def quantised_layers(self) -> frozenset[str]:
+        """Return layers that hold more than floats, where headers are available.
+
+        Source: vLLM 0.33.0 `layers/quantization/auto_gptq.py` maybe_update_config.
+        """
+        return frozenset(
+            name.rpartition(".")[0]
+            for name, dtype in self._tensors()
+            if dtype not in _FLOATS
+        )
+
+    def plain_layers(self) -> frozenset[str]:
+        """Return layers that hold floats only, where headers are available.
+
+        Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` maybe_update_config.
+        """
+        every = frozenset(name.rpartition(".")[0] for name, _ in self._tensors())
+        return every - self.quantised_layers()
+
+    def _tensors(self) -> tuple[tuple[str, str], ...]:
+        shapes = self.files.tensor_shapes if self.files is not None else {}
+        return tuple((name, dtype) for name, (dtype, _) in shapes.items())
+
+
+def required(given: Mapping[str, Any], *keys: str) -> Any:  # noqa: ANN401 - border
+    """Return the first of the keys that is there.
+
+    Raises:
+        Refused: when none is.
+
+    Source: vLLM 0.33.0 `layers/quantization/base_config.py` get_from_keys.
+    """
+    for key in keys:
+        if key in given:
+            return given[key]
+    raise Refused(
+        f"Cannot find any of {list(keys)} in the model's quantization config."
+    )
+
+
+def given_integer(given: Mapping[str, Any], *keys: str) -> int:
+    """Return a whole number that must be there.
+
+    Raises:
+        Refused: when it is missing.
+        UnknownArchitecture: when it is something else.
+    """
+    value = required(given, *keys)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UnknownArchitecture(
+            f"quantization_config.{keys[0]} is {value!r}, a whole number is needed."
+        )
+    return value
+
+
+def flag(given: Mapping[str, Any], key: str) -> bool:
+    """Return a yes or no, no where it is missing."""
+    return bool(given.get(key))
+
+
+def listed(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return a list of names, empty where it is missing.
+
+    Raises:
+        UnknownArchitecture: when it holds something else.
+    """
+    value = given.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(n, str) for n in value):
+        raise UnknownArchitecture(
+            f"quantization_config.{key} is {value!r}, a list of names is needed."
+        )
+    return tuple(value)

@@ -1,0 +1,267 @@
+"""vLLM's quantisation methods by name: their readers, dtypes and least GPU.
+
+`METHODS` are those of checkpoints, `ONLINE` those that the engine argument
+`quantization` applies while loading, whose classes are defined here.
+
+Source: vLLM 0.33.0 `layers/quantization/__init__.py` get_quantization_config;
+get_supported_act_dtypes and get_min_capability of each config class;
+`config/quantization.py` _ONLINE_SHORTHANDS and `layers/quantization/online/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
+from planner.models.quantization import fp8_kernels
+from planner.models.quantization.awq import read_awq
+from planner.models.quantization.compressed_tensors import read_compressed_tensors
+from planner.models.quantization.experts.fp8 import (
+    Fp8BlockExperts,
+    Fp8ChannelExperts,
+    Fp8TensorExperts,
+)
+from planner.models.quantization.experts.int8 import Int8OnlineExperts
+from planner.models.quantization.experts.mxfp8 import Mxfp8Experts
+from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
+from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear, read_fp8
+from planner.models.quantization.gptq import read_gptq
+from planner.models.quantization.interface import (
+    BaseConfig,
+    Context,
+    Place,
+    QuantizationConfig,
+)
+from planner.models.quantization.linear_kernels import Mxfp8Linear
+from planner.models.quantization.modelopt import read_modelopt
+from planner.models.quantization.mxfp4 import (
+    read_deepseek_v4_fp8,
+    read_gpt_oss_mxfp4,
+    read_moe_wna16,
+    read_mxfp4,
+)
+from planner.models.quantization.padding import round_up
+from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+
+Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A quantisation method of vLLM."""
+
+    read: Reader
+    """From `quantization_config` to the method with its settings; raises Refused in
+    vLLM's words, or UnknownArchitecture naming the field."""
+    supported_dtypes: tuple[str, ...]
+    """In vLLM's order, which its refusal shows."""
+    min_capability: int
+
+
+_BF16_HALF = ("bfloat16", "float16")
+_BF16 = ("bfloat16",)
+_HALF_BF16 = ("float16", "bfloat16")
+
+_ONLINE_NAMES = (
+    "fp8",
+    "fp8_per_tensor",
+    "fp8_per_channel",
+    "fp8_per_block",
+    "mxfp8",
+    "int8_per_channel_weight_only",
+    "experts_int8",
+    "nvfp4_per_token",
+)
+
+KNOWN = (
+    "awq",
+    "auto_awq",
+    "fp8",
+    "fbgemm_fp8",
+    "fp_quant",
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mxfp8",
+    "modelopt_mixed",
+    "auto_gptq",
+    "gptq",
+    "gptq_marlin",
+    "awq_marlin",
+    "humming",
+    "compressed-tensors",
+    "experts_int8",
+    "quark",
+    "moe_wna16",
+    "torchao",
+    "inc",
+    "mxfp4",
+    "gpt_oss_mxfp4",
+    "deepseek_v4_fp8",
+    "online",
+    "fp8_per_tensor",
+    "fp8_per_block",
+    "fp8_per_channel",
+    "int8_per_channel_weight_only",
+    "nvfp4_per_token",
+    "mxfp8",
+)
+"""In vLLM's order, which its refusal shows."""
+
+DEPRECATED = ("fbgemm_fp8", "fp_quant")
+"""Which vLLM refuses without `--allow-deprecated-quantization`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8ChannelLinear:
+    """A weight with one scale for each row, activations with one for each token.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py` Fp8PtpcOnlineLinearMethod.
+    """
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank.
+
+        Raises:
+            Refused: on GPUs without FP8 arithmetic.
+        """
+        if fp8_kernels.runs_marlin(layout):
+            raise Refused(
+                "FP8 PTPC online quant requires a kernel that honors per-token "
+                "activation quantization; MarlinFP8 is W8A16 weight-only. Requires "
+                "SM89+ for Cutlass FP8 or ROCm MI3xx for rowwise scaled_mm."
+            )
+        rows = on_rank.output_size_per_partition
+        return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineConfig(BaseConfig):
+    """One method for all linear layers and one for all routed experts."""
+
+    linear_method: LinearMethod | None = None
+    experts_method: ExpertsMethod | None = None
+
+    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Quantise every linear layer alike."""
+        return self.linear_method
+
+    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+        """Quantise all routed experts alike."""
+        return self.experts_method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8OnlineBlockLinear:
+    """A weight quantised while loading, with one scale for each 128 x 128 block.
+
+    Rows are first padded to whole blocks. Where the columns need no padding, the weight
+    that is kept is a view of the padded one, whose memory stays allocated.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py`
+    Fp8PerBlockOnlineLinearMethod; `utils/deep_gemm.py` per_block_cast_to_fp8.
+    """
+
+    model_type: str
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
+        weight, *scales = plain.tensors(on_rank, layout)
+        rows, columns = (
+            on_rank.output_size_per_partition,
+            on_rank.input_size_per_partition,
+        )
+        is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
+        if is_as_cast and columns % fp8_kernels.BLOCK == 0:
+            weight = Tensor(
+                round_up(rows, fp8_kernels.BLOCK) * columns, "float8_e4m3fn"
+            )
+        return (weight, *scales)
+
+
+def online_config(name: str, model_type: str) -> OnlineConfig:
+    """Return the method that the engine argument `quantization` of this name applies.
+
+    `model_type` is the language model's. "fp8" is the old name of fp8_per_tensor.
+
+    Source: vLLM 0.33.0 `config/quantization.py` _ONLINE_SHORTHANDS;
+    `model_loader/weight_utils.py` get_quant_config.
+    """
+    methods: dict[str, tuple[LinearMethod | None, ExpertsMethod]] = {
+        "fp8_per_tensor": (
+            Fp8TensorLinear(has_input_scale=False),
+            Fp8TensorExperts(is_online=True),
+        ),
+        "fp8_per_channel": (Fp8ChannelLinear(), Fp8ChannelExperts(is_online=True)),
+        "fp8_per_block": (
+            Fp8OnlineBlockLinear(model_type=model_type),
+            Fp8BlockExperts(model_type=model_type, is_online=True),
+        ),
+        "mxfp8": (Mxfp8Linear(), Mxfp8Experts(is_online=True)),
+        "int8_per_channel_weight_only": (None, Int8OnlineExperts()),
+        "experts_int8": (None, Int8OnlineExperts()),
+        "nvfp4_per_token": (None, NvFp4OnlineExperts()),
+    }
+    linear, experts = methods["fp8_per_tensor" if name == "fp8" else name]
+    return OnlineConfig(name=name, linear_method=linear, experts_method=experts)
+
+
+def _read_online(
+    name: str, _given: Mapping[str, Any], context: Context
+) -> QuantizationConfig:
+    """Return a method applied while loading, which reads no settings."""
+    return online_config(name, context.text_model_type)
+
+
+METHODS: dict[str, Method] = {
+    "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
+    "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
+    "compressed-tensors": Method(
+        read=read_compressed_tensors,
+        supported_dtypes=("float32", "float16", "bfloat16"),
+        min_capability=70,
+    ),
+    "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    **{
+        name: Method(
+            read=partial(read_modelopt, name),
+            supported_dtypes=supported_dtypes,
+            min_capability=min_capability,
+        )
+        for name, supported_dtypes, min_capability in (
+            ("modelopt", _BF16_HALF, 80),
+            ("modelopt_fp4", (*_BF16_HALF, "float8_e4m3fn"), 75),
+            ("modelopt_mxfp8", _BF16, 80),
+            ("modelopt_mixed", _BF16_HALF, 75),
+        )
+    },
+    "deepseek_v4_fp8": Method(
+        read=read_deepseek_v4_fp8, supported_dtypes=_BF16_HALF, min_capability=75
+    ),
+    "moe_wna16": Method(
+        read=read_moe_wna16, supported_dtypes=_BF16_HALF, min_capability=70
+    ),
+    "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
+    "gpt_oss_mxfp4": Method(
+        read=read_gpt_oss_mxfp4, supported_dtypes=_BF16, min_capability=80
+    ),
+}
+"""Methods of checkpoints."""
+
+ONLINE: dict[str, Method] = {
+    name: Method(
+        read=partial(_read_online, name),
+        supported_dtypes=_BF16_HALF,
+        min_capability=80 if name == "experts_int8" else 75,
+    )
+    for name in _ONLINE_NAMES
+}
+"""Methods applied while loading a checkpoint that is not quantised."""

@@ -1,0 +1,189 @@
+"""Integer weights packed into 32 bit words, and how each kernel repacks them.
+
+GPTQ, AWQ and compressed-tensors checkpoints differ in how they are loaded; one of
+three kernels then repacks them: Machete on Hopper, Marlin elsewhere, and Humming for
+what these cannot.
+
+Source: vLLM 0.33.0 `kernels/linear/__init__.py` choose_mp_linear_kernel and the
+kernels of `kernels/linear/mixed_precision/`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from planner.engine.layout import ParallelLayout
+from planner.models.quantization.padding import (
+    SM90,
+    WORD_BITS,
+    Packing,
+    humming_tensors,
+    padded_nk,
+)
+from planner.models.tensors import LinearOnRank, Tensor
+
+_INT4, _INT8 = 4, 8
+_MARLIN_GROUPS = (-1, 32, 64, 128)
+_MACHETE_GROUPS = (-1, 64, 128)
+_TRITON_GROUPS = (-1, 32, 64, 128, 256)
+_MARLIN_ROWS, _MARLIN_COLUMNS = 64, 128
+"""What rows and columns have to fill in releases that do not pad them."""
+_MACHETE_COLUMNS, _MACHETE_ROWS = 64, 128
+_PADS_FOR_MARLIN_SINCE = (0, 24)
+"""Weights are padded to Marlin's tiles; before, they had to fill them.
+
+Source: vLLM 0.24.0 `layers/quantization/utils/marlin_utils.py`
+marlin_padded_nk.
+"""
+
+
+class Kernel(Enum):
+    """A kernel for integer weights and 16 bit activations."""
+
+    MACHETE = "Machete"
+    MARLIN = "Marlin"
+    EXLLAMA = "Exllama"
+    TRITON = "Triton"
+    HUMMING = "Humming"
+
+
+def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> Kernel:
+    """Return the kernel that serves a layer: the first that can."""
+    if layout.capability == SM90:
+        if _suits_machete(packing, on_rank):
+            return Kernel.MACHETE
+        if layout.release.prefers_humming:
+            return Kernel.HUMMING
+    if _suits_marlin(packing, on_rank, layout):
+        return Kernel.MARLIN
+    if layout.dtype == "float16" and _suits_exllama(packing, on_rank):
+        return Kernel.EXLLAMA
+    if _suits_triton(packing, on_rank):
+        return Kernel.TRITON
+    return Kernel.HUMMING
+
+
+def _suits_exllama(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Exllama takes it; source: ExllamaLinearKernel.can_implement."""
+    return (
+        packing.num_bits in (_INT4, _INT8)
+        and not packing.has_zero_points
+        and packing.group_size > 0
+        and on_rank.input_size % packing.group_size == 0
+        and on_rank.output_size_per_partition * packing.num_bits % WORD_BITS == 0
+    )
+
+
+def _suits_triton(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Triton takes it; source: TritonW4A16LinearKernel.can_implement."""
+    columns = on_rank.input_size_per_partition
+    size = packing.group_size
+    return (
+        packing.num_bits == _INT4
+        and size in (*_TRITON_GROUPS, on_rank.input_size)
+        and on_rank.output_size_per_partition * _INT4 % WORD_BITS == 0
+        and columns % (columns if size == -1 else size) == 0
+    )
+
+
+def _suits_machete(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether Machete takes the shape; source: MacheteLinearKernel.can_implement."""
+    return (
+        packing.num_bits in (_INT4, _INT8)
+        and packing.group_size in _MACHETE_GROUPS
+        and on_rank.input_size_per_partition % _MACHETE_COLUMNS == 0
+        and on_rank.output_size_per_partition % _MACHETE_ROWS == 0
+    )
+
+
+def _suits_marlin(
+    packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
+) -> bool:
+    """Whether Marlin takes the layer; source: MarlinLinearKernel.can_implement."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    if layout.release < _PADS_FOR_MARLIN_SINCE and (
+        rows % _MARLIN_ROWS or columns % _MARLIN_COLUMNS
+    ):
+        return False
+    widths = (_INT4,) if packing.has_zero_points else (_INT4, _INT8)
+    return (
+        packing.num_bits in widths
+        and packing.group_size in _MARLIN_GROUPS
+        and not _splits_group(packing, on_rank)
+    )
+
+
+def _splits_group(packing: Packing, on_rank: LinearOnRank) -> bool:
+    """Whether a group is split between two ranks."""
+    return (
+        packing.group_size != -1
+        and packing.group_size < on_rank.input_size
+        and on_rank.input_size_per_partition % packing.group_size != 0
+    )
+
+
+def is_marlin_group(group_size: int) -> bool:
+    """Whether Marlin has kernels for groups of this size."""
+    return group_size in _MARLIN_GROUPS
+
+
+def repacked(
+    packing: Packing,
+    on_rank: LinearOnRank,
+    layout: ParallelLayout,
+    *,
+    leftovers: tuple[Tensor, ...] = (),
+) -> tuple[Tensor, ...]:
+    """Return weight, scales and zero points as the kernel holds them.
+
+    `leftovers` are tensors of the checkpoint that Machete leaves where they are.
+    """
+    kernel = choose(packing, on_rank, layout)
+    if kernel is Kernel.MACHETE:
+        return (*_machete(packing, on_rank), *leftovers)
+    if kernel is Kernel.MARLIN:
+        return _marlin(packing, on_rank)
+    if kernel is Kernel.HUMMING:
+        return humming_tensors(packing, on_rank, layout)
+    return _as_published(packing, on_rank, kernel, leftovers)
+
+
+def _as_published(
+    packing: Packing,
+    on_rank: LinearOnRank,
+    kernel: Kernel,
+    leftovers: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """Exllama reads zero points in any case, Triton where they are used."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    zeros = packing.zero_points(on_rank)
+    if kernel is Kernel.TRITON and not packing.has_zero_points:
+        kept = leftovers
+    else:
+        kept = (zeros,)
+    scales = Tensor(rows * packing.groups(columns))
+    return (packing.words(rows * columns), scales, *kept)
+
+
+def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+    """Zero points become products with the scales, in the model's dtype."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    scales = Tensor(rows * packing.groups(columns))
+    zeros = (scales,) if packing.has_zero_points else ()
+    return (packing.words(rows * columns), scales, *zeros)
+
+
+def _marlin(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+    """Rows and columns are padded to a tile, the bias with them."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    padded_rows, padded_columns = padded_nk(rows, columns, packing.group_size)
+    groups = packing.groups(padded_columns)
+    tensors = [
+        packing.words(padded_rows * padded_columns),
+        Tensor(padded_rows * groups),
+    ]
+    if packing.has_zero_points:
+        tensors.append(packing.words(padded_rows * groups))
+    if on_rank.has_bias and padded_rows != rows:
+        tensors.append(Tensor(padded_rows - rows))
+    return tuple(tensors)

@@ -1,0 +1,352 @@
+"""Models on disk: a folder as the Hub lays it out, or a config.json alone.
+
+The files of a model are put together here for the Hub too: `model_config` checks that a
+config.json is one of a model, and `voxtral_config` makes one of the params.json of
+Mistral's audio models, as vLLM does; Mistral's other models have a config.json that
+says the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.models.files import ModelFiles
+from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
+
+CONFIG = "config.json"
+SIDE_FILES = (
+    "hf_quant_config.json",
+    "params.json",
+    "preprocessor_config.json",
+    "modules.json",
+)
+
+_CONFIGS = frozenset((CONFIG, INDEX, *SIDE_FILES))
+_REMEMBERED = 64
+_SHOWN_FILES = 5
+_FOREIGN_PREFIXES = ("adapter_", "consolidated")
+"""Safetensors files that do not belong to the model that config.json describes."""
+
+_UNREADABLE = {
+    ".gguf": "a GGUF file, whose header the planner does not read",
+    ".safetensors": "a file of weights",
+    ".bin": "a file of weights",
+    ".pt": "a file of weights",
+    ".pth": "a file of weights",
+}
+
+_MODEL_KEYS = ("architectures", "model_type")
+
+_OTHER_FILES = {
+    "_class_name": "the file of a Diffusers pipeline; vLLM's language models have a "
+    "config.json with `architectures`",
+    "peft_type": "the config of a LoRA adapter; name its base model and set "
+    "enable_lora",
+    "tokenizer_class": "the config of a tokenizer; config.json is next to it",
+}
+
+_VOXTRAL_NAME = "VoxtralForConditionalGeneration"
+
+_TEXT_FIELDS = {
+    "dim": "hidden_size",
+    "hidden_dim": "intermediate_size",
+    "n_heads": "num_attention_heads",
+    "n_kv_heads": "num_key_value_heads",
+    "n_layers": "num_hidden_layers",
+    "norm_eps": "rms_norm_eps",
+}
+_AUDIO_FIELDS = {
+    "dim": "d_model",
+    "hidden_dim": "encoder_ffn_dim",
+    "n_heads": "encoder_attention_heads",
+    "n_layers": "encoder_layers",
+}
+_DEFAULT_POSITIONS = 128_000
+"""Positions where the file does not give them."""
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Name, inode, time of change and size of each file that counts."""
+
+
+def read(path: Path, name: str) -> ModelFiles:
+    """Return the model in a folder, or in one config file.
+
+    The same unchanged files return the same object.
+
+    Args:
+        path: the folder or file.
+        name: as the user gave it.
+
+    Raises:
+        PlannerError: when there is no config of a model.
+    """
+    if path.is_dir():
+        return _remembered(path, name, _stamp(path))
+    if path.suffix.lower() in _UNREADABLE:
+        raise PlannerError(
+            f"{name} is {_UNREADABLE[path.suffix.lower()]}. Give the folder that holds "
+            "the model's config.json, or the name of the model it was made from."
+        )
+    if path.name == CONFIG:
+        folder = str(Path(name).parent)
+        return _remembered(path.parent, folder, _stamp(path.parent))
+    return _remembered_file(path, name, (_row(path.name, path),))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(folder: Path, name: str, stamp: Stamp) -> ModelFiles:
+    present = tuple(row[0] for row in stamp)
+    if CONFIG not in present and _own_format(folder, present) is None:
+        raise _no_config(folder, name)
+    tensors = read_headers(_weight_files(folder, present))
+    side = {file: _side(folder, file, present) for file in SIDE_FILES}
+    return files_with(
+        tensors,
+        side,
+        name=name,
+        config=model_config(_text(folder / CONFIG), str(folder / CONFIG))
+        if CONFIG in present
+        else {},
+        source=str(folder / (CONFIG if CONFIG in present else "params.json")),
+    )
+
+
+def _own_format(folder: Path, present: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the config made of params.json alone; None where it does not suffice."""
+    return voxtral_config(_side(folder, "params.json", present))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered_file(path: Path, name: str, stamp: object) -> ModelFiles:  # noqa: ARG001 - part of the key
+    config = model_config(_text(path), str(path))
+    return ModelFiles(name=name, config=config, source=str(path))
+
+
+def files_with(
+    tensors: TensorFacts,
+    side: Mapping[str, Mapping[str, Any] | None],
+    *,
+    name: str,
+    config: Mapping[str, Any],
+    source: str,
+) -> ModelFiles:
+    """Put a model's config, its side files and its tensors together."""
+    return ModelFiles(
+        name=name,
+        config=voxtral_config(side.get("params.json")) or config,
+        hf_quant_config=side.get("hf_quant_config.json"),
+        params=side.get("params.json"),
+        preprocessor_config=side.get("preprocessor_config.json"),
+        modules=side.get("modules.json"),
+        num_parameters_by_dtype=tensors.num_parameters_by_dtype,
+        tensor_shapes=tensors.shapes,
+        checkpoint_bytes=tensors.checkpoint_bytes,
+        source=source,
+    )
+
+
+def tensors_in(folder: Path) -> TensorFacts:
+    """Return the tensors of a folder's weights; none if any file is missing."""
+    present = tuple(row[0] for row in _stamp(folder))
+    return read_headers(_weight_files(folder, present))
+
+
+def _weight_files(folder: Path, present: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the files of weights to read: all that the index names, or none.
+
+    Source: vLLM 0.33.0 `model_executor/model_loader/weight_utils.py`
+    filter_duplicate_safetensors_files.
+    """
+    weights = {name for name in present if name.endswith(".safetensors")}
+    if INDEX in present:
+        index = json_object(_text(folder / INDEX), str(folder / INDEX))
+        shards = index.get("weight_map")
+        named = set(shards.values()) if isinstance(shards, Mapping) else set()
+        weights = named if named <= weights else set()
+    elif SINGLE in weights:
+        weights = {SINGLE}
+    else:
+        weights = {w for w in weights if not w.startswith(_FOREIGN_PREFIXES)}
+    return tuple(folder / name for name in sorted(weights))
+
+
+def _side(
+    folder: Path, name: str, present: tuple[str, ...]
+) -> Mapping[str, Any] | None:
+    if name not in present:
+        return None
+    return side_object(_text(folder / name), str(folder / name))
+
+
+def _stamp(folder: Path) -> Stamp:
+    try:
+        with os.scandir(folder) as found:
+            rows = [_row(entry.name, entry) for entry in found if _counts(entry.name)]
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    return tuple(sorted(row for row in rows if row))
+
+
+def _counts(name: str) -> bool:
+    return name in _CONFIGS or name.endswith(".safetensors")
+
+
+def _row(name: str, file: Path | os.DirEntry[str]) -> tuple[str, int, int, int] | None:
+    try:
+        state = file.stat()
+    except OSError:  # a link whose target is gone counts as absent
+        return None
+    return name, state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+    )
+
+
+def _no_config(folder: Path, name: str) -> ModelNotFound:
+    names = sorted(path.name for path in folder.iterdir())
+    if any(file.endswith(".gguf") for file in names):
+        return ModelNotFound(
+            f"The folder {name!r} holds GGUF files and no config.json; the planner "
+            "does not read GGUF. Give the name of the model they were made from."
+        )
+    if "adapter_config.json" in names:
+        return ModelNotFound(
+            f"The folder {name!r} holds a LoRA adapter, not a model. Give the folder "
+            "or name of its base model."
+        )
+    shown = ", ".join(names[:_SHOWN_FILES]) + (" ..." if names[_SHOWN_FILES:] else "")
+    return ModelNotFound(
+        f"The folder {name!r} has no config.json (it holds {shown or 'nothing'}). Give "
+        "a folder that holds a model's config.json. If you meant a model of that name "
+        "on the Hub, run the planner in another folder: vLLM takes the folder too."
+    )
+
+
+def model_config(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Return a config.json's content.
+
+    Raises:
+        PlannerError: when it is not the config of a model, saying what it is.
+    """
+    config = json_object(text, where)
+    if any(config.get(key) for key in _MODEL_KEYS):
+        return config
+    for key, what in _OTHER_FILES.items():
+        if key in config:
+            raise PlannerError(f"{where} is not the config of a model but {what}.")
+    raise PlannerError(
+        f"{where} is not the config of a model: it has neither `architectures` nor "
+        "`model_type`. Give a model's config.json, or the folder that holds it."
+    )
+
+
+def side_object(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Return the JSON object of a side file; a list becomes its "modules".
+
+    Raises:
+        PlannerError: when it is neither.
+    """
+    stripped = text.lstrip()
+    is_list = stripped[:1] in ("[", b"[")
+    if not is_list:
+        return json_object(text, where)
+    try:
+        return {"modules": json.loads(text)}
+    except (ValueError, RecursionError) as error:
+        raise PlannerError(
+            f"{where} is not JSON ({_first_line(error)}). Download the file again."
+        ) from error
+
+
+def json_object(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Return the JSON object in `text`.
+
+    Raises:
+        PlannerError: when it is something else.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PlannerError(
+            f"{where} is not JSON ({_first_line(error)}). Give a model's config.json, "
+            "or download the file again."
+        ) from error
+    if isinstance(content, dict):
+        return content
+    raise PlannerError(
+        f"{where} holds a JSON {_kind(content)}; a model's config.json holds an object "
+        '({"architectures": ...}).'
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _kind(content: object) -> str:
+    names = {list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(content), "number")
+
+
+def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the config of an audio model in Mistral's format; None for others.
+
+    Source: vLLM 0.33.0 `transformers_utils/configs/mistral.py` adapt_config_dict,
+    _remap_mistral_audio_args.
+    """
+    args = _nested(_nested(params, "multimodal"), "whisper_model_args")
+    encoder, downsampling = (
+        _nested(args, "encoder_args"),
+        _nested(args, "downsample_args"),
+    )
+    sound = _nested(encoder, "audio_encoding_args")
+    if not (sound and downsampling):
+        return None
+    is_causal = bool(encoder.get("causal"))
+    name = "VoxtralRealtimeGeneration" if is_causal else _VOXTRAL_NAME
+    return {
+        "model_type": "voxtral",
+        "architectures": [name],
+        "text_config": _text_config(dict(params or {})),
+        "audio_config": {
+            **{ours: encoder[given] for given, ours in _AUDIO_FIELDS.items()},
+            "num_mel_bins": sound["num_mel_bins"],
+            "window_size": sound["window_size"],
+            "downsample_factor": downsampling["downsample_factor"],
+            "max_source_positions": encoder.get("max_source_positions") or 1500,
+        },
+    }
+
+
+def _text_config(params: dict[str, Any]) -> dict[str, Any]:
+    longest = params.get("max_position_embeddings", _DEFAULT_POSITIONS)
+    return {
+        **{_TEXT_FIELDS.get(name, name): value for name, value in params.items()},
+        "architectures": ["MistralForCausalLM"],
+        "max_position_embeddings": longest,
+        "max_seq_len": params.get("max_seq_len", longest),
+        "model_type": params.get("model_type", "transformer"),
+        "tie_word_embeddings": params.get("tied_embeddings", False),
+    }
+
+
+def _nested(of: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+    """Return a nested mapping, empty where there is none."""
+    value = (of or {}).get(name)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,211 @@
+"""The Hub's refusals in plain words: what was requested, why not, what to do.
+
+Also which names a repository on the Hub can have (`is_repo_id`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.models.catalogue import nearest
+from planner.surroundings import is_in_browser
+
+_UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
+
+_LIBRARY_MISSING = (
+    "is not in the bundled catalogue, and reading it from the Hub needs "
+    'huggingface_hub: pip install "vllm-memory-planner[app]". '
+    "Or give the path of its config.json."
+)
+_NOT_IN_A_BROWSER = (
+    "is not in the bundled catalogue, and the browser edition does not query the Hub. "
+    "Upload the model's config.json next to this notebook, and give its path."
+)
+
+_HOW_TO_LOG_IN = "set HF_TOKEN to an access token, or run `hf auth login`"
+
+_REPO_ID = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
+_LONGEST_REPO_ID = 96
+
+
+def missing() -> str:
+    """Say why a Hub model cannot be read without huggingface_hub, and what to do."""
+    return _NOT_IN_A_BROWSER if is_in_browser() else _LIBRARY_MISSING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubQuery:
+    """A model that was requested of the Hub."""
+
+    repo_id: str
+    revision: str | None
+    endpoint: str
+    has_token: bool
+
+    @property
+    def page(self) -> str:
+        """Address of the model's page."""
+        return f"{self.endpoint}/{self.repo_id}"
+
+
+def library_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that huggingface_hub and its HTTP library raise.
+
+    That library changed its name over huggingface_hub's releases; the parent of its
+    own error class is where all of them meet.
+    """
+    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
+
+    http_error: type[Exception] = errors.HfHubHTTPError.__mro__[1]
+    return (http_error, errors.SafetensorsParsingError, OSError, ValueError)
+
+
+def is_silence(error: Exception) -> bool:
+    """Whether the Hub gave no answer, rather than a refusal."""
+    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
+
+    if isinstance(error, errors.HFValidationError):
+        return False
+    status = _status(error)
+    return status is None or status >= _SERVER_ERROR or status == _TOO_MANY
+
+
+def _status(error: Exception) -> int | None:
+    status: int | None = getattr(getattr(error, "response", None), "status_code", None)
+    return status
+
+
+def explain(error: Exception, query: HubQuery) -> PlannerError:
+    """Return the error to raise for what huggingface_hub raised."""
+    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
+
+    if isinstance(error, errors.GatedRepoError):
+        return _gated(query)
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        return not_found(query)
+    if isinstance(error, errors.RevisionNotFoundError):
+        return ModelNotFound(
+            f"{query.repo_id!r} has no revision {query.revision!r} on the Hub. Leave "
+            f"it out for the newest one, or see the branches and tags at {query.page}."
+        )
+    if isinstance(error, errors.HfHubHTTPError):
+        return _answered(error, query)
+    return silent(error, query)
+
+
+def not_found(query: HubQuery) -> ModelNotFound:
+    """Return the error for a repository that is missing or private."""
+    log_in = "" if query.has_token else f" If it is private, {_HOW_TO_LOG_IN}."
+    return ModelNotFound(
+        f"No model {query.repo_id!r} on the Hub ({query.endpoint}).{log_in}"
+        f"{did_you_mean(query.repo_id)}"
+    )
+
+
+def did_you_mean(name: str) -> str:
+    """Return a hint at bundled models of a similar name."""
+    near = nearest(name)
+    return f" Nearest in the bundled catalogue: {', '.join(near)}." if near else ""
+
+
+def not_cached(query: HubQuery) -> ModelUnavailable:
+    """Return the error for a model that is not in the cache, offline."""
+    return ModelUnavailable(
+        f"{query.repo_id!r} is neither in the bundled catalogue nor in the Hub's cache "
+        "on this disk, and HF_HUB_OFFLINE forbids contacting the Hub. Unset it once to "
+        "fetch its config.json, or give the path of one."
+        f"{did_you_mean(query.repo_id)}"
+    )
+
+
+def silent(error: BaseException, query: HubQuery) -> ModelUnavailable:
+    """Return the error where the Hub did not answer, or not in time."""
+    error = error.__cause__ or error
+    what = (
+        "did not answer in time (HF_HUB_ETAG_TIMEOUT sets the seconds)"
+        if "Timeout" in type(error).__name__
+        else f"cannot be reached ({_reason(error)})"
+    )
+    return ModelUnavailable(
+        f"{query.repo_id!r}: the Hub ({query.endpoint}) {what}, and the model is not "
+        "in its cache on this disk. Check the network (HF_ENDPOINT names a mirror), or "
+        f"give the path of a config.json.{did_you_mean(query.repo_id)}"
+    )
+
+
+def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:
+    """Say what a repository without config.json holds instead."""
+    names = set(files)
+    start = f"{query.repo_id!r} has no config.json on the Hub: it holds"
+    if any(name.endswith(".gguf") for name in names):
+        return ModelNotFound(
+            f"{start} GGUF files, which the planner does not read. Give the name of "
+            "the model they were made from."
+        )
+    if "adapter_config.json" in names:
+        return ModelNotFound(
+            f"{start} a LoRA adapter. Give the name of its base model."
+        )
+    if "model_index.json" in names:
+        return ModelNotFound(f"{start} a Diffusers pipeline, not a language model.")
+    if "params.json" in names:
+        return ModelNotFound(
+            f"{start} params.json (Mistral's own format), from which alone the planner "
+            "does not read a model. Give the name of the same model in Hub format."
+        )
+    return ModelNotFound(f"{start} no model that vLLM could load. See {query.page}.")
+
+
+def _gated(query: HubQuery) -> ModelUnavailable:
+    if query.has_token:
+        return ModelUnavailable(
+            f"{query.repo_id!r} is gated and your token has no access to it. Accept "
+            f"its terms at {query.page} with the account of that token (access may "
+            "take a while to be granted), and see that the token may read gated "
+            "repositories."
+        )
+    return ModelUnavailable(
+        f"{query.repo_id!r} is gated and no token was given. Accept its terms at "
+        f"{query.page}, then {_HOW_TO_LOG_IN}."
+    )
+
+
+def _answered(error: Exception, query: HubQuery) -> PlannerError:
+    status = _status(error)
+    if status == _UNAUTHORIZED:
+        return ModelUnavailable(
+            f"{query.repo_id!r}: the Hub refused your token. Set HF_TOKEN to a valid "
+            "access token, or unset it (and run `hf auth logout`) for public models."
+        )
+    if status == _TOO_MANY:
+        return ModelUnavailable(
+            f"{query.repo_id!r}: the Hub allows no more requests for now. Wait a few "
+            f"minutes, or {_HOW_TO_LOG_IN} for a higher limit."
+        )
+    return ModelUnavailable(
+        f"{query.repo_id!r}: the Hub ({query.endpoint}) answered with an error "
+        f"({status or _reason(error)}). Try again later, or give the path of a "
+        "config.json."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def is_repo_id(text: str) -> bool:
+    """Whether the Hub could have a repository of this name.
+
+    Source: huggingface_hub 2.4.0 `utils/_validators.py` validate_repo_id.
+    """
+    return (
+        _REPO_ID.fullmatch(text) is not None
+        and len(text) <= _LONGEST_REPO_ID
+        and "--" not in text
+        and ".." not in text
+        and not text.endswith((".git", ".", "-"))
+        and not text.startswith((".", "-"))
+    )

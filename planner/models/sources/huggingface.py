@@ -1,0 +1,283 @@
+"""Models on the Hub: small JSON files and safetensors headers, never weights.
+
+One request says which commit is the newest and which files it has; what is in the
+cache on disk is not requested again. Without an answer only the cache is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import ModelUnavailable, PlannerError
+from planner.models.files import ModelFiles
+from planner.models.sources import hub_errors, hub_store, safetensors
+from planner.models.sources.folder import (
+    CONFIG,
+    SIDE_FILES,
+    files_with,
+    model_config,
+    side_object,
+    tensors_in,
+)
+from planner.models.sources.hub_errors import HubQuery
+from planner.models.sources.safetensors import TensorFacts
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, ModelInfo
+
+_LIBRARY = "vllm-memory-planner"
+_SEARCH_TIMEOUT_SECONDS = 2.0
+_SHORT_COMMIT = 8
+_TRUE = frozenset(("1", "on", "yes", "true"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hub:
+    """One model on the Hub, and how to request it."""
+
+    api: HfApi
+    query: HubQuery
+    is_offline: bool
+    timeout_seconds: float
+    """For the first answer of each request."""
+
+    def info(self) -> ModelInfo:
+        return self.api.model_info(
+            self.query.repo_id,
+            revision=self.query.revision,
+            timeout=self.timeout_seconds,
+        )
+
+    def download(self, file: str, revision: str | None) -> Path:
+        with _without_progress_bars():
+            path = self.api.hf_hub_download(
+                self.query.repo_id,
+                file,
+                revision=revision,
+                etag_timeout=self.timeout_seconds,
+                local_files_only=self.is_offline,
+            )
+        return Path(path)
+
+    def cached(self, file: str, revision: str | None) -> Path | None:
+        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - lazy
+
+        path = try_to_load_from_cache(self.query.repo_id, file, revision=revision)
+        return Path(path) if isinstance(path, str) else None
+
+
+def fetch(
+    repo_id: str, *, revision: str | None = None, token: str | None = None
+) -> ModelFiles:
+    """Return a model's files from the Hub, or from its cache on disk.
+
+    Args:
+        repo_id: owner/name (or name, for the oldest repositories).
+        revision: branch, tag or commit; None is the newest.
+        token: access token; None takes HF_TOKEN or the login on this machine.
+
+    Raises:
+        ModelNotFound: when there is no such model, or it has no config.json.
+        ModelUnavailable: when it is gated, or neither Hub nor cache has it.
+        PlannerError: when its files are not those of a model.
+    """
+    hub = _open(repo_id, revision, token)
+    try:
+        return _fetch(hub)
+    except PlannerError:
+        raise
+    except hub_errors.library_errors() as error:
+        raise hub_errors.explain(error, hub.query) from error
+
+
+def search_hub(
+    text: str,
+    limit: int = 10,
+    *,
+    token: str | None = None,
+    timeout_seconds: float = _SEARCH_TIMEOUT_SECONDS,
+) -> tuple[str, ...]:
+    """Return names of models on the Hub that hold `text`, most downloaded first.
+
+    Meant for suggestions while typing: one request, a short time-out, no retry.
+
+    Raises:
+        ModelUnavailable: when the Hub does not answer.
+    """
+    hub = _open(text, None, token)
+    if hub.is_offline:
+        return ()
+    from huggingface_hub import get_session  # noqa: PLC0415 - lazy
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
+        build_hf_headers,
+        hf_raise_for_status,
+    )
+
+    try:
+        response = get_session().get(
+            f"{hub.api.endpoint}/api/models",
+            params={"search": text, "limit": limit, "sort": "downloads"},
+            headers=build_hf_headers(token=token, library_name=_LIBRARY),
+            timeout=timeout_seconds,
+        )
+        hf_raise_for_status(response)
+        return _ids(response.json())[:limit]
+    except hub_errors.library_errors() as error:
+        reason = type(error).__name__
+        raise ModelUnavailable(
+            f"The Hub ({hub.query.endpoint}) gave no suggestions for {text!r} "
+            f"({reason}). Type the model's whole name, or choose a bundled one."
+        ) from error
+
+
+def _ids(found: object) -> tuple[str, ...]:
+    rows = found if isinstance(found, list) else []
+    return tuple(
+        str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row
+    )
+
+
+def _open(repo_id: str, revision: str | None, token: str | None) -> _Hub:
+    try:
+        import huggingface_hub  # noqa: PLC0415 - optional, and slow to import
+        from huggingface_hub import constants  # noqa: PLC0415 - optional, slow
+    except ImportError as error:
+        near = hub_errors.did_you_mean(repo_id)
+        raise ModelUnavailable(f"{repo_id!r} {hub_errors.missing()}{near}") from error
+    api = huggingface_hub.HfApi(
+        endpoint=os.environ.get("HF_ENDPOINT") or None,
+        token=token,
+        library_name=_LIBRARY,
+    )
+    query = HubQuery(
+        repo_id=repo_id,
+        revision=revision,
+        endpoint=api.endpoint,
+        has_token=bool(token or huggingface_hub.get_token()),
+    )
+    return _Hub(
+        api=api,
+        query=query,
+        # The library reads the variable once, a notebook may set it later.
+        is_offline=constants.HF_HUB_OFFLINE
+        or os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE,
+        timeout_seconds=constants.HF_HUB_ETAG_TIMEOUT,
+    )
+
+
+def _fetch(hub: _Hub) -> ModelFiles:
+    if hub.is_offline:
+        return _from_cache(hub, hub_errors.not_cached(hub.query))
+    try:
+        info = hub.info()
+    except hub_errors.library_errors() as error:
+        if not hub_errors.is_silence(error):
+            raise
+        quiet = replace(hub, is_offline=True)
+        return _from_cache(quiet, hub_errors.explain(error, hub.query))
+    return _from_hub(hub, info)
+
+
+def _from_hub(hub: _Hub, info: ModelInfo) -> ModelFiles:
+    files = tuple(sibling.rfilename for sibling in info.siblings or ())
+    if CONFIG not in files:
+        raise hub_errors.no_config(hub.query, files)
+    # By revision, not by commit: that records the commit of the name for offline use.
+    config = hub.cached(CONFIG, info.sha) or hub.download(CONFIG, hub.query.revision)
+    side = {
+        name: _read(hub.download(name, info.sha))
+        for name in SIDE_FILES
+        if name in files
+    }
+    tensors = _tensors(hub, config.parent, files)
+    if not tensors.num_parameters_by_dtype and info.safetensors is not None:
+        counts = {str(k): int(n) for k, n in info.safetensors.parameters.items()}
+        tensors = replace(tensors, num_parameters_by_dtype=counts)
+    return _model_files(hub, config, side, tensors)
+
+
+def _from_cache(hub: _Hub, otherwise: PlannerError) -> ModelFiles:
+    config = hub.cached(CONFIG, hub.query.revision)
+    if config is None:
+        raise otherwise
+    commit = config.parent.name
+    found = {name: hub.cached(name, commit) for name in SIDE_FILES}
+    side = {name: _read(path) for name, path in found.items() if path}
+    remembered = hub_store.load_facts(_facts_path(hub, commit))
+    tensors = remembered or tensors_in(config.parent)
+    return _model_files(hub, config, side, tensors)
+
+
+def _model_files(
+    hub: _Hub,
+    config: Path,
+    side: Mapping[str, Mapping[str, Any] | None],
+    tensors: TensorFacts,
+) -> ModelFiles:
+    where = f"{CONFIG} of {hub.query.repo_id!r} on the Hub"
+    return files_with(
+        tensors,
+        side,
+        name=hub.query.repo_id,
+        config=model_config(config.read_bytes(), where),
+        source=f"Hub: {hub.query.repo_id}@{config.parent.name[:_SHORT_COMMIT]}"
+        + (" (from the cache on disk)" if hub.is_offline else ""),
+    )
+
+
+def _tensors(hub: _Hub, snapshot: Path, files: tuple[str, ...]) -> TensorFacts:
+    """Return the tensors, from the disk where possible, else from the Hub.
+
+    A plan does not need them, so the Hub may fail here.
+    """
+    commit = snapshot.name
+    path = _facts_path(hub, commit)
+    remembered = hub_store.load_facts(path)
+    if remembered is not None:
+        return remembered
+    tensors = tensors_in(snapshot)
+    with suppress(*hub_errors.library_errors()):
+        if not tensors.shapes:
+            tensors = safetensors.read_on_hub(hub.api, hub.query, commit, files)
+        hub_store.save_facts(path, tensors)
+    return tensors
+
+
+def _facts_path(hub: _Hub, commit: str) -> Path:
+    from huggingface_hub import cached_assets_path, constants  # noqa: PLC0415 - lazy
+
+    try:
+        folder = cached_assets_path(
+            _LIBRARY, hub.query.repo_id, "headers", assets_dir=constants.HF_ASSETS_CACHE
+        )
+    except (OSError, ValueError):  # a disk that cannot be written to
+        folder = Path(os.devnull)
+    return folder / f"{commit}.json"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    return side_object(path.read_bytes(), path.name)
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Files of a few kilobytes need no bar across a notebook."""
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()

@@ -1,0 +1,147 @@
+"""What a quantisation method gets to know of a layer, and the tensors it returns.
+
+Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
+`layers/fused_moe/fused_moe_method_base.py` FusedMoEMethodBase.create_weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from planner.engine.layout import ParallelLayout
+
+
+class Tensor(NamedTuple):
+    """One tensor on one rank."""
+
+    elements: int
+    dtype: str | None = None
+    """None: the model's dtype."""
+    workspace: str | None = None
+    """Name of a buffer that a kernel keeps once for all layers of a rank: allocated
+    while the model is loaded, but not a weight of any part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearOnRank:
+    """A linear layer as vLLM's create_weights sees it on one rank."""
+
+    name: str
+    """Full prefix of the (first such) layer, for the texts of refusals."""
+    input_size: int
+    """Over all ranks."""
+    output_size: int
+    input_size_per_partition: int
+    output_partition_sizes: tuple[int, ...]
+    """Rows on this rank of each part merged into the layer (q, k, v; gate, up)."""
+    has_bias: bool = False
+    is_replicated: bool = False
+    """Whether vLLM's class never divides it, whatever the ranks."""
+
+    @property
+    def output_size_per_partition(self) -> int:
+        """Rows on this rank."""
+        return sum(self.output_partition_sizes)
+
+    @property
+    def is_row_parallel(self) -> bool:
+        """Whether the inputs are divided over ranks."""
+        return self.input_size != self.input_size_per_partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsOnRank:
+    """Routed experts as vLLM's create_weights sees them on one rank."""
+
+    name: str
+    num_experts: int
+    """On this rank."""
+    global_num_experts: int
+    top_k: int
+    hidden_size: int
+    intermediate_size: int
+    """Before the ranks divide it."""
+    intermediate_size_per_partition: int
+    is_gated: bool = True
+    """False: w13 is the up projection only."""
+    has_bias: bool = False
+    is_renormalized: bool = True
+    activation: str = "silu"
+    uses_expert_parallel: bool = False
+
+
+class ExpertsKernel(StrEnum):
+    """Kernels that compute routed experts, distinguished by the buffers they need."""
+
+    TRITON = "Triton"
+    CUTLASS_FP4 = "CUTLASS FP4"
+    DEEPGEMM = "DeepGEMM"
+    MARLIN = "Marlin"
+    HUMMING = "Humming"
+    FLASHINFER_CUTLASS = "FlashInfer CUTLASS"
+    TRTLLM = "FlashInfer TRT-LLM"
+    OAI_TRITON = "OpenAI Triton"
+
+
+class InputCopy(NamedTuple):
+    """How a kernel's inputs are quantised: a row of numbers and its scales."""
+
+    bits: int
+    scale_bytes: int = 0
+    group_size: int = 0
+    """Inputs that share a scale; 0: one scale holds for the row."""
+
+    def row_bytes(self, columns: int) -> int:
+        """Return the bytes of a quantised row."""
+        scales = -(-columns // self.group_size) if self.group_size else 1
+        return -(-columns * self.bits // 8) + scales * self.scale_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedExperts:
+    """Which kernel computes routed experts on a rank, and on what sizes."""
+
+    kernel: ExpertsKernel
+    hidden_size: int
+    intermediate_size: int
+    """Columns of an expert on the rank, as the kernel pads them."""
+    keeps_workspace: bool
+    """Whether the release takes intermediate results from the shared workspace."""
+    input_copy: InputCopy | None = None
+    """None: the kernel reads inputs as they are."""
+    is_declared: bool = False
+    """Whether vLLM's configuration of the layer has the padded sizes."""
+
+
+class LinearMethod(Protocol):
+    """How a linear layer's weight is held once loaded and processed."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales; the bias is not the method's.
+
+        Raises:
+            Refused: in vLLM's words, for a shape that the method cannot hold.
+        """
+        ...
+
+
+class ExpertsMethod(Protocol):
+    """How the weights of routed experts are held once loaded and processed."""
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights, scales and biases of all experts on the rank.
+
+        Raises:
+            Refused: in vLLM's words, for a shape that the method cannot hold.
+        """
+        ...
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        ...

@@ -1,0 +1,1 @@
+"""`plan()`: from a model and engine arguments to the verdict."""

@@ -1,0 +1,144 @@
+"""The limits of a step: max_num_batched_tokens and max_num_seqs, default and as given.
+
+Source of all rules: vLLM 0.33.0 `engine/arg_utils.py` get_batch_defaults and
+_set_default_max_num_seqs_and_batched_tokens_args.
+"""
+
+from __future__ import annotations
+
+from planner.engine.gpu import GPU
+from planner.engine.layout import UNIFIED
+from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.settings import EngineSettings
+from planner.errors import PlannerError
+from planner.memory.media.towers import least_batched_tokens
+from planner.models.architecture import ModelArchitecture
+from planner.units import GIB
+
+ENTRYPOINTS = ("serve", "llm", "engine")
+ENGINE_BATCH = (2048, 128)
+"""Defaults of the scheduler's configuration, on any GPU."""
+_LARGE_GPU_BATCH_SINCE = (0, 28)
+"""GPUs with at least 160 GiB have their own batch default.
+
+Source: vLLM 0.28.0 `engine/arg_utils.py` get_batch_defaults.
+"""
+_LIMITS_REQUESTS_TO_TOKENS_SINCE = (0, 10, 1)
+"""The default max_num_seqs is at most max_num_batched_tokens.
+
+Source: vLLM 0.10.1 `engine/arg_utils.py` _set_default_args_v1.
+"""
+_LIMITS_TOKENS_TO_REQUESTS_SINCE = (0, 11, 1)
+"""The default max_num_batched_tokens is at most the tokens of all requests.
+
+Without chunked prefill it is also at least the default for split prompts.
+
+Source: vLLM 0.11.1 `engine/arg_utils.py` _set_default_args.
+"""
+_RAISES_TOKENS_FOR_IMAGES_SINCE = (0, 22)
+"""The default max_num_batched_tokens has room for the largest image or video.
+
+Source: vLLM 0.22.0 `engine/arg_utils.py` _get_min_mm_batched_tokens.
+"""
+_MAY_KEEP_PROMPTS_WHOLE_SINCE = (0, 11, 1)
+"""enable_chunked_prefill=False takes effect for generative models.
+
+Source: vLLM 0.11.1 `engine/arg_utils.py` _set_default_args.
+"""
+_KEEPS_ENCODER_PROMPTS_WHOLE_SINCE = (0, 12)
+"""Encoder-decoder models do not split prompts by default.
+
+Source: vLLM 0.12.0 `config/model.py` is_chunked_prefill_supported.
+"""
+
+
+def check_entrypoint(entrypoint: str) -> None:
+    """Refuse an entry point that vLLM does not have.
+
+    Raises:
+        PlannerError: naming the entry points that exist.
+    """
+    if entrypoint not in ENTRYPOINTS:
+        raise PlannerError(
+            f"entrypoint={entrypoint!r}: use serve (vllm serve), llm (the LLM class) "
+            "or engine (the async engine itself, as Ray Data LLM starts it)."
+        )
+
+
+def batch_defaults(
+    gpu: GPU, entrypoint: str, release: Release = NEWEST_RELEASE
+) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs for a GPU and entry point.
+
+    Only the server and the `LLM` class depend on the GPU; the async engine uses the
+    scheduler's own defaults.
+
+    Raises:
+        PlannerError: for an unknown entry point.
+
+    Source: vLLM 0.33.0 `v1/engine/async_llm.py` AsyncLLM.from_engine_args
+    (UsageContext.ENGINE_CONTEXT); `config/scheduler.py` SchedulerConfig.
+    """
+    check_entrypoint(entrypoint)
+    if entrypoint == "engine":
+        return ENGINE_BATCH
+    is_server = entrypoint == "serve"
+    if gpu.is_cpu:
+        return (2048, 128) if is_server else (4096, 256)
+    memory_bytes = gpu.nvml_memory_bytes or gpu.total_memory_bytes
+    if gpu.compute_capability in UNIFIED:
+        memory_bytes = 0  # NVML does not report it there, and vLLM goes on without
+    if release >= _LARGE_GPU_BATCH_SINCE and memory_bytes >= 160 * GIB:
+        return 16384, 1024
+    is_large = memory_bytes >= 70 * GIB and "a100" not in gpu.device_name.lower()
+    if is_large:
+        return (8192 if is_server else 16384), 1024
+    return (2048 if is_server else 8192), 256
+
+
+def resolve_batch(
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    batch: tuple[int, int],
+    max_model_len: int,
+    release: Release = NEWEST_RELEASE,
+) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs.
+
+    `batch` holds both as `batch_defaults` returns them.
+    """
+    tokens, seqs = batch
+    if settings.performance_mode == "throughput":
+        tokens, seqs = 2 * tokens, 2 * seqs
+    seqs = settings.max_num_seqs or seqs
+    splits = chunked_prefill(settings, model, release)
+    if not (splits or release.heeds_tokens_of_whole_prompts):
+        tokens = max_model_len
+    elif settings.max_num_batched_tokens is not None:
+        tokens = settings.max_num_batched_tokens
+    else:
+        if not splits:
+            is_exact = release < _LIMITS_TOKENS_TO_REQUESTS_SINCE
+            tokens = max_model_len if is_exact else max(max_model_len, tokens)
+        if release >= _RAISES_TOKENS_FOR_IMAGES_SINCE:
+            tokens = max(tokens, least_batched_tokens(model, settings))
+        if release >= _LIMITS_TOKENS_TO_REQUESTS_SINCE:
+            tokens = min(seqs * max_model_len, tokens)
+    if settings.max_num_seqs is None and release >= _LIMITS_REQUESTS_TO_TOKENS_SINCE:
+        seqs = min(seqs, tokens)
+    return tokens, seqs
+
+
+def chunked_prefill(
+    settings: EngineSettings,
+    model: ModelArchitecture,
+    release: Release = NEWEST_RELEASE,
+) -> bool:
+    """Whether long prompts are split over several steps."""
+    if not model.is_pooling and release < _MAY_KEEP_PROMPTS_WHOLE_SINCE:
+        return True
+    if settings.enable_chunked_prefill is not None:
+        return settings.enable_chunked_prefill
+    keeps_whole = release >= _KEEPS_ENCODER_PROMPTS_WHOLE_SINCE
+    is_whole = model.is_encoder_decoder and keeps_whole
+    return not (model.is_encoder_only or is_whole)

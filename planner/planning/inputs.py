@@ -1,0 +1,85 @@
+"""The inputs of `planner.plan` as one value that can be changed and planned again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST
+from planner.engine.settings import given_arguments
+from planner.models.architecture import ModelArchitecture
+from planner.planning.planning import plan as plan_again
+from planner.planning.result import Plan
+
+_START = ("model", "gpu", "vllm_version", "entrypoint", "env")
+"""Inputs that are not engine arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """A model, a GPU, a release and engine arguments, as a user gives them.
+
+    >>> given = Inputs(model="Qwen/Qwen3-8B", engine_args={"max_model_len": 4096})
+    >>> given.changed(max_model_len=None, kv_cache_dtype="fp8").engine_args
+    {'kv_cache_dtype': 'fp8'}
+    """
+
+    model: str | ModelArchitecture
+    gpu: str | GPU = "H100"
+    vllm_version: str = NEWEST
+    entrypoint: str = "serve"
+    env: Mapping[str, str] = field(default_factory=dict)
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Inputs:
+        """Return the inputs from which `plan` was made.
+
+        A model that has been read is not read again, unless `quantization=` changed how
+        it was read.
+        """
+        is_as_published = plan.settings.quantization is None
+        return cls(
+            model=plan.model if is_as_published and plan.model else plan.name,
+            gpu=plan.gpu,
+            vllm_version=plan.vllm_version,
+            entrypoint=plan.entrypoint,
+            env=dict(plan.env),
+            engine_args=given_arguments(plan.settings),
+        )
+
+    def changed(self, **changes: Any) -> Inputs:  # noqa: ANN401 - vLLM's own types
+        """Return a copy with engine arguments, model, gpu, ... replaced.
+
+        None removes an engine argument, so that vLLM's default applies.
+        """
+        start = {name: changes[name] for name in _START if name in changes}
+        arguments = {
+            **self.engine_args,
+            **{name: value for name, value in changes.items() if name not in _START},
+        }
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return replace(self, engine_args=given, **start)
+
+    def plan(self) -> Plan:
+        """Return the plan of these inputs.
+
+        Raises:
+            PlannerError: for input that cannot be planned; not fitting is not an error.
+            UnknownArchitecture: for a model or setting that is not modelled.
+        """
+        return plan_again(
+            self.model,
+            gpu=self.gpu,
+            vllm_version=self.vllm_version,
+            entrypoint=self.entrypoint,
+            env=self.env or None,
+            **self.engine_args,
+        )
+
+
+def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
+    """Plan again with what `changes` names replaced; see `Plan.changed`."""
+    return Inputs.of(plan).changed(**changes).plan()

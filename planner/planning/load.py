@@ -1,0 +1,44 @@
+"""The load that a start must serve: how many requests at once, and how long each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.errors import PlannerError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Requests that run at the same time.
+
+    >>> Load(prompt_tokens=3000, output_tokens=1000, requests=16).request_tokens
+    4000
+
+    Raises:
+        PlannerError: for counts that are not whole numbers in range.
+    """
+
+    prompt_tokens: int
+    """Prompt of one request, the longest that is expected."""
+    output_tokens: int
+    """Answer of one request, the longest that is expected."""
+    requests: int = 1
+    """Number of requests at once, each at its full length."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("prompt_tokens", 1),
+            ("output_tokens", 0),
+            ("requests", 1),
+        ):
+            value: object = getattr(self, name)
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if not is_number or getattr(self, name) < least:
+                raise PlannerError(
+                    f"{name}={value!r}: a whole number from {least} is needed."
+                )
+
+    @property
+    def request_tokens(self) -> int:
+        """Tokens of one finished request: the least `max_model_len` that allows it."""
+        return self.prompt_tokens + self.output_tokens

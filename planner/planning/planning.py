@@ -1,0 +1,315 @@
+"""plan(): what vLLM would do with a model, a GPU and engine arguments.
+
+The order follows vLLM's start-up: resolve the arguments, refuse what vLLM refuses, load
+the weights, profile a run, divide the remaining memory into KV cache blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from os import PathLike
+from typing import Any
+
+from planner.engine.arguments import check_release
+from planner.engine.devices.attached import gpu_named
+from planner.engine.environment import environment_from
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST, Release, resolve_version
+from planner.engine.settings import EngineSettings, settings_from
+from planner.errors import Refused, RefusedArgument, RefusedSince, UnknownArchitecture
+from planner.memory.account import VLLMError
+from planner.memory.checkpoint import reconcile
+from planner.memory.kv_cache import capacity
+from planner.memory.kv_cache.kernels import Kernels
+from planner.models.architecture import ModelArchitecture
+from planner.models.drafts.config import requested_speculation
+from planner.models.families import read
+from planner.models.families.pooling import as_run
+from planner.models.files import ModelFiles
+from planner.models.lengths import derived_max_model_len, resolve_max_model_len
+from planner.models.quantization import requantised
+from planner.models.sources.load import load
+from planner.planning import batches
+from planner.planning.calibrations.apply import Found, find
+from planner.planning.calibrations.key import Start
+from planner.planning.cautions import cautions
+from planner.planning.defaults import ResolvedSettings, layout_of
+from planner.planning.host import host_accounts, host_error, host_loading
+from planner.planning.resolve import Question, resolve, with_speculation
+from planner.planning.result import KVCacheGroup, Outcome, Plan
+from planner.planning.stages import plan_stages, whole_groups
+from planner.planning.verdict import judge, limiting_cache, longest_request
+
+_NAMED_FORMAT = re.compile(
+    r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+
+
+def plan(
+    model: str | PathLike[str] | ModelArchitecture,
+    gpu: str | GPU = "H100",
+    *,
+    vllm_version: str = NEWEST,
+    entrypoint: str = "serve",
+    env: Mapping[str, str] | None = None,
+    **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
+) -> Plan:
+    """Plan how vLLM would start this model on this GPU.
+
+    Args:
+        model: Hub id, catalogue id, path of a folder or config.json, or a
+            ModelArchitecture.
+        gpu: catalogue name, "attached" for the first GPU of this machine, or a `GPU`.
+        vllm_version: release whose rules apply.
+        entrypoint: serve (`vllm serve`), llm (the `LLM` class) or engine (the async
+            engine itself, as Ray Data LLM starts it).
+        env: vLLM's environment variables.
+        engine_args: vLLM's EngineArgs by name.
+
+    Raises:
+        PlannerError: for input that cannot be planned; not fitting is not an error.
+        UnknownArchitecture: for a model or setting whose memory is not modelled.
+    """
+    settings = settings_from(engine_args)
+    device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
+    release, notes = resolve_version(vllm_version)
+    check_release(engine_args, release)
+    environment = environment_from(env, release)
+    given_env = tuple((env or {}).items())
+    batches.check_entrypoint(entrypoint)
+    try:
+        architecture = _architecture(model, settings)
+    except Refused as refusal:
+        _check_refuses(refusal, release)
+        return Plan.refused(
+            name=str(model),
+            gpu=device,
+            settings=settings,
+            vllm_version=release.version,
+            error=VLLMError(kind="refused", message=str(refusal)),
+            notes=notes,
+            entrypoint=entrypoint,
+            env=given_env,
+        )
+    draft = _draft_files(settings, architecture, release)
+    question = Question(
+        model=architecture,
+        gpu=device,
+        settings=settings,
+        env=environment,
+        layout=layout_of(settings, environment, device, release),
+        entrypoint=entrypoint,
+        release=release,
+        notes=(*notes, *_source_notes(architecture)),
+        given_env=given_env,
+        draft=draft,
+    )
+    return _answer(question)
+
+
+def _draft_files(
+    settings: EngineSettings, model: ModelArchitecture, release: Release
+) -> ModelFiles | None:
+    """Return the files of the draft that speculative_config names; None without one."""
+    try:
+        requested = requested_speculation(settings, release)
+    except Refused:
+        return None  # raised again later, in vLLM's order
+    if requested is None or requested.model is None or model.is_pooling:
+        return None
+    files = load(requested.model)
+    return None if files is model.files else files
+
+
+def _check_refuses(refusal: Refused, release: Release) -> None:
+    """Reject what only later releases refuse.
+
+    Raises:
+        UnknownArchitecture: with the message of the later releases.
+    """
+    if isinstance(refusal, RefusedSince) and release < refusal.since:
+        raise UnknownArchitecture(
+            f"vLLM {release.version} still serves a model that is not modelled, as "
+            f"later ones say: {refusal}"
+        ) from None
+
+
+def _architecture(
+    model: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
+) -> ModelArchitecture:
+    if isinstance(model, ModelArchitecture) and model.speculation is not None:
+        model = model.speculation.target  # the settings name the draft again
+    method, trusted = settings.quantization, bool(settings.trust_remote_code)
+    asks_for_pooling = False
+    if not isinstance(model, ModelArchitecture):
+        files = load(model)
+        found = _read(files, method, trusted=trusted)
+        asks_for_pooling = files.asks_for_pooling
+    elif method is None:
+        found = model
+    elif model.files is not None:
+        # Only the checkpoint's own files determine what the argument does.
+        found = _read(model.files, method, trusted=True)
+        asks_for_pooling = model.is_pooling
+    else:
+        found = requantised(model, method)
+    if settings.runner in (None, "auto") and asks_for_pooling:
+        return as_run(found, "pooling")
+    return as_run(found, settings.runner)
+
+
+@lru_cache(maxsize=64)
+def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchitecture:
+    """Read a model; where vLLM refuses the method, with the checkpoint's own.
+
+    The same files give the same object, so that their plans are equal.
+    """
+    requested = read(files, method, trust_remote_code=trusted)
+    mismatch = requested.quantization_limits.mismatch
+    if mismatch is None:
+        return _with_files(requested, files)
+    own = read(files, None, trust_remote_code=trusted)
+    limits = replace(own.quantization_limits, mismatch=mismatch)
+    return _with_files(replace(own, quantization_limits=limits), files)
+
+
+def _with_files(model: ModelArchitecture, files: ModelFiles) -> ModelArchitecture:
+    checked = reconcile(model, files.tensor_shapes)
+    return replace(model, files=files, reconciliation=checked)
+
+
+def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
+    notes: tuple[str, ...] = ()
+    named = _NAMED_FORMAT.search(model.name)
+    is_plain = model.quantization is None and not model.quantization_limits.mismatch
+    if named is not None and is_plain:
+        notes = (
+            f"The name says {named[0]}, but the configuration names no quantization "
+            "that vLLM reads: planned as vLLM would load it, unquantised.",
+        )
+    if not model.is_certain:
+        notes = (
+            *notes,
+            f"The config of {model.name} is a reconstruction: {model.source}.",
+        )
+    if model.reconciliation is not None:
+        notes = (*notes, str(model.reconciliation))
+    return notes
+
+
+def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
+    return () if model.speculation is None else model.speculation.notes
+
+
+def _answer(question: Question) -> Plan:
+    try:
+        question = with_speculation(question)
+        resolved, kernels = resolve(question)
+        return _plan_resolved(question, resolved, kernels)
+    except RefusedArgument as refusal:
+        error = VLLMError(kind="refused", message=str(refusal))
+        env = replace(question.env, allow_long_max_model_len=True)
+        allowed = _answer(replace(question, is_waived=True, env=env))
+        return replace(allowed, error=error, outcome=Outcome.REFUSED)
+    except Refused as refusal:
+        return Plan.refused(
+            name=question.model.name,
+            model=question.model,
+            gpu=question.gpu,
+            settings=question.settings,
+            vllm_version=question.release.version,
+            error=VLLMError(kind="refused", message=str(refusal)),
+            notes=question.notes,
+            entrypoint=question.entrypoint,
+            env=question.given_env,
+        )
+
+
+def _plan_resolved(
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
+) -> Plan:
+    whole = whole_groups(question, kernels)
+    found = _measured(question, resolved)
+    given_gpu = question.gpu
+    if found.record is not None:
+        question = replace(question, gpu=found.corrected(given_gpu))
+    stages = plan_stages(question, resolved, kernels, found)
+    verdict = judge(question, resolved, stages, whole)
+    request = verdict.request
+    caches = [stage.cache for stage in stages]
+    limiting = limiting_cache(caches)
+    groups = whole if question.release.groups_all_ranks else limiting.groups
+    figures = capacity.capacity(groups, limiting.num_blocks, request, question.release)
+    fewest = limiting_cache([stage.low for stage in stages]).num_blocks
+    lowest = capacity.capacity(groups, fewest, request, question.release)
+    host = host_accounts(question, resolved, stages)
+    error, outcome = verdict.error, verdict.outcome
+    short = host_error(host)
+    if short is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
+        error, outcome = short, Outcome.DOES_NOT_FIT
+    limit = _longest_allowed(question)
+    longest = 0
+    if verdict.depends_on_length:
+        longest = longest_request([stage.low for stage in stages], limit, request)
+    return Plan(
+        name=question.model.name,
+        model=question.model,
+        gpu=question.gpu,
+        settings=question.settings,
+        resolved=replace(resolved, max_model_len=request.max_model_len),
+        vllm_version=question.release.version,
+        ranks=tuple(stage.rank for stage in stages),
+        kv_groups=tuple(
+            KVCacheGroup(
+                kind=g.spec.kind,
+                num_layers=g.num_layers,
+                block_size=g.spec.block_size,
+                page_size_bytes=g.spec.page_size_bytes,
+            )
+            for g in whole
+        ),
+        error=error,
+        outcome=outcome,
+        host=host,
+        loading=host_loading(question, host, stages),
+        blocks_per_request=figures.blocks_per_request,
+        num_gpu_blocks=figures.num_gpu_blocks,
+        kv_cache_size_tokens=figures.kv_cache_size_tokens,
+        max_concurrency=figures.max_concurrency,
+        max_concurrency_low=lowest.max_concurrency,
+        max_model_len_that_fits=longest or None,
+        needed_kv_cache_bytes=limiting.needed_bytes(request),
+        notes=(
+            *question.notes,
+            *_draft_notes(question.model),
+            *found.notes_for(given_gpu, [stage.rank for stage in stages]),
+            *cautions(question, resolved, stages),
+        ),
+        entrypoint=question.entrypoint,
+        env=question.given_env,
+    )
+
+
+def _measured(question: Question, resolved: ResolvedSettings) -> Found:
+    """Look up the stored measurements of the same start on the user's GPU."""
+    start = Start(
+        model=question.model,
+        settings=question.settings,
+        resolved=resolved,
+        env=question.env,
+        given_env=question.given_env,
+        release=question.release,
+    )
+    return find(question.gpu, start)
+
+
+def _longest_allowed(question: Question) -> int:
+    """Return the upper limit of the search for the longest request, by the config."""
+    release = question.release
+    derived = derived_max_model_len(question.model, release)
+    default = resolve_max_model_len(None, question.model, question.env, release)
+    return max(default, int(min(derived, 1 << 24)))

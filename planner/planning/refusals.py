@@ -1,0 +1,351 @@
+"""Settings that vLLM refuses before it loads anything, with its messages in its order.
+
+Source: vLLM 0.33.0 `config/scheduler.py` SchedulerConfig, `config/cache.py`,
+`engine/arg_utils.py` create_engine_config, `config/model.py`
+verify_with_parallel_config.
+"""
+
+from __future__ import annotations
+
+from planner.engine.gpu import GPU
+from planner.engine.layout import ParallelLayout
+from planner.engine.releases import NEWEST_RELEASE, Release, came_later
+from planner.engine.settings import EngineSettings
+from planner.errors import Refused, RefusedArgument, UnknownArchitecture
+from planner.models.architecture import ModelArchitecture
+from planner.models.caches import MLALayer
+
+_KV_CACHE_DTYPES = (
+    "auto",
+    "float16",
+    "bfloat16",
+    "fp8",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "fp8_inc",
+    "fp8_ds_mla",
+    "nvfp4_ds_mla",
+    "turboquant_k8v4",
+    "turboquant_4bit_nc",
+    "turboquant_k3v4_nc",
+    "turboquant_3bit_nc",
+    "octave_k3v4",
+    "octave_k3v3",
+    "octave_k3v3_compact",
+    "ultraquant_4bit",
+    "int4_per_token_head",
+    "int8_per_token_head",
+    "fp8_per_token_head",
+    "nvfp4",
+    "nvfp4_4over6",
+)
+"""In vLLM's order (`config/cache.py` CacheDType)."""
+
+
+def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
+    """Refuse an unknown KV cache dtype, and a 16-bit dtype other than the model's.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/vllm.py` VllmConfig.
+    """
+    if kv_cache_dtype not in _KV_CACHE_DTYPES:
+        raise Refused(
+            f"Invalid kv_cache_dtype: {kv_cache_dtype!r}. Valid values are: "
+            f"{list(_KV_CACHE_DTYPES)}"
+        )
+    if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
+        return
+    choice = "`auto`" if dtype == "float32" else f"`auto` or `{dtype}`"
+    raise Refused(
+        f'kv_cache_dtype="{kv_cache_dtype}" is incompatible with dtype="{dtype}". '
+        f"Please set `--kv-cache-dtype` to {choice}."
+    )
+
+
+def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> None:
+    """Refuse plain NVFP4 for latent attention, which does not support it.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
+    """
+    is_latent = any(isinstance(layer, MLALayer) for layer in model.cache_layers)
+    is_plain = kv_cache_dtype.startswith("nvfp4") and kv_cache_dtype != "nvfp4_ds_mla"
+    if is_latent and is_plain:
+        raise Refused(
+            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) "
+            "backends. Please use a different --kv-cache-dtype (e.g., 'fp8', 'auto', "
+            "or 'nvfp4_ds_mla' with a sparse MLA backend) for MLA models such as "
+            "DeepSeek."
+        )
+
+
+def check_device_dtype(dtype: str, gpu: GPU) -> None:
+    """Refuse bfloat16 on GPUs before Ampere.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` check_if_supports_dtype.
+    """
+    if gpu.is_cpu or dtype != "bfloat16" or gpu.compute_capability >= (8, 0):
+        return
+    major, minor = gpu.compute_capability
+    raise Refused(
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. "
+        f"Your {gpu.device_name} GPU has compute capability {major}.{minor}. You can "
+        "use float16 instead by explicitly setting the `dtype` flag in CLI, for "
+        "example: --dtype=half."
+    )
+
+
+def is_lmcache(settings: EngineSettings) -> bool:
+    """Whether offloaded blocks go to a separate LMCache server.
+
+    The server decides how much it keeps; vLLM does not pass kv_offloading_size on.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _post_init_kv_transfer_config.
+    """
+    return dict(settings.others).get("kv_offloading_backend") == "lmcache"
+
+
+def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) -> None:
+    """Reject KV offloading that is not modelled.
+
+    The native backend leaves the GPU's blocks as they are. A size of 0 starts it too,
+    and it then refuses that size.
+
+    Raises:
+        Refused: in vLLM's words, for a size of 0.
+        UnknownArchitecture: naming kv_offloading_size.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _post_init_kv_transfer_config,
+    `distributed/kv_transfer/kv_connector/v1/offloading_connector.py`,
+    `v1/kv_offload/cpu/spec.py` CPUOffloadingSpec.
+    """
+    size = settings.kv_offloading_size
+    if size is None:
+        return
+    if gpu.is_cpu or release < (0, 28):
+        raise UnknownArchitecture(
+            f"kv_offloading_size={size!r} is modelled for vLLM 0.28.0 and later on "
+            "GPUs only: before, each worker pins blocks of its own. Leave "
+            "kv_offloading_size out."
+        )
+    if not size and not is_lmcache(settings):
+        raise Refused(
+            "cpu_bytes_to_use must be specified in kv_connector_extra_config "
+            "(kv_offloading_size=0 starts the connector too: leave it out, or give GiB)"
+        )
+
+
+def check_batch(
+    max_num_batched_tokens: int,
+    max_num_seqs: int,
+    max_model_len: int,
+    *,
+    has_chunked_prefill: bool,
+) -> None:
+    """Refuse a max_num_batched_tokens that is too small.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/scheduler.py` verify_max_model_len.
+    """
+    if max_num_batched_tokens < max_model_len and not has_chunked_prefill:
+        raise Refused(
+            f"max_num_batched_tokens ({max_num_batched_tokens}) is smaller than "
+            f"max_model_len ({max_model_len}). This effectively limits the maximum "
+            "sequence length to max_num_batched_tokens and makes vLLM reject longer "
+            "sequences. Please increase max_num_batched_tokens or decrease "
+            "max_model_len."
+        )
+    if max_num_batched_tokens < max_num_seqs:
+        raise Refused(
+            f"max_num_batched_tokens ({max_num_batched_tokens}) must be greater than "
+            f"or equal to max_num_seqs ({max_num_seqs})."
+        )
+
+
+def check_states(*, has_prefix_caching: bool, has_chunked_prefill: bool) -> None:
+    """Refuse prefix caching of recurrent layers' states without chunked prefill.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `models/config.py` MambaModelConfig.
+    """
+    if has_prefix_caching and not has_chunked_prefill:
+        raise Refused("Chunked prefill is required for Mamba prefix caching.")
+
+
+def check_mamba_block_size(
+    requested: int | None, max_model_len: int, *, has_prefix_caching: bool
+) -> None:
+    """Refuse mamba_block_size without prefix caching.
+
+    Raises:
+        Refused: in vLLM's words, for any model.
+
+    Source: vLLM 0.33.0 `config/vllm.py` validate_mamba_block_size.
+    """
+    if requested not in (None, max_model_len) and not has_prefix_caching:
+        raise Refused("--mamba-block-size can only be set with --enable-prefix-caching")
+
+
+def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
+    """Refuse a parallel layout that the model does not support.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/model.py` verify_with_parallel_config;
+    `config/parallel.py` (decode context parallel).
+    """
+    tensor, dcp = layout.tensor_parallel_size, layout.decode_context_parallel_size
+    if tensor % dcp:
+        raise Refused(f"tp_size={tensor} must be divisible by dcp_size={dcp}.")
+    if model.num_attention_heads % tensor:
+        raise Refused(
+            f"Total number of attention heads ({model.num_attention_heads}) must be "
+            f"divisible by tensor parallel size ({tensor})."
+        )
+    if layout.enable_expert_parallel and not model.is_moe:
+        raise Refused(
+            "Number of experts in the model must be greater than 0 when expert "
+            "parallelism is enabled."
+        )
+    if layout.pipeline_parallel_size > 1 and not model.supports_pp:
+        raise Refused(
+            "Pipeline parallelism is not supported for this model. Supported models "
+            "implement the `SupportsPP` interface."
+        )
+    if dcp > 1 and not model.has_latent_attention:
+        _check_decode_context(model, tensor, dcp)
+
+
+def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> None:
+    kv_heads = model.num_kv_heads
+    if tensor <= kv_heads:
+        raise Refused(
+            "Decode context parallelism for GQA/MQA requires "
+            f"`--tensor-parallel-size` ({tensor}) to be greater than the model's "
+            f"total number of KV heads ({kv_heads}). Increase "
+            "`--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
+        )
+    if not kv_heads:
+        # vLLM divides by the number of KV heads, which is 0 for Mamba.
+        raise Refused("ZeroDivisionError: integer division or modulo by zero")
+    largest = tensor // kv_heads
+    if dcp > largest:
+        raise Refused(
+            f"`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported "
+            f"value ({largest}) for `--tensor-parallel-size` ({tensor}) and {kv_heads} "
+            "model KV heads."
+        )
+    queries = model.num_attention_heads // kv_heads
+    if queries % dcp:
+        raise Refused(
+            f"The model's number of query heads per KV head ({queries}) must be "
+            f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA."
+        )
+
+
+def check_quantization_argument(model: ModelArchitecture) -> None:
+    """Refuse a quantisation method other than the checkpoint's.
+
+    Raises:
+        RefusedArgument: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/model.py` _verify_quantization.
+    """
+    if model.quantization_limits.mismatch is not None:
+        raise RefusedArgument(model.quantization_limits.mismatch)
+
+
+def check_quantization(
+    model: ModelArchitecture, dtype: str, gpu: GPU, release: Release = NEWEST_RELEASE
+) -> None:
+    """Refuse settings, a GPU or a dtype that the quantisation does not support.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: where only later releases refuse.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
+    """
+    limits, method = model.quantization_limits, model.quantization
+    if limits.refusal is not None:
+        if release < limits.refused_since:
+            raise UnknownArchitecture(
+                f"quantization={method!r}: vLLM {release.version} still takes a "
+                f"checkpoint that is not modelled, as later ones say: {limits.refusal}"
+            )
+        raise Refused(limits.refusal)
+    major, minor = gpu.compute_capability
+    capability = 10 * major + minor
+    if capability < limits.min_capability:
+        raise Refused(
+            f"The quantization method {method} is not supported for the current GPU. "
+            f"Minimum capability: {limits.min_capability}. Current capability: "
+            f"{capability}."
+        )
+    if limits.supported_dtypes and dtype not in limits.supported_dtypes:
+        supported = ", ".join(f"torch.{name}" for name in limits.supported_dtypes)
+        raise Refused(
+            f"torch.{dtype} is not supported for quantization method {method}. "
+            f"Supported dtypes: [{supported}]"
+        )
+
+
+def check_architecture(model: ModelArchitecture, release: Release) -> None:
+    """Refuse a model that only later releases support.
+
+    Raises:
+        Refused: with the beginning of vLLM's message, and an explanation of ours.
+
+    Source: vLLM 0.33.0 `models/registry.py` _raise_for_unsupported.
+    """
+    first = came_later("architectures", model.architecture, release)
+    if first is not None:
+        raise Refused(
+            f"Model architectures {[model.architecture]} are not supported for now. "
+            f"(It came with vLLM {first}; before, only a Transformers of the time that "
+            "knew it could serve it, which is not modelled.)"
+        )
+
+
+def check_speculation(
+    model: ModelArchitecture, max_num_batched_tokens: int, max_num_seqs: int
+) -> None:
+    """Refuse steps without room for draft tokens.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 and 0.25.0 `config/vllm.py` _set_max_num_scheduled_tokens.
+    """
+    found = model.speculation
+    if found is None or found.draft is None:
+        return
+    if found.counts_lookahead:
+        if max_num_batched_tokens <= found.num_lookahead_tokens:
+            raise Refused(
+                "VllmConfig does not have enough slots to schedule a token and support "
+                "the speculative decoding settings. Got "
+                f"{max_num_batched_tokens=} and "
+                f"num_lookahead_tokens={found.num_lookahead_tokens}."
+            )
+        return
+    left = max_num_batched_tokens - max_num_seqs
+    if found.method == "draft_model" and left <= 0:
+        raise Refused(
+            f"max_num_scheduled_tokens is set to {left} based on the speculative "
+            "decoding settings, which does not allow any tokens to be scheduled. "
+            "Increase max_num_batched_tokens to accommodate the additional draft token "
+            "slots, or decrease num_speculative_tokens or max_num_seqs."
+        )

@@ -1,0 +1,350 @@
+"""What a plan reports: memory lines per rank, KV cache figures and the verdict.
+
+These are values, and their form as plain data for other programs;
+`planner.planning.planning` computes them and `planner.show` displays them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from planner.engine.releases import Release, number_of
+from planner.engine.settings import EngineSettings, command
+from planner.late import late
+from planner.memory.account import Line, VLLMError
+from planner.memory.estimate import RankMemory
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+    from planner.app.widgets.explorer import Explorer
+    from planner.engine.gpu import GPU
+    from planner.memory.host.loading import Loading
+    from planner.memory.host.nodes import NodeAccount
+    from planner.models.architecture import ModelArchitecture
+    from planner.planning.defaults import ResolvedSettings
+
+
+class Outcome(StrEnum):
+    """The outcome of a start."""
+
+    FITS = "fits"  # at every point of the estimate's range
+    TOO_CLOSE = "too close to call"  # at some points of it
+    DOES_NOT_FIT = "does not fit"  # at none
+    REFUSED = "refused"  # vLLM refuses the settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVCacheGroup:
+    """Layers that share one block table.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` KVCacheGroupSpec.
+    """
+
+    kind: str
+    """vLLM's spec class name, such as FullAttentionSpec."""
+    num_layers: int
+    block_size: int
+    """Tokens in one block."""
+    page_size_bytes: int
+    """Bytes of one block of one layer on one rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What vLLM would do with a model, a GPU and engine arguments.
+
+    A plan that vLLM refuses before loading anything has no ranks and no `resolved`.
+    """
+
+    name: str
+    """The model as the user named it."""
+    model: ModelArchitecture | None
+    """None when vLLM no longer supports the architecture."""
+    gpu: GPU
+    settings: EngineSettings
+    """Engine arguments as given."""
+    resolved: ResolvedSettings | None
+    """Engine arguments after vLLM's defaults; None when refused."""
+    vllm_version: str
+    """The release whose rules were used."""
+    ranks: tuple[RankMemory, ...]
+    """One per pipeline stage."""
+    kv_groups: tuple[KVCacheGroup, ...]
+    error: VLLMError | None
+    outcome: Outcome
+    """Fits, too close to call, does not fit, or refused."""
+    blocks_per_request: int
+    """Blocks that one request of `max_model_len` tokens needs."""
+    num_gpu_blocks: int
+    kv_cache_size_tokens: int
+    """As vLLM logs it: max_concurrency x max_model_len, rounded down."""
+    max_concurrency: float
+    """Requests of `max_model_len` that the KV cache holds at once, as vLLM logs it."""
+    max_concurrency_low: float
+    """The same at the low end of the estimate's range."""
+    max_model_len_that_fits: int | None
+    """The longest that starts even at the low end of the estimate's range."""
+    needed_kv_cache_bytes: int
+    """KV cache that one request of `max_model_len` needs on the limiting rank."""
+    host: tuple[NodeAccount, ...] = ()
+    """CPU memory of each machine; identical nodes share an account."""
+    loading: Loading | None = None
+    """What loading reads from disk; None where that is not modelled."""
+    notes: tuple[str, ...] = ()
+    """Notes for the reader: replaced release, uncertain facts, warnings."""
+    entrypoint: str = "serve"
+    """serve (`vllm serve`), llm (the `LLM` class) or engine (the async engine)."""
+    env: tuple[tuple[str, str], ...] = ()
+    """vLLM's environment variables as given."""
+
+    @classmethod
+    def refused(  # noqa: PLR0913 - the fields of a value
+        cls,
+        *,
+        name: str,
+        gpu: GPU,
+        settings: EngineSettings,
+        vllm_version: str,
+        error: VLLMError,
+        notes: tuple[str, ...],
+        model: ModelArchitecture | None = None,
+        entrypoint: str = "serve",
+        env: tuple[tuple[str, str], ...] = (),
+    ) -> Plan:
+        """Return the plan of a start that vLLM refuses before it loads anything."""
+        return cls(
+            name=name,
+            model=model,
+            gpu=gpu,
+            settings=settings,
+            resolved=None,
+            vllm_version=vllm_version,
+            ranks=(),
+            kv_groups=(),
+            error=error,
+            outcome=Outcome.REFUSED,
+            blocks_per_request=0,
+            num_gpu_blocks=0,
+            kv_cache_size_tokens=0,
+            max_concurrency=0.0,
+            max_concurrency_low=0.0,
+            max_model_len_that_fits=None,
+            needed_kv_cache_bytes=0,
+            notes=notes,
+            entrypoint=entrypoint,
+            env=env,
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Whether vLLM would start, even at the low end of the estimate's range."""
+        return self.error is None
+
+    @property
+    def limiting_rank(self) -> RankMemory | None:
+        """The rank with the fewest KV blocks; vLLM uses its number on every rank."""
+        if not self.ranks:
+            return None
+        return min(self.ranks, key=lambda rank: rank.num_blocks)
+
+    @property
+    def margin_bytes(self) -> int | None:
+        """KV cache left after one request of `max_model_len`; negative when short."""
+        rank = self.limiting_rank
+        if rank is None:
+            return None
+        usable = rank.available_kv_cache_bytes - rank.set_aside_bytes
+        return usable - self.needed_kv_cache_bytes
+
+    @property
+    def gpus_total(self) -> int:
+        """GPUs in all: tensor x pipeline x data parallel."""
+        sizes = (
+            self.settings.tensor_parallel_size,
+            self.settings.pipeline_parallel_size,
+            self.settings.data_parallel_size,
+        )
+        return prod(size or 1 for size in sizes)
+
+    def changed(self, **changes: Any) -> Plan:  # noqa: ANN401 - vLLM's own types
+        """Plan again with engine arguments, model, gpu, vllm_version, ... replaced.
+
+        None removes an engine argument, so that vLLM's default applies.
+
+        Raises:
+            PlannerError: for input that cannot be planned.
+        """
+        return late("Plan.changed", self, changes)
+
+    def command(self) -> str:
+        """Return the `vllm serve` line that starts this plan."""
+        if self.entrypoint != "serve":
+            return late("Plan.command", self)
+        release = Release(number_of(self.vllm_version))
+        return command(self.name, self.settings, release)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values, in the form of the public contract."""
+        return plan_dict(self)
+
+    def to_frame(self) -> DataFrame:
+        """Return the lines as a pandas frame, one row per rank and line."""
+        return late("Plan.to_frame", self)
+
+    def figure(self) -> Figure:
+        """Return the memory bars as a plotly figure."""
+        return late("Plan.figure", self)
+
+    def explore(self) -> Explorer:
+        """Return the interactive explorer, set to this plan."""
+        return late("Plan.explore", self)
+
+    def __str__(self) -> str:
+        """Return the plan as text for a terminal."""
+        return late("Plan.__str__", self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        return late("Plan._repr_mimebundle_", self)
+
+
+def plan_dict(plan: Plan) -> dict[str, Any]:
+    """Return the plan in the form of the public contract; sizes in whole bytes."""
+    return {
+        "model": plan.name,
+        "vllm_version": plan.vllm_version,
+        "fits": plan.fits,
+        "verdict": str(plan.outcome),
+        "error": None if plan.error is None else asdict(plan.error),
+        "resolved": _resolved(plan),
+        "gpu": _gpu(plan),
+        "ranks": [_rank(rank) for rank in plan.ranks],
+        **_totals(plan),
+        "host": [_node(account) for account in plan.host],
+        "loading": _loading(plan),
+        "kv_groups": [asdict(group) for group in plan.kv_groups],
+        "bytes_per_block": [rank.bytes_per_block for rank in plan.ranks],
+        "blocks_per_request": plan.blocks_per_request,
+        "num_gpu_blocks": plan.num_gpu_blocks,
+        "kv_cache_size_tokens": plan.kv_cache_size_tokens,
+        "max_concurrency": plan.max_concurrency,
+        "max_concurrency_low": plan.max_concurrency_low,
+        "max_model_len_that_fits": plan.max_model_len_that_fits,
+        "gpus_total": plan.gpus_total,
+        "notes": list(plan.notes),
+        "command": plan.command(),
+    }
+
+
+def _resolved(plan: Plan) -> dict[str, Any]:
+    if plan.resolved is None:
+        return {}
+    values = asdict(plan.resolved)
+    values["cudagraph_capture_sizes"] = list(plan.resolved.cudagraph_capture_sizes)
+    return values
+
+
+def _gpu(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.gpu.name,
+        "device_name": plan.gpu.device_name,
+        "total_memory_bytes": plan.gpu.total_memory_bytes,
+        "free_memory_bytes": plan.gpu.free_memory_bytes,
+        "compute_capability": list(plan.gpu.compute_capability),
+    }
+
+
+def _rank(rank: RankMemory) -> dict[str, Any]:
+    return {
+        "pp_rank": rank.pp_rank,
+        "weights_bytes": rank.weights_bytes,
+        "allocated_weights_bytes": rank.allocated_weights_bytes,
+        "requested_memory_bytes": rank.requested_memory_bytes,
+        "lines": [_line(line) for line in rank.lines],
+        "outside": [_line(line) for line in rank.outside],
+        "weight_parts": {part.name: part.size_bytes for part in rank.weight_parts},
+        "available_kv_cache_bytes": rank.available_kv_cache_bytes,
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "bytes": line.size_bytes,
+        "low_bytes": line.low_bytes,
+        "high_bytes": line.high_bytes,
+        "basis": str(line.basis),
+        "why": line.why,
+    }
+
+
+def _node(account: NodeAccount) -> dict[str, Any]:
+    return {
+        "nodes": list(account.nodes),
+        "gpus": account.gpus,
+        "engines": account.engines,
+        "capacity_bytes": account.capacity_bytes,
+        "needed_bytes": account.needed_bytes,
+        "lines": [
+            {
+                "name": line.name,
+                "bytes": line.size_bytes,
+                "basis": str(line.basis),
+                "per": str(line.per),
+                "why": line.why,
+            }
+            for line in account.lines
+        ],
+    }
+
+
+def _loading(plan: Plan) -> dict[str, Any] | None:
+    loading = plan.loading
+    if loading is None:
+        return None
+    return {
+        "load_format": loading.load_format,
+        "checkpoint_bytes": loading.checkpoint_bytes,
+        "read_bytes": loading.read_bytes,
+        "disk_bytes": loading.disk_bytes,
+        "page_cache_bytes": loading.page_cache_bytes,
+        "seconds": round(loading.seconds, 1),
+        "basis": str(loading.basis),
+        "why": f"{loading.reading_why}; {loading.seconds_why}",
+    }
+
+
+def _totals(plan: Plan) -> dict[str, Any]:
+    """Return figures of the largest and of the limiting rank; None when refused."""
+    rank = plan.limiting_rank
+    if rank is None:
+        names = (
+            "weights_bytes",
+            "allocated_weights_bytes",
+            "activation_bytes",
+            "cudagraph_bytes",
+            "non_torch_bytes",
+            "available_kv_cache_bytes",
+            "available_kv_cache_low_bytes",
+            "available_kv_cache_high_bytes",
+        )
+        return dict.fromkeys(names)
+    ranks = plan.ranks
+    return {
+        "weights_bytes": max(r.weights_bytes for r in ranks),
+        "allocated_weights_bytes": max(r.allocated_weights_bytes for r in ranks),
+        "activation_bytes": rank.line("peak activation").size_bytes,
+        "cudagraph_bytes": rank.captured_graph_bytes,
+        "non_torch_bytes": rank.line("non-torch").size_bytes,
+        "available_kv_cache_bytes": min(r.available_kv_cache_bytes for r in ranks),
+        "available_kv_cache_low_bytes": min(
+            r.available_kv_cache_low_bytes for r in ranks
+        ),
+        "available_kv_cache_high_bytes": min(
+            r.available_kv_cache_high_bytes for r in ranks
+        ),
+    }

@@ -1,0 +1,189 @@
+"""Whether a plan serves a load: one definition for solver, advice and comparison.
+
+It does when vLLM starts (judged at the low end of the estimate's range), accepts
+requests of that length and that many at once, and its KV cache holds all of them at
+full length without shared blocks. Prefix caching can only add to that. With data
+parallel, each replica serves its share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.result import Plan
+
+NULL_BLOCKS = 1
+"""Blocks that are never given to a request.
+
+Source: vLLM 0.33.0 `v1/core/block_pool.py` BlockPool.null_block; the same in 0.9.2.
+"""
+
+Counted: TypeAlias = "dict[tuple[object, ...], int]"
+"""Blocks of a request, by everything that they depend on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A plan and the load that it should serve."""
+
+    plan: Plan
+    load: Load
+    """Over all replicas."""
+    blocks_per_request: int
+    """For a request of the load's length; 0 where nothing is kept between steps."""
+
+    @property
+    def share(self) -> int:
+        """Requests at once on the replica that has the most."""
+        return share_of(self.load.requests, self.plan)
+
+    @property
+    def num_blocks(self) -> int:
+        """KV cache blocks of a replica at the low end of the estimate's range."""
+        return low_blocks(self.plan)
+
+    @property
+    def held(self) -> int | None:
+        """Requests that a replica's KV cache holds at once; None: no limit."""
+        if not self.blocks_per_request:
+            return None if self.plan.ranks else 0
+        return max(self.num_blocks - NULL_BLOCKS, 0) // self.blocks_per_request
+
+    @property
+    def admits(self) -> bool:
+        """Whether vLLM accepts requests of that length, and that many at once."""
+        resolved = self.plan.resolved
+        if resolved is None:
+            return False
+        is_long_enough = resolved.max_model_len >= self.load.request_tokens
+        return is_long_enough and resolved.max_num_seqs >= self.share
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the plan serves the load."""
+        held = self.held
+        return self.plan.fits and self.admits and (held is None or held >= self.share)
+
+    @property
+    def requests_held(self) -> int | None:
+        """Requests of that length that all replicas hold at once; None: no limit."""
+        held = self.held
+        return None if held is None else held * copies(self.plan)
+
+    @property
+    def requests_served(self) -> int:
+        """The most requests of that length that all replicas serve at once.
+
+        0 where vLLM does not start or does not accept that length. At most
+        max_num_seqs run at once, however many the KV cache holds.
+        """
+        plan, resolved, held = self.plan, self.plan.resolved, self.held
+        if resolved is None or not plan.fits:
+            return 0
+        if self.load.request_tokens > resolved.max_model_len:
+            return 0
+        most = resolved.max_num_seqs
+        return copies(plan) * (most if held is None else min(held, most))
+
+
+def copies(plan: Plan) -> int:
+    """Return the replicas of the model, each with its own KV cache."""
+    return plan.settings.data_parallel_size or 1
+
+
+def share_of(requests: int, plan: Plan) -> int:
+    """Return the requests of the replica that has the most."""
+    return -(-requests // copies(plan))
+
+
+def low_blocks(plan: Plan) -> int:
+    """Return the KV cache blocks at the low end of the estimate's range."""
+    return round(plan.max_concurrency_low * plan.blocks_per_request)
+
+
+def serving(
+    plan: Plan, load: Load | None = None, counted: Counted | None = None
+) -> Serving:
+    """Compare a plan with a load.
+
+    Args:
+        plan: taken as it is; no argument is adapted to the load.
+        load: None: one request of the plan's max_model_len.
+        counted: cache of block counts for loads of this length, which is added to.
+    """
+    if load is None:
+        length = 1 if plan.resolved is None else plan.resolved.max_model_len
+        load = Load(prompt_tokens=length, output_tokens=0)
+    blocks = _blocks_of_a_request(plan, load, {} if counted is None else counted)
+    return Serving(plan=plan, load=load, blocks_per_request=blocks)
+
+
+def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
+    """Count the blocks that one request of the load takes in this plan."""
+    resolved, of_longest = plan.resolved, plan.blocks_per_request
+    if (
+        not of_longest
+        or resolved is None
+        or resolved.max_model_len <= load.request_tokens
+    ):
+        return of_longest
+    # The plan has the count for its longest request; this one is shorter.
+    key = (
+        load.request_tokens,
+        plan.kv_groups,
+        resolved.max_num_batched_tokens,
+        resolved.max_concurrent_batches,
+        resolved.decode_context_parallel_size,
+        resolved.max_model_len,
+    )
+    if key not in counted:
+        shorter = plan.changed(
+            max_model_len=load.request_tokens,
+            max_num_seqs=resolved.max_num_seqs,
+            max_num_batched_tokens=resolved.max_num_batched_tokens,
+        )
+        counted[key] = shorter.blocks_per_request or of_longest
+    return counted[key]
+
+
+def serve(inputs: Inputs, load: Load | None, *, follows: bool = True) -> Serving:
+    """Plan a start for a load.
+
+    Arguments that are not given follow the load: `max_model_len` (also auto) becomes
+    the length of its requests and, with `follows`, `max_num_seqs` their number.
+
+    Args:
+        inputs: the start; given arguments stay.
+        load: None: the start as it is, with one request of its `max_model_len`.
+        follows: whether the number of requests was given; otherwise `max_num_seqs`
+            stays vLLM's default, or as many as there are states for.
+    """
+    if load is None:
+        return serving(inputs.plan())
+    given = inputs.engine_args
+    changes: dict[str, Any] = {}
+    if given.get("max_model_len") in (None, "auto", -1):
+        changes["max_model_len"] = load.request_tokens
+    if follows and given.get("max_num_seqs") is None:
+        copies_given = given.get("data_parallel_size") or 1
+        changes["max_num_seqs"] = -(-load.requests // copies_given)
+    start = inputs.changed(**changes)
+    plan = start.plan()
+    if not follows and given.get("max_num_seqs") is None and _lacks_states(plan):
+        plan = start.changed(max_num_seqs=low_blocks(plan)).plan()
+    return serving(plan, load)
+
+
+def _lacks_states(plan: Plan) -> bool:
+    """Whether there are too few state blocks for vLLM's default max_num_seqs.
+
+    Source: vLLM 0.33.0 `config/compilation.py` resolve_cudagraph_mode_and_sizes.
+    """
+    if plan.error is None or plan.error.kind not in ("num_seqs", "too_close"):
+        return False
+    has_states = any(group.kind == "MambaSpec" for group in plan.kv_groups)
+    seqs = 0 if plan.resolved is None else plan.resolved.max_num_seqs
+    return has_states and 0 < low_blocks(plan) < seqs

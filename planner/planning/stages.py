@@ -1,0 +1,282 @@
+"""The memory account and the KV cache of every pipeline stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.memory.account import Line
+from planner.memory.compilation import GraphMode, specializes_lora_graphs
+from planner.memory.estimate import (
+    Budget,
+    RankMemory,
+    rank_memory,
+    requested_memory_bytes,
+    used_lines,
+)
+from planner.memory.host.offload import without_offloaded
+from planner.memory.host.offloading import offloading_of
+from planner.memory.kv_cache.capacity import StageCache, empty_cache, kernel_groups
+from planner.memory.kv_cache.kernels import Kernels, stage_layers
+from planner.memory.kv_cache.kv_groups import LayerGroup
+from planner.memory.lines.eplb import window_size
+from planner.memory.lines.forward import cold_compile_bytes
+from planner.memory.lines.non_torch import fused_all_reduce_bytes
+from planner.memory.lora.lora import graph_cases, lora_config, with_adapters
+from planner.memory.lora.towers import Encoding, with_tower_adapters
+from planner.memory.media.encoder import (
+    check_whole_items,
+    encoder_budget_tokens,
+    items_per_prompt,
+)
+from planner.memory.media.frontend import decoding_bytes
+from planner.memory.media.media_limits import sizes_of
+from planner.memory.media.pixels import size_settings
+from planner.memory.media.towers import (
+    built_towers,
+    is_prefix_lm,
+    limit_per_prompt,
+    tower_layout,
+    unserved_towers,
+)
+from planner.memory.profile_run import ProfileRun
+from planner.memory.weights import StageWeights, stage_weights
+from planner.planning.calibrations.apply import (
+    Found,
+    applied,
+    captured_applied,
+    non_torch_applied,
+)
+from planner.planning.defaults import ResolvedSettings, hybrid_manager
+from planner.planning.resolve import Question
+
+_OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE = (0, 20, 1)
+"""num_gpu_blocks_override replaces the memory that vLLM checks.
+
+Before this release it replaces the number of blocks after the check.
+
+Source: vLLM 0.20.1 `v1/core/kv_cache_utils.py` get_kv_cache_configs.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One pipeline stage: the memory of a rank, and its KV cache at three sizes."""
+
+    rank: RankMemory
+    cache: StageCache
+    """With the memory that the estimate leaves."""
+    low: StageCache
+    """With the memory left at the low end of the estimate's range."""
+    high: StageCache
+    """With the memory left at its high end."""
+
+
+def plan_stages(
+    question: Question,
+    resolved: ResolvedSettings,
+    kernels: Kernels,
+    found: Found,
+) -> tuple[Stage, ...]:
+    """Return every pipeline stage.
+
+    `found` holds earlier measurements on the user's own GPU.
+    """
+    weights = _weights(question, resolved, kernels)
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    ranges = stage_layers(question.model, question.layout)
+    stages = []
+    for pp_rank, (stage, layers) in enumerate(zip(weights, ranges, strict=True)):
+        cache = empty_cache(
+            kernels.layers,
+            layers,
+            has_hybrid_manager=_has_hybrid(question),
+        )
+        run = _profile_run(question, resolved, pp_rank, sizes)
+        check_whole_items(run, is_whole=_keeps_items_whole(question))
+        lines = _lines(question, resolved, run, stage, found)
+        rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
+        if found.record is not None:
+            rank = captured_applied(rank, found.record)
+        stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
+    return tuple(stages)
+
+
+def _keeps_items_whole(question: Question) -> bool:
+    """Whether all tokens of an image or sound must be in one step."""
+    model, settings = question.model, question.settings
+    since = (0, 20) if model.model_type.startswith("gemma4") else (0, 13)
+    is_bidirectional = is_prefix_lm(model, settings) and question.release >= since
+    is_requested = bool(settings.disable_chunked_mm_input)
+    return is_requested or is_bidirectional or model.is_encoder_decoder
+
+
+def whole_groups(question: Question, kernels: Kernels) -> tuple[LayerGroup, ...]:
+    """Return the KV cache groups of all layers."""
+    return kernel_groups(kernels.layers, has_hybrid_manager=_has_hybrid(question))
+
+
+def _has_hybrid(question: Question) -> bool:
+    return hybrid_manager(question.settings, question.model, question.env)
+
+
+def _weights(
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
+) -> tuple[StageWeights, ...]:
+    layout = replace(
+        question.layout,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        enforce_eager=resolved.enforce_eager,
+    )
+    model, settings, dtype = question.model, question.settings, resolved.dtype
+    offloading = offloading_of(
+        settings,
+        model,
+        release=question.release,
+        forces_v2_runner=question.env.use_v2_model_runner,
+        layout=replace(layout, dtype=dtype),
+    )
+    lora = lora_config(
+        settings,
+        question.release,
+        max_num_seqs=resolved.max_num_seqs,
+        is_on_cpu=question.gpu.is_cpu,
+    )
+    towers = tuple(
+        (tower, tower_layout(tower, layout, settings))
+        for tower in built_towers(model, settings, question.release)
+    )
+    adapted = towers
+    if lora is not None and model.is_multimodal:
+        encoding = _encoding(question, resolved)
+        adapted = with_tower_adapters(towers, model, lora, encoding)
+    loaded = stage_weights(
+        with_adapters(model, lora), layout, dtype, kernels.buffers, adapted
+    )
+    return without_offloaded(loaded, model, layout, dtype, offloading, towers)
+
+
+def _encoding(question: Question, resolved: ResolvedSettings) -> Encoding:
+    """Return the most that vLLM encodes, which sizes the adapters' tables."""
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    run = _profile_run(question, resolved, 0, sizes)
+    return Encoding(
+        budget_tokens=encoder_budget_tokens(run),
+        items_per_prompt=items_per_prompt(run),
+    )
+
+
+def _lines(
+    question: Question,
+    resolved: ResolvedSettings,
+    run: ProfileRun,
+    weights: StageWeights,
+    found: Found,
+) -> tuple[Line, ...]:
+    """Return every line except the KV cache, as computed or as measured before."""
+    is_free = resolved.kv_cache_memory_bytes is None
+    is_charged = is_free and question.env.estimate_cudagraphs
+    lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
+    if found.kin is not None and not fused_all_reduce_bytes(run):
+        return non_torch_applied(lines, found.kin, run.pp_rank)
+    if found.record is None:
+        return lines
+    return applied(
+        lines,
+        found.record,
+        run.pp_rank,
+        is_cudagraph_charged=is_charged,
+        compile_bytes=cold_compile_bytes(run),
+    )
+
+
+def _budget(question: Question, resolved: ResolvedSettings) -> Budget:
+    fixed = resolved.kv_cache_memory_bytes
+    return Budget(
+        requested_bytes=requested_memory_bytes(
+            question.gpu.total_memory_bytes, resolved.gpu_memory_utilization
+        ),
+        kv_cache_memory_bytes=(
+            None if fixed is None else fixed - _decoding_bytes(question)
+        ),
+    )
+
+
+def _decoding_bytes(question: Question) -> int:
+    return decoding_bytes(
+        question.settings, question.model, question.env, question.entrypoint
+    )
+
+
+def _profile_run(
+    question: Question,
+    resolved: ResolvedSettings,
+    pp_rank: int,
+    sizes: tuple[int, ...],
+) -> ProfileRun:
+    towers = built_towers(question.model, question.settings, question.release)
+    modalities = dict.fromkeys(m for tower in towers for m in tower.modalities)
+    return ProfileRun(
+        towers=tuple(
+            (t, tower_layout(t, question.layout, question.settings)) for t in towers
+        ),
+        mm_limits=tuple(
+            (m, limit_per_prompt(m, question.settings)) for m in modalities
+        ),
+        mm_settings=size_settings(question.settings),
+        mm_sizes=sizes_of(question.settings, question.model),
+        skip_mm_profiling=bool(question.settings.skip_mm_profiling),
+        embeds_only=unserved_towers(
+            question.model, question.settings, question.release
+        ),
+        eplb_window=window_size(question.settings),
+        decoding_bytes=_decoding_bytes(question),
+        model=question.model,
+        gpu=question.gpu,
+        layout=question.layout,
+        dtype=resolved.dtype,
+        is_batch_given=question.settings.max_num_batched_tokens is not None,
+        max_model_len=resolved.max_model_len,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        max_num_seqs=resolved.max_num_seqs,
+        block_size=resolved.block_size,
+        fused_moe_chunk_size=question.env.fused_moe_chunk_size,
+        flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
+        enforce_eager=resolved.enforce_eager,
+        skips_warm_up=question.env.skips_cpu_warm_up,
+        is_compiled=resolved.is_compiled,
+        may_fuse_all_reduce=resolved.may_fuse_all_reduce,
+        graph_mode=GraphMode(resolved.cudagraph_mode),
+        capture_sizes=resolved.cudagraph_capture_sizes,
+        pp_rank=pp_rank,
+        num_layers=sizes[pp_rank],
+        is_first_stage=pp_rank == 0,
+        is_last_stage=pp_rank == len(sizes) - 1,
+        uses_v2_runner=resolved.uses_v2_model_runner,
+        graph_cases=graph_cases(
+            lora_config(
+                question.settings,
+                question.release,
+                max_num_seqs=resolved.max_num_seqs,
+            ),
+            uses_v2_runner=resolved.uses_v2_model_runner,
+            is_specialized=specializes_lora_graphs(question.settings),
+        ),
+        kv_cache_dtype=resolved.kv_cache_dtype,
+        use_flashinfer_sampler=question.env.use_flashinfer_sampler,
+    )
+
+
+def _stage(rank: RankMemory, cache: StageCache, num_blocks: int | None) -> Stage:
+    """Size the cache: the memory that is left, or num_gpu_blocks_override's blocks."""
+    if num_blocks is not None and cache.release < _OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE:
+        cache = replace(cache, num_gpu_blocks_override=num_blocks)
+        num_blocks = None
+    left = (
+        rank.available_kv_cache_bytes,
+        rank.available_kv_cache_low_bytes,
+        rank.available_kv_cache_high_bytes,
+    )
+    if num_blocks is not None:
+        left = (num_blocks * cache.bytes_per_block,) * 3
+    middle, low, high = (cache.holding(size) for size in left)
+    return Stage(rank=rank, cache=middle, low=low, high=high)

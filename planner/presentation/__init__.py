@@ -1,1 +1,0 @@
-"""A plan as text and HTML: values in, text out, standard library only."""

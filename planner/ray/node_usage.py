@@ -1,0 +1,254 @@
+"""The free capacity of nodes, and where Ray reserves a placement group or a request.
+
+Ray chooses a node by the sum of its free resources. The node then allocates GPU by GPU:
+a request for more than one GPU takes whole ones and then a fraction, and a fraction is
+put where it leaves the least. So 0.6 GPUs fit twice on two GPUs, not three times. Where
+a fraction fits on no single GPU, the group waits, and Ray chooses the same node again,
+even if another one has room.
+
+Source: Ray 2.60.0 `src/ray/common/scheduling/resource_instance_set.cc` TryAllocate,
+`src/ray/raylet/scheduling/policy/scorer.cc`, `bundle_scheduling_policy.cc` and
+`spread_scheduling_policy.cc` beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.ray.bundles import SCALE, Bundle, Node, PlacementGroup, in_units
+from planner.ray.placement import BundlePlace
+
+GPUShares = tuple[tuple[int, float], ...]
+"""Each GPU's index on its node, and the fraction of it."""
+_LAST = ("object_store_memory", "memory", "CPU")
+"""Resources that order bundles after GPUs and custom resources."""
+
+
+@dataclass(kw_only=True)
+class Capacity:
+    """What is free on one node; changes as workers are placed."""
+
+    node: Node
+    free: dict[str, int]
+    """In Ray's units, without GPUs."""
+    gpus: list[int]
+    """What is free of each GPU, in Ray's units."""
+
+    @classmethod
+    def of(cls, node: Node, *, is_empty: bool = False) -> Capacity:
+        """Return what is free on a node now, or everything it has."""
+        amounts = (node.total if is_empty else node.available).to_dict()
+        left = in_units(amounts.pop("GPU", 0))
+        return cls(
+            node=node,
+            free={name: in_units(amount) for name, amount in amounts.items()},
+            gpus=_each(in_units(node.gpus), left),
+        )
+
+    def copy(self) -> Capacity:
+        """Return an independent copy."""
+        return Capacity(node=self.node, free=dict(self.free), gpus=list(self.gpus))
+
+    def summed(self) -> Capacity:
+        """Return a copy with its GPUs added up, as Ray sees it when it chooses."""
+        return Capacity(node=self.node, free=dict(self.free), gpus=[sum(self.gpus)])
+
+    def left(self, name: str) -> int:
+        """Return the free amount of a resource."""
+        return sum(self.gpus) if name == "GPU" else self.free.get(name, 0)
+
+    def take(self, bundle: Bundle) -> GPUShares | None:
+        """Reserve a bundle; None, and nothing changed, where it does not fit."""
+        wanted = {name: in_units(amount) for name, amount in bundle.amounts}
+        shares = _shares(self.gpus, wanted.pop("GPU", 0))
+        if shares is None or any(self.left(k) < v for k, v in wanted.items()):
+            return None
+        for name, amount in wanted.items():
+            self.free[name] -= amount
+        for index, amount in shares:
+            self.gpus[index] -= amount
+        return tuple((index, amount / SCALE) for index, amount in shares)
+
+    def can_take(self, bundle: Bundle) -> bool:
+        """Whether a bundle fits now."""
+        return self.copy().take(bundle) is not None
+
+    def has_in_sum(self, bundle: Bundle) -> bool:
+        """Whether enough of each resource is free, GPUs added up."""
+        return all(self.left(k) >= in_units(v) for k, v in bundle.amounts)
+
+    def score(self, bundle: Bundle) -> float:
+        """Return the free fraction that would be left, summed over resources."""
+        shares = ((self.left(k), in_units(v)) for k, v in bundle.amounts)
+        return sum((left - wanted) / left for left, wanted in shares if left)
+
+
+def reserve(
+    capacities: Sequence[Capacity], group: PlacementGroup
+) -> tuple[BundlePlace, ...] | None:
+    """Reserve a group on nodes; None, and nothing changed, where it does not fit."""
+    trial = [one.summed() for one in capacities]
+    chosen = _choose(trial, group)
+    if chosen is None:
+        return None
+    own = {id(copy): one for copy, one in zip(trial, capacities, strict=True)}
+    real = {index: own[id(copy)] for index, copy in chosen.items()}
+    before = [one.copy() for one in capacities]
+    places = []
+    for index in sorted(real):
+        shares = real[index].take(group.bundles[index])
+        if shares is None:
+            for one, old in zip(capacities, before, strict=True):
+                one.free, one.gpus = old.free, old.gpus
+            return None
+        places.append(
+            BundlePlace(bundle=index, node=real[index].node.name, gpus=shares)
+        )
+    return tuple(places)
+
+
+def best(capacities: Iterable[Capacity], bundle: Bundle) -> Capacity | None:
+    """Return the node with the highest score; None where none has room.
+
+    Among equals Ray takes any; this takes the first.
+    """
+    fitting = [one for one in capacities if one.can_take(bundle)]
+    return max(fitting, key=lambda one: one.score(bundle), default=None)
+
+
+def _each(total: int, left: int) -> list[int]:
+    """Split the free sum over GPUs, as if at most one of them were shared.
+
+    Ray reports only the sum of a node. A node with less than a whole GPU has one.
+    """
+    if total and (total < SCALE or total % SCALE):
+        return [left]
+    full, rest = divmod(left, SCALE)
+    found = [SCALE] * full + ([rest] if rest else [])
+    return found + [0] * (total // SCALE - len(found))
+
+
+def _shares(gpus: list[int], wanted: int) -> list[tuple[int, int]] | None:
+    """Return what a request takes of each GPU; None where it does not fit."""
+    if not wanted:
+        return []
+    if len(gpus) == 1:
+        return [(0, wanted)] if gpus[0] >= wanted else None
+    whole = [index for index, left in enumerate(gpus) if left == SCALE]
+    full, rest = divmod(wanted, SCALE)
+    if len(whole) < full:
+        return None
+    taken = [(index, SCALE) for index in whole[:full]]
+    if rest:
+        used = set(whole[:full])
+        room = [
+            (left, index)
+            for index, left in enumerate(gpus)
+            if index not in used and left >= rest
+        ]
+        if not room:
+            return None
+        taken.append((min(room)[1], rest))
+    return taken
+
+
+Chosen = dict[int, Capacity]
+"""The node of each bundle."""
+
+
+def _choose(capacities: list[Capacity], group: PlacementGroup) -> Chosen | None:
+    if group.is_single_request:
+        return _single(capacities, group.bundles[0])
+    order = sorted(
+        range(len(group.bundles)), key=lambda i: _rank(group.bundles, i), reverse=True
+    )
+    ways = {
+        "PACK": _pack,
+        "STRICT_PACK": _strict_pack,
+        "SPREAD": _spread,
+        "STRICT_SPREAD": _strict_spread,
+    }
+    return ways[group.strategy](capacities, group, order)
+
+
+def _rank(bundles: tuple[Bundle, ...], index: int) -> tuple[float, ...]:
+    """Return the sort key of a bundle: GPUs, then custom resources, CPUs last."""
+    custom = sorted({name for b in bundles for name, _ in b.amounts} - {"GPU", *_LAST})
+    return tuple(bundles[index].get(name) for name in ("GPU", *custom, *_LAST))
+
+
+def _single(capacities: list[Capacity], bundle: Bundle) -> Chosen | None:
+    """Choose for an actor or task; without GPUs, nodes without GPUs come first."""
+    plain = [one for one in capacities if not one.node.gpus]
+    found = best(plain, bundle) if not bundle.gpus else None
+    found = found or best(capacities, bundle)
+    return None if found is None else {0: found}
+
+
+def _pack(
+    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+) -> Chosen | None:
+    """Put as many bundles as fit on the best node for the first; then repeat."""
+    chosen: Chosen = {}
+    candidates, waiting = list(capacities), list(order)
+    while waiting:
+        node = best(candidates, group.bundles[waiting[0]])
+        if node is None:
+            return None
+        left = []
+        for index in waiting:
+            if node.take(group.bundles[index]) is None:
+                left.append(index)
+            else:
+                chosen[index] = node
+        candidates.remove(node)
+        waiting = left
+    return chosen
+
+
+def _strict_pack(
+    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+) -> Chosen | None:
+    """Choose the best node for the sum; `reserve` finds whether each bundle fits."""
+    fitting = [one for one in capacities if one.has_in_sum(group.total)]
+    node = max(fitting, key=lambda one: one.score(group.total), default=None)
+    return None if node is None else dict.fromkeys(order, node)
+
+
+def _spread(
+    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+) -> Chosen | None:
+    """Take an unused node for each bundle while there are any, then used ones."""
+    return _apart(capacities, group, order, may_reuse=True)
+
+
+def _strict_spread(
+    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+) -> Chosen | None:
+    """Take an unused node for each bundle."""
+    return _apart(capacities, group, order, may_reuse=False)
+
+
+def _apart(
+    capacities: list[Capacity],
+    group: PlacementGroup,
+    order: list[int],
+    *,
+    may_reuse: bool,
+) -> Chosen | None:
+    chosen: Chosen = {}
+    fresh: list[Capacity] = list(capacities)
+    used: list[Capacity] = []
+    for index in order:
+        bundle = group.bundles[index]
+        node = best(fresh, bundle)
+        if node is not None:
+            fresh.remove(node)
+            used.append(node)
+        elif may_reuse:
+            node = best(used, bundle)
+        if node is None or node.take(bundle) is None:
+            return None
+        chosen[index] = node
+    return chosen

@@ -1,1 +1,0 @@
-"""A bound on speed from bytes and operations, nothing more."""

@@ -1,0 +1,226 @@
+"""What the charts share: the bars, their layout, and the plotly figure.
+
+In a browser, where plotly for Python is not installed, a figure is a `Drawn`: the page
+gets the chart in plotly's JSON and draws it with the plotly.js of the explorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+from planner.errors import PlannerError
+from planner.late import late
+from planner.surroundings import is_in_browser
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from planner.memory.estimate import RankMemory
+    from planner.planning.result import Plan
+
+INK = "#767676"
+"""Legible on white and on near-black; a page with a theme replaces it by its own."""
+FONT = (
+    "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Liberation Sans', sans-serif"
+)
+BAR_PIXELS = 42
+GAP_PIXELS = 40
+"""Half of it, below a bar, is always reserved for a label: a plan that no longer fits
+moves nothing on the page."""
+MAX_SINGLE_BARS = 8
+"""With more GPUs, those that are alike share one bar."""
+_BOTTOM_PIXELS = 44
+_LEGEND = {"orientation": "h", "traceorder": "normal", "y": -0.3, "yref": "paper"}
+_UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
+"""Otherwise plotly measures whether each label fits whenever a chart changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A chart in plotly's JSON; a notebook shows it as the last value of a cell."""
+
+    described: dict[str, Any]
+
+    def to_plotly_json(self) -> dict[str, Any]:
+        """Return data and layout, like plotly's own figures."""
+        return self.described
+
+    @property
+    def label(self) -> str:
+        """The text that a screen reader reads instead of the picture."""
+        traces = [one for one in self.described["data"] if one.get("showlegend", True)]
+        names = dict.fromkeys(one["name"] for one in traces if one.get("name"))
+        return f"Chart: {', '.join(names)}." if names else "Chart."
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:  # noqa: ANN401 - anywidget's
+        return late("Drawn._repr_mimebundle_", self.described, self.label, options)
+
+
+def in_gib(size_bytes: int) -> float:
+    """Return a size for drawing; three decimals of a GiB are finer than a pixel."""
+    return round(max(size_bytes, 0) / GIB, 3)
+
+
+def plotly_figure(
+    described: dict[str, Any],
+    *,
+    legend_pixels: int,
+    legend: Mapping[str, object] | None = None,
+    showlegend: bool = True,
+) -> go.Figure:
+    """Return a described chart as a plotly figure with a legend below it.
+
+    In a browser without plotly it is a `Drawn`, which shows the same.
+
+    Args:
+        described: data and layout, in plotly's JSON.
+        legend_pixels: height of the legend, added to that of the chart.
+        legend: properties of the legend that differ from the usual ones.
+        showlegend: whether there is a legend.
+
+    Raises:
+        PlannerError: when plotly is not installed.
+    """
+    described["layout"] |= {
+        "showlegend": showlegend,
+        "legend": {**_LEGEND, **(legend or {})},
+        "height": described["layout"]["height"] + legend_pixels,
+    }
+    if is_in_browser():
+        return cast("go.Figure", Drawn(described=described))
+    try:
+        import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
+    except ImportError as error:
+        raise PlannerError(
+            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
+        ) from error
+    return go.Figure(described)
+
+
+def bar_layout(
+    labels: Sequence[str], *, gap_pixels: int, top_pixels: int
+) -> dict[str, Any]:
+    """Describe rows of stacked bars, named by `labels` from the top."""
+    row = BAR_PIXELS + gap_pixels
+    return {
+        "barmode": "stack",
+        "bargap": gap_pixels / row,
+        "height": top_pixels + _BOTTOM_PIXELS + max(1, len(labels)) * row,
+        "autosize": True,
+        "showlegend": False,
+        "template": None,
+        "paper_bgcolor": "#00000000",
+        "plot_bgcolor": "#00000000",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 8, "r": 16, "t": top_pixels, "b": _BOTTOM_PIXELS},
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "yaxis": {
+            "autorange": "reversed",
+            "automargin": True,
+            "fixedrange": True,
+            "ticks": "",
+            "ticklabelstandoff": 6,
+            **_UNMEASURED,
+            "categoryorder": "array",
+            "categoryarray": list(labels),
+        },
+    }
+
+
+def note_above(text: str, *, pixels: int = 4) -> dict[str, Any]:
+    """Describe a line of text above a chart, at its left."""
+    return {
+        "x": 0,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "yshift": pixels,
+        "align": "left",
+        "showarrow": False,
+        "text": text,
+        "font": {"size": 12, "color": INK},
+    }
+
+
+def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
+    """Describe the axis of sizes, from 0 to a little beyond the longest bar."""
+    return {
+        "range": [0, end_gib * 1.015],
+        "title": {
+            "text": f"GiB per {kind}",
+            "standoff": 6,
+            "font": {"size": 12},
+        },
+        "gridcolor": "#80808033",
+        "zeroline": False,
+        "fixedrange": True,
+        "nticks": 9,
+        **_UNMEASURED,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar: its label, the account that it shows, and its number of GPUs."""
+
+    label: str
+    rank: RankMemory
+    num_gpus: int
+
+
+def bars(plan: Plan) -> tuple[Bar, ...]:
+    """Return the bars: one per GPU while they are few, else one per group of stages."""
+    if not plan.ranks:
+        return ()
+    if plan.gpus_total <= MAX_SINGLE_BARS:
+        return _one_per_gpu(plan)
+    return _one_per_group(plan)
+
+
+def _one_per_gpu(plan: Plan) -> tuple[Bar, ...]:
+    """Number the GPUs as vLLM does: replica by replica, stage by stage."""
+    replicas = plan.settings.data_parallel_size or 1
+    ranks_per_stage = _gpus_per_stage(plan) // replicas
+    order = [
+        rank
+        for _ in range(replicas)
+        for rank in plan.ranks
+        for _ in range(ranks_per_stage)
+    ]
+    return tuple(
+        Bar(label=f"{plan.gpu.kind} {number}", rank=rank, num_gpus=1)
+        for number, rank in enumerate(order)
+    )
+
+
+def _one_per_group(plan: Plan) -> tuple[Bar, ...]:
+    """Combine neighbouring stages with the same account into one bar."""
+    groups = [list(group) for _, group in groupby(plan.ranks, lambda rank: rank.lines)]
+    return tuple(
+        Bar(
+            label=_group_label(plan, group),
+            rank=group[0],
+            num_gpus=len(group) * _gpus_per_stage(plan),
+        )
+        for group in groups
+    )
+
+
+def _group_label(plan: Plan, group: list[RankMemory]) -> str:
+    alike = f"{len(group) * _gpus_per_stage(plan)} GPUs alike"
+    if len(plan.ranks) == 1:
+        return alike
+    first, last = group[0].pp_rank, group[-1].pp_rank
+    stages = f"stage {first}" if first == last else f"stages {first}-{last}"
+    return f"{stages}<br>{alike}"
+
+
+def _gpus_per_stage(plan: Plan) -> int:
+    return plan.gpus_total // len(plan.ranks)

@@ -1,0 +1,166 @@
+"""Stacked memory bars, one per GPU, with vLLM's budget and the GPU's total."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.show.charts.frame import (
+    BAR_PIXELS,
+    GAP_PIXELS,
+    INK,
+    Bar,
+    bar_layout,
+    bars,
+    in_gib,
+    plotly_figure,
+    size_axis,
+)
+from planner.show.charts.host_bars import with_hosts
+from planner.show.charts.traces import as_one_trace, edge_traces, line_traces
+from planner.show.verdict import missing_bytes
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from planner.planning.result import Plan
+
+_TOP_PIXELS = 46
+_BESIDE_PIXELS = 6
+_LEGEND_PIXELS = 60
+_LABEL_SHARE = 0.4
+"""Share of a narrow chart's width that a label takes: 120 of 300 pixels."""
+
+
+def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    """Describe everything except the segments."""
+    rows = bar_layout(
+        [bar.label for bar in drawn], gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS
+    )
+    return {
+        **rows,
+        "xaxis": size_axis(plan.gpu.kind, in_gib(_axis_bytes(plan, drawn))),
+        "shapes": _edge_lines(plan, drawn),
+        "annotations": [*_edge_labels(plan, drawn), *_missing_labels(plan, drawn)],
+    }
+
+
+def _axis_bytes(plan: Plan, drawn: tuple[Bar, ...]) -> int:
+    """Return where the longest bar ends, or the GPU if that is further."""
+    ends = [
+        bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank) for bar in drawn
+    ]
+    return max([plan.gpu.total_memory_bytes, *ends])
+
+
+def _edge_lines(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "line",
+            "x0": in_gib(size_bytes),
+            "x1": in_gib(size_bytes),
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": INK, "width": 2, "dash": dash},
+        }
+        for size_bytes, dash in _edges(plan, drawn)
+    ]
+
+
+def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
+    total = [(plan.gpu.total_memory_bytes, "solid")]
+    requested = [(bar.rank.requested_memory_bytes, "dash") for bar in drawn[:1]]
+    return total + requested
+
+
+def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Label both lines on two rows, so that the labels never overlap."""
+    axis_bytes = _axis_bytes(plan, drawn)
+    total_text = f"{plan.gpu.kind} total {format_gib(plan.gpu.total_memory_bytes)}"
+    total = plan.gpu.total_memory_bytes
+    labels = [_label(total, total_text, row=1, axis_bytes=axis_bytes)]
+    for bar in drawn[:1]:
+        size = bar.rank.requested_memory_bytes
+        text = f"vLLM may use {format_gib(size)}{_share(plan)}"
+        labels.append(_label(size, text, row=0, axis_bytes=axis_bytes))
+    return labels
+
+
+def _share(plan: Plan) -> str:
+    if plan.resolved is None:
+        return ""
+    return f" ({plan.resolved.gpu_memory_utilization:g} x total)"
+
+
+def _label(size_bytes: int, text: str, *, row: int, axis_bytes: int) -> dict[str, Any]:
+    """Describe a label above a line, anchored so that the chart has room for it."""
+    anchor = ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)]
+    return {
+        "x": in_gib(size_bytes),
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "xanchor": anchor,
+        "yshift": 2 + 18 * row,
+        "showarrow": False,
+        "text": text,
+        "font": {"size": 12, "color": INK},
+    }
+
+
+def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Label the missing memory under each bar that exceeds the budget."""
+    return [
+        _missing_label(bar, missing_bytes(plan, bar.rank), _axis_bytes(plan, drawn))
+        for bar in drawn
+        if missing_bytes(plan, bar.rank)
+    ]
+
+
+def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
+    """Describe a label left of the requested-memory line if there is room, else right.
+
+    Across the line it could not be read.
+    """
+    requested = bar.rank.requested_memory_bytes
+    has_room = requested >= _LABEL_SHARE * axis_bytes
+    return {
+        "x": in_gib(requested),
+        "y": bar.label,
+        "xanchor": "right" if has_room else "left",
+        "xshift": -_BESIDE_PIXELS if has_room else _BESIDE_PIXELS,
+        "yanchor": "top",
+        "yshift": -BAR_PIXELS / 2,
+        "showarrow": False,
+        "text": f"<b>missing {format_gib(missing)}</b>",
+        "font": {"size": 12, "color": INK},
+    }
+
+
+def figure(plan: Plan) -> go.Figure:
+    """Draw `plan` as a plotly figure with a legend.
+
+    Raises:
+        PlannerError: when plotly is not installed.
+    """
+    return plotly_figure(figure_spec(plan), legend_pixels=_LEGEND_PIXELS)
+
+
+def page_spec(plan: Plan) -> dict[str, Any]:
+    """Describe the bars for a page, which redraws them while a slider moves."""
+    return as_one_trace(figure_spec(plan))
+
+
+def figure_spec(plan: Plan) -> dict[str, Any]:
+    """Describe the figure in plotly's JSON, without importing plotly.
+
+    The kernel of a page uses this: plotly.js needs only the values, and the plotly
+    package would cost each visitor a second and 60 MiB.
+    """
+    drawn = bars(plan)
+    spec = {
+        "data": [*line_traces(drawn), *edge_traces(plan, drawn)],
+        "layout": layout(plan, drawn),
+    }
+    return with_hosts(spec, plan)

@@ -1,0 +1,277 @@
+"""The segments of the bars as plotly traces: one per memory line, or one for a page.
+
+A legend needs one trace per memory line. The page has no legend, since each segment
+has its name and a table follows below. It draws one trace in two thirds of the time:
+plotly sets up the fonts, hatches and hover labels of every trace whenever a chart
+changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.show.charts.frame import INK, Bar, in_gib
+from planner.show.kv_cache import drawn_lines
+from planner.show.palette import MISSING, PLOTLY_HATCHES, swatch
+from planner.show.verdict import missing_bytes, range_text
+from planner.units import GIB, format_gib
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.memory.account import Line
+    from planner.memory.host.nodes import NodeLine
+    from planner.planning.result import Plan
+
+NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
+"""The look of memory in which vLLM allocates nothing."""
+OVER: dict[str, Any] = {
+    "color": "#00000000",
+    "line": {"color": MISSING, "width": 2},
+    "pattern": {
+        "shape": "\\",
+        "bgcolor": "#D55E0022",
+        "fgcolor": MISSING,
+        "size": 9,
+        "solidity": 0.35,
+    },
+}
+"""The look of memory that is needed but missing."""
+
+HOVER = "%{customdata}<extra></extra>"
+_UNSEEN = "#00000000"
+_HATCH = "/"
+
+
+def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Return one trace per memory line, in the order of the account."""
+    names = dict.fromkeys(line.name for bar in drawn for line in drawn_lines(bar.rank))
+    return [_line_trace(name, drawn) for name in names]
+
+
+def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    lines = [_find(bar, name) for bar in drawn]
+    return {
+        **_bar_trace(name, drawn),
+        "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
+        "text": [_segment_text(line) for line in lines],
+        "customdata": [_hover_text(line) for line in lines],
+        "hovertemplate": HOVER,
+        **segment_looks(name, lines),
+    }
+
+
+def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[str, Any]:
+    """Describe the look of a line's segments: its colour, hatched by their basis."""
+    colours = swatch(name)
+    return {
+        "textfont": {"color": colours.label, "size": 12},
+        "marker": {
+            "color": colours.fill,
+            "line": {"color": "#00000055", "width": 1},
+            "pattern": {
+                "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
+                "bgcolor": colours.fill,
+                "fgcolor": colours.hatch,
+                "size": 7,
+                "solidity": 0.25,
+            },
+        },
+    }
+
+
+def _bar_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": [bar.label for bar in drawn],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+    }
+
+
+def _find(bar: Bar, name: str) -> Line | None:
+    return next((line for line in drawn_lines(bar.rank) if line.name == name), None)
+
+
+def _segment_text(line: Line | None) -> str:
+    if line is None or line.size_bytes <= 0:
+        return ""
+    return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
+
+
+def _hover_text(line: Line | None) -> str:
+    if line is None:
+        return ""
+    span = range_text(line)
+    return (
+        f"<b>{line.name}</b> {format_gib(line.size_bytes)}"
+        f"{f' ({span})' if span else ''}, {line.basis}<br>{wrapped(line.why)}"
+    )
+
+
+def wrapped(text: str, width: int = 64) -> str:
+    """Break a long text for a hover label, which does not wrap by itself."""
+    rows = [""]
+    for word in text.replace("<", "&lt;").split():
+        if rows[-1] and len(rows[-1]) + len(word) >= width:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}".strip()
+    return "<br>".join(rows)
+
+
+def _empty_gpu(plan: Plan) -> dict[str, Any]:
+    """Outline a GPU on which vLLM allocates nothing."""
+    return {
+        **_bar_trace("nothing allocated", ()),
+        "y": [f"{plan.gpu.kind} 0"],
+        "x": [in_gib(plan.gpu.total_memory_bytes)],
+        "customdata": ["Nothing is allocated"],
+        "hovertemplate": HOVER,
+        "marker": NOTHING,
+    }
+
+
+def edge_traces(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Return what is beyond vLLM's budget: the rest of the GPU, and missing memory."""
+    if not drawn:
+        return [_empty_gpu(plan)]
+    return edges_of(tuple((plan, bar) for bar in drawn))
+
+
+def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
+    """Return the same for bars of several plans."""
+    bars = tuple(bar for _, bar in drawn)
+    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in bars]
+    rest = [
+        in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
+        for plan, bar in drawn
+    ]
+    absent = [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn]
+    # Not `%{x}`, which is the end of a bar with a base.
+    outside = {
+        **_bar_trace("outside vLLM's budget", bars),
+        "base": requested,
+        "x": rest,
+        "customdata": [
+            f"Outside vLLM's budget {size:,.2f} GiB<br>CUDA context, other processes"
+            for size in rest
+        ],
+        "hovertemplate": HOVER,
+        "marker": NOTHING,
+    }
+    missing = {
+        **_bar_trace("missing", bars),
+        "base": requested,
+        "x": absent,
+        "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
+        "hovertemplate": HOVER,
+        "marker": OVER,
+    }
+    return [outside, missing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Segment:
+    """One bar of one trace."""
+
+    row: str
+    base: float
+    size: float
+    text: str
+    hover: str
+    label: str
+    """Colour of the text."""
+    marker: dict[str, Any]
+    shape: str
+
+
+def as_one_trace(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a chart of stacked bars with all its segments in one trace.
+
+    Where bars have separate scales, there is one trace for each scale.
+    """
+    by_axis: dict[str, list[dict[str, Any]]] = {}
+    for trace in spec["data"]:
+        by_axis.setdefault(trace.get("yaxis", ""), []).append(trace)
+    return {
+        "data": [_merged(traces) for traces in by_axis.values()],
+        "layout": spec["layout"] | {"barmode": "overlay"},
+    }
+
+
+def _merged(traces: list[dict[str, Any]]) -> dict[str, Any]:
+    segments = _segments(traces)
+    markers = [segment.marker for segment in segments]
+    patterns = [marker.get("pattern", {}) for marker in markers]
+    return {
+        **_shared(traces[0]),
+        "y": [segment.row for segment in segments],
+        "base": [segment.base for segment in segments],
+        "x": [segment.size for segment in segments],
+        "text": [segment.text for segment in segments],
+        "customdata": [segment.hover for segment in segments],
+        "hovertemplate": HOVER,
+        "textfont": {"color": [segment.label for segment in segments], "size": 12},
+        # The colours are those of the hatches: plotly ignores the background of a
+        # hatch where segments of a trace differ in `marker.color`.
+        "marker": {
+            "line": {
+                "color": [marker["line"]["color"] for marker in markers],
+                "width": [marker["line"]["width"] for marker in markers],
+            },
+            "pattern": {
+                "shape": [segment.shape or _HATCH for segment in segments],
+                "bgcolor": [
+                    pattern.get("bgcolor", marker["color"])
+                    for marker, pattern in zip(markers, patterns, strict=True)
+                ],
+                "fgcolor": [
+                    pattern["fgcolor"] if segment.shape else _UNSEEN
+                    for segment, pattern in zip(segments, patterns, strict=True)
+                ],
+                "size": [pattern.get("size", 8) for pattern in patterns],
+                "solidity": [pattern.get("solidity", 0.3) for pattern in patterns],
+            },
+        },
+    }
+
+
+def _shared(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties that all traces have in common."""
+    names = ("type", "orientation", "textposition", "insidetextanchor", "textangle")
+    axes = (name for name in ("xaxis", "yaxis") if name in trace)
+    return {name: trace[name] for name in (*names, *axes)}
+
+
+def _segments(traces: list[dict[str, Any]]) -> list[_Segment]:
+    """Return every visible segment, each at its place in the stack."""
+    ends: defaultdict[str, float] = defaultdict(float)
+    found = []
+    for trace in traces:
+        for index, row in enumerate(trace["y"]):
+            size = trace["x"][index]
+            if not size:
+                continue
+            base = trace["base"][index] if "base" in trace else ends[row]
+            ends[row] = base + size
+            found.append(_segment(trace, index, base))
+    return found
+
+
+def _segment(trace: dict[str, Any], index: int, base: float) -> _Segment:
+    shape = trace["marker"].get("pattern", {}).get("shape", "")
+    return _Segment(
+        row=trace["y"][index],
+        base=base,
+        size=trace["x"][index],
+        text=trace["text"][index] if "text" in trace else "",
+        hover=trace["customdata"][index],
+        label=trace.get("textfont", {}).get("color", INK),
+        marker=trace["marker"],
+        shape=shape if isinstance(shape, str) else shape[index],
+    )

@@ -1,0 +1,161 @@
+"""A comparison of GPUs as text, a pandas frame and HTML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.show.columns import columns
+from planner.show.comparison import page, table_html, written
+from planner.show.frames import make_frame
+from planner.show.html import Html, fragment
+from planner.show.pieces import listed, to_open
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from planner.solve.comparing.gpus import GPUChoice, GPUComparison
+
+_MOST_WORDS = 160
+"""Characters of an error that are shown; to_dict() has the whole text."""
+_CENT = 0.01
+
+
+def mimebundle(found: GPUComparison) -> dict[str, str]:
+    """Return the comparison as text and as HTML."""
+    return {"text/plain": gpus_text(found), "text/html": page(gpus_html(found))}
+
+
+def frame(found: GPUComparison) -> pd.DataFrame:
+    """Return one row per GPU.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    rows = found.rows()
+    names = list(rows[0])
+    return make_frame([[row[name] for name in names] for row in rows], names)
+
+
+def price_text(price: float | None, currency: str) -> str:
+    """Write a price with two decimals, or two digits where it is less than a hundredth.
+
+    >>> price_text(2.5, "EUR"), price_text(0.00123, ""), price_text(None, "EUR")
+    ('2.50 EUR', '0.0012', '')
+    """
+    if price is None:
+        return ""
+    number = f"{price:,.2f}" if price >= _CENT or not price else f"{price:.2g}"
+    return f"{number} {currency}".strip()
+
+
+def head(found: GPUComparison) -> list[str]:
+    """Name the columns."""
+    first = ["GPU", "", "GPUs", "KV cache of each", "KV cache, tokens", "Requests"]
+    names = [*first, "at least"]
+    if found.has_prices:
+        names += ["Price per hour", "per request", "per million tokens held"]
+    if has_speeds(found):
+        names += ["Tokens per second, at most"]
+    if has_speeds(found) and found.has_prices:
+        names += ["per million answer tokens, at least"]
+    return names
+
+
+def has_speeds(found: GPUComparison) -> bool:
+    """Whether any GPU has a bound on its speed."""
+    return any(choice.at_most_tokens_per_second for choice in found.choices)
+
+
+def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
+    """Write one GPU's figures under the columns."""
+    plan = choice.plan
+    rank = None if plan is None else plan.limiting_rank
+    tokens = choice.kv_cache_size_tokens if rank else None
+    texts = [
+        choice.gpu.name,
+        "✔ serves" if choice.serves else "✘ does not",
+        f"{choice.gpus_total or ''}",
+        format_gib(rank.available_kv_cache_bytes) if rank else "none",
+        f"{tokens:,}" if tokens is not None else "none",
+        written(choice.requests, "requests") if rank else "none",
+        written(choice.requests_low, "requests") if rank else "none",
+    ]
+    if found.has_prices:
+        prices = (
+            choice.price_per_hour,
+            choice.price_per_request,
+            choice.price_per_million_tokens,
+        )
+        texts += [price_text(price, found.currency) for price in prices]
+    return [*texts, *_speed_cells(choice, found)]
+
+
+def _speed_cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
+    """Write the bound on speed, and the lowest cost of a million tokens."""
+    if not has_speeds(found):
+        return []
+    speed = choice.at_most_tokens_per_second
+    texts = ["" if speed is None else f"{speed:,.0f}"]
+    if found.has_prices:
+        price = choice.at_least_price_per_million_answer_tokens
+        texts.append(price_text(price, found.currency))
+    return texts
+
+
+def title(found: GPUComparison) -> str:
+    """State what is compared, and what each GPU must do."""
+    load = found.load
+    if load is None:
+        must = "start"
+    else:
+        must = f"hold {load.requests:,} requests of {load.request_tokens:,} tokens"
+    return (
+        f"{found.plan.name}, vLLM {found.plan.vllm_version}: the fewest GPUs of each "
+        f"kind that {must}"
+    )
+
+
+def reasons(found: GPUComparison) -> list[str]:
+    """Return the start of the reason for each GPU that does not serve."""
+    return [
+        f"{choice.gpu.name}: {_shortened(choice.why_not)}"
+        for choice in found.choices
+        if not choice.serves
+    ]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 3]}..."
+
+
+def gpus_text(found: GPUComparison) -> str:
+    """Write the table for a terminal."""
+    rows = [head(found), *(cells(choice, found) for choice in found.choices)]
+    return "\n".join([title(found), "", *columns(rows), "", *reasons(found)]).rstrip()
+
+
+def gpus_html(found: GPUComparison) -> Html:
+    """Show the table, and why some GPUs do not serve."""
+    rows = (cells(choice, found) for choice in found.choices)
+    names = ["GPU", "Verdict", *head(found)[2:]]
+    items = listed(reasons(found))
+    why = to_open("Why some do not serve the load", items, "pl-rank") if items else None
+    return fragment(table_html(title(found), names, rows), why)
+
+
+def spoken_gpus(found: GPUComparison) -> str:
+    """Read the chart aloud: the sentence behind its `aria-label`."""
+    serving = [choice for choice in found.choices if choice.serves]
+    counts = "; ".join(
+        f"{choice.gpus_total} x {choice.gpu.name} "
+        f"{written(choice.requests, 'requests')}"
+        + (
+            f" for {price_text(choice.price_per_hour, found.currency)} per hour"
+            if choice.price_per_hour is not None
+            else ""
+        )
+        for choice in serving
+    )
+    count = f"{len(serving)} of {len(found.choices)} kinds of GPU serve"
+    return f"{title(found)}: {count}{': ' if counts else ''}{counts}."

@@ -1,0 +1,243 @@
+"""A confirmation as HTML: its verdict, two stacked bars, the comparison, and the run.
+
+The segments of the bars are here too; `planner.show.charts.confirmed_bars` draws them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.memory.account import Basis
+from planner.show.boxes import box, drawing, legend
+from planner.show.confirmation_text import (
+    cells,
+    confirmation_text,
+    facts,
+    given_text,
+    load_text,
+    outcome_words,
+    served_text,
+    spoken,
+    title,
+)
+from planner.show.html import Html, fragment, tag
+from planner.show.page import whole
+from planner.show.palette import css_background
+from planner.show.pieces import (
+    NOTHING,
+    listed,
+    quoted,
+    row,
+    sentence,
+    table,
+    verdict_box,
+)
+
+if TYPE_CHECKING:
+    from planner.confirming.confirmation import ComparisonRow, Confirmation
+
+ESTIMATED = "estimated"
+MEASURED = "measured"
+_MOST_COLOURED = 2
+_FIGURES = (
+    ("Estimated", "pl-number"),
+    ("Range", "pl-number pl-range"),
+    ("Measured", "pl-number"),
+    ("Difference", "pl-number"),
+    ("Inside?", "pl-inside"),
+    ("How it is known", "pl-basis"),
+)
+_COLUMNS = ("Figure", *_FIGURES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One part of a bar."""
+
+    name: str
+    size_bytes: int
+    colour_of: str
+    """The memory line whose colour it has: the first of two that it covers. With more
+    it is empty, and the segment grey."""
+    place: str
+    """The memory line at whose place the segment is drawn."""
+    basis: Basis = Basis.EXACT
+    """Determines the hatch; a measured segment has none."""
+    why: str = ""
+
+
+def mimebundle(confirmation: Confirmation) -> dict[str, str]:
+    """Return the confirmation as text and as HTML."""
+    return {
+        "text/plain": confirmation_text(confirmation),
+        "text/html": confirmation_html(confirmation),
+    }
+
+
+def confirmation_html(confirmation: Confirmation) -> Html:
+    """Show everything in one self-contained piece; needs no script."""
+    return whole(
+        verdict_html(confirmation),
+        bars_html(confirmation),
+        comparison_html(confirmation),
+        meaning_html(confirmation),
+    )
+
+
+def verdict_html(confirmation: Confirmation) -> Html:
+    """Show the outcome: symbol, words, and vLLM's error where there was one."""
+    words = outcome_words(confirmation)
+    error = confirmation.measurement.error
+    verdict = verdict_box(
+        words.tone,
+        sentence(words.sentence),
+        subject=title(confirmation),
+        symbol=words.symbol,
+        headline=words.headline,
+    )
+    return fragment(verdict, quoted("vLLM said", error) if error else None)
+
+
+def comparison_html(confirmation: Confirmation) -> Html:
+    """Show estimate and measurement line by line, as a table beside the chart."""
+    if not confirmation.rows:
+        return tag("p", "No figure was measured that could be compared.")
+    return table(
+        "Estimate and measurement, line by line",
+        _COLUMNS,
+        map(_row, confirmation.rows),
+        "pl-lines pl-compared pl-stacked",
+    )
+
+
+def _row(compared: ComparisonRow) -> Html:
+    name, *texts = cells(compared)
+    figures = (
+        tag("td", text, class_=kind, data_label=heading)
+        for text, (heading, kind) in zip(texts, _FIGURES, strict=True)
+    )
+    return row(name, *figures, class_="pl-off" if compared.is_inside is False else None)
+
+
+def meaning_html(confirmation: Confirmation) -> Html:
+    """Show what the figures mean, what was served, and what was run."""
+    reasons = listed(confirmation.reasons, "pl-reasons")
+    return tag(
+        "div",
+        _given_html(confirmation),
+        (tag("h3", "Why they may differ"), reasons) if reasons else None,
+        _served_html(confirmation),
+        _load_html(confirmation),
+        listed(confirmation.notes),
+        _facts_html(confirmation),
+        class_="pl-meaning",
+    )
+
+
+def _paragraph(text: str, kind: str) -> Html:
+    return tag("p", text, class_=kind) if text else NOTHING
+
+
+def _given_html(confirmation: Confirmation) -> Html:
+    if confirmation.given is None:
+        return NOTHING
+    return _paragraph(given_text(confirmation.given, confirmation), "pl-given")
+
+
+def _served_html(confirmation: Confirmation) -> Html:
+    text = confirmation.measurement.generated_text
+    answer = tag("blockquote", text, class_="pl-answer") if text else None
+    return fragment(_paragraph(served_text(confirmation), "pl-served"), answer)
+
+
+def _load_html(confirmation: Confirmation) -> Html:
+    load = confirmation.measurement.load
+    if load is None:
+        return NOTHING
+    return _paragraph(load_text(load, confirmation.plan.max_concurrency), "pl-load")
+
+
+def _facts_html(confirmation: Confirmation) -> Html:
+    items = (
+        tag("div", tag("dt", name), tag("dd", text))
+        for name, text in facts(confirmation)
+    )
+    return tag("dl", items, class_="pl-facts")
+
+
+def estimated(confirmation: Confirmation) -> tuple[Segment, ...]:
+    """Return the segments of the plan's limiting rank."""
+    rank = confirmation.plan.limiting_rank
+    return tuple(
+        Segment(
+            name=line.name,
+            size_bytes=line.size_bytes,
+            colour_of=line.name,
+            place=line.name,
+            basis=line.basis,
+            why=line.why,
+        )
+        for line in (rank.lines if rank else ())
+    )
+
+
+def measured(confirmation: Confirmation) -> tuple[Segment, ...]:
+    """Return the segments of the limiting worker, in the order of the plan's lines."""
+    order = [segment.name for segment in estimated(confirmation)]
+    segments = [
+        Segment(
+            name=line.name,
+            size_bytes=line.size_bytes,
+            colour_of="" if len(line.covers) > _MOST_COLOURED else _first(line.covers),
+            place=_first(line.covers),
+        )
+        for line in confirmation.measurement.lines
+    ]
+    known = {name: number for number, name in enumerate(order)}
+    return tuple(sorted(segments, key=lambda part: known.get(part.place, 0)))
+
+
+def _first(covers: tuple[str, ...]) -> str:
+    return covers[0] if covers else ""
+
+
+def full_bytes(confirmation: Confirmation) -> int:
+    """Return the length of the longest bar, vLLM's budget included."""
+    rank = confirmation.plan.limiting_rank
+    bars = (estimated(confirmation), measured(confirmation))
+    lengths = [sum(max(part.size_bytes, 0) for part in bar) for bar in bars]
+    return max([rank.requested_memory_bytes if rank else 0, *lengths])
+
+
+def bars_html(confirmation: Confirmation) -> Html:
+    """Draw both bars as plain boxes; empty when there is nothing to draw."""
+    whole = full_bytes(confirmation)
+    if not whole:
+        return NOTHING
+    bars = (
+        _bar_html(ESTIMATED, estimated(confirmation), whole),
+        _bar_html(MEASURED, measured(confirmation), whole),
+    )
+    return fragment(drawing(spoken(confirmation), bars), legend_html(confirmation))
+
+
+def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
+    boxes = (
+        box(
+            part.name,
+            part.size_bytes,
+            whole,
+            css_background(part.colour_of, part.basis),
+        )
+        for part in segments
+        if part.size_bytes > 0
+    )
+    bar = tag("div", boxes, class_="pl-bar")
+    return fragment(tag("div", name, class_="pl-bar-name"), bar)
+
+
+def legend_html(confirmation: Confirmation) -> Html:
+    """Write the legend of both bars."""
+    parts = (*estimated(confirmation), *measured(confirmation))
+    return legend({part.name: part.colour_of for part in parts}.items())

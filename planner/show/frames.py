@@ -1,0 +1,111 @@
+"""Plans and confirmations as pandas frames, and how every frame is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from planner.errors import PlannerError
+from planner.surroundings import is_in_browser
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from planner.confirming.confirmation import Confirmation
+    from planner.planning.result import Plan
+
+COLUMNS = (
+    "pp_rank",
+    "line",
+    "size_bytes",
+    "low_bytes",
+    "high_bytes",
+    "gib",
+    "basis",
+    "why",
+)
+COMPARISON_COLUMNS = (
+    "figure",
+    "unit",
+    "estimated",
+    "low",
+    "high",
+    "measured",
+    "difference",
+    "is_inside",
+    "basis",
+)
+
+
+def plan_frame(plan: Plan) -> pd.DataFrame:
+    """Return one row per memory line and pipeline stage.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    return make_frame(_rows(plan), COLUMNS)
+
+
+def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
+    """Return one row per figure that was estimated or measured.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    rows: list[tuple[object, ...]] = [
+        (
+            row.name,
+            row.unit,
+            row.estimated,
+            row.low,
+            row.high,
+            row.measured,
+            row.difference,
+            row.is_inside,
+            row.basis,
+        )
+        for row in confirmation.rows
+    ]
+    return make_frame(rows, COMPARISON_COLUMNS)
+
+
+def make_frame(
+    rows: Sequence[Sequence[object]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a pandas frame whose column index has a name.
+
+    Without the name the top left cell of the table is empty, and a screen reader
+    announces nothing there.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    if is_in_browser():
+        raise PlannerError(
+            "to_frame() needs pandas, which the browser edition does not have."
+        )
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise PlannerError(
+            "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
+        ) from error
+    return pd.DataFrame(rows, columns=pd.Index(columns, name="column"))
+
+
+def _rows(plan: Plan) -> list[tuple[object, ...]]:
+    return [
+        (
+            rank.pp_rank,
+            line.name,
+            line.size_bytes,
+            line.low_bytes,
+            line.high_bytes,
+            line.size_bytes / GIB,
+            str(line.basis),
+            line.why,
+        )
+        for rank in plan.ranks
+        for line in rank.lines
+    ]

@@ -1,0 +1,297 @@
+"""A sweep as text, a pandas frame, HTML, and one sentence for a screen reader.
+
+The texts of single cells are here too, which the heat map and the curve share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.show.columns import columns
+from planner.show.comparison import LABELS, page, table_html, written
+from planner.show.frames import make_frame
+from planner.show.html import Content, Html, fragment, tag
+from planner.show.pieces import listed
+from planner.solve.comparing.cells import VALUES
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from planner.solve.comparing.cells import Cell
+    from planner.solve.comparing.grid import Curve, Grid
+
+FIRST = "max_concurrency"
+"""The figure that a grid shows by default."""
+_MARKS = {
+    "fits": "",
+    "too close to call": "!",
+    "does not fit": "✘",
+    "refused": "⊘",
+    "not planned": "?",
+}
+_MOST_COLUMNS = 12
+_MOST_ERRORS = 8
+_SAME_BEGINNING = 24
+"""Errors of a kind that share so many first characters differ only in figures."""
+_MOST_SHOWN = 2_000
+_FIGURES = (
+    "available_kv_cache_bytes",
+    "kv_cache_size_tokens",
+    "max_concurrency",
+    "max_concurrency_low",
+    "max_model_len_that_fits",
+)
+
+
+def unit_of(value: str) -> str:
+    """Return the unit of a figure."""
+    return VALUES[value].unit
+
+
+def mimebundle(grid: Grid) -> dict[str, str]:
+    """Return the grid as text and as HTML."""
+    return {"text/plain": grid_text(grid), "text/html": whole_html(grid)}
+
+
+def frame(grid: Grid) -> pd.DataFrame:
+    """Return one row per plan.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    rows = grid.rows()
+    names = list(rows[0])
+    return make_frame([[row[name] for name in names] for row in rows], names)
+
+
+def mark(cell: Cell) -> str:
+    """Return a sign that shows without colour that a plan does not start."""
+    return _MARKS[cell.verdict]
+
+
+def legend(grid: Grid) -> str:
+    """Explain the signs that occur in this grid."""
+    met = dict.fromkeys(cell.verdict for cell in grid.cells)
+    signs = [name for name in _MARKS if name in met and _MARKS[name]]
+    return ", ".join(f"{_MARKS[name]} {name}" for name in signs)
+
+
+def cell_text(cell: Cell, value: str) -> str:
+    """Write a figure of a cell, behind its sign where the plan does not fit."""
+    text = "" if cell.figure(value) is None else figure_text(cell, value)
+    return f"{mark(cell)} {text}".strip() or "none"
+
+
+def short_text(cell: Cell, value: str) -> str:
+    """Write the same briefly, for a small box."""
+    figure = cell.figure(value)
+    text = "" if figure is None else brief(figure, unit_of(value))
+    return f"{mark(cell)} {text}".strip()
+
+
+def brief(figure: float, unit: str) -> str:
+    """Write a figure in few characters; bytes as GiB.
+
+    >>> brief(9.456, "requests"), brief(387328, "tokens"), brief(3 * GIB // 2, "bytes")
+    ('9.46', '387k', '1.50')
+    """
+    if unit == "bytes":
+        return f"{figure / GIB:,.2f}"
+    for factor, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(figure) >= 10 * factor:
+            return f"{figure / factor:,.0f}{letter}"
+        if abs(figure) >= factor:
+            return f"{figure / factor:,.1f}{letter}"
+    return f"{figure:,.2f}" if unit == "requests" else f"{figure:,}"
+
+
+def hover_text(cell: Cell, grid: Grid, value: str) -> str:
+    """Write the label that a pointer over a cell shows."""
+    named = zip(grid.axes, cell.values, strict=True)
+    where = ", ".join(
+        f"{axis.name} {axis.labels[axis.values.index(given)]}" for axis, given in named
+    )
+    lines = [f"<b>{cell_text(cell, value)}</b>", where.replace("<", "&lt;")]
+    if cell.error is None and cell.figure("max_concurrency_low") is not None:
+        low = written(cell.max_concurrency_low, "requests")
+        lines.append(f"at least {low} at once, {cell.verdict}")
+    else:
+        lines.append(cell.verdict)
+    return "<br>".join(lines)
+
+
+def grid_text(grid: Grid, value: str = FIRST) -> str:
+    """Write the grid for a terminal."""
+    cells = _one_axis(grid, value) if len(grid.axes) == 1 else _two_axes(grid, value)
+    title = f"{_subject(grid)}, {_over(grid)}"
+    signs = legend(grid)
+    return "\n".join(
+        [title, "", *columns(cells), *filter(None, [signs]), *errors(grid)]
+    )
+
+
+def _subject(grid: Grid) -> str:
+    named = [axis.name for axis in grid.axes]
+    gpu, model = grid.inputs.gpu, grid.inputs.model
+    of = "" if "model" in named else str(getattr(model, "name", model))
+    on = "" if "gpu" in named else f" on {getattr(gpu, 'name', gpu)}"
+    return f"{of}{on}".strip() or "Plans"
+
+
+def _over(grid: Grid) -> str:
+    return " and ".join(axis.name for axis in grid.axes)
+
+
+def figures_shown(value: str) -> tuple[str, ...]:
+    """Return the figures of a table over one argument: the usual ones, and `value`."""
+    return _FIGURES if value in _FIGURES else (*_FIGURES, value)
+
+
+def _one_axis(grid: Grid, value: str) -> list[list[str]]:
+    """Return a row per value, with the most important figures."""
+    (axis,) = grid.axes
+    names = figures_shown(value)
+    rows = [[axis.name, "verdict", *names]]
+    for label, cell in zip(axis.labels, grid.cells, strict=True):
+        rows.append([label, cell.verdict, *(figure_text(cell, n) for n in names)])
+    return rows
+
+
+def figure_text(cell: Cell, name: str) -> str:
+    """Write one figure of a cell."""
+    figure = cell.figure(name)
+    return "none" if figure is None else written(figure, unit_of(name))
+
+
+def _two_axes(grid: Grid, value: str) -> list[list[str]]:
+    """Return the first axis across and the second down, as in the heat map."""
+    across, down = grid.axes
+    shown = across.labels[:_MOST_COLUMNS]
+    rows = [[f"{value}: {down.name} \\ {across.name}", *shown]]
+    for number, label in enumerate(down.labels):
+        cells = [
+            grid.cells[column * len(down.values) + number]
+            for column in range(len(shown))
+        ]
+        rows.append([label, *(cell_text(cell, value) for cell in cells)])
+    return rows
+
+
+def errors(grid: Grid) -> list[str]:
+    """Return each kind of error once, by its first message; only the first few."""
+    kinds: dict[str, str] = {}
+    for cell in grid.cells:
+        if cell.error_kind is not None and cell.error is not None:
+            kinds.setdefault(
+                cell.error_kind + cell.error[:_SAME_BEGINNING],
+                f"{mark(cell)} {cell.error_kind}: {cell.error}",
+            )
+    return list(kinds.values())[:_MOST_ERRORS]
+
+
+def spoken(grid: Grid, value: str = FIRST) -> str:
+    """Describe the heat map for a screen reader, as the chart's `aria-label`."""
+    known = [
+        (figure, cell)
+        for cell in grid.cells
+        if cell.fits and (figure := cell.figure(value)) is not None
+    ]
+    count = f"{len(known)} of {len(grid.cells)} plans fit"
+    start = f"{value} of {_subject(grid)} over {_over(grid)}: {count}"
+    if not known:
+        return f"{start}."
+    ends = [
+        f"{cell_text(cell, value)} at {_where(grid, cell)}"
+        for cell in (
+            min(known, key=lambda pair: pair[0])[1],
+            max(known, key=lambda pair: pair[0])[1],
+        )
+    ]
+    return f"{start}, from {ends[0]} to {ends[1]}."
+
+
+def _where(grid: Grid, cell: Cell) -> str:
+    return " and ".join(
+        f"{axis.name} {axis.labels[axis.values.index(given)]}"
+        for axis, given in zip(grid.axes, cell.values, strict=True)
+    )
+
+
+def spoken_curve(curve: Curve) -> str:
+    """Describe the lines for a screen reader by their ends."""
+    lines = []
+    for label, cells in curve.lines:
+        points = [cell for cell in cells if cell.figure(curve.value) is not None]
+        if not points:
+            lines.append(f"{label} nothing".strip())
+            continue
+        ends = [
+            f"{cell_text(cell, curve.value)} at {curve.x_of(cell):,}"
+            if isinstance(curve.x_of(cell), int)
+            else f"{cell_text(cell, curve.value)} at {curve.x_of(cell)}"
+            for cell in (points[0], points[-1])
+        ]
+        lines.append(f"{label} from {ends[0]} to {ends[1]}".strip())
+    return (
+        f"{curve.value} of {_subject(curve.grid)} against {curve.title}: "
+        f"{'; '.join(lines)}."
+    )
+
+
+def whole_html(grid: Grid) -> Html:
+    """Show the table in one self-contained piece; needs no script."""
+    return page(grid_html(grid))
+
+
+def grid_html(grid: Grid, value: str = FIRST) -> Html:
+    """Show the table, the meaning of its signs, and each error once."""
+    if len(grid.cells) > _MOST_SHOWN:
+        count = f"{len(grid.cells):,} plans are too many for a table: "
+        return fragment(
+            tag("p", spoken(grid, value)), tag("p", count, "to_frame() has them all.")
+        )
+    table = (
+        _one_axis_html(grid, value)
+        if len(grid.axes) == 1
+        else _two_axes_html(grid, value)
+    )
+    signs = legend(grid)
+    key = tag("p", signs, class_="pl-bar-name") if signs else None
+    return fragment(table, key, listed(errors(grid)))
+
+
+def _one_axis_html(grid: Grid, value: str) -> Html:
+    (axis,) = grid.axes
+    names = figures_shown(value)
+    rows = [
+        [
+            label,
+            f"{mark(cell)} {cell.verdict}".strip(),
+            *(figure_text(cell, name) for name in names),
+        ]
+        for label, cell in zip(axis.labels, grid.cells, strict=True)
+    ]
+    head = [axis.name, "Verdict", *(LABELS.get(name, name) for name in names)]
+    return table_html(f"Plans over {axis.name}", head, rows)
+
+
+def _two_axes_html(grid: Grid, value: str) -> Html:
+    across, down = grid.axes
+    rows = [
+        [
+            label,
+            *(
+                _cell(grid.cells[column * len(down.values) + number], value)
+                for column in range(len(across.values))
+            ),
+        ]
+        for number, label in enumerate(down.labels)
+    ]
+    caption = f"{value}: {across.name} across, {down.name} down"
+    return table_html(caption, [down.name, *across.labels], rows)
+
+
+def _cell(cell: Cell, value: str) -> Content:
+    text = cell_text(cell, value)
+    return text if cell.fits else tag("span", text, class_="pl-short")

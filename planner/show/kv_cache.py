@@ -1,0 +1,166 @@
+"""The KV cache in detail, and the memory lines with optional weights shown apart.
+
+The account has one line for all weights, as in vLLM's log. Adapters, a draft model and
+encoders are optional, so a picture shows them beside the other weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from planner.show.html import Html, fragment, tag
+from planner.show.pieces import listed, number, row, table
+from planner.units import format_gib, format_size
+
+if TYPE_CHECKING:
+    from planner.memory.account import Line
+    from planner.memory.estimate import RankMemory
+    from planner.planning.result import Plan
+
+_LENGTHS = (1_024, 8_192, 32_768, 131_072)
+_FILES = fragment(
+    tag("code", "v1/core/kv_cache_utils.py"),
+    ", ",
+    tag("code", "v1/kv_cache_interface.py"),
+)
+_COLUMNS = (
+    "Kind",
+    ("Groups", "pl-number"),
+    ("Layers in each", "pl-number"),
+    ("Tokens per block", "pl-number"),
+    ("One layer's block", "pl-number"),
+)
+WEIGHTS = "weights"
+APART = {
+    "vision and audio towers": "encoders",
+    "LoRA adapters": "LoRA adapters",
+    "draft model": "draft model",
+}
+"""Parts of the weights that are drawn apart, and their names in a picture."""
+
+
+def kv_cache_title(plan: Plan) -> str:
+    """State briefly how large the KV cache is."""
+    if plan.resolved is None:
+        return "none"
+    tokens = max(plan.kv_cache_size_tokens, 0)
+    return f"{max(plan.num_gpu_blocks, 0):,} blocks, {tokens:,} tokens"
+
+
+def kv_cache_html(plan: Plan) -> Html:
+    """Show the groups of layers, the arithmetic of the blocks, and cost by length."""
+    rank = plan.limiting_rank
+    if rank is None or plan.resolved is None or not plan.kv_groups:
+        return tag("p", "vLLM allocates no KV cache for this plan.")
+    rows = (
+        row(
+            group.kind,
+            number(f"{len(list(alike))}"),
+            number(f"{group.num_layers}"),
+            number(f"{group.block_size:,}"),
+            number(format_size(group.page_size_bytes)),
+        )
+        for group, alike in groupby(plan.kv_groups)
+    )
+    caption = "Layers that share a block table, under vLLM's names"
+    source = f"Source: vLLM {plan.vllm_version} "
+    return fragment(
+        table(caption, _COLUMNS, rows),
+        listed(_steps(plan), "pl-steps"),
+        _costs_html(plan),
+        tag("p", source, _FILES, class_="pl-source"),
+    )
+
+
+def _steps(plan: Plan) -> list[str]:
+    """Write how blocks, tokens and requests follow from each other."""
+    rank, resolved = plan.limiting_rank, plan.resolved
+    if rank is None or resolved is None:
+        return []
+    length = f"{resolved.max_model_len:,} tokens"
+    override = plan.settings.num_gpu_blocks_override
+    blocks = (
+        f"num_gpu_blocks_override = {override:,} blocks of "
+        f"{format_size(rank.bytes_per_block)} on each {plan.gpu.kind}"
+        if override is not None
+        else f"{format_gib(rank.available_kv_cache_bytes)} / "
+        f"{format_size(rank.bytes_per_block)} per block = {plan.num_gpu_blocks:,} "
+        "blocks"
+    )
+    needed = format_gib(plan.blocks_per_request * rank.bytes_per_block)
+    return [
+        blocks,
+        f"one request of {length} takes {plan.blocks_per_request:,} blocks = {needed}",
+        f"vLLM logs {plan.max_concurrency:,.2f} requests of {length} at once, "
+        f"{plan.kv_cache_size_tokens:,} tokens in total",
+    ]
+
+
+def costs(plan: Plan) -> list[tuple[int, int]]:
+    """Return the bytes of one request per GPU, by its length in tokens.
+
+    Each length is planned separately: with windows and states the cost is not linear.
+    """
+    if plan.resolved is None:
+        return []
+    longest = plan.resolved.max_model_len
+    lengths = [length for length in _LENGTHS if length < longest]
+    shorter = [(length, plan.changed(max_model_len=length)) for length in lengths]
+    return [
+        (length, one.blocks_per_request * one.limiting_rank.bytes_per_block)
+        for length, one in (*shorter, (longest, plan))
+        if one.limiting_rank is not None
+    ]
+
+
+def _costs_html(plan: Plan) -> Html:
+    rows = (
+        row(f"{length:,} tokens", number(format_size(size)))
+        for length, size in costs(plan)
+    )
+    caption = f"What one request takes on each {plan.gpu.kind}"
+    columns = ("Prompt and answer", ("KV cache", "pl-number"))
+    return table(caption, columns, rows, "pl-lines pl-costs")
+
+
+def parts_apart(rank: RankMemory) -> tuple[Line, ...]:
+    """Return the parts of a rank's weights that are drawn apart; often empty."""
+    line = _weights(rank)
+    if line is None:
+        return ()
+    return tuple(
+        replace(
+            line,
+            name=APART[part.name],
+            size_bytes=part.size_bytes,
+            low_bytes=part.size_bytes,
+            high_bytes=part.size_bytes,
+            why=f"part of the weights, which are {format_gib(line.size_bytes)} in "
+            "total",
+        )
+        for part in rank.weight_parts
+        if part.name in APART and part.size_bytes > 0
+    )
+
+
+def drawn_lines(rank: RankMemory) -> tuple[Line, ...]:
+    """Return the lines of an account as they are drawn: the same sum, more segments."""
+    apart = parts_apart(rank)
+    if not apart:
+        return rank.lines
+    taken = sum(line.size_bytes for line in apart)
+    drawn: list[Line] = []
+    for line in rank.lines:
+        if line.name != WEIGHTS:
+            drawn.append(line)
+            continue
+        rest = line.size_bytes - taken
+        drawn += [replace(line, size_bytes=rest, low_bytes=rest, high_bytes=rest)]
+        drawn += apart
+    return tuple(drawn)
+
+
+def _weights(rank: RankMemory) -> Line | None:
+    return next((line for line in rank.lines if line.name == WEIGHTS), None)

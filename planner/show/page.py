@@ -1,0 +1,182 @@
+"""A plan as one self-contained piece of HTML, and the panels of the explorer's page.
+
+A closed panel has only its title, which names the figure that it explains: its content
+is written and sent when the reader opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.show.boxes import drawing, memory_bar
+from planner.show.certainty import certainty_body, certainty_html
+from planner.show.host import host_html, host_tables, host_title
+from planner.show.html import Content, Html, element, fragment, tag
+from planner.show.kv_cache import drawn_lines, kv_cache_html, kv_cache_title
+from planner.show.pieces import NOTHING, command_line
+from planner.show.tables import (
+    error_html,
+    figures_html,
+    notes_html,
+    outside_html,
+    outside_table,
+    outside_title,
+    tables_html,
+    verdict_html,
+)
+from planner.show.verdict import budget, missing_bytes, plan_text, spoken
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from planner.memory.estimate import RankMemory
+    from planner.planning.result import Plan
+
+OPEN_AT_FIRST = frozenset({"memory", "notes"})
+"""The chart as a table, and the notes, which every reader should see."""
+_summary = element("summary")
+_title = element("h2", class_="pl-panel-title")
+_figure = element("span", class_="pl-panel-figure")
+_inside = element("div", class_="pl-panel-inside")
+
+
+@cache
+def tokens() -> str:
+    """Return the design's colours, type and spacing as a style sheet."""
+    return _sheet("tokens.css")
+
+
+@cache
+def style() -> Html:
+    """Return the style sheet that this page and the explorer share."""
+    return Html(f"{tokens()}\n{_sheet('plan.css')}")
+
+
+def _sheet(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def whole(
+    *content: Content, class_: str = "pl-plan pl-whole", sheets: Html = NOTHING
+) -> Html:
+    """Wrap content in the box of a plan, with the style sheets that it needs."""
+    styled = tag("style", style(), sheets)
+    return fragment(styled, tag("div", content, class_=class_))
+
+
+def plan_html(plan: Plan) -> Html:
+    """Show verdict, bars, figures, table, notes and command; needs no script."""
+    return whole(
+        verdict_html(plan),
+        error_html(plan),
+        bars_html(plan),
+        figures_html(plan),
+        tables_html(plan),
+        outside_html(plan),
+        host_html(plan),
+        certainty_html(plan),
+        notes_html(plan),
+        command_line(plan.command()),
+    )
+
+
+def bars_html(plan: Plan) -> Html:
+    """Draw one bar per pipeline stage as plain boxes."""
+    if not plan.ranks:
+        return NOTHING
+    full_bytes = max(_drawn_bytes(plan, rank) for rank in plan.ranks)
+    bars = (
+        memory_bar(plan, rank, drawn_lines(rank), full_bytes) for rank in plan.ranks
+    )
+    return drawing(spoken(plan), bars)
+
+
+def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
+    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
+    return max(plan.gpu.total_memory_bytes, needed)
+
+
+def mimebundle(plan: Plan) -> dict[str, str]:
+    """Return the plan as text and as HTML.
+
+    The plotly figure is left to `plan.figure()`: a notebook shows only the richest
+    form in the bundle, and the chart alone would hide the verdict and the table.
+    """
+    return {"text/plain": plan_text(plan), "text/html": plan_html(plan)}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A title with its figure, and the content that it opens."""
+
+    title: str
+    figure: Callable[[Plan], str]
+    inside: Callable[[Plan], Html]
+
+
+def panels_html(plan: Plan, opened: Collection[str]) -> dict[str, Html]:
+    """Return each panel's HTML by name; only opened ones have their content."""
+    return {
+        f"panel-{key}": _panel(key, panel, plan, is_open=key in opened)
+        for key, panel in PANELS.items()
+    }
+
+
+def _panel(key: str, panel: Panel, plan: Plan, *, is_open: bool) -> Html:
+    figure = panel.figure(plan)
+    if not figure:
+        return NOTHING
+    summary = _summary(_title(panel.title), " ", _figure(figure))
+    inside = panel.inside(plan) if is_open else None
+    return tag(
+        "details",
+        summary,
+        _inside(inside),
+        class_="pl-panel",
+        data_key=key,
+        data_panel=key,
+        data_known=str(is_open).lower(),
+        open=is_open,
+    )
+
+
+def _budget(plan: Plan) -> str:
+    rank = plan.limiting_rank
+    return budget(plan, rank) if rank else ""
+
+
+def _kv_cache(plan: Plan) -> str:
+    return kv_cache_title(plan) if plan.limiting_rank else ""
+
+
+def _outside(plan: Plan) -> str:
+    rank = plan.limiting_rank
+    return outside_title(plan) if rank and rank.outside else ""
+
+
+def _range(plan: Plan) -> str:
+    rank = plan.limiting_rank
+    if rank is None:
+        return ""
+    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+    if low == high:
+        return "the KV cache is fixed"
+    return f"KV cache {format_gib(low)} to {format_gib(high)}"
+
+
+def _count(plan: Plan) -> str:
+    return f"{len(plan.notes)}" if plan.notes else ""
+
+
+PANELS = {
+    "notes": Panel("Notes", _count, notes_html),
+    "memory": Panel("Where the memory goes", _budget, tables_html),
+    "kv-cache": Panel("KV cache", _kv_cache, kv_cache_html),
+    "outside": Panel("Outside vLLM's budget", _outside, outside_table),
+    "host": Panel("CPU memory and disk", host_title, host_tables),
+    "certainty": Panel("How sure is this?", _range, certainty_body),
+}
+"""In the order of the page."""

@@ -1,0 +1,203 @@
+"""The tables of a plan's memory lines, and the other pieces of HTML that show it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from planner.show.html import Content, Html, element, fragment, tag
+from planner.show.kv_cache import WEIGHTS, parts_apart
+from planner.show.lines import LINE_FACTS, line_rows, why
+from planner.show.pieces import (
+    NOTHING,
+    listed,
+    quoted,
+    sentence,
+    table,
+    to_copy,
+    to_open,
+    verdict_box,
+)
+from planner.show.verdict import (
+    OURS,
+    budget,
+    key_figures,
+    range_text,
+    rank_title,
+    subject,
+    verdict,
+)
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planner.memory.account import Line
+    from planner.memory.estimate import RankMemory
+    from planner.planning.result import Plan
+
+_COLUMNS = (
+    "Memory line",
+    ("Size", "pl-number"),
+    ("Range", "pl-number pl-range"),
+    "How it is known",
+)
+_release = element("span", class_="pl-release")
+_margin = element("span", class_="pl-margin")
+_between = element("p", class_="pl-between")
+_figure = element("div", class_="pl-figure")
+_name, _text = element("dt"), element("dd")
+_detail = element("dd", class_="pl-detail")
+
+
+def verdict_html(plan: Plan) -> Html:
+    """Show the verdict: subject, symbol, words and signed margin."""
+    answer = verdict(plan)
+    release = _release(f"vLLM {plan.vllm_version}")
+    margin = (_margin(answer.margin), " ") if answer.margin else None
+    return verdict_box(
+        answer.state,
+        sentence(margin, answer.sentence),
+        subject=(subject(plan), " ", release),
+        symbol=answer.symbol,
+        headline=answer.headline,
+    )
+
+
+def error_html(plan: Plan) -> Html:
+    """Quote the error of the plan; empty when vLLM would start."""
+    if plan.error is None:
+        return NOTHING
+    is_ours = plan.error.kind in OURS
+    speaker = "The planner" if is_ours else "vLLM would say"
+    is_close = plan.error.kind == "too_close"
+    return quoted(
+        speaker, plan.error.message, "pl-error pl-close" if is_close else "pl-error"
+    )
+
+
+def figures_html(plan: Plan) -> Html:
+    """Show the key figures."""
+    return _tiles(
+        _tile(figure.name, figure.text, figure.detail) for figure in key_figures(plan)
+    )
+
+
+def no_figures_html(kind: str) -> Html:
+    """Show empty key figures where vLLM stops before it computes any."""
+    names = (
+        "Available KV cache",
+        f"{kind} KV cache size",
+        "Maximum concurrency",
+        "Longest max_model_len",
+    )
+    return _tiles(_tile(name, "-", "nothing is loaded") for name in names)
+
+
+def _tiles(tiles: Iterable[Html]) -> Html:
+    written = list(tiles)
+    return tag("dl", written, class_="pl-figures") if written else NOTHING
+
+
+def _tile(name: str, text: str, detail: str) -> Html:
+    return _figure(_name(name), _text(text), _detail(detail))
+
+
+def tables_html(plan: Plan) -> Html:
+    """Show every rank's lines: the limiting rank open, the others folded."""
+    limiting = plan.limiting_rank
+    if limiting is None:
+        return NOTHING
+    others = (
+        to_open(
+            rank_title(plan, rank),
+            lines_table(plan, rank),
+            "pl-rank",
+            key=f"rank-{rank.pp_rank}",
+        )
+        for rank in plan.ranks
+        if rank is not limiting
+    )
+    return fragment(lines_table(plan, limiting), others)
+
+
+def lines_table(plan: Plan, rank: RankMemory) -> Html:
+    """Show one rank's lines; each opens to its arithmetic and vLLM's source."""
+    caption = f"{rank_title(plan, rank)}: {budget(plan, rank)}"
+    return table(caption, _COLUMNS, _lines(plan, rank))
+
+
+def _lines(plan: Plan, rank: RankMemory) -> Iterator[Html]:
+    for line in rank.lines:
+        yield _rows(plan, line, f"{rank.pp_rank}-{line.name}")
+        if line.name == WEIGHTS:
+            for part in parts_apart(rank):
+                yield line_rows(
+                    part,
+                    f"{rank.pp_rank}-of-which-{part.name}",
+                    beside="of which",
+                    explained=_explained(plan, part),
+                )
+
+
+def outside_title(plan: Plan) -> str:
+    """State how much memory outside the budget is needed, and how much there is."""
+    rank = plan.limiting_rank
+    if rank is None:
+        return ""
+    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
+    return f"{format_gib(rank.outside_bytes)} of {format_gib(room)}"
+
+
+def outside_table(plan: Plan) -> Html:
+    """Show the memory lines outside the budget."""
+    rank = plan.limiting_rank
+    if rank is None or not rank.outside:
+        return NOTHING
+    caption = "What needs room in the memory that vLLM does not request"
+    rows = (_rows(plan, line, f"outside-{line.name}") for line in rank.outside)
+    return table(caption, _COLUMNS, rows)
+
+
+def outside_html(plan: Plan) -> Html:
+    """Show the memory lines outside the budget, folded."""
+    inside = outside_table(plan)
+    if not inside:
+        return NOTHING
+    title = f"Outside vLLM's budget: {outside_title(plan)}"
+    return to_open(title, inside, "pl-rank pl-outside", key="outside")
+
+
+def _rows(plan: Plan, line: Line, key: str) -> Html:
+    explained = _explained(plan, line)
+    return line_rows(line, key, beside=range_text(line), explained=explained)
+
+
+def _explained(plan: Plan, line: Line) -> Iterator[Content]:
+    """Explain a line: what it is, how it was computed, and where vLLM decides it."""
+    meaning, source = _facts(line.name, plan.vllm_version)
+    yield meaning
+    yield why(line.why)
+    span = range_text(line)
+    if span:
+        yield _between(f"Range: {span}")
+    yield source
+
+
+@lru_cache(4 * len(LINE_FACTS))
+def _facts(name: str, release: str) -> tuple[Html, Html]:
+    """Return what all lines of a name share: their meaning and their source."""
+    facts = LINE_FACTS.get(name)
+    if facts is None:
+        return NOTHING, NOTHING
+    return tag("p", facts.meaning), facts.source_html(release)
+
+
+def command_html(plan: Plan) -> Html:
+    """Show the `vllm serve` line; the page's script makes the button copy it."""
+    return to_copy(tag("code", plan.command()), label="Command", copied="command")
+
+
+def notes_html(plan: Plan) -> Html:
+    """List the plan's notes."""
+    return listed(plan.notes)

@@ -1,0 +1,121 @@
+"""The plan to improve with all plans made from it, and the candidates for a change.
+
+Each change is planned once, however many makers propose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.models.architecture import ModelArchitecture
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import Counted, serving
+
+_Key = tuple[tuple[str, str], ...]
+
+
+class Burden(IntEnum):
+    """How much a change takes from its user, least first."""
+
+    NOTHING = 0  # nothing that is missed
+    SPEED = 1  # some speed, or some room for surprises
+    ACCURACY = 2  # fewer bits
+    ABILITY = 3  # shorter requests, no images, much speed
+    HARDWARE = 4  # more GPUs, or another one
+    NEARLY_ALL = 5  # most of the speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A change that might help, before it is planned."""
+
+    kind: str
+    """The argument that changes."""
+    title: str
+    changes: Mapping[str, Any]
+    """Keyword arguments for `Plan.changed`."""
+    cost: str
+    """Its cost, in one sentence."""
+    burden: Burden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A plan, the load that it must serve, and the plans made from it so far."""
+
+    plan: Plan
+    load: Load | None
+    inputs: Inputs
+    request_tokens: int
+    """Length of the requests that are counted."""
+    planned: dict[_Key, Plan | None] = field(default_factory=dict, repr=False)
+    counted: Counted = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, plan: Plan, load: Load | None) -> Situation:
+        """Return the situation of `plan`."""
+        inputs = Inputs.of(plan)
+        tokens = _length(plan, inputs) if load is None else load.request_tokens
+        return cls(plan=plan, load=load, inputs=inputs, request_tokens=tokens)
+
+    def after(self, plan: Plan) -> Situation:
+        """Return the situation after a change, with requests of the same length."""
+        return Situation(
+            plan=plan,
+            load=self.load,
+            inputs=Inputs.of(plan),
+            request_tokens=self.request_tokens,
+        )
+
+    @property
+    def model(self) -> ModelArchitecture | None:
+        """The model; None where vLLM does not support its architecture."""
+        return self.plan.model
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the plan already starts and serves the load."""
+        return self.serves(self.plan)
+
+    def again(self, **changes: Any) -> Plan | None:  # noqa: ANN401 - vLLM's own types
+        """Plan with changes; None for what cannot be planned."""
+        key = tuple(sorted((name, repr(value)) for name, value in changes.items()))
+        if key not in self.planned:
+            self.planned[key] = self._plan(changes)
+        return self.planned[key]
+
+    def _plan(self, changes: dict[str, Any]) -> Plan | None:
+        try:
+            return self.inputs.changed(**changes).plan()
+        except PlannerError:
+            return None
+
+    def serves(self, plan: Plan) -> bool:
+        """Whether a plan starts and serves the load."""
+        if self.load is None:
+            return plan.fits
+        return serving(plan, self.load, self.counted).is_served
+
+    def requests(self, plan: Plan) -> int:
+        """Return the whole requests of `request_tokens` that a plan serves at once."""
+        load = self.load or Load(prompt_tokens=self.request_tokens, output_tokens=0)
+        return serving(plan, load, self.counted).requests_served
+
+
+def _length(plan: Plan, inputs: Inputs) -> int:
+    """Return max_model_len; of a refused plan, its value without other arguments."""
+    if plan.resolved is not None:
+        return plan.resolved.max_model_len
+    given = inputs.engine_args.get("max_model_len")
+    length = given if isinstance(given, int) and given > 0 else None
+    try:
+        plain = replace(inputs, engine_args={}).changed(max_model_len=length).plan()
+    except PlannerError:
+        return length or 1
+    return length or 1 if plain.resolved is None else plain.resolved.max_model_len

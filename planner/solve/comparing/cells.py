@@ -1,0 +1,180 @@
+"""The cells of a sweep: the figures of each plan, or why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+
+NOT_PLANNED = "not planned"
+"""The verdict of a cell whose input could not be planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The figures of one plan of a sweep; the plan itself can be made again.
+
+    A plan takes about 20 KiB, its figures half a KiB: a grid of many thousand cells
+    stores the figures only.
+    """
+
+    values: tuple[Any, ...]
+    """Values of the swept arguments, in the order of the axes."""
+    verdict: str
+    """fits, too close to call, does not fit, refused, or not planned."""
+    error_kind: str | None = None
+    """Kind of vLLM's error (refused, ...), or our error's name; None: it fits."""
+    error: str | None = None
+    gpus_total: int | None = None
+    available_kv_cache_bytes: int | None = None
+    """On the limiting rank, like the figures below."""
+    available_kv_cache_low_bytes: int | None = None
+    weights_bytes: int | None = None
+    requested_memory_bytes: int | None = None
+    margin_bytes: int | None = None
+    kv_cache_size_tokens: int | None = None
+    max_concurrency: float | None = None
+    max_concurrency_low: float | None = None
+    max_model_len: int | None = None
+    max_model_len_that_fits: int | None = None
+    num_gpu_blocks: int | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether vLLM would start, even at the low end of the estimate's range."""
+        return self.verdict == "fits"
+
+    def figure(self, name: str) -> float | int | None:
+        """Return a figure by its name; None where the cell does not have it.
+
+        Raises:
+            PlannerError: for an unknown name.
+        """
+        check_value(name)
+        value: float | int | None = getattr(self, name)
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A figure that a sweep or a comparison can show."""
+
+    label: str
+    unit: str
+    """bytes, tokens, requests, blocks or GPUs; empty for text."""
+    read: Callable[[Plan], Any]
+    """Reads it from a plan; None where nothing is allocated."""
+
+
+def _of_rank(name: str) -> Callable[[Plan], Any]:
+    """Read a figure of the rank that limits the plan."""
+
+    def read(plan: Plan) -> int | None:
+        value: int | None = getattr(plan.limiting_rank, name, None)
+        return value
+
+    return read
+
+
+def _of_plan(name: str) -> Callable[[Plan], Any]:
+    """Read a figure that a plan has once something is allocated."""
+
+    def read(plan: Plan) -> float | None:
+        value: float | None = getattr(plan, name) if plan.ranks else None
+        return value
+
+    return read
+
+
+def _max_model_len(plan: Plan) -> int | None:
+    return plan.resolved.max_model_len if plan.resolved is not None else None
+
+
+def _rank_bytes(name: str, label: str) -> Value:
+    return Value(label=label, unit="bytes", read=_of_rank(name))
+
+
+def _plan_figure(name: str, label: str, unit: str) -> Value:
+    return Value(label=label, unit=unit, read=_of_plan(name))
+
+
+VALUES: Mapping[str, Value] = MappingProxyType(
+    {
+        "max_concurrency": _plan_figure(
+            "max_concurrency", "Maximum concurrency", "requests"
+        ),
+        "max_concurrency_low": _plan_figure(
+            "max_concurrency_low", "Concurrency, at least", "requests"
+        ),
+        "kv_cache_size_tokens": _plan_figure(
+            "kv_cache_size_tokens", "KV cache size", "tokens"
+        ),
+        "available_kv_cache_bytes": _rank_bytes(
+            "available_kv_cache_bytes", "Available KV cache"
+        ),
+        "available_kv_cache_low_bytes": _rank_bytes(
+            "available_kv_cache_low_bytes", "KV cache, at least"
+        ),
+        "max_model_len": Value(
+            label="max_model_len", unit="tokens", read=_max_model_len
+        ),
+        "max_model_len_that_fits": _plan_figure(
+            "max_model_len_that_fits", "Longest max_model_len", "tokens"
+        ),
+        "weights_bytes": _rank_bytes("weights_bytes", "Weights of a GPU"),
+        "requested_memory_bytes": _rank_bytes("requested_memory_bytes", "vLLM may use"),
+        "margin_bytes": Value(
+            label="Left after one request",
+            unit="bytes",
+            read=lambda plan: plan.margin_bytes,
+        ),
+        "num_gpu_blocks": _plan_figure("num_gpu_blocks", "KV cache blocks", "blocks"),
+        "gpus_total": Value(
+            label="GPUs", unit="GPUs", read=lambda plan: plan.gpus_total
+        ),
+    }
+)
+"""The figures of a cell, by name."""
+
+
+def check_value(name: str) -> None:
+    """Refuse a figure that a cell does not have.
+
+    Raises:
+        PlannerError: naming the figures that exist.
+    """
+    if name not in VALUES:
+        raise PlannerError(f"value={name!r}: use one of {', '.join(VALUES)}.")
+
+
+def cell_of(values: tuple[Any, ...], plan: Plan) -> Cell:
+    """Return the cell of a plan."""
+    error = plan.error
+    is_allocated = plan.limiting_rank is not None and plan.resolved is not None
+    return Cell(
+        values=values,
+        verdict=str(plan.outcome),
+        error_kind=error.kind if error else None,
+        error=error.message if error else None,
+        **{
+            name: value.read(plan)
+            for name, value in VALUES.items()
+            if is_allocated or name == "gpus_total"
+        },
+    )
+
+
+def not_planned(values: tuple[Any, ...], error: PlannerError) -> Cell:
+    """Return the cell of input that cannot be planned."""
+    return Cell(
+        values=values,
+        verdict=NOT_PLANNED,
+        error_kind=type(error).__name__,
+        error=str(error),
+    )

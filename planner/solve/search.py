@@ -1,0 +1,183 @@
+"""The boundary between values that serve and values that do not, found by planning.
+
+Bisection relies on a single boundary. Rounded blocks, capture sizes and switching
+defaults can make several, so values 2, 3, 5, 9, ... beyond the boundary are tried too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from planner.engine.releases import resolve_version
+from planner.models.lengths import derived_max_model_len
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.serving import NULL_BLOCKS, Serving, serve
+
+MOST_TOKENS = 1 << 30
+"""Upper limit of the search for models that have no limit."""
+MOST_REQUESTS = 1 << 20
+
+
+def largest(
+    serves: Callable[[int], bool], least: int, most: int, guess: int | None = None
+) -> int:
+    """Return a number that serves while the next larger one does not.
+
+    `least` - 1 when `least` does not serve; `most` when all do. No number that is 2,
+    3, 5, 9, ... larger serves either.
+
+    >>> largest(lambda number: number * number <= 2000, 1, 1000)
+    44
+    """
+    known = cache(serves)
+    edge = _edge(known, least, most, least if guess is None else guess)
+    while edge >= least:
+        beyond = _serving_beyond(known, edge, most)
+        if beyond is None:
+            break
+        edge = _edge(known, least, most, beyond)
+    return edge
+
+
+def smallest(
+    serves: Callable[[int], bool], least: int, most: int, guess: int | None = None
+) -> int:
+    """Return a number that serves while the next smaller one does not.
+
+    `most` + 1 when `most` does not serve; `least` when all do.
+
+    >>> smallest(lambda number: number * number > 2000, 1, 1000)
+    45
+    """
+    mirrored = None if guess is None else -guess
+    return -largest(lambda number: serves(-number), -most, -least, mirrored)
+
+
+def _edge(serves: Callable[[int], bool], least: int, most: int, guess: int) -> int:
+    """Bracket the boundary in doubling steps from the guess, then bisect."""
+    low = high = min(max(guess, least), most)
+    step = 1
+    if serves(low):
+        while serves(high):
+            if high == most:
+                return most
+            low, high = high, min(high + step, most)
+            step *= 2
+    else:
+        while not serves(low):
+            if low == least:
+                return least - 1
+            low, high = max(low - step, least), low
+            step *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if serves(middle) else (low, middle)
+    return low
+
+
+def _serving_beyond(serves: Callable[[int], bool], edge: int, most: int) -> int | None:
+    step = 1
+    while edge + 1 + step <= most:
+        if serves(edge + 1 + step):
+            return edge + 1 + step
+        step *= 2
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The boundary between numbers that serve and numbers that do not."""
+
+    value: int
+    """The largest number that serves; `least` - 1 where none does."""
+    least: int
+    most: int
+    at: Callable[[int], Serving]
+    """Plans a number; cached."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether any number serves."""
+        return self.value >= self.least
+
+    @property
+    def beyond(self) -> Serving | None:
+        """The start at the next number; None at the limit of the search."""
+        return None if self.value == self.most else self.at(self.value + 1)
+
+
+def longest(
+    inputs: Inputs, requests: int, *, follows: bool = True, output_tokens: int = 0
+) -> Found:
+    """Find the greatest length at which `requests` are served at once.
+
+    Args:
+        inputs: the start; its `max_model_len` is ignored.
+        requests: number at once.
+        follows: whether `max_num_seqs` follows that number.
+        output_tokens: output of each request, besides at least one token of prompt.
+    """
+    open_length = inputs.changed(max_model_len=None)
+
+    @cache
+    def at(tokens: int) -> Serving:
+        load = with_length(output_tokens, tokens, requests)
+        return serve(open_length, load, follows=follows)
+
+    least = output_tokens + 1
+    limit = _limit(open_length)
+    most = MOST_TOKENS
+    if limit < MOST_TOKENS:
+        error = at(max(limit + 1, least)).plan.error
+        if error is not None and error.kind == "refused":
+            most = max(limit + 1, least)
+    value = largest(
+        lambda tokens: at(tokens).is_served,
+        least,
+        most,
+        _guessed_length(at(max(min(limit, most), least))),
+    )
+    return Found(value=value, least=least, most=most, at=at)
+
+
+def most_at_once(inputs: Inputs, load: Load) -> Found:
+    """Find how many requests of the load's length are served at once."""
+
+    @cache
+    def at(requests: int) -> Serving:
+        return serve(inputs, replace(load, requests=requests))
+
+    given = inputs.engine_args.get("max_num_seqs")
+    copies = inputs.engine_args.get("data_parallel_size") or 1
+    most = given * copies + 1 if given else MOST_REQUESTS
+    first = at(1).requests_held
+    guess = first if first is None else at(min(max(first, 1), most)).requests_held
+    value = largest(lambda number: at(number).is_served, 1, most, guess or 1)
+    return Found(value=value, least=1, most=most, at=at)
+
+
+def with_length(output_tokens: int, tokens: int, requests: int) -> Load:
+    """Return requests of `tokens` each, the last `output_tokens` of them output."""
+    output = min(output_tokens, tokens - 1)
+    return Load(prompt_tokens=tokens - output, output_tokens=output, requests=requests)
+
+
+def _limit(inputs: Inputs) -> int:
+    """Return the model's own maximum length."""
+    plan = inputs.plan()
+    if plan.model is None:
+        return MOST_TOKENS
+    release, _ = resolve_version(plan.vllm_version)
+    return int(min(derived_max_model_len(plan.model, release), MOST_TOKENS))
+
+
+def _guessed_length(serving: Serving) -> int:
+    """Return an estimate of the longest length, from the plan of very long requests."""
+    longest_one = serving.plan.max_model_len_that_fits or 1
+    if serving.share == 1 or not serving.blocks_per_request:
+        return longest_one
+    blocks = (serving.num_blocks - NULL_BLOCKS) // serving.share
+    return max(1, serving.load.request_tokens * blocks // serving.blocks_per_request)

@@ -1,0 +1,286 @@
+"""speed_bound(): an upper bound on the speed of a plan's GPUs under a load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.errors import PlannerError
+from planner.memory.account import Basis
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import Serving, serving
+from planner.solve.speed import why
+from planner.solve.speed.speed import BoundFigure, SpeedBound
+from planner.solve.speed.step import (
+    Peaks,
+    Seen,
+    Step,
+    compute_limits_from,
+    decode_step,
+    end_of,
+    mean_of,
+    missing_peaks,
+    prompt_steps,
+)
+from planner.solve.speed.work import Work, work_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """The inputs of all figures."""
+
+    plan: Plan
+    load: Load
+    work: Work
+    peaks: Peaks
+    served: Serving
+    """The plan with the load, replanned with its length where that is longer."""
+    requests: int
+    """Requests that run at once."""
+    most_requests: int
+    """Requests that max_num_seqs allows, in all replicas."""
+    most_batched_tokens: int
+
+    def decode(self, seen: Seen) -> Step:
+        """Return the step of all requests in one batch."""
+        return decode_step(self.work, self.peaks, self.requests, seen)
+
+    def latency(self, seen: Seen) -> float:
+        """Return the least time between two tokens of a request.
+
+        There are as many batches as pipeline stages: a token passes all stages, and
+        each stage serves every request in the meantime.
+        """
+        stages = len(self.work.stages)
+        share = decode_step(self.work, self.peaks, self.requests / stages, seen)
+        return max(share.seconds, self.decode(seen).slowest_seconds)
+
+    def prompt(self) -> Step:
+        """Return all prefill steps of one prompt together."""
+        tokens = self.load.prompt_tokens
+        return prompt_steps(self.work, self.peaks, tokens, self.most_batched_tokens)
+
+    def prompt_seconds(self) -> float:
+        """Return the least time of one prompt; its steps may overlap between stages."""
+        steps = self.prompt()
+        is_one = self.load.prompt_tokens <= self.most_batched_tokens
+        return steps.seconds if is_one else steps.slowest_seconds
+
+    @property
+    def holds(self) -> int | None:
+        """Requests of the load's length that the KV cache holds; None: no limit."""
+        return self.served.requests_held
+
+    @property
+    def basis(self) -> Basis:
+        """How certain the bytes of a step are."""
+        is_routed = any(stage.experts for stage in self.work.stages)
+        return Basis.ASSUMED if is_routed else Basis.FORMULA
+
+
+def speed_bound(plan: Plan, load: Load) -> SpeedBound:
+    """Return an upper bound on a plan's speed: a bound, not a forecast.
+
+    A step must read the weights and each request's KV cache, and compute 2 operations
+    per active parameter and token. It takes at least the longer of bytes / bandwidth
+    and operations / peak. `docs/speed.md` lists what that ignores.
+
+    Args:
+        plan: the plan.
+        load: prompt and output tokens of a request, and the number of requests at once.
+
+    Raises:
+        PlannerError: for a plan or a length that vLLM refuses, or a GPU of unknown
+            bandwidth.
+    """
+    case = _case(plan, load)
+    mean = mean_of(load)
+    missing = missing_peaks(case.work, case.peaks)
+    ridge = compute_limits_from(case.work, case.peaks, mean)
+    token = case.latency(mean)
+    prompt = case.prompt_seconds()
+    answer = max(load.output_tokens - 1, 0) * token
+    bound = SpeedBound(
+        plan=plan,
+        load=load,
+        requests=case.requests,
+        decode_at_least_seconds=token,
+        decode_at_full_length_at_least_seconds=case.latency(end_of(load)),
+        prefill_at_least_seconds=prompt,
+        request_at_least_seconds=prompt + answer,
+        per_request_at_most_tokens_per_second=1 / token,
+        total_at_most_tokens_per_second=case.requests / token,
+        memory_holds=case.holds,
+        compute_limits_from=ridge,
+        limited_first_by=_first(ridge, case.holds, is_known=not missing),
+        figures=(),
+        notes=_notes(case, missing),
+    )
+    return _with_figures(bound, case)
+
+
+def _case(plan: Plan, load: Load) -> _Case:
+    work, resolved = work_of(plan), plan.resolved
+    if resolved is None:  # work_of has raised already
+        raise PlannerError("A plan that vLLM refuses has no speed.")
+    served = _served(plan, load)
+    held = served.requests_held
+    most = resolved.max_num_seqs * work.replicas
+    return _Case(
+        plan=plan,
+        load=load,
+        work=work,
+        peaks=Peaks.of(plan.gpu, resolved.dtype),
+        served=served,
+        requests=max(1, min(load.requests, most if held is None else held, most)),
+        most_requests=most,
+        most_batched_tokens=resolved.max_num_batched_tokens,
+    )
+
+
+def _served(plan: Plan, load: Load) -> Serving:
+    """Return the plan with the load, replanned where its max_model_len is too short.
+
+    Raises:
+        PlannerError: when vLLM refuses that length.
+    """
+    resolved = plan.resolved
+    if resolved is not None and resolved.max_model_len >= load.request_tokens:
+        return serving(plan, load)
+    planned = plan.changed(max_model_len=load.request_tokens)
+    if planned.error is not None and planned.error.kind == "refused":
+        raise PlannerError(
+            f"A request of {load.request_tokens:,} tokens cannot be served. vLLM says: "
+            f"{planned.error.message}"
+        )
+    return serving(planned, load)
+
+
+def _first(ridge: int | None, holds: int | None, *, is_known: bool) -> str:
+    """Return which limit more requests reach first."""
+    if not is_known:
+        return "unknown"
+    if holds is None:
+        return "unknown" if ridge is None else "compute"
+    return "memory" if ridge is None or holds < ridge else "compute"
+
+
+def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    given, load = case.load.requests, case.load
+    if not case.plan.fits:
+        notes.append(f"The plan itself does not start: {case.plan.outcome}.")
+    if case.requests < given:
+        holds = (
+            ""
+            if case.holds is None
+            else f"the KV cache holds {case.holds:,} of {load.request_tokens:,} "
+            "tokens, and "
+        )
+        notes.append(
+            f"Only {case.requests:,} of {given:,} requests run at once: {holds}"
+            f"max_num_seqs allows {case.most_requests:,}. The others wait."
+        )
+    if missing:
+        notes.append(
+            f"{case.plan.gpu.name} has no dense_flops for {', '.join(missing)}: the "
+            "bound covers reading, not computing. Give the figure: planner.GPU.named("
+            f"{case.plan.gpu.name!r}, dense_flops={{{missing[0]!r}: 100 * 10**12}})."
+        )
+    if case.basis is Basis.ASSUMED:
+        notes.append(
+            "Routing is assumed to use all experts equally. If a batch favours some, "
+            "fewer distinct experts are read."
+        )
+    return tuple(notes)
+
+
+def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
+    """Return the bound with all figures and their arithmetic."""
+    mean, end = mean_of(case.load), end_of(case.load)
+    decode, last = case.decode(mean), case.decode(end)
+    times = case.basis
+    rows = [
+        (
+            "active_parameters",
+            case.work.active_parameters,
+            "parameters",
+            Basis.FORMULA,
+            why.active(case.work),
+        ),
+        (
+            "weight_bytes_per_step",
+            why.weights(case.work, case.requests),
+            "bytes",
+            times,
+            why.weights_why(case.work, case.requests),
+        ),
+        (
+            "kv_bytes_per_request",
+            why.kv(case.work, mean),
+            "bytes",
+            Basis.FORMULA,
+            why.kv_why(case.work, case.load, mean),
+        ),
+        (
+            "decode_at_least_seconds",
+            bound.decode_at_least_seconds,
+            "seconds",
+            times,
+            why.step_why(decode, case.plan, case.requests),
+        ),
+        (
+            "decode_at_full_length_at_least_seconds",
+            bound.decode_at_full_length_at_least_seconds,
+            "seconds",
+            times,
+            why.step_why(last, case.plan, case.requests),
+        ),
+        (
+            "prefill_at_least_seconds",
+            bound.prefill_at_least_seconds,
+            "seconds",
+            times,
+            why.prefill_why(case.prompt(), case.plan, case.load),
+        ),
+        (
+            "request_at_least_seconds",
+            bound.request_at_least_seconds,
+            "seconds",
+            times,
+            why.request_why(bound),
+        ),
+        (
+            "per_request_at_most_tokens_per_second",
+            bound.per_request_at_most_tokens_per_second,
+            "tokens per second",
+            times,
+            why.rate_why(bound),
+        ),
+        (
+            "total_at_most_tokens_per_second",
+            bound.total_at_most_tokens_per_second,
+            "tokens per second",
+            times,
+            why.total_why(bound),
+        ),
+        (
+            "memory_holds",
+            bound.memory_holds,
+            "requests",
+            Basis.FORMULA,
+            why.holds_why(case.served),
+        ),
+        (
+            "compute_limits_from",
+            bound.compute_limits_from,
+            "requests",
+            times,
+            why.ridge_why(case.work, case.peaks, bound, mean),
+        ),
+    ]
+    figures = tuple(
+        BoundFigure(name=name, value=value, unit=unit, basis=basis, why=text)
+        for name, value, unit, basis, text in rows
+    )
+    return replace(bound, figures=figures)

@@ -1,0 +1,66 @@
+"""Where this process runs: in a published app, or inside a web page.
+
+A published app is open to strangers, so it starts nothing and reads no folder. Python
+inside a web page, the browser edition, has no processes or threads, plotly or pandas.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from planner.late import late
+
+PUBLISHED = "PLANNER_PUBLISHED"
+"""Environment variable; 1 for an app that others can open."""
+
+RUNTIME = "PLANNER_RUNTIME_DIR"
+"""Environment variable: a folder that the processes of one server share."""
+
+_NAME = "vllm-memory-planner"
+
+
+def is_published() -> bool:
+    """Return whether people other than this machine's user can open the planner.
+
+    >>> is_published()
+    False
+    """
+    return os.environ.get(PUBLISHED, "") not in ("", "0")
+
+
+def runtime_folder() -> Path | None:
+    """Return the folder that published processes of one server share, or create it.
+
+    PLANNER_RUNTIME_DIR names it; otherwise it is in the folder for temporary files and
+    readable by this user only. None where it cannot be created.
+    """
+    given = os.environ.get(RUNTIME)
+    folder = Path(given) if given else _temporary_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=bool(given), exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    if given:
+        return folder
+    # Others may write to the folder for temporary files: a link or another user's
+    # folder with this name is not ours.
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == _user()
+    return folder if is_own and not found.st_mode & 0o077 else None
+
+
+def _temporary_folder() -> Path:
+    place: str = late("tempfile:gettempdir")
+    return Path(place) / f"{_NAME}-{_user()}"
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def is_in_browser() -> bool:
+    """Return whether this Python runs inside a web page."""
+    return sys.platform == "emscripten"

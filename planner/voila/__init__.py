@@ -1,7 +1,0 @@
-"""The app's server: `planner app`."""
-
-import sys
-
-# jsonschema builds a grammar of web addresses when it is imported, a second of work
-# that nothing here uses; it goes without where the package is not there.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -1,1 +1,0 @@
-"""Thin ipywidgets: they gather what a user chose and show what the planner answers."""

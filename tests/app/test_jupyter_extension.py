@@ -1,0 +1,102 @@
+"""The server extension: Jupyter's kernel sockets send small messages at once."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from planner.app import jupyter_extension
+
+ROOT = Path(__file__).parents[2]
+
+
+class Handler:
+    """A websocket that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def set_nodelay(self, value: bool) -> None:
+        self.told.append(("nodelay", value))
+
+
+class Connection:
+    """A connection of some server, with what it was made with."""
+
+    opened = ()
+
+    def __init__(self, websocket_handler: Handler) -> None:
+        self.websocket_handler = websocket_handler
+
+    async def connect(self) -> str:
+        self.websocket_handler.told.append("connected")
+        return "kernel"
+
+
+def load(settings: dict[str, object]) -> dict[str, object]:
+    """The settings of a server that has loaded the extension."""
+    web_app = SimpleNamespace(settings=settings)
+    jupyter_extension._load_jupyter_server_extension(SimpleNamespace(web_app=web_app))
+    return settings
+
+
+def test_a_connection_to_a_kernel_does_not_wait_for_the_browser() -> None:
+    """It connects as before, Nagle's algorithm off; its name is the configured one."""
+    made = load({"kernel_websocket_connection_class": Connection})
+    connection_class = made["kernel_websocket_connection_class"]
+    handler = Handler()
+
+    assert asyncio.run(connection_class(handler).connect()) == "kernel"
+    assert handler.told == [("nodelay", True), "connected"]
+    assert connection_class.__name__ == "Connection"
+    assert connection_class.opened is Connection.opened
+
+
+def test_a_server_without_such_connections_is_left_alone() -> None:
+    """A gateway may have none."""
+    assert load({"a": 1}) == {"a": 1}
+    assert load({"kernel_websocket_connection_class": None}) == {
+        "kernel_websocket_connection_class": None
+    }
+
+
+def test_installing_the_package_enables_it() -> None:
+    """Jupyter's own list says so, and that it is valid."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "jupyter", "server", "extension", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    said = re.sub(r"\x1b\[\d*m", "", listed.stdout + listed.stderr)
+
+    assert f"{jupyter_extension.__name__} enabled" in said
+    assert f"{jupyter_extension.__name__}  OK" in said
+
+
+def test_jupyters_own_connection_has_what_is_added_to() -> None:
+    """`websocket_handler` and `connect` are there in the installed server."""
+    from jupyter_server.services.kernels.connection.channels import (
+        ZMQChannelsWebsocketConnection,
+    )
+
+    made = jupyter_extension.undelayed(ZMQChannelsWebsocketConnection)
+
+    assert asyncio.iscoroutinefunction(made.connect)
+    assert "websocket_handler" in made.class_trait_names()
+    assert made.close_all.__func__ is ZMQChannelsWebsocketConnection.close_all.__func__
+
+
+def test_the_file_that_enables_it_names_this_module() -> None:
+    """Jupyter reads it from the environment's etc folder."""
+    settings = json.loads(
+        (ROOT / "jupyter-config" / "vllm-memory-planner.json").read_text()
+    )
+
+    assert settings == {
+        "ServerApp": {"jpserver_extensions": {jupyter_extension.__name__: True}}
+    }

@@ -1,0 +1,89 @@
+"""The widgets' scripts: modules that can be joined, and no more of them than before."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from planner.app.widgets.static_files import STATIC, lean, script
+
+MODULES = sorted(STATIC.glob("*.js"))
+WIDGETS = [path.name for path in MODULES if "\nexport default {\n" in path.read_text()]
+MOST_BYTES = 14_540
+"""All widgets' scripts, compressed, before they were modules."""
+ROOT = Path(__file__).parents[2]
+
+_IMPORT = re.compile(r'^import (?:\{([\w,\s]*)\} from )?"\./(\w+\.js)";$', re.MULTILINE)
+_EXPORT = re.compile(
+    r"^export (?:default \{|(?:async )?(?:function|class|const) (\w+))", re.MULTILINE
+)
+_TOP_LEVEL = re.compile(r"^(?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
+
+
+def _each(path: Path) -> str:
+    return path.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_each)
+def test_a_module_imports_and_exports_in_the_forms_that_are_joined(path: Path) -> None:
+    """Names as they are, of our own modules that have them: no `as`, no `* from`."""
+    code = lean(path.read_text(encoding="utf-8"))
+    imports = _IMPORT.findall(code)
+
+    assert len(imports) == len(re.findall(r"\bimport[\s({*]", code))
+    assert len(_EXPORT.findall(code)) == len(re.findall(r"\bexport[\s{*]", code))
+    for names, imported in imports:
+        exported = _EXPORT.findall((STATIC / imported).read_text(encoding="utf-8"))
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+        assert " " not in "".join(wanted)
+        assert set(wanted) <= set(exported)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_each)
+def test_no_text_goes_over_lines(path: Path) -> None:
+    """A line that looks like a comment is one: `lean` takes it out."""
+    code = lean(path.read_text(encoding="utf-8"))
+
+    assert [] == [line for line in code.splitlines() if line.count("`") % 2]
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_a_widgets_script_is_one_module(name: str) -> None:
+    """Nothing is imported or exported but the widget, and no name is there twice."""
+    joined = script(name)
+    names = _TOP_LEVEL.findall(joined)
+
+    assert 1 == len(re.findall(r"^export default \{$", joined, re.MULTILINE))
+    assert 1 == len(re.findall(r"\b(?:import|export)[\s({*]", joined))
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_what_is_imported_comes_first() -> None:
+    """A module is there once, behind all that it imports itself."""
+    joined = script("controls.js")
+
+    assert 1 == joined.count("function make(")
+    assert joined.index("function make(") < joined.index("class ModelBox")
+    assert joined.index("class ModelBox") < joined.index("class FieldView")
+    assert joined.index("class FieldView") < joined.index("class ControlsView")
+
+
+def test_all_scripts_together_are_no_larger_than_before() -> None:
+    """Comments and types are for those who read the source; the page gets neither."""
+    together = "".join(map(script, WIDGETS)).encode()
+
+    assert MOST_BYTES >= len(gzip.compress(together, 9))
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    """npm takes the packages from whatever registry the machine is set to."""
+    lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
+    packages = [known for path, known in lock["packages"].items() if path]
+
+    assert packages
+    assert all("integrity" in package for package in packages)
+    assert not any("resolved" in package for package in packages)

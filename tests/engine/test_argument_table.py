@@ -1,0 +1,62 @@
+"""The table of engine arguments agrees with vLLM's own parser, and with itself."""
+
+import json
+
+import pytest
+
+from planner.app.widgets.arguments import SECRET, groups
+from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Group, Kind, Memory
+from tools.argument_table import PARSER, TABLE, new, parsed, written
+
+RECORDED = {
+    flag["dest"]: flag
+    for flag in json.loads(PARSER.read_text(encoding="utf-8"))["flags"]
+}
+ROWS = json.loads(TABLE.read_text(encoding="utf-8"))
+OF_VLLM = [
+    name
+    for name, argument in ARGUMENTS.items()
+    if name not in PLANNER_ONLY and not argument.gone
+]
+
+
+@pytest.mark.parametrize("name", OF_VLLM)
+def test_kind_choices_and_default_are_the_parser_s(name) -> None:
+    """As recorded from the newest release."""
+    known = {key: ROWS[name].get(key) for key in ("kind", "choices", "default")}
+    said = parsed(name, RECORDED.get(name, {}))
+
+    assert {key: value for key, value in known.items() if value is not None} == said
+
+
+def test_the_table_is_written_as_the_tool_writes_it() -> None:
+    """So that a new release changes only what is new."""
+    assert TABLE.read_text(encoding="utf-8") == written(ROWS)
+
+
+def test_a_new_argument_is_unknown_until_somebody_reads_it() -> None:
+    """In the group of vLLM's configuration class."""
+    assert str(Group.KERNELS) == new("Mamba")["group"]
+    assert str(Group.OTHER) == new("Frontend")["group"]
+    assert str(Memory.UNKNOWN) == new("Cache")["memory"]
+
+
+def test_every_group_has_a_field_for_each_argument() -> None:
+    """No argument is lost between the table and the page."""
+    made = groups(frozenset())
+    shown = {field.name: group for group, fields in made.items() for field in fields}
+
+    assert set(shown) == {*OF_VLLM, *PLANNER_ONLY} - set(SECRET)
+    assert all(ARGUMENTS[name].group is group for name, group in shown.items())
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_an_entry_agrees_with_itself(argument) -> None:
+    """What is planned and offered is among the choices; no text has bounds."""
+    assert argument.text.endswith(".")
+    assert set(argument.planned) <= set(argument.choices)
+    assert (argument.kind is Kind.CHOICE) <= bool(argument.choices)
+    assert not argument.off or argument.memory is Memory.UNKNOWN
+    assert not argument.reason or argument.memory is Memory.UNKNOWN
+    has_bounds = argument.least is not None or argument.most is not None
+    assert not has_bounds or not (argument.is_text or argument.is_list)

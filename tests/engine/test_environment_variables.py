@@ -1,0 +1,141 @@
+"""vLLM's environment variables that matter for memory."""
+
+import pytest
+
+import planner
+from planner.engine.environment import Environment, environment_from
+from planner.engine.releases import Release
+from planner.errors import PlannerError, UnknownArchitecture
+from planner.units import GIB
+from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
+
+
+def test_no_environment_means_vllms_defaults() -> None:
+    """Graph estimate and FlashInfer sampler are on."""
+    assert Environment() == environment_from(None)
+    assert Environment().estimate_cudagraphs
+
+
+def test_variables_are_read_by_their_meaning() -> None:
+    """0 switches off, 1 on."""
+    env = environment_from(
+        {
+            "VLLM_PP_LAYER_PARTITION": "20,28",
+            "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1",
+            "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0",
+            "PATH": "/usr/bin",
+        }
+    )
+    assert "20,28" == env.pp_layer_partition
+    assert env.allow_long_max_model_len
+    assert not env.estimate_cudagraphs
+
+
+def test_an_unknown_variable_names_the_nearest_one() -> None:
+    """A typo would silently change nothing."""
+    with pytest.raises(PlannerError, match="VLLM_PP_LAYER_PARTITION"):
+        environment_from({"VLLM_PP_LAYER_PARTITIONS": "1,2"})
+
+
+def test_a_variable_that_is_not_modelled_is_refused() -> None:
+    """Its memory would be missing from the figures."""
+    with pytest.raises(UnknownArchitecture, match="VLLM_MLA_DISABLE"):
+        environment_from({"VLLM_MLA_DISABLE": "1"})
+
+
+def test_the_model_runner_can_be_chosen_where_there_are_two() -> None:
+    """From 0.12.0 on; before, nobody reads the variable."""
+    env = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+    assert environment_from(env).use_v2_model_runner is False
+    assert environment_from({}).use_v2_model_runner is None
+    assert environment_from(env, Release((0, 11, 2))).use_v2_model_runner is None
+
+
+def test_chunks_of_attention_were_kept_in_full_for_a_while() -> None:
+    """From 0.10.1 to 0.13.0 unless the variable allows them a group."""
+    found = [
+        environment_from({}, Release(number)).allow_chunked_local_attention
+        for number in ((0, 10, 0), (0, 10, 1), (0, 13, 0), (0, 14, 0))
+    ]
+    assert [True, False, False, True] == found
+
+
+def test_the_kernel_was_chosen_by_a_variable_until_014() -> None:
+    """Older releases wrote the engine's version behind the name."""
+    env = {"VLLM_ATTENTION_BACKEND": "FLASHINFER_VLLM_V1"}
+    assert environment_from(env, Release((0, 11, 0))).attention_backend == "FLASHINFER"
+    assert environment_from(env, Release((0, 15, 0))).attention_backend is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
+def test_sizes_are_whole_numbers(text: str) -> None:
+    """Anything else names the variable."""
+    with pytest.raises(PlannerError, match="VLLM_FUSED_MOE_CHUNK_SIZE"):
+        environment_from({"VLLM_FUSED_MOE_CHUNK_SIZE": text})
+
+
+def plan(
+    version: str,
+    env: dict[str, str],
+    config: object = LLAMA_8B,
+    tokens: int = 16384,
+) -> planner.Plan:
+    """Plan on an H100."""
+    return planner.plan(
+        architecture(config),  # type: ignore[arg-type]
+        gpu(),
+        vllm_version=version,
+        env=env,
+        max_num_batched_tokens=tokens,
+    )
+
+
+def test_smaller_chunks_need_smaller_workspaces() -> None:
+    """Until 0.17; later releases compute all tokens at once."""
+    env = {"VLLM_FUSED_MOE_CHUNK_SIZE": "2048"}
+    sizes = {
+        (version, bool(given)): plan(version, given, QWEN3_MOE)
+        .ranks[0]
+        .line("peak activation")
+        .size_bytes
+        for version in ("0.17.1", "0.19.0")
+        for given in ({}, env)
+    }
+    assert sizes["0.17.1", True] < sizes["0.17.1", False]
+    assert sizes["0.19.0", True] == sizes["0.19.0", False]
+
+
+def test_the_estimate_of_graphs_can_be_charged_or_not() -> None:
+    """0.19 does not unless asked; 0.20 does unless asked not to."""
+    name = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+    charged = {
+        (version, text): plan(version, {name: text} if text else {})
+        .ranks[0]
+        .line("CUDA graphs")
+        .size_bytes
+        for version in ("0.19.0", "0.20.0")
+        for text in ("", "0", "1")
+    }
+    assert not charged["0.19.0", ""]
+    assert charged["0.19.0", "1"]
+    assert charged["0.20.0", ""]
+    assert not charged["0.20.0", "0"]
+
+
+def test_no_variable_charges_what_a_release_does_not_estimate() -> None:
+    """The estimate came with 0.18."""
+    env = {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"}
+    line = plan("0.17.1", env).ranks[0].line("CUDA graphs")
+    assert line.size_bytes == 0
+    assert plan("0.18.0", env).ranks[0].line("CUDA graphs").size_bytes > 0
+
+
+def test_flashinfers_sampler_can_be_switched_off() -> None:
+    """0.33: without it no masked logits and probabilities, 8 bytes a logit."""
+    with_it = (
+        plan("0.33.0", {}, tokens=2048).ranks[0].line("peak activation").size_bytes
+    )
+    without = plan("0.33.0", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}, tokens=2048)
+    rest = without.ranks[0].line("peak activation").size_bytes
+    assert with_it - rest == 1024 * 128256 * 8
+    assert rest > GIB // 2

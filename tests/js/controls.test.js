@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { FakeModel, find, render } from "./page.js";
+
+const { default: controls } = await import("#static/controls.js");
+
+const FIELDS = () => ({
+  model: {
+    kind: "model",
+    v: "Qwen/Qwen3-8B",
+    rows: [
+      ["Qwen/Qwen3-8B", "8B", "dense"],
+      ["Qwen/Qwen3-8B-FP8", "8B", "dense"],
+      ["openai/gpt-oss-20b", "21B", "experts"],
+    ],
+  },
+  max_model_len: { kind: "number", c: "40960", steps: [1024, 2048, 4096, 40960] },
+  dtype: {
+    kind: "choice",
+    v: "",
+    c: "bfloat16",
+    options: [
+      ["", "vLLM's choice"],
+      ["half", "half"],
+    ],
+  },
+  lora: { kind: "json", hint: "adapters" },
+});
+
+/** @param {object} [given] */
+function shown(given = {}) {
+  const groups = [
+    ["Main", ["model", "max_model_len", "dtype"], false],
+    ["Adapters", ["lora"], true],
+  ];
+  const state = { groups, gone: [], finder: "", is_disabled: false };
+  const model = new FakeModel({ ...state, state: FIELDS(), ...given });
+  const { el, remove } = render(controls, model);
+  model.sent.length = 0;
+  const field = (/** @type {string} */ name) => find(el, `[data-name="${name}"]`);
+  return { model, el, remove, field };
+}
+
+/** @param {Element} node @param {string} type @param {string} [value] */
+function fire(node, type, value) {
+  if (value !== undefined) Object.assign(node, { value });
+  node.dispatchEvent(new Event(type, { bubbles: true }));
+}
+
+test("a typed text goes to the kernel as it is, once", () => {
+  const { model, field } = shown();
+  const entry = find(field("max_model_len"), "input[type=text]");
+  fire(entry, "input", "8k");
+  fire(entry, "change");
+  fire(entry, "change");
+  assert.deepEqual(model.sent, [{ set: "max_model_len", value: "8k", n: 1 }]);
+});
+
+test("a slider offers steps, and stands where the kernel's answer is", () => {
+  const { model, field } = shown();
+  const slider = find(field("max_model_len"), "input[type=range]");
+  assert.equal(slider.value, "3");
+  assert.equal(slider.getAttribute("aria-valuetext"), "40,960, vLLM's choice");
+  fire(slider, "input", "1");
+  assert.deepEqual(model.sent, [{ set: "max_model_len", value: 2048, n: 1 }]);
+  model.tell("msg:custom", { show: { max_model_len: { v: "4K", set: true } }, ack: 1 });
+  assert.equal(slider.value, "2");
+  assert.equal(slider.getAttribute("aria-valuetext"), "4,096");
+});
+
+test("an error is written where a screen reader speaks it, once", () => {
+  const { model, field } = shown();
+  model.tell("msg:custom", { show: { max_model_len: { e: "too long" } } });
+  const alert = find(field("max_model_len"), "[role=alert]");
+  model.tell("msg:custom", { show: { max_model_len: { e: "far too long" } } });
+  assert.equal(alert.textContent, "far too long");
+  assert.equal(alert.isConnected, true);
+  model.tell("msg:custom", { show: { max_model_len: { e: "" } } });
+  assert.equal(alert.isConnected, false);
+});
+
+test("a list says what vLLM chooses", () => {
+  const { model, field } = shown();
+  const select = find(field("dtype"), "select");
+  assert.equal(select.options[0].textContent, "vLLM's choice: bfloat16");
+  fire(select, "change", "half");
+  assert.deepEqual(model.sent, [{ set: "dtype", value: "half", n: 1 }]);
+});
+
+test("the model is found by a part of its name, by keys alone", () => {
+  const { model, el } = shown();
+  const box = find(el, "[role=combobox]");
+  fire(box, "input", "8b fp8");
+  assert.equal(box.getAttribute("aria-expanded"), "true");
+  assert.equal(el.querySelectorAll("[role=option]").length, 1);
+  const enter = new KeyboardEvent("keydown", { key: "Enter", cancelable: true });
+  box.dispatchEvent(enter);
+  assert.deepEqual(model.sent, [{ set: "model", value: "Qwen/Qwen3-8B-FP8", n: 1 }]);
+  assert.equal(box.getAttribute("aria-expanded"), "false");
+});
+
+test("names of the Hub follow the bundled ones, without those that are there", () => {
+  const { model, el } = shown();
+  fire(find(el, "[role=combobox]"), "input", "oss");
+  const names = ["openai/gpt-oss-20b", "someone/oss"];
+  model.tell("msg:custom", { found: "oss", names, is_reached: true });
+  const options = [...el.querySelectorAll("[role=option]")];
+  assert.deepEqual(
+    options.map((option) => option.getAttribute("data-name")),
+    ["openai/gpt-oss-20b", "someone/oss"],
+  );
+});
+
+test("a folded group is built when it is opened, and opens for what is wrong", () => {
+  const { model, el } = shown();
+  assert.equal(el.querySelector('[data-name="lora"]'), null);
+  model.tell("msg:custom", { show: { lora: { e: "no JSON" } } });
+  assert.equal(find(el, "details").open, true);
+  assert.equal(find(el, '[data-name="lora"] [role=alert]').textContent, "no JSON");
+});
+
+test("the finder shows the arguments that hold every word, and how many", () => {
+  const { el } = shown({ finder: "Find" });
+  const entry = find(el, "input[type=search]");
+  fire(entry, "input", "max len");
+  assert.equal(find(el, ".pc-count").textContent, "1 argument");
+  assert.equal(find(el, '[data-title="Adapters"]').hidden, true);
+  fire(entry, "input", "adapters");
+  assert.equal(find(el, ".pc-count").textContent, "1 argument");
+  assert.equal(find(el, '[data-name="lora"]').hidden, false);
+  fire(entry, "input", "");
+  assert.equal(find(el, ".pc-count").textContent, "");
+});
+
+test("fields that do not apply are hidden, and a group of none is too", () => {
+  const { model, el, field } = shown();
+  model.set("gone", ["dtype", "lora"]);
+  assert.equal(field("dtype").hidden, true);
+  assert.equal(find(el, '[data-title="Adapters"]').hidden, true);
+  assert.equal(field("model").hidden, false);
+});
+
+test("a view that is removed hears no more", () => {
+  const { model, remove } = shown();
+  const before = model.count;
+  remove();
+  assert.equal(before - model.count, 2);
+});

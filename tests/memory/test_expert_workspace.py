@@ -1,0 +1,315 @@
+"""What routed experts need while they compute, in each release.
+
+Unless a test says otherwise: 8,192 tokens in bfloat16 on one H100.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.engine.layout import ParallelLayout
+from planner.engine.releases import MODELLED, resolve_version
+from planner.memory.lines.expert_workspace import (
+    expert_transient,
+    expert_transient_bytes,
+    expert_workspace,
+    expert_workspace_bytes,
+)
+from planner.memory.profile_run import ProfileRun
+from planner.models.tensors import ExpertsKernel
+from planner.units import GIB
+from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
+
+MIXTRAL = {
+    **QWEN3_MOE,
+    "hidden_size": 4096,
+    "moe_intermediate_size": 14336,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+}
+V2_LITE = {
+    **QWEN3_MOE,
+    "hidden_size": 2048,
+    "moe_intermediate_size": 1408,
+    "num_experts": 64,
+    "num_experts_per_tok": 6,
+}
+QWEN3_235B = {
+    **QWEN3_MOE,
+    "hidden_size": 4096,
+    "moe_intermediate_size": 1536,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+}
+BLOCK_FP8 = {
+    "quant_method": "fp8",
+    "activation_scheme": "dynamic",
+    "weight_block_size": [128, 128],
+}
+GPTQ = {
+    "quant_method": "gptq",
+    "bits": 4,
+    "group_size": 128,
+    "desc_act": False,
+    "sym": True,
+}
+MXINT4 = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "ignore": [],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {
+                "num_bits": 4,
+                "type": "int",
+                "strategy": "group",
+                "group_size": 32,
+                "symmetric": True,
+            },
+        }
+    },
+}
+
+
+def run(
+    config: dict[str, Any],
+    version: str = "0.33.0",
+    *,
+    tokens: int = 8192,
+    capability: tuple[int, int] = (9, 0),
+    **layout: Any,
+) -> ProfileRun:
+    """Return the profile run of a model with routed experts."""
+    release, _ = resolve_version(version)
+    return ProfileRun(
+        model=architecture(config),
+        gpu=gpu(compute_capability=capability),
+        layout=ParallelLayout(compute_capability=capability, release=release, **layout),
+        dtype="bfloat16",
+        max_num_batched_tokens=tokens,
+        max_num_seqs=256,
+        is_first_stage=True,
+        is_last_stage=True,
+    )
+
+
+def test_mixtral_keeps_what_a_start_with_two_ranks_kept() -> None:
+    """0.19.0, measured 0.656 GiB: 8,192 x 2 x (7,168 + 14,336) x 2 bytes."""
+    size = expert_workspace_bytes(run(MIXTRAL, "0.19.0", tensor_parallel_size=2))
+    assert 8192 * 2 * (7168 + 14336) * 2 == size
+    assert f"{size / GIB:.3f}" == "0.656"
+
+
+def test_deepseek_v2_lite_keeps_what_a_start_kept() -> None:
+    """0.19.0, measured 0.445 GiB: 8,192 x 6 x (2,048 + 2,816) x 2 bytes."""
+    size = expert_workspace_bytes(run(V2_LITE, "0.19.0"))
+    assert 8192 * 6 * (2048 + 2816) * 2 == size
+    assert f"{size / GIB:.3f}" == "0.445"
+
+
+@pytest.mark.parametrize(
+    ("version", "chunk"), [("0.9.2", 32768), ("0.11.2", 32768), ("0.13.0", 16384)]
+)
+def test_older_releases_gave_intermediate_results_back(
+    version: str, chunk: int
+) -> None:
+    """40,000 tokens in chunks: chunk x 2 x (28,672 + 14,336) x 2 bytes, none kept.
+
+    Router: 40,000 x (8 x 4 + 2 x 12) bytes. From 0.11.1 on an output of 40,000 x
+    4,096 x 2 bytes.
+    """
+    before = run(MIXTRAL, version, tokens=40000)
+    assert 0 == expert_workspace_bytes(before)
+    output = 0 if version == "0.9.2" else 40000 * 4096 * 2
+    assert chunk * 2 * (28672 + 14336) * 2 + 40000 * 56 + output == (
+        expert_transient_bytes(before)
+    )
+
+
+def test_chunks_share_a_workspace_with_an_output_of_all_tokens() -> None:
+    """0.17.1: 16,384 x 2 x (14,336 + 28,672) x 2 bytes + 40,000 x 4,096 x 2 bytes."""
+    chunked = run(MIXTRAL, "0.17.1", tokens=40000)
+    assert 16384 * 2 * (14336 + 28672) * 2 + 40000 * 4096 * 2 == (
+        expert_workspace_bytes(chunked)
+    )
+
+
+def test_later_releases_compute_all_tokens_at_once() -> None:
+    """0.18.0: 40,000 x 2 x (14,336 + 28,672) x 2 bytes."""
+    whole = run(MIXTRAL, "0.18.0", tokens=40000)
+    assert 40000 * 2 * (14336 + 28672) * 2 == expert_workspace_bytes(whole)
+
+
+@pytest.mark.parametrize("tokens", [8192, 32768, 65536])
+def test_block_fp8_copies_the_inputs_of_both_gemms(tokens: int) -> None:
+    """Qwen3-235B in 0.20.0 on four ranks, 384 columns each.
+
+    Workspace: 2 x 8 x 4,096 x 2 bytes a token. Beside it 4,096 + 32 x 4 bytes of
+    input, 8 x (384 + 3 x 4) of the second GEMM's, 4,096 x 2 of output and
+    128 x 4 + 8 x 12 of routing.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    start = run(config, "0.20.0", tokens=tokens, tensor_parallel_size=4)
+    assert tokens * 2 * 8 * 4096 * 2 == expert_workspace_bytes(start)
+    beside = 4096 + 32 * 4 + 8 * (384 + 3 * 4) + 4096 * 2 + 128 * 4 + 8 * 12
+    assert tokens * beside == expert_transient_bytes(start)
+
+
+def test_ranks_that_share_block_fp8_experts_take_flashinfer() -> None:
+    """0.17.0 on Hopper: 4,096 x 2 bytes a token kept, whatever the columns.
+
+    For a moment inputs of 8 x 4,096 and outputs of 8 x 4,096, 2 bytes each, and the
+    output and routing as above. 0.14.1 had Triton, 0.15.1 FlashInfer for all.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
+    start = run(config, "0.17.0", **ranks)
+    assert 8192 * 4096 * 2 == expert_workspace_bytes(start)
+    assert 8192 * (8 * 2 * 4096 * 2 + 4096 * 2 + 128 * 4 + 8 * 12) == (
+        expert_transient_bytes(start)
+    )
+    assert "FlashInfer" in expert_workspace(run(config, "0.15.1")).why
+    assert "Triton" in expert_workspace(run(config, "0.14.1", **ranks)).why
+
+
+def test_qwen3_235b_needs_what_a_start_needed() -> None:
+    """0.20.0, 65,536 tokens, four ranks that share the experts: 12.38 GiB measured.
+
+    Of these 2.35 GiB are not PyTorch's, so 10.03 are; input and residual are 1 GiB.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
+    start = run(config, "0.20.0", tokens=65536, **ranks)
+    size = expert_workspace_bytes(start) + expert_transient_bytes(start)
+    assert f"{size / GIB + 1:.2f}" == "10.04"
+
+
+def test_marlin_took_all_tokens_at_once_even_before_0_18() -> None:
+    """GPTQ in 0.15.1: 40,000 x 2 x (28,672 + 14,336) x 2 bytes, and the output."""
+    config = {**MIXTRAL, "quantization_config": GPTQ}
+    start = run(config, "0.15.1", tokens=40000, capability=(8, 0))
+    assert 0 == expert_workspace_bytes(start)
+    assert 40000 * (2 * (28672 + 14336) * 2 + 4096 * 2 + 56) == (
+        expert_transient_bytes(start)
+    )
+
+
+def test_marlin_takes_its_results_from_the_workspace_from_0_20_on() -> None:
+    """GPTQ in 0.20.0: 8,192 x 2 x (14,336 + 28,672) x 2 bytes."""
+    config = {**MIXTRAL, "quantization_config": GPTQ}
+    start = run(config, "0.20.0", capability=(8, 0))
+    assert 8192 * 2 * (14336 + 28672) * 2 == expert_workspace_bytes(start)
+
+
+KIMI = {
+    **QWEN3_MOE,
+    "hidden_size": 7168,
+    "moe_intermediate_size": 2048,
+    "num_experts": 384,
+    "num_experts_per_tok": 8,
+}
+
+
+def test_trtllm_brings_buffers_of_its_own() -> None:
+    """Unquantised on B200: rows in tiles of 64 for each of 384 experts.
+
+    One start of 131,072 tokens with FlashInfer's kernels asked for (131,072 x 8 + 63 x
+    384) x 7,168 x 2 bytes = 14.32 GiB when it ran out of memory, the second GEMM's
+    results; the first one's are 2,048 wide.
+    """
+    start = run(KIMI, tokens=131072, capability=(10, 0))
+    assert 0 == expert_workspace_bytes(start)
+    rows = 131072 * 8 + 63 * 384
+    assert f"{rows * 7168 * 2 / GIB:.2f}" == "14.32"
+    output, routing = 131072 * 7168 * 2, 131072 * (384 * 4 + 8 * 12)
+    assert rows * (7168 + 2048) * 2 + output + routing == expert_transient_bytes(start)
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.15.1", False), ("0.22.1", False), ("0.23.0", True)]
+)
+def test_packed_integers_take_marlin_even_on_b200(version: str, kept: bool) -> None:
+    """Kimi's experts on eight ranks, 256 columns each.
+
+    Until 0.22.1 8,192 x 8 x (7,168 + 256) x 2 bytes for a moment, since then
+    8,192 x 8 x 2 x 7,168 x 2 bytes in the workspace.
+    """
+    config = {**KIMI, "quantization_config": MXINT4}
+    start = run(config, version, capability=(10, 0), tensor_parallel_size=8)
+    beside = 8192 * (7168 * 2 + 384 * 4 + 8 * 12)
+    if kept:
+        assert 8192 * 8 * 2 * 7168 * 2 == expert_workspace_bytes(start)
+        assert beside == expert_transient_bytes(start)
+    else:
+        assert 0 == expert_workspace_bytes(start)
+        assert 8192 * 8 * (7168 + 256) * 2 + beside == expert_transient_bytes(start)
+
+
+def test_unquantised_experts_on_hopper_changed_their_kernel_twice() -> None:
+    """0.19.0 Triton, 0.20.0 to 0.22.1 FlashInfer's CUTLASS, then Triton again."""
+    kernels = []
+    for version in ("0.19.0", "0.20.0", "0.22.1", "0.23.0"):
+        why = expert_workspace(run(QWEN3_MOE, version)).why
+        kernels.append(why.split(" experts")[0])
+    triton, cutlass = ExpertsKernel.TRITON, ExpertsKernel.FLASHINFER_CUTLASS
+    assert [triton, cutlass, cutlass, triton] == kernels
+
+
+def test_flashinfer_cutlass_keeps_its_output_alone() -> None:
+    """RTX PRO 6000: 8,192 x 2,048 x 2 bytes kept.
+
+    For a moment 8,192 x 8 x (2,048 + 2,048) x 2 bytes, an output, and routing.
+    """
+    start = run(QWEN3_MOE, capability=(12, 0))
+    assert 8192 * 2048 * 2 == expert_workspace_bytes(start)
+    assert 8192 * (8 * 4096 * 2 + 2048 * 2 + 128 * 4 + 8 * 12) == (
+        expert_transient_bytes(start)
+    )
+
+
+def test_data_parallel_ranks_compute_all_ranks_tokens() -> None:
+    """Two ranks of 8,192 tokens: 16,384 x 8 x 2 x 2,048 x 2 bytes."""
+    start = run(QWEN3_MOE, data_parallel_size=2, enable_expert_parallel=True)
+    assert 16384 * 8 * 2 * 2048 * 2 == expert_workspace_bytes(start)
+
+
+def test_uneven_routing_takes_a_whole_chunk_before_0_18() -> None:
+    """0.17.1, two ranks of 512 tokens: 16,384 x (8 x 2 x 2,048 + 2,048) x 2 bytes."""
+    start = run(
+        QWEN3_MOE,
+        "0.17.1",
+        tokens=512,
+        data_parallel_size=2,
+        enable_expert_parallel=True,
+    )
+    assert 16384 * (8 * 2 * 2048 + 2048) * 2 == expert_workspace_bytes(start)
+
+
+@pytest.mark.parametrize("version", MODELLED)
+def test_dense_models_need_nothing(version: str) -> None:
+    """Llama has no experts."""
+    dense = run(LLAMA_8B, version)
+    assert (0, 0) == (expert_workspace_bytes(dense), expert_transient_bytes(dense))
+
+
+@given(
+    st.sampled_from(MODELLED),
+    st.integers(1, 2**17),
+    st.sampled_from([(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)]),
+    st.sampled_from([{}, BLOCK_FP8, GPTQ]),
+)
+def test_more_tokens_never_need_less(
+    version: str, tokens: int, capability: tuple[int, int], method: dict[str, Any]
+) -> None:
+    """Both parts grow with the tokens, and each tells its arithmetic."""
+    config = {**QWEN3_235B, "quantization_config": method} if method else QWEN3_235B
+    few = run(config, version, tokens=tokens, capability=capability)
+    many = run(config, version, tokens=tokens + 1, capability=capability)
+    assert expert_workspace_bytes(few) <= expert_workspace_bytes(many)
+    assert expert_transient_bytes(few) <= expert_transient_bytes(many)
+    assert " experts: " in expert_transient(few).why

@@ -1,0 +1,88 @@
+"""Memory that PyTorch does not know of."""
+
+import pytest
+
+from planner.engine.layout import ParallelLayout
+from planner.memory.lines.calibration import Fitted
+from planner.memory.lines.non_torch import (
+    combined,
+    fused_all_reduce_bytes,
+    line,
+    part_names,
+)
+from planner.units import GIB, MIB
+from tests.configs import gpu
+from tests.runs import run
+
+_TWO = ParallelLayout(tensor_parallel_size=2)
+
+
+def test_the_parts_of_a_start() -> None:
+    """One GPU: modules; where the estimate of graphs is counted, its residue."""
+    assert part_names(run()) == ("modules, hopper",)
+    older = run(version="0.19.0", capture_sizes=(1,))
+    assert part_names(older) == ("modules, hopper", "graph profiling")
+    assert part_names(run(version="0.28.0")) == (
+        "modules, hopper",
+        "segments that stay",
+    )
+
+
+def test_several_ranks_hold_nccl_and_older_releases_its_start() -> None:
+    """Up to 0.10 NCCL started after vLLM's first look at the memory."""
+    assert "NCCL, NVSwitch, two ranks" in part_names(run(layout=_TWO))
+    older = part_names(run(version="0.10.2", layout=_TWO))
+    assert "start of NCCL, NVSwitch" in older
+    ampere = run(layout=_TWO, gpu=gpu(compute_capability=(8, 6)))
+    assert "NCCL, other" in part_names(ampere)
+
+
+def test_unified_memory_counts_others() -> None:
+    """GB10: a wide range, for every process shares the memory."""
+    spark = run(gpu=gpu(compute_capability=(12, 1)))
+    assert "unified memory" in part_names(spark)
+    assert line(spark).high_bytes - line(spark).low_bytes > 2 * GIB
+
+
+@pytest.mark.parametrize(
+    ("version", "ranks", "expected"),
+    [
+        # Each of three buffers takes 512 MiB or a multiple.
+        ("0.19.0", 2, 3 * 512 * MIB),
+        ("0.19.0", 4, 3 * 512 * MIB),
+        # 2 x 64 MiB, 2 MiB for the flags, 3 x 2 x 64 MiB.
+        ("0.33.0", 2, (128 + 2 + 384) * MIB),
+        # 4 x 2 MiB, 2 MiB, 3 x 4 x 2 MiB.
+        ("0.33.0", 4, (8 + 2 + 24) * MIB),
+        ("0.16.0", 2, 0),
+        ("0.33.0", 3, 0),
+    ],
+)
+def test_buffers_of_the_fused_all_reduce(
+    version: str, ranks: int, expected: int
+) -> None:
+    """Hopper: messages up to 64, 2 and 0.5 MiB at two, four and eight ranks."""
+    layout = ParallelLayout(tensor_parallel_size=ranks)
+    assert fused_all_reduce_bytes(run(version=version, layout=layout)) == expected
+
+
+def test_eager_mode_and_other_generations_do_not_fuse() -> None:
+    """No buffers."""
+    assert fused_all_reduce_bytes(run(layout=_TWO, enforce_eager=True)) == 0
+    ada = run(layout=_TWO, gpu=gpu(compute_capability=(8, 9)))
+    assert fused_all_reduce_bytes(ada) == 0
+
+
+def test_two_ranks_of_019_on_hopper_take_what_their_logs_say() -> None:
+    """2.07 to 2.11 GiB, 0.25 with one rank."""
+    one = run(version="0.19.0", uses_v2_runner=False)
+    two = run(version="0.19.0", uses_v2_runner=False, layout=_TWO)
+    assert abs(line(one).size_bytes / GIB - 0.25) < 0.02
+    assert abs(line(two).size_bytes / GIB - 2.09) < 0.03
+
+
+def test_independent_parts_add_their_ranges_in_squares() -> None:
+    """3 and 4 above make 5."""
+    part = {"size_bytes": 10, "low_bytes": 10, "starts": 7}
+    total = combined([Fitted(**part, high_bytes=13), Fitted(**part, high_bytes=14)], 1)
+    assert (total.size_bytes, total.low_bytes, total.high_bytes) == (21, 21, 26)

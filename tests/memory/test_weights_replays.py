@@ -1,0 +1,113 @@
+"""Published start-ups: "Model loading took", replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import planner
+from planner.engine.releases import OLDEST, number_of
+from planner.errors import PlannerError, UnknownArchitecture
+from planner.units import GIB
+from tools.configs import folder
+from tools.starts import read_records
+
+_OTHER_MODEL = "the start-up's config.json is another revision's"
+_ALLOCATOR = "the tails of segments, which depend on the order of loading"
+_TABLE = "as if its rotary table were in float32, which compiled models do not have"
+_UNKNOWN = "not explained"
+_ALLOWED_BYTES = {
+    "idx-70682754770-llama31-8b-a100-v031": (GIB // 80, _UNKNOWN),
+    "jh-gb10-gemma4-26b-bf16": (GIB // 160, _ALLOCATOR),
+    "kt-kimi25-int4-4xb200-131k": (GIB // 30, _TABLE),
+    "kt-kimi25-int4-4xb200-eager-262k": (GIB // 80, _ALLOCATOR),
+    "kt-kimi25-int4-8xh200-eager": (GIB // 30, _ALLOCATOR),
+    "kt-kimi25-nvfp4-4xb200": (GIB // 20, "custom_ops is all, and the allocator"),
+    "kt-kimi25-nvfp4-8xb200": (GIB // 20, "custom_ops is all, and the allocator"),
+    "kt-kimi26-int4-2x8xh100-tp8pp2": (GIB // 20, _TABLE),
+    "kt-kimi26-int4-4xb200-131kbatch-fail": (GIB // 2, _UNKNOWN),
+    "kt-kimi26-int4-4xb200-q-int4-k2": (GIB // 2, _UNKNOWN),
+    "kt-kimi26-int4-4xb200-util0.75-fail": (GIB // 2, _UNKNOWN),
+    "kt-kimi26-int4-4xb200-util0.85-fail": (GIB // 2, _UNKNOWN),
+    "llmd-json-ibm-granite-granite-3-3---h100-80gb--tp4pp1dp1--8192": (
+        GIB // 160,
+        _ALLOCATOR,
+    ),
+    "llmd-json-mistralai-mistral-small---h100-80gb--tp4pp1dp1--8192": (
+        GIB // 160,
+        _ALLOCATOR,
+    ),
+    "llmd-v0190-google-gemma-3-27b-it-h100-80gb-tp1pp1dp1-8192": (
+        GIB // 80,
+        _ALLOCATOR,
+    ),
+    "llmd-v0190-w4a16-redhatai-lla-h100-80gb-tp1pp1dp1-8192-dtf16": (
+        10 * GIB,
+        "the checkpoint was quantised, the config of the corpus is not",
+    ),
+    "repo-briandepasquale-vllm-log-91a755": (GIB // 40, _OTHER_MODEL),
+    "repo-leadawon-dawon-all-dawon-logs-backend-server-exper99-log": (
+        GIB // 35,
+        _OTHER_MODEL,
+    ),
+    "repo-trietnguyeminh-vllm-server-log": (GIB // 160, _ALLOCATOR),
+    "su-dsv2lite-gb10": (GIB // 11, "as if FlashInfer were not installed"),
+}
+"""Start-ups that lie further off than their rounding, how far, and why."""
+_ROUNDING_BYTES = GIB // 200
+_RUNNERS = {"vc-qwen3-emb-8b-h100": "pooling"}
+"""What vLLM takes from a modules.json beside config.json, which is not read."""
+_WITHOUT_EFFECT = ("compilation_config", "moe_backend")
+
+
+def replayable(row: dict[str, Any]) -> bool:
+    """Whether a log says what was loaded, with a release and a GPU."""
+    version = row["vllm_version"]
+    return bool(
+        row["measured"].get("weights_gib")
+        and row["config"]
+        and row["gpu"]
+        and version
+        and number_of(version) >= number_of(OLDEST)
+    )
+
+
+def difference_bytes(row: dict[str, Any], config: Path) -> float | None:
+    """Return how far a plan lies from the log; None for what is not planned."""
+    given = row["args"].items()
+    args = {name: value for name, value in given if name not in _WITHOUT_EFFECT}
+    if row["id"] in _RUNNERS:
+        args["runner"] = _RUNNERS[row["id"]]
+    try:
+        gpu = planner.GPU.named(row["gpu"])
+        plan = planner.plan(config, gpu, vllm_version=row["vllm_version"], **args)
+    except UnknownArchitecture:
+        return None
+    except PlannerError as error:
+        assert "GPU" in str(error), row["id"]  # noqa: PT017 - of the catalogue
+        return None
+    if not plan.ranks:
+        return None
+    heaviest = max(rank.allocated_weights_bytes for rank in plan.ranks)
+    return heaviest - row["measured"]["weights_gib"] * GIB
+
+
+def test_what_was_logged_after_loading_is_planned() -> None:
+    """Within half of the last digit, or as far off as is known and said."""
+    found = {
+        row["id"]: difference
+        for row in read_records()
+        if replayable(row)
+        and (difference := difference_bytes(row, folder(row["config"]))) is not None
+    }
+    assert len(found) > 90
+    wrong = {
+        name: f"{difference / GIB:+.4f} GiB"
+        for name, difference in found.items()
+        if abs(difference) > _ALLOWED_BYTES.get(name, (_ROUNDING_BYTES, ""))[0]
+    }
+    assert {} == wrong
+    idle = [
+        name for name in _ALLOWED_BYTES if abs(found.get(name, GIB)) <= _ROUNDING_BYTES
+    ]
+    assert [] == idle

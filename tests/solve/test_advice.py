@@ -1,0 +1,167 @@
+"""Every single change that helps, ranked, each with the gain that planning gives."""
+
+from dataclasses import replace
+
+import pytest
+
+import planner
+from planner.show.advice import gains
+from planner.solve.advice import Advice, AdviceItem
+from planner.solve.advice.situation import Burden
+from planner.units import MIB
+
+
+def _item(advice: Advice, *names: str) -> AdviceItem:
+    """Return the change of just these arguments."""
+    return next(item for item in advice.items if set(item.changes) == set(names))
+
+
+def test_a_cut_over_two_gpus_gains_what_planning_it_gains():
+    """Qwen3-32B on one H100: 61 GiB of weights; over two GPUs half of them each."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100")
+    item = _item(planner.advise(plan), "tensor_parallel_size")
+
+    cut = plan.changed(tensor_parallel_size=2)
+    assert item.plan == cut
+    assert item.flags == "--tensor-parallel-size 2"
+    assert item.starts
+    now, then = plan.ranks[0], cut.ranks[0]
+    gained = then.available_kv_cache_bytes - now.available_kv_cache_bytes
+    assert item.gain_bytes == gained
+    assert item.gain_tokens == cut.kv_cache_size_tokens - plan.kv_cache_size_tokens
+    # Before it does not start, so it holds no request; then as many whole ones.
+    assert item.gain_requests == int(cut.max_concurrency_low)
+
+
+def test_the_longest_context_starts_and_one_token_more_does_not():
+    """max_model_len is offered to the token."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100")
+    item = _item(planner.advise(plan), "max_model_len")
+    longest = item.changes["max_model_len"]
+    assert plan.changed(max_model_len=longest).fits
+    assert not plan.changed(max_model_len=longest + 1).fits
+
+
+def test_what_asks_least_comes_first_among_what_starts():
+    """Settings before fewer bits, before shorter requests, before more GPUs."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    starting = [item for item in advice.items if item.starts]
+    assert [item.burden for item in starting] == sorted(i.burden for i in starting)
+    assert advice.items[: len(starting)] == tuple(starting)
+    assert {Burden.ACCURACY, Burden.HARDWARE} <= {item.burden for item in starting}
+
+
+def test_a_load_counts_requests_of_its_own_length():
+    """16 requests of 4,000 tokens: 250 blocks of 16 tokens each."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L4", max_model_len=8192)
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=16)
+    advice = planner.advise(plan, load)
+    assert advice.request_tokens == 4000
+    blocks = round(plan.max_concurrency_low * plan.blocks_per_request)
+    # One block stays empty, as vLLM has it.
+    assert advice.requests == (blocks - 1) // 250
+    assert all(
+        item.serves == (advice.requests + item.gain_requests >= 16)
+        for item in advice.items
+    )
+
+
+def test_advice_shows_itself_as_text_html_values_and_a_table():
+    """Each change, its flags and its cost stand in every form."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    item = advice.items[0]
+    bundle = advice._repr_mimebundle_()
+    assert item.flags in str(advice)
+    assert item.cost in bundle["text/plain"]
+    assert item.flags in bundle["text/html"]
+    assert advice.to_dict()["items"][0]["changes"] == item.changes
+    assert list(advice.to_frame()["title"])[: len(advice.items)] == [
+        item.title for item in advice.items
+    ]
+
+
+def test_a_plan_that_vllm_refuses_is_told_which_argument_to_leave_out():
+    """40 heads over 5 GPUs divide, a vocabulary of 151,936 does not."""
+    plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", tensor_parallel_size=5)
+    assert plan.outcome == "refused"
+    advice = planner.advise(plan)
+    left_out = next(item for item in advice.items if item.removed_flags)
+    assert left_out.changes == {"tensor_parallel_size": None}
+    assert left_out.removed_flags == "--tensor-parallel-size"
+    assert advice.request_tokens == 40960
+
+
+def test_a_size_that_is_refused_is_answered_with_the_next_legal_one_below_it():
+    """Over 5 GPUs refused, over 4 of them not; 8 would need three more."""
+    plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", tensor_parallel_size=5)
+    sizes = [
+        item.changes["tensor_parallel_size"]
+        for item in planner.advise(plan).items
+        if "tensor_parallel_size" in item.changes
+    ]
+    assert sizes == [4, None, 8]
+    assert planner.advise(plan).best.cost.startswith("4 GPUs instead of 5")
+
+
+def test_stages_that_are_refused_are_answered_with_fewer():
+    """Whisper has no pipeline parallel at all: one stage."""
+    plan = planner.plan("openai/whisper-large-v3", gpu="H100", pipeline_parallel_size=2)
+    assert plan.outcome == "refused"
+    assert planner.advise(plan).best.changes == {"pipeline_parallel_size": 1}
+
+
+def test_a_gain_is_not_written_where_it_would_read_as_nothing():
+    """5 MiB are 0.0049 GiB, 6 MiB are 0.0059: the first would be written as 0.00."""
+    item = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="H100")).items[0]
+    few = replace(item, gain_bytes=5 * MIB, gain_requests=0, gain_tokens=0)
+    assert gains(few) == []
+    assert gains(replace(few, gain_bytes=-5 * MIB)) == []
+    assert gains(replace(few, gain_bytes=6 * MIB)) == ["+0.01 GiB of KV cache per GPU"]
+
+
+def test_a_model_without_a_cache_is_told_nothing_of_its_size():
+    """An encoder keeps no KV cache, however long its default length."""
+    load = planner.Load(prompt_tokens=500, output_tokens=50, requests=64)
+    advice = planner.advise(planner.plan("BAAI/bge-m3", gpu="L4"), load)
+    assert not any("insists on" in text for text in advice.warnings)
+
+
+def test_best_is_the_first_where_the_plan_starts_already():
+    """The one that gains most."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="H100"))
+    assert advice.best is advice.items[0]
+    assert advice.helps_to_start
+
+
+def test_two_settings_come_before_another_gpu():
+    """28 GiB of weights on 24: only other hardware does it alone, 8 bits twice too."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="RTX4090"))
+    assert advice.items[0].needs_hardware
+    assert advice.best is advice.pair
+    assert advice.best.starts
+
+
+def test_notes_of_the_plan_stand_beside_the_warnings():
+    """Another process on the GPU is the plan's note; the budget is the advice's."""
+    total = planner.GPU.named("H100").total_memory_bytes
+    busy = planner.GPU.named(
+        "H100", total_memory_bytes=total, free_memory_bytes=total - 2 * 2**30
+    )
+    advice = planner.advise(planner.plan("Qwen/Qwen3-0.6B", gpu=busy))
+    shown = advice._repr_mimebundle_()
+    assert "Note: 2.00 GiB of this GPU are in use already." in shown["text/plain"]
+    assert "Warning: vLLM takes its whole budget" in shown["text/plain"]
+    assert "2.00 GiB of this GPU are in use already." in shown["text/html"]
+    assert advice.to_dict()["notes"] == list(advice.plan.notes)
+
+
+@pytest.mark.parametrize("size", ["tensor_parallel_size", "data_parallel_size"])
+def test_an_absurd_size_is_answered_without_trying_every_one_below_it(size):
+    """No more sizes are tried than the model has heads."""
+    refused = planner.plan("Qwen/Qwen3-8B", gpu="H100", **{size: 10**9})
+    makers_tried = planner.advise(refused)
+
+    assert makers_tried.items
+    if size == "tensor_parallel_size":
+        sizes = [item.changes.get(size) for item in makers_tried.items]
+        assert 32 in sizes  # its 32 heads, one to a GPU

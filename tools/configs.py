@@ -1,0 +1,129 @@
+"""Published config.json files, kept in the repository for tests and tools.
+
+    python -m tools.configs unpack FOLDER
+    python -m tools.configs pack FOLDER
+
+FOLDER holds one folder per model, with what its publisher put beside the weights that a
+plan depends on, and INDEX.jsonl, which says of each folder which model it is, from
+where, and whether that is certain. To add a model: unpack, add its folder and its line,
+pack, and run `python -m tools.build_catalogue`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import lzma
+import shutil
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent.parent / "tests" / "data" / "configs"
+INDEX = "INDEX.jsonl"
+PACKED = "files.jsonl.xz"
+FILES = (
+    "config.json",
+    "hf_quant_config.json",
+    "model.safetensors.index.json",
+    "preprocessor_config.json",
+)
+"""What is kept of a folder."""
+
+
+@cache
+def index() -> tuple[dict[str, Any], ...]:
+    """Return a row for each folder: `dir`, `model`, `source`, `certain` and others."""
+    return tuple(_rows(DATA))
+
+
+def files(name: str) -> dict[str, Any]:
+    """Return the files of a folder by name, read from JSON."""
+    read: dict[str, Any] = json.loads(_packed()[name])["files"]
+    return read
+
+
+@cache
+def folder(name: str) -> Path:
+    """Write a folder's files to disk, until this process ends, and return it.
+
+    Raises:
+        KeyError: if the repository has no folder of this name.
+    """
+    path = _unpacked() / name
+    write(path, files(name))
+    return path
+
+
+def write(path: Path, contents: dict[str, Any]) -> None:
+    """Write a folder with these files."""
+    path.mkdir(parents=True, exist_ok=True)
+    for file, content in contents.items():
+        (path / file).write_text(json.dumps(content), encoding="utf-8")
+
+
+def unpack(into: Path) -> None:
+    """Write every folder and the index."""
+    for name in _packed():
+        write(into / name, files(name))
+    shutil.copy(DATA / INDEX, into / INDEX)
+
+
+def pack(configs: Path, into: Path = DATA) -> None:
+    """Put the folders that the index names into one file; the same bytes for the same.
+
+    The index is sorted by folder.
+    """
+    ordered = sorted(_rows(configs), key=lambda row: str(row["dir"]))
+    text = "".join(_line(configs / row["dir"]) for row in ordered)
+    into.mkdir(parents=True, exist_ok=True)
+    packed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+    (into / PACKED).write_bytes(packed)
+    text = "".join(f"{json.dumps(row, sort_keys=True)}\n" for row in ordered)
+    (into / INDEX).write_text(text, encoding="utf-8")
+
+
+def lines(packed: Path) -> str:
+    """Return what was packed into a folder, a line for each row of its index."""
+    return lzma.decompress((packed / PACKED).read_bytes()).decode()
+
+
+def _line(path: Path) -> str:
+    found = {
+        name: json.loads((path / name).read_text(encoding="utf-8"))
+        for name in FILES
+        if (path / name).is_file()
+    }
+    row = {"dir": path.name, "files": found}
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
+@cache
+def _packed() -> dict[str, str]:
+    """Return the line of each folder; lines are long, and few are read in one run."""
+    names = (row["dir"] for row in index())
+    return dict(zip(names, lines(DATA).splitlines(), strict=True))
+
+
+@cache
+def _unpacked() -> Path:
+    path = tempfile.mkdtemp(prefix="planner-configs-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return Path(path)
+
+
+def _rows(configs: Path) -> list[dict[str, Any]]:
+    lines = (configs / INDEX).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["pack", source]:
+            pack(Path(source))
+        case ["unpack", target]:
+            unpack(Path(target))
+        case _:
+            sys.exit(__doc__)
