@@ -19,6 +19,9 @@ PUBLISHED = "PLANNER_PUBLISHED"
 RUNTIME = "PLANNER_RUNTIME_DIR"
 """Environment variable: a folder that the processes of one server share."""
 
+CACHE = "PLANNER_CACHE_DIR"
+"""Environment variable: a folder for what can be made again."""
+
 _NAME = "vllm-memory-planner"
 
 
@@ -50,6 +53,20 @@ def runtime_folder() -> Path | None:
     # folder with this name is not ours.
     is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == _user()
     return folder if is_own and not found.st_mode & 0o077 else None
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder of this user for what can be made again; it may not exist.
+
+    PLANNER_CACHE_DIR overrides where it is; else XDG_CACHE_HOME does.
+    """
+    given = os.environ.get(CACHE)
+    if given:
+        return Path(given).expanduser() / name
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG standard requires relative paths to be ignored.
+    base = Path(xdg) if xdg.startswith("/") else Path.home() / ".cache"
+    return base / _NAME / name
 
 
 def _temporary_folder() -> Path:
