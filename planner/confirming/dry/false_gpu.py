@@ -222,7 +222,9 @@ def _build(folder: Path, packages: Path, real: Mapping[str, Path]) -> None:
             *(f"-DCUDA_MAJOR={major}", f"-I{DRIVER}", "-Wl,-rpath,$ORIGIN"),
         ]
         core = beside / _CORE
-        _compile([*words, f"-Wl,-soname,{_CORE}", "-o", str(core)], [DRIVER / "device.c"])
+        _compile(
+            [*words, f"-Wl,-soname,{_CORE}", "-o", str(core)], [DRIVER / "device.c"]
+        )
         names = [_CORE]
         includes = [f"-I{path}" for path in sorted(packages.glob("nvidia/*/include"))]
         for library in _libraries(packages, real):

@@ -43,7 +43,10 @@ def one_process_executor(
             return method, stage * in_stage, 0
 
         def collective_rpc(  # type: ignore[override]
-            self, method: Any, *args: Any, **kwargs: Any  # noqa: ANN401
+            self,
+            method: Any,
+            *args: Any,
+            **kwargs: Any,  # noqa: ANN401
         ) -> Any:  # noqa: ANN401
             result = super().collective_rpc(method, *args, **kwargs)
             if kwargs.get("single_value") or not isinstance(result, list):
@@ -104,7 +107,9 @@ def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> 
     found[:] = [one] * len(found)
 
 
-def _gather(found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any) -> None:  # noqa: ANN401
+def _gather(
+    found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any
+) -> None:  # noqa: ANN401
     if one.device.type == "cpu":
         for each in found:
             each.copy_(one)
