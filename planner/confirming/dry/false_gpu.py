@@ -50,7 +50,7 @@ _LIMITS = {
     (12, 1): (101376, 1536),
 }
 _NEWEST_LIMITS = (232448, 2048)
-# L2 cache in MiB by catalogue name. Source: NVIDIA's architecture papers and data sheets.
+# L2 cache in MiB by catalogue name. Source: NVIDIA's architecture papers, data sheets.
 _L2_MIB = {
     "V100": 6,
     "T4": 4,
@@ -120,15 +120,13 @@ def site_packages(found: Installation) -> Path:
     return Path(answer.stdout.strip().splitlines()[-1])
 
 
-def variables(
-    gpu: GPU, *, devices: int, charged_bytes: int | None = None
-) -> dict[str, str]:
+def variables(gpu: GPU, *, devices: int, outside_bytes: int = 0) -> dict[str, str]:
     """Return the environment variables that make the libraries stand for this GPU.
 
     Args:
         gpu: the GPU.
         devices: how many of it a process sees.
-        charged_bytes: memory that other programs hold; None: total minus free.
+        outside_bytes: what vLLM's own process takes before its first snapshot.
     """
     shared, threads = _LIMITS.get(gpu.compute_capability, _NEWEST_LIMITS)
     free = gpu.free_memory_bytes
@@ -144,7 +142,7 @@ def variables(
         "L2_BYTES": _l2_bytes(gpu),
         "INTEGRATED": int(gpu.is_integrated),
         "TOTAL_BYTES": gpu.total_memory_bytes,
-        "USED_BYTES": used if charged_bytes is None else charged_bytes,
+        "USED_BYTES": used + outside_bytes,
         "NAME": gpu.device_name or gpu.name,
     }
     return {f"PLANNER_GPU_{name}": str(value) for name, value in facts.items()}
@@ -289,7 +287,7 @@ def _exported(path: Path) -> tuple[frozenset[str], str]:
     listing = _run(["nm", "-D", "--defined-only", str(path)]).splitlines()
     names, version = set(), ""
     for line in listing:
-        _address, kind, symbol = (line.split() + ["", "", ""])[:3]
+        _address, kind, symbol = [*line.split(), "", "", ""][:3]
         if kind in ("T", "W", "i"):
             name, _, found = symbol.partition("@@")
             names.add(name)

@@ -71,7 +71,7 @@ def _leave(folder: Path, stage: int, method: str, result: object) -> None:
 
 def _left(folder: Path, stage: int, method: str) -> Any:  # noqa: ANN401
     path = folder / f"stage-{stage}-{method}"
-    return pickle.loads(path.read_bytes())  # noqa: S301 - written by this program
+    return pickle.loads(path.read_bytes())
 
 
 def _without_peers() -> None:
@@ -109,7 +109,7 @@ def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> 
 
 def _gather(
     found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any
-) -> None:  # noqa: ANN401
+) -> None:
     if one.device.type == "cpu":
         for each in found:
             each.copy_(one)
