@@ -31,7 +31,7 @@ from planner.confirming.start import StartedProcess, stage_lines
 from planner.engine.devices.attached import gpu_named
 from planner.engine.flags import python_values
 from planner.engine.gpu import GPU
-from planner.engine.releases import Release, number_of, resolve_version
+from planner.engine.releases import NEWEST, Release, number_of, resolve_version
 from planner.engine.settings import EngineSettings, given_arguments, settings_from
 from planner.errors import PlannerError
 from planner.memory.lines.outside import CUDA_CONTEXT
@@ -41,6 +41,11 @@ from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.surroundings import cache_folder
 
+HOW_TO_INSTALL = (
+    f"A dry run starts vLLM's build for NVIDIA GPUs, on any Linux machine: python -m "
+    f"venv vllm-env && vllm-env/bin/pip install vllm=={NEWEST} (10 GB), then "
+    f"vllm_python='vllm-env/bin/python', or {installation.PYTHON_VARIABLE}."
+)
 CACHES = ("shared", "cold", "both")
 _PROBE = "planner_memory_probe.MemoryProbe"
 _HERE = Path(__file__).parent / "alone"
@@ -235,7 +240,7 @@ class DryStart:
         )
 
     def _prepare(self) -> _Prepared:
-        found = installation.find(self.options.python)
+        found = _installed(self.options.python)
         wanted = self.inputs.vllm_version or found.version
         installation.check_release(found, wanted)
         release, notes = resolve_version(found.version)
@@ -261,6 +266,18 @@ class DryStart:
             driver=_driver(inputs, estimate),
             notes=notes,
         )
+
+
+def _installed(python: str | None) -> Installation:
+    """Return the vLLM that is started.
+
+    Raises:
+        PlannerError: with how to install one for dry runs.
+    """
+    try:
+        return installation.find(python)
+    except installation.NotInstalled as error:
+        raise PlannerError(f"{error.where} {HOW_TO_INSTALL}") from error
 
 
 class _DryProcess(StartedProcess):
