@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.errors import PlannerError
+from planner.errors import PlannerError, UnknownArchitecture
+from planner.models.families.recorded import architecture_of
+from planner.models.sources.load import load
 from planner.planning.calibrations.dry import DryFigures, DryRank
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan_dry
@@ -12,6 +15,7 @@ from planner.planning.planning import plan_dry
 if TYPE_CHECKING:
     from planner.confirming.dry.result import DryRun
     from planner.confirming.measurement import Measurement, WorkerFigures
+    from planner.models.architecture import ModelArchitecture
     from planner.planning.result import Plan
 
 
@@ -28,7 +32,7 @@ def plan_of(run: DryRun) -> Plan:
             f"{run.refused or 'it was stopped'}"
         )
     inputs = Inputs(
-        model=run.model,
+        model=run.model if run.estimate is not None else _built(run),
         gpu=run.gpu,
         vllm_version=run.measurement.vllm_version or "",
         entrypoint=run.entrypoint,
@@ -36,6 +40,23 @@ def plan_of(run: DryRun) -> Plan:
         engine_args=run.engine_args,
     )
     return plan_dry(inputs, figures_of(run))
+
+
+def _built(run: DryRun) -> ModelArchitecture:
+    """Return the model as vLLM built it, for one that the planner does not read."""
+    if not run.tree:
+        raise PlannerError(f"vLLM did not load {run.model}: {run.refused}")
+    files = load(run.model)
+    whole, stages = run.tree, int(run.engine_args.get("pipeline_parallel_size") or 1)
+    if stages > 1:
+        raise UnknownArchitecture(
+            f"{run.model} is known from its first pipeline stage only: "
+            "`planner record` asks vLLM for all of it."
+        )
+    version = run.measurement.vllm_version
+    source = f"vLLM {version}'s own start without a GPU"
+    model = architecture_of(files, whole, None, source=source)
+    return replace(model, files=files)
 
 
 def figures_of(run: DryRun) -> DryFigures:

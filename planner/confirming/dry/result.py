@@ -51,6 +51,8 @@ class DryRun:
     """Why there is no estimate."""
     confirmation: Confirmation | None = None
     """Estimate and dry run, line by line."""
+    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The first stage's modules, tensors and caches, as vLLM built them."""
     notes: tuple[str, ...] = ()
     log_text: str = ""
 

@@ -143,6 +143,16 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
     return DryStart(inputs, options, chosen).execute()
 
 
+def dry_python() -> str | None:
+    """Return the Python of a vLLM that dry runs can start; None: there is none."""
+    try:
+        found = installation.find()
+        false_gpu.built_for(found)
+    except PlannerError:
+        return None
+    return found.python
+
+
 def of_plan(plan: Plan, **options: Any) -> DryRun:  # noqa: ANN401 - those of DryOptions
     """Start vLLM for a plan without a GPU; see `dry_run`."""
     listener = options.pop("listener", None) or stage_lines(sys.stdout)
@@ -181,6 +191,7 @@ class DryStart:
         self._listener = listener
         self._notes: list[str] = []
         self._lines: list[str] = []
+        self._tree: dict[str, Any] = {}
         self._started = self._new_start()
 
     def stop(self) -> None:
@@ -198,7 +209,10 @@ class DryStart:
         prepared = self._prepare()
         self._notes += prepared.notes
         measured, cold = self._measure(prepared)
-        run = _result(prepared, measured, cold, tuple(self._notes), self._lines)
+        run = replace(
+            _result(prepared, measured, cold, tuple(self._notes), self._lines),
+            tree=self._tree,
+        )
         self._started.reach(StartStage.DONE)
         return run
 
@@ -231,6 +245,7 @@ class DryStart:
             self._notes += [*notes, *started.end_notes()]
         finally:
             self._lines += started.lines
+            self._tree = started.results.get("tree") or {}
             shutil.rmtree(scratch, ignore_errors=True)
         return started.measured(
             vllm_version=prepared.found.version,

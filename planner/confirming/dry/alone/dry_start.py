@@ -95,6 +95,7 @@ def _charge(driver: dict[str, int]) -> None:
     Kernels and buffers of NCCL come with the first steps, so after loading; graphs are
     estimated by vLLM from what the device has left, where only PyTorch's share shows.
     """
+    import dry_tree
     from vllm.v1.worker import gpu_worker
 
     load, make = gpu_worker.Worker.load_model, gpu_worker.Worker.init_device
@@ -111,6 +112,7 @@ def _charge(driver: dict[str, int]) -> None:
 
     def load_model(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = load(self, *args, **kwargs)
+        report("tree", **dry_tree.tree(self))
         core = ctypes.CDLL("libplannergpu.so", mode=ctypes.RTLD_GLOBAL)
         core.device_charge(ctypes.c_int64(driver.get("non_torch", 0)))
         return result
