@@ -16,8 +16,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "record",
         help="let vLLM build a model without a GPU, and keep what it built",
-        description="Let the installed vLLM build a model, on one rank and on two, on a "
-        "GPU that is not there, and write its modules, tensors and caches to a small "
+        description="Let the installed vLLM build a model, on one rank and on two, on "
+        "a GPU that is not there, and write its modules, tensors and caches to a small "
         "file. Later plans of the same config.json use it, on any machine.",
         allow_abbrev=False,
     )

@@ -29,6 +29,18 @@ LOADED_FIRST = "load-order"
 
 _COMPILERS = ("cc", "gcc", "clang")
 _SECONDS = 300
+# What PyTorch looks for beside them. Source: PyTorch 2.11 `c10/cuda/driver_api.h`
+# C10_NVML_DRIVER_API.
+_OF_PYTORCH = (
+    "nvmlInit_v2",
+    "nvmlShutdown",
+    "nvmlDeviceGetHandleByPciBusId_v2",
+    "nvmlDeviceGetNvLinkRemoteDeviceType",
+    "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetFabricInfoV",
+    "nvmlSystemGetCudaDriverVersion_v2",
+)
 _CORE = "libplannergpu.so"
 _WRITTEN = re.compile(r"\b(?:EXPORT\([^,()]+(?:\([^()]*\))?,|NEW\()\s*(\w+)")
 """A function that a source writes out."""
@@ -316,7 +328,8 @@ def _management_names(packages: Path) -> frozenset[str]:
         for place in places
         if (packages / place).is_file()
     ]
-    return frozenset(re.findall(r"[\"'](nvml[A-Z]\w+)[\"']", "\n".join(texts)))
+    named = re.findall(r"[\"'](nvml[A-Z]\w+)[\"']", "\n".join(texts))
+    return frozenset([*named, *_OF_PYTORCH])
 
 
 def _compile(words: list[str], sources: list[Path], last: Iterable[str] = ()) -> None:

@@ -246,6 +246,7 @@ class DryStart:
         finally:
             self._lines += started.lines
             self._tree = started.results.get("tree") or {}
+            self._notes += filter(None, [started.results.get("note", {}).get("text")])
             shutil.rmtree(scratch, ignore_errors=True)
         return started.measured(
             vllm_version=prepared.found.version,

@@ -78,6 +78,7 @@ def _config(task: dict[str, Any]) -> Any:
 
     usage = UsageContext[_USAGES[task["entrypoint"]]]
     arguments = task["arguments"]
+    _without_missing_code(Path(arguments["model"]), arguments)
     config = EngineArgs(**arguments, skip_tokenizer_init=True).create_engine_config(
         usage
     )
@@ -87,6 +88,33 @@ def _config(task: dict[str, Any]) -> Any:
 
     dry_files.write(Path(arguments["model"]), {})
     return EngineArgs(**arguments).create_engine_config(usage)
+
+
+def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
+    """Read a configuration whose code is not at hand by its fields alone.
+
+    Only where the user allows the code: else vLLM refuses the model, as it should.
+    """
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    is_trusted = bool(arguments.get("trust_remote_code"))
+    if "auto_map" not in config or not is_trusted or any(folder.glob("*.py")):
+        return
+    from transformers import AutoConfig, PretrainedConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    del config["auto_map"]
+    path.unlink()  # it may be a link to the user's own
+    path.write_text(json.dumps(config), encoding="utf-8")
+    name = str(config.get("model_type", ""))
+    if name not in CONFIG_MAPPING:
+        plain = type("PlainConfig", (PretrainedConfig,), {"model_type": name})
+        AutoConfig.register(name, plain, exist_ok=True)
+    report(
+        "note",
+        text=f"The configuration's own code ({name}) is not at hand: its fields were "
+        "read as config.json has them, without the defaults of that code.",
+    )
 
 
 def _charge(driver: dict[str, int]) -> None:

@@ -55,6 +55,18 @@ EXPORT(int, nvmlDeviceGetMemoryInfo_v2, void *device, bytes_t *memory) {
   memory[4] = total_bytes - free_bytes;
   return SUCCESS;
 }
+/* PyTorch lists them in the message of an out-of-memory error. */
+static int no_processes(unsigned *count) {
+  *count = 0;
+  return SUCCESS;
+}
+EXPORT(int, nvmlDeviceGetComputeRunningProcesses, void *device, unsigned *count) {
+  return no_processes(count);
+}
+EXPORT(int, nvmlDeviceGetHandleByPciBusId_v2, const char *bus, void **device) {
+  *device = device_handle(0);
+  return SUCCESS;
+}
 EXPORT(int, nvmlDeviceGetP2PStatus, void *one, void *other, int kind, int *status) {
   *status = 0;
   return SUCCESS;
