@@ -4,9 +4,9 @@ import pytest
 
 from planner.engine.layout import ParallelLayout
 from planner.models.families.facts import Facts
+from planner.models.families.kimi import moonvit_tower
 from planner.models.families.towers.crops import PaddedPatches
 from planner.models.families.towers.facts import Candidates, deepseek_vl2_items
-from planner.models.families.towers.moonvit import moonvit_tower
 from planner.models.families.towers.timm_siglip import timm_siglip
 from planner.models.layers import Module
 
