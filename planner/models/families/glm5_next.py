@@ -1,4 +1,7 @@
-"""GLM-5.3-Flash: Kimi delta attention, sparse latent attention, hyper-connections."""
+"""GLM-5.3-Flash: Kimi delta attention, sparse latent attention, hyper-connections.
+
+Its vision tower is GLM-OCR's with a longer rotary table.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
@@ -28,7 +31,7 @@ from planner.models.families.multimodal import (
     text_facts,
     with_towers,
 )
-from planner.models.families.towers.glm5_next import glm5_next_tower
+from planner.models.families.towers import blocks
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -128,7 +131,7 @@ def read_glm5_next(facts: Facts, label: Label) -> ModelArchitecture:
     vision = sub_config(facts, "vision_config", "glm5_next_vision")
     whole = with_towers(
         model,
-        (glm5_next_tower(vision, max_position=length),),
+        (_glm5_next_tower(vision, max_position=length),),
         layer_prefix="language_model.model.layers",
         prefix_renames=(
             ("model.visual.", "visual."),
@@ -306,6 +309,64 @@ def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
             shapes=half * 2,
             dtype="float32",
         ),
+    )
+
+
+def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -> Tower:
+    """Return the tower, of which nothing is quantised.
+
+    `max_position` is the language model's, which decides the rotary table.
+
+    Source: vLLM 0.33.0 `models/glm5next/common/multimodal.py`
+    Glm5NextVisionTransformer.
+    """
+    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    patch, merge = facts.integer("patch_size"), facts.integer("spatial_merge_size")
+    head_size, output_size = size // heads, facts.integer("out_hidden_size")
+    modules: list[Module] = [
+        blocks.convolution(
+            f"{name}.patch_embed.proj",
+            size,
+            facts.integer("in_channels", default=3),
+            facts.integer("temporal_patch_size"),
+            patch,
+            patch,
+            bias=True,
+        ),
+        blocks.replicated(
+            f"{name}.rotary_pos_emb.cos_sin_cache", (max_position, head_size // 2)
+        ),
+    ]
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        modules += [
+            blocks.norms(f"{block}.norm", size, count=2, bias=False),
+            blocks.norms(f"{block}.attn.qk_norm", head_size, count=2, bias=False),
+            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
+            blocks.row(f"{block}.attn.proj", size, size, bias=True),
+            *blocks.gated_mlp(
+                f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
+            ),
+        ]
+    merger = f"{name}.merger"
+    modules += [
+        blocks.column(f"{merger}.proj", output_size, output_size, bias=False),
+        blocks.norms(f"{merger}.post_projection_norm", output_size, bias=True),
+        *blocks.gated_mlp(
+            merger,
+            output_size,
+            facts.integer("projection_intermediate_size"),
+            bias=False,
+        ),
+        blocks.convolution(
+            f"{name}.downsample", output_size, size, merge, merge, bias=True
+        ),
+        blocks.norms(f"{name}.post_layernorm", size, bias=False),
+    ]
+    return Tower(
+        modalities=("image", "video"),
+        modules=blocks.unquantised(*modules),
+        supports_data_parallel=True,
     )
 
 
