@@ -226,7 +226,7 @@ def _intern_vit(
 ) -> tuple[Module, ...]:
     """Return the tower up to the layer whose features are used.
 
-    Source: vLLM 0.33.0 `models/_intern_vit.py` InternVisionModel; `models/internvl.py`
+    Source: vLLM 0.33.0 `models/intern_vit.py` InternVisionModel; `models/internvl.py`
     _init_vision_model.
     """
     shape = _shape(facts, num_dummy_heads)

@@ -20,10 +20,11 @@ from planner.models.families.towers.clip import (
     QKV,
     Depth,
     clip_vision,
+    idefics_vision,
     selected_layers,
     siglip_vision,
 )
-from planner.models.layers import Module
+from planner.models.layers import Module, Part, ReplicatedLinear
 
 LAYERS = "language_model.model.layers"
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
@@ -237,9 +238,41 @@ def pixtral_vision(facts: Facts, name: str, num_layers: int) -> tuple[Module, ..
     return tuple(modules)
 
 
+def read_idefics3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Idefics 3 or SmolVLM, which vLLM does not split into stages.
+
+    Source: vLLM 0.33.0 `models/idefics3.py` Idefics3ForConditionalGeneration,
+    `models/smolvlm.py`.
+    """
+    if inner_type(facts, "llama") != "llama":
+        raise facts.unsupported("text_config", "Llama is, as in vLLM's class.")
+    vision_type = f"{facts.model_type}_vision"
+    vision = sub_config(facts, "vision_config", vision_type)
+    text = text_facts(facts, "llama")
+    # The class builds Llama, whatever name the inner config has for it.
+    text = Facts({**text.config, "architectures": None}, "llama")
+    model = read_language_model(text, label)
+    shuffled = vision.integer("hidden_size") * facts.integer("scale_factor") ** 2
+    connector = ReplicatedLinear(
+        name="model.connector.modality_projection.proj",
+        part=Part.TOWERS,
+        input_size=shuffled,
+        output_sizes=(model.hidden_size,),
+    )
+    tower = Tower(
+        modalities=("image",),
+        modules=(*idefics_vision(vision, "model.vision_model"), connector),
+        items=tiles.idefics3_items(vision, facts.integer("scale_factor")),
+    )
+    whole = with_towers(model, (tower,), layer_prefix="model.text_model.layers")
+    return replace(known_as(whole, facts, label), supports_pp=False)
+
+
 READERS = {
     "LlavaForConditionalGeneration": read_llava,
     "LlavaNextForConditionalGeneration": read_llava_next,
     "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
     "Mistral3ForConditionalGeneration": read_mistral3,
+    "Idefics3ForConditionalGeneration": read_idefics3,
+    "SmolVLMForConditionalGeneration": read_idefics3,
 }

@@ -1,4 +1,4 @@
-"""Gemma 3 with images: SigLIP beside the text model of Gemma 3."""
+"""PaliGemma and Gemma 3 with images: SigLIP beside Gemma's language models."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
+from planner.models.families.language_models import inner_type, read_language_model
 from planner.models.families.multimodal import (
     known_as,
     quant_method,
@@ -17,13 +18,42 @@ from planner.models.families.multimodal import (
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.clip import siglip_vision
 
-LAYERS = "language_model.model.layers"
 RENAMES = (
     ("model.language_model.", "language_model.model."),
     ("model.vision_tower.", "vision_tower."),
     ("model.multi_modal_projector.", "multi_modal_projector."),
     ("lm_head.", "language_model.lm_head."),
 )
+LAYERS = "language_model.model.layers"
+
+
+def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return PaliGemma with its tower.
+
+    Source: vLLM 0.33.0 `models/paligemma.py` PaliGemmaForConditionalGeneration.
+    """
+    vision = sub_config(facts, "vision_config", "siglip_vision_model")
+    text = text_facts(facts, inner_type(facts, "gemma"))
+    model = with_mm_prefix(read_language_model(text, label))
+    size, output = vision.integer("hidden_size"), facts.integer("projection_dim")
+    tower = Tower(
+        modalities=("image",),
+        modules=(
+            *siglip_vision(vision, "vision_tower", quant_method=quant_method(facts)),
+            blocks.replicated(
+                "multi_modal_projector.linear", (output, size), (output,)
+            ),
+        ),
+        items=tiles.paligemma_items(vision),
+    )
+    whole = with_towers(
+        model,
+        (tower,),
+        layer_prefix="language_model.model.layers",
+        prefix_renames=RENAMES,
+        head_prefix="language_model.",
+    )
+    return known_as(whole, facts, label)
 
 
 def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
@@ -58,4 +88,7 @@ def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
     return known_as(whole, facts, label)
 
 
-READERS = {"Gemma3ForConditionalGeneration": read_gemma3}
+READERS = {
+    "PaliGemmaForConditionalGeneration": read_paligemma,
+    "Gemma3ForConditionalGeneration": read_gemma3,
+}
