@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.show.boxes import drawing, legend, memory_bar
-from planner.show.columns import columns
-from planner.show.frames import make_frame
+from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, command_line, row, table, to_open

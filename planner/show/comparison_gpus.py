@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.columns import columns
 from planner.show.comparison import page, table_html, written
-from planner.show.frames import make_frame
+from planner.show.frames import columns, make_frame
 from planner.show.html import Html, fragment
 from planner.show.pieces import listed, to_open
 from planner.units import format_gib

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.columns import columns
 from planner.show.comparison import LABELS, page, table_html, written
-from planner.show.frames import make_frame
+from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import listed
 from planner.solve.comparing.cells import VALUES

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.columns import columns
 from planner.show.comparison import comparison_style, page, table_html
-from planner.show.frames import make_frame
+from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import listed, sentence, verdict_box
 from planner.units import format_gib

@@ -1,5 +1,7 @@
 """The command line: one module per command, `engine_flags` for vLLM's arguments.
 
+What several commands need is in `shared`.
+
 Exit status: 0 fits, 1 does not fit, too close to call or refused, 2 bad input.
 """
 
@@ -28,7 +30,7 @@ from planner.app.cli import (
     speed,
     sweep,
 )
-from planner.app.cli.status import BAD_INPUT, DOES_NOT_FIT, FITS
+from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS
 from planner.engine.settings import settings_from
 from planner.errors import PlannerError
 

@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.flags import add_load, load_of
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_load, load_of
 from planner.solve.advice import advise
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planner.app.cli.status import FITS, Commands
+from planner.app.cli.shared import FITS, Commands
 from planner.app.voila import options as chosen
 from planner.errors import PlannerError
 from planner.late import late

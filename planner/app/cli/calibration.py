@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.planning.calibrations import store
 from planner.planning.calibrations.reading import Reading
 from planner.planning.calibrations.record import MeasuredRank, Record, to_dict

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, file_with_flags
-from planner.app.cli.flags import add_load, load_of
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_load, load_of
 from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.solve.comparing.comparison import compare

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.confirming import installation
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
 from planner.planning.batches import ENTRYPOINTS

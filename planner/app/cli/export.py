@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner import export
 from planner.app.cli import ray
 from planner.app.cli.engine_flags import add_file_argument, planned_with_file
-from planner.app.cli.status import FITS, Commands
+from planner.app.cli.shared import FITS, Commands
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.models import catalogue
 
 

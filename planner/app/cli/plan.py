@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_file_argument, file_with_flags
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.confirming.dry.run import DryStart, dry_python
 from planner.confirming.start import stage_lines
 from planner.errors import UnknownArchitecture

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner import ray
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.flags import add_flag, load_of
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_flag, load_of
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan

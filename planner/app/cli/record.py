@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.status import FITS, Commands
+from planner.app.cli.shared import FITS, Commands
 from planner.confirming.dry.recorder import record
 from planner.confirming.start import stage_lines
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner import solve
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.flags import add_flag
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_flag
 
 if TYPE_CHECKING:
     from planner.solve import Solution

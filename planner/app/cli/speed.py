@@ -8,8 +8,7 @@ from typing import Any
 
 from planner.app.cli.compare import plan_file_of
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.flags import add_load, load_of
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_load, load_of
 from planner.errors import PlannerError
 from planner.solve.speed.bound import speed_bound
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, value_of
-from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.errors import PlannerError
 from planner.show.grid import grid_text
 from planner.solve.comparing.cells import VALUES

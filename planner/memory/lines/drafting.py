@@ -9,8 +9,8 @@ _dummy_sampler_run.
 
 from __future__ import annotations
 
+from planner.memory.account import Sized
 from planner.memory.profile_run import ProfileRun, once
-from planner.memory.sized import Sized
 from planner.models.architecture import Speculation
 from planner.units import format_size
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from planner.memory.account import Sized, larger
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
-from planner.memory.sized import Sized, larger
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel, ServedExperts
 from planner.units import format_size

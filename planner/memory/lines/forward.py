@@ -7,8 +7,8 @@ not run; what counts is the widest step of a layer, plus what its caller still h
 from __future__ import annotations
 
 from planner.engine.layout import divide
+from planner.memory.account import Sized
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
-from planner.memory.sized import Sized
 from planner.models.architecture import LayerKind
 from planner.models.experts import FusedMoE
 from planner.models.layers import ColumnParallelLinear, Part, RowParallelLinear

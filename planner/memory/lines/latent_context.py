@@ -11,9 +11,9 @@ from math import ceil
 from typing import NamedTuple
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.expert_workspace import expert_workspace
 from planner.memory.profile_run import ProfileRun, once
-from planner.memory.sized import NOTHING, Sized, larger
 from planner.models.caches import (
     CompressedIndexerLayer,
     IndexerCacheLayer,

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
-from planner.memory.account import Basis, Line
+from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes
 from planner.memory.lines.persistent import kept_before
 from planner.memory.profile_run import ProfileRun
-from planner.memory.sized import ranged_line
 from planner.units import MIB, format_size
 
 _INT32, _INT64 = 4, 8

@@ -6,7 +6,7 @@ from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
-from planner.models.families.language_models import inner_type, read_language_model
+from planner.models.families.llava import inner_type, read_language_model
 from planner.models.families.multimodal import (
     known_as,
     quant_method,

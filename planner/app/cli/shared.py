@@ -1,12 +1,16 @@
-"""Flags of several commands: those of a load, and those without a default."""
+"""What several commands share: exit statuses, and the flags of a load."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
 from planner.planning.load import Load
+
+FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_flag(
