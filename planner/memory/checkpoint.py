@@ -15,8 +15,8 @@ from math import prod
 from planner.engine.layout import ParallelLayout
 from planner.memory.weights import stage_weights
 from planner.models.architecture import ModelArchitecture
+from planner.models.files import PartDifference, Reconciliation
 from planner.models.layers import Part
-from planner.models.reconciliation import PartDifference, Reconciliation
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _BITS = {"F4": 4, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U8": 8, "I8": 8}

@@ -12,8 +12,7 @@ from planner.models.layers import Module
 from planner.models.states import StateLayer
 
 if TYPE_CHECKING:
-    from planner.models.files import ModelFiles
-    from planner.models.reconciliation import Reconciliation
+    from planner.models.files import ModelFiles, Reconciliation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
-from planner.solve.budgets import STEP, Shares, at_share, largest_share
 from planner.solve.layouts import (
     Layout,
     Room,
@@ -19,6 +18,7 @@ from planner.solve.layouts import (
     spread,
     variants,
 )
+from planner.solve.search import STEP, Shares, at_share, largest_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.serving import Serving
 from planner.solve.arguments import Start, read_start
-from planner.solve.budgets import (
+from planner.solve.nearest import nearest
+from planner.solve.search import (
     STEP,
     Shares,
     at_share,
@@ -19,7 +20,6 @@ from planner.solve.budgets import (
     smallest_bytes,
     smallest_share,
 )
-from planner.solve.nearest import nearest
 from planner.solve.solution import Solution
 from planner.solve.words import fails, holds, low_rank, wanted_text, where
 from planner.units import format_gib

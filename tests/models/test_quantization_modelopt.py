@@ -9,9 +9,12 @@ import pytest
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.files import ModelFiles
-from planner.models.quantization.experts.fp8 import Fp8BlockExperts, Fp8TensorExperts
+from planner.models.quantization.experts.fp8 import (
+    Fp8BlockExperts,
+    Fp8TensorExperts,
+    Mxfp8Experts,
+)
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts
-from planner.models.quantization.experts.mxfp8 import Mxfp8Experts
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.fp8 import Fp8TensorLinear
 from planner.models.quantization.fp8_kernels import DEEP_GEMM_WORKSPACE

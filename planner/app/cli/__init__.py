@@ -1,7 +1,6 @@
 """The command line: one module per command, `engine_flags` for vLLM's arguments.
 
-What several commands need is in `shared`.
-
+`shared` is what several commands need.
 Exit status: 0 fits, 1 does not fit, too close to call or refused, 2 bad input.
 """
 

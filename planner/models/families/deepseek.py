@@ -1,4 +1,7 @@
-"""DeepSeek-V2, V3, V3.2 and what is built on them: latent attention and experts."""
+"""DeepSeek-V2, V3, V3.2 and what is built on them: latent attention and experts.
+
+LongCat-Flash has two of these attentions and two MLPs a layer, and experts beside them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import CacheLayer
+from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import (
     ExpertsShape,
@@ -29,7 +33,7 @@ from planner.models.families.mla import (
     mla_layer,
 )
 from planner.models.families.rope import rope_cache
-from planner.models.layers import Module, TokenBuffer
+from planner.models.layers import Module, Part, Replicated, TokenBuffer
 
 Attention = tuple[tuple[CacheLayer, ...], tuple[Module, ...]]
 """What a layer's attention keeps, and what it is made of."""
@@ -224,6 +228,80 @@ def _experts_shape(facts: Facts) -> ExpertsShape:
     )
 
 
+def read_longcat_flash(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read LongCat-Flash; experts that do nothing count in the router only.
+
+    Source: vLLM 0.33.0 `models/longcat_flash.py` FlashModel.
+    """
+    if facts.value("disable_quant_module"):
+        raise facts.unsupported("disable_quant_module", "it names layers left alone.")
+    shape = latent_shape(facts)
+    kept = mla_layer(shape)
+    kind = LayerKind(
+        caches=(kept, kept),
+        modules=(
+            *latent_attention(shape, name="self_attn.0"),
+            *latent_attention(shape, name="self_attn.1"),
+            *_longcat_mlps(facts),
+            *_longcat_experts(facts),
+            norms(shape.hidden_size, count=4),
+        ),
+    )
+    skeleton = Skeleton(
+        hidden_size=shape.hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(shape.hidden_size, count=1),),
+        every_stage=latent_rope_cache(
+            facts,
+            shape.qk_rope_head_dim,
+            max_position=facts.integer("max_position_embeddings", default=8192),
+        ),
+    )
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        Body.alike(kind, facts.integer("num_layers", "num_hidden_layers")),
+        num_experts=facts.integer("n_routed_experts"),
+        num_attention_heads=shape.num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
+        head_size=shape.kept_size,
+    )
+
+
+def _longcat_mlps(facts: Facts) -> tuple[Module, ...]:
+    size = facts.integer("hidden_size")
+    columns = facts.integer("ffn_hidden_size", "intermediate_size")
+    return (
+        *gated_mlp(size, columns, name="mlps.0"),
+        *gated_mlp(size, columns, name="mlps.1"),
+    )
+
+
+def _longcat_experts(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/longcat_flash.py` LongcatMoe, LongcatRouter."""
+    size, experts = facts.integer("hidden_size"), facts.integer("n_routed_experts")
+    rows = experts + facts.integer("zero_expert_num")
+    return (
+        Replicated(
+            name="mlp.router.classifier",
+            part=Part.ROUTER,
+            shapes=((rows, size), (rows,)),
+            dtype="float32",
+        ),
+        FusedMoE(
+            name="mlp.experts",
+            num_experts=experts,
+            top_k=facts.integer("moe_topk"),
+            hidden_size=size,
+            intermediate_size=facts.integer(
+                "expert_ffn_hidden_size", "moe_intermediate_size"
+            ),
+            is_renormalized=False,
+        ),
+    )
+
+
 READERS = {
     "DeepseekForCausalLM": read_deepseek,
     "DeepseekV2ForCausalLM": read_deepseek_text,
@@ -232,4 +310,5 @@ READERS = {
     "GlmMoeDsaForCausalLM": read_deepseek_text,
     "MistralLarge3ForCausalLM": read_deepseek_text,
     "Glm4MoeLiteForCausalLM": read_glm4_moe_lite,
+    "LongcatFlashForCausalLM": read_longcat_flash,
 }

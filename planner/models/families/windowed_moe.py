@@ -1,7 +1,8 @@
 """Mixture-of-experts decoders whose layers have a window or full attention.
 
 Arcee's AFM (Trinity) and LG's K-EXAONE: layers with a window have rotary positions,
-those with full attention have none.
+those with full attention have none. OpenAI's gpt-oss: windows on every other layer,
+attention sinks, experts with biases.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
     attention,
+    attention_scales,
     attention_shape,
     experts,
     gated_mlp,
@@ -22,8 +25,17 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.rope import rope_cache
-from planner.models.layers import ColumnParallelLinear, Module, Part
+from planner.models.families.rope import rope_cache, rope_rows
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    Sharded,
+)
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
@@ -166,8 +178,113 @@ def _assemble(
     )
 
 
+def read_gpt_oss(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return gpt-oss, as published (MXFP4 experts) or in plain weights.
+
+    The table of cosines is float32 whatever the model's dtype.
+
+    Source: vLLM 0.33.0 `models/gpt_oss.py`.
+    """
+    hidden_size = facts.integer("hidden_size")
+    num_layers = facts.integer("num_hidden_layers")
+    modules = (*_gpt_oss_attention(facts), norms(hidden_size), *_gpt_oss_experts(facts))
+    kinds = tuple(
+        LayerKind(caches=(_gpt_oss_cache(facts, window),), modules=modules)
+        for window in (facts.optional_integer("sliding_window"), None)
+    )
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+        is_head_quantizable=False,
+        every_stage=(_gpt_oss_rope_cache(facts),),
+    )
+    body = Body(kinds=kinds, layers=tuple(layer % 2 for layer in range(num_layers)))
+    return assemble(
+        facts,
+        label,
+        skeleton,
+        body,
+        num_experts=facts.integer("num_local_experts"),
+    )
+
+
+def _gpt_oss_attention(facts: Facts) -> tuple[Module, ...]:
+    hidden_size = facts.integer("hidden_size")
+    num_heads = facts.integer("num_attention_heads")
+    head_size = facts.integer("head_dim")
+    return (
+        QKVParallelLinear(
+            name="attn.qkv_proj",
+            input_size=hidden_size,
+            num_heads=num_heads,
+            num_kv_heads=facts.integer("num_key_value_heads"),
+            head_size=head_size,
+            bias=True,
+        ),
+        RowParallelLinear(
+            name="attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=num_heads * head_size,
+            output_size=hidden_size,
+            bias=True,
+        ),
+        Sharded(name="attn.sinks", part=Part.ATTENTION, shapes=((num_heads,),)),
+        attention_scales(),
+    )
+
+
+def _gpt_oss_experts(facts: Facts) -> tuple[Module, ...]:
+    """Return router and experts; vLLM's class does not quantise the router."""
+    hidden_size = facts.integer("hidden_size")
+    num_experts = facts.integer("num_local_experts")
+    return (
+        ReplicatedLinear(
+            name="mlp.router",
+            part=Part.ROUTER,
+            input_size=hidden_size,
+            output_sizes=(num_experts,),
+            bias=True,
+            is_quantizable=False,
+        ),
+        FusedMoE(
+            name="mlp.experts",
+            num_experts=num_experts,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=hidden_size,
+            intermediate_size=facts.integer("intermediate_size"),
+            bias=True,
+            activation="swigluoai",
+        ),
+    )
+
+
+def _gpt_oss_cache(facts: Facts, sliding_window: int | None) -> AttentionLayer:
+    return AttentionLayer(
+        num_heads=facts.integer("num_attention_heads"),
+        num_kv_heads=facts.integer("num_key_value_heads"),
+        head_size=facts.integer("head_dim"),
+        sliding_window=sliding_window,
+        has_sinks=True,
+    )
+
+
+def _gpt_oss_rope_cache(facts: Facts) -> Replicated:
+    rows = rope_rows(facts, facts.integer("max_position_embeddings"))
+    return Replicated(
+        name="rotary_emb.cos_sin_cache",
+        part=Part.BUFFERS,
+        shapes=((rows, facts.integer("head_dim")),),
+        dtype="float32",
+    )
+
+
 READERS = {
     "AfmoeForCausalLM": read_afmoe,
     "ExaoneMoeForCausalLM": read_exaone_moe,
     "ExaoneMoEForCausalLM": read_exaone_moe,
+    "GptOssForCausalLM": read_gpt_oss,
 }

@@ -11,6 +11,7 @@ from planner.models.quantization.experts.fp8 import (
     Fp8BlockExperts,
     Fp8ChannelExperts,
     Fp8TensorExperts,
+    Mxfp8Experts,
 )
 from planner.models.quantization.experts.int8 import (
     Int8ChannelExperts,
@@ -18,7 +19,6 @@ from planner.models.quantization.experts.int8 import (
     W4A8Int8Experts,
 )
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
-from planner.models.quantization.experts.mxfp8 import Mxfp8Experts
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.experts.wna16 import PackedExperts
 from planner.models.tensors import ExpertsMethod

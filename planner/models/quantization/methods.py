@@ -24,9 +24,9 @@ from planner.models.quantization.experts.fp8 import (
     Fp8BlockExperts,
     Fp8ChannelExperts,
     Fp8TensorExperts,
+    Mxfp8Experts,
 )
 from planner.models.quantization.experts.int8 import Int8OnlineExperts
-from planner.models.quantization.experts.mxfp8 import Mxfp8Experts
 from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
 from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear, read_fp8
 from planner.models.quantization.gptq import read_gptq

@@ -14,8 +14,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.experts.fp8 import Fp8BlockExperts, Fp8TensorExperts
-from planner.models.quantization.experts.mxfp8 import Mxfp8Experts
+from planner.models.quantization.experts.fp8 import (
+    Fp8BlockExperts,
+    Fp8TensorExperts,
+    Mxfp8Experts,
+)
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.interface import BaseConfig, Context, Place, listed
 from planner.models.quantization.linear_kernels import linear_method

@@ -9,7 +9,7 @@ Which class serves which scheme, by vLLM's names:
   `modelopt` FP8_PER_CHANNEL_PER_TOKEN, `fp8_per_channel`.
 - `fp8.Fp8BlockExperts`: one scale a block. `fp8` with weight_block_size,
   compressed-tensors of strategy "block", `modelopt` FP8_PB_WO, `fp8_per_block`.
-- `mxfp8.Mxfp8Experts`: `mxfp8`, `modelopt_mxfp8`, compressed-tensors MXFP8.
+- `fp8.Mxfp8Experts`: `mxfp8`, `modelopt_mxfp8`, compressed-tensors MXFP8.
 - `int8.Int8ChannelExperts`: compressed-tensors W8A8 INT8;
   `int8.Int8OnlineExperts`: `int8_per_channel_weight_only`, `experts_int8`.
 - `wna16.GPTQExperts`, `wna16.AWQExperts`, `wna16.PackedExperts` (compressed-tensors

@@ -1,7 +1,9 @@
-"""FP8 experts: one scale an expert, a row or a block.
+"""FP8 experts: one scale an expert, a row or a block, or powers of two (MXFP8).
 
 Source: vLLM 0.33.0 `layers/quantization/fp8.py` Fp8MoEMethod,
-`layers/quantization/online/fp8.py`, `layers/fused_moe/oracle/fp8.py`.
+`layers/quantization/online/fp8.py`, `layers/fused_moe/oracle/fp8.py`; of MXFP8
+`layers/quantization/online/mxfp8.py`, `layers/quantization/modelopt.py`
+ModelOptMxFp8FusedMoE, `layers/fused_moe/oracle/mxfp8.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +20,16 @@ from planner.models.quantization.experts.kernels import (
     fp8_block_kernel,
     fp8_tensor_kernel,
     marlin_columns,
+    mxfp8_kernel,
 )
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts
-from planner.models.quantization.experts.serving import biases, w13_rows, weights
+from planner.models.quantization.experts.serving import (
+    HummingWeights,
+    biases,
+    prefers_humming,
+    w13_rows,
+    weights,
+)
 from planner.models.quantization.padding import ceil_div, round_up
 from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
 
@@ -37,6 +46,10 @@ _REFINES_FP8_BLOCKS_SINCE = (0, 29)
 Source: vLLM 0.29.0 `layers/fused_moe/oracle/fp8.py`
 refine_fp8_moe_block_shape.
 """
+_MX_GROUP = 32
+_MX_HUMMING = HummingWeights(
+    num_bits=8, group_size=_MX_GROUP, scale_dtype="float8_e8m0fnu"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,3 +269,79 @@ def fp8_experts(
     if is_block:
         return Fp8BlockExperts(model_type=model_type)
     return Fp8TensorExperts(is_static=is_static)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mxfp8Experts:
+    """FP8 with a power of two for each 32 inputs, a byte each."""
+
+    is_online: bool = False
+    """Whether vLLM quantises while loading, which words its refusal differently."""
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank.
+
+        Raises:
+            Refused: in vLLM's words, for sizes that 32 does not divide.
+
+        Source: vLLM 0.33.0 `layers/quantization/utils/flashinfer_utils.py`
+        align_mxfp8_moe_weights_for_fi_trtllm.
+        """
+        columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
+        self._check(columns, hidden)
+        kernel = mxfp8_kernel(on_rank, layout)
+        if kernel is Kernel.MARLIN and prefers_humming(layout):
+            return _MX_HUMMING.tensors(on_rank)
+        kept_columns, kept_hidden = columns, hidden
+        if kernel is Kernel.TRTLLM:
+            kept_columns, kept_hidden = round_up(columns, 128), round_up(hidden, 256)
+        elif kernel is Kernel.MARLIN:
+            kept_columns = marlin_columns(columns, _MX_GROUP)
+        rows = w13_rows(on_rank, kept_columns)
+        if kernel is Kernel.DEEPGEMM:
+            scale_dtype = "int32"
+            scales = (
+                round_up(rows, 4) * ceil_div(hidden // _MX_GROUP, 4),
+                round_up(hidden, 4) * ceil_div(columns // _MX_GROUP, 4),
+            )
+        else:
+            scale_dtype = "uint8"
+            scales = (
+                rows * (kept_hidden // _MX_GROUP),
+                kept_hidden * (kept_columns // _MX_GROUP),
+            )
+        return (
+            *weights(
+                on_rank,
+                "float8_e4m3fn",
+                intermediate_size=kept_columns,
+                hidden_size=kept_hidden,
+            ),
+            *(Tensor(on_rank.num_experts * n, scale_dtype) for n in scales),
+            *biases(on_rank),
+        )
+
+    def _check(self, columns: int, hidden: int) -> None:
+        if self.is_online:
+            if hidden % _MX_GROUP or columns % _MX_GROUP:
+                raise Refused(
+                    "Online MXFP8 MoE requires hidden/intermediate sizes divisible by "
+                    f"{_MX_GROUP}."
+                )
+            return
+        if hidden % _MX_GROUP:
+            raise Refused(
+                f"MXFP8 MoE requires hidden_size divisible by {_MX_GROUP}, "
+                f"got {hidden}."
+            )
+        if columns % _MX_GROUP:
+            raise Refused(
+                "MXFP8 MoE requires intermediate_size_per_partition divisible by "
+                f"{_MX_GROUP}, got {columns}."
+            )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        return serving.by_mxfp8(on_rank, layout, mxfp8_kernel(on_rank, layout))
