@@ -13,7 +13,6 @@ from planner.memory.lines import (
     activations,
     cudagraphs,
     expert_workspace,
-    forward,
     non_torch,
     persistent,
     sampler,
@@ -23,8 +22,8 @@ from planner.models import catalogue
 SHARED = (
     expert_workspace.expert_transient,
     expert_workspace.expert_workspace,
-    forward.forward,
-    forward.held_bytes,
+    activations.forward,
+    activations.held_bytes,
     sampler.sampling,
 )
 """What is computed once for all lengths."""

@@ -7,7 +7,7 @@ import pytest
 import planner
 from planner.engine.settings import settings_from
 from planner.solve.advice import makers
-from planner.solve.advice.items import flags_of, removed_flags
+from planner.solve.advice.advising import flags_of, removed_flags
 from planner.solve.advice.makers.weights import siblings
 from planner.solve.advice.situation import Situation
 from planner.units import GIB

@@ -16,10 +16,9 @@ from planner.memory.kv_cache import (
     attention_caches,
     cpu_attention,
     deepseek_v4_caches,
-    glm5_next_caches,
     mamba_caches,
-    minimax_m3_caches,
     mla_caches,
+    sparse_caches,
 )
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -32,10 +31,9 @@ _FLASHINFER_NOPE = 128
 _FAMILIES: dict[type, CacheFamily] = {
     **attention_caches.FAMILIES,
     **deepseek_v4_caches.FAMILIES,
-    **glm5_next_caches.FAMILIES,
     **mamba_caches.FAMILIES,
-    **minimax_m3_caches.FAMILIES,
     **mla_caches.FAMILIES,
+    **sparse_caches.FAMILIES,
 }
 
 DEFAULT_BLOCK_SIZE = 16

@@ -1,9 +1,9 @@
-"""The forward pass of the profile run."""
+"""The peak of the profile run: its forward pass."""
 
 import pytest
 
 from planner.engine.layout import ParallelLayout
-from planner.memory.lines.forward import cold_compile_bytes, forward
+from planner.memory.lines.activations import cold_compile_bytes, forward
 from planner.memory.lines.sampler import blas_workspace_bytes
 from planner.units import GIB, MIB
 from tests.configs import LLAMA_8B, gpu
