@@ -50,7 +50,7 @@ _LIMITS = {
     (12, 1): (101376, 1536),
 }
 _NEWEST_LIMITS = (232448, 2048)
-# L2 cache in MiB by catalogue name. Source: NVIDIA's architecture papers and data sheets.
+# L2 cache in MiB by catalogue name. Source: NVIDIA's architecture papers, data sheets.
 _L2_MIB = {
     "V100": 6,
     "T4": 4,
@@ -108,8 +108,11 @@ def built_for(found: Installation) -> Path:
 
 
 def site_packages(found: Installation) -> Path:
-    """Return the folder that holds the environment's packages."""
-    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    """Return the folder that holds the environment's packages: PyTorch is in it.
+
+    A virtual environment may use the packages of the Python that it was made from.
+    """
+    query = "import importlib.util as u; print(u.find_spec('torch').origin)"
     answer = subprocess.run(
         [found.python, "-c", query],
         capture_output=True,
@@ -117,7 +120,7 @@ def site_packages(found: Installation) -> Path:
         check=True,
         timeout=60,
     )
-    return Path(answer.stdout.strip().splitlines()[-1])
+    return Path(answer.stdout.strip().splitlines()[-1]).parents[1]
 
 
 def variables(
@@ -177,10 +180,11 @@ def _compiler() -> str:
 
 
 def _real_libraries(found: Installation, packages: Path) -> Mapping[str, Path]:
+    major = _cuda_major(packages)
     patterns = {
-        "runtime": "libcudart.so.*",
-        "blas": "libcublas.so.*",
-        "blas_lt": "libcublasLt.so.*",
+        "runtime": f"libcudart.so.{major}",
+        "blas": f"libcublas.so.{major}",
+        "blas_lt": f"libcublasLt.so.{major}",
         "collectives": "libnccl.so.*",
     }
     paths = {
@@ -197,6 +201,18 @@ def _real_libraries(found: Installation, packages: Path) -> Mapping[str, Path]:
             "its Python (vllm_python=...)."
         )
     return {source: path for source, path in paths.items() if path is not None}
+
+
+def _cuda_major(packages: Path) -> str:
+    """Return the major version of CUDA that PyTorch was built for; "*": not stated.
+
+    From CUDA 13 on all libraries are in `nvidia/cu13/lib`; before, each package has a
+    folder of its own (`nvidia/cublas/lib`), and an environment may hold both.
+    """
+    version = packages / "torch" / "version.py"
+    text = version.read_text(encoding="utf-8") if version.is_file() else ""
+    stated = re.search(r"""^cuda\b[^=]*=\s*['"](\d+)""", text, re.MULTILINE)
+    return stated[1] if stated else "*"
 
 
 def _key(real: Mapping[str, Path]) -> str:
@@ -222,7 +238,9 @@ def _build(folder: Path, packages: Path, real: Mapping[str, Path]) -> None:
             *(f"-DCUDA_MAJOR={major}", f"-I{DRIVER}", "-Wl,-rpath,$ORIGIN"),
         ]
         core = beside / _CORE
-        _compile([*words, f"-Wl,-soname,{_CORE}", "-o", str(core)], [DRIVER / "device.c"])
+        _compile(
+            [*words, f"-Wl,-soname,{_CORE}", "-o", str(core)], [DRIVER / "device.c"]
+        )
         names = [_CORE]
         includes = [f"-I{path}" for path in sorted(packages.glob("nvidia/*/include"))]
         for library in _libraries(packages, real):
@@ -287,7 +305,7 @@ def _exported(path: Path) -> tuple[frozenset[str], str]:
     listing = _run(["nm", "-D", "--defined-only", str(path)]).splitlines()
     names, version = set(), ""
     for line in listing:
-        _address, kind, symbol = (line.split() + ["", "", ""])[:3]
+        _address, kind, symbol = [*line.split(), "", "", ""][:3]
         if kind in ("T", "W", "i"):
             name, _, found = symbol.partition("@@")
             names.add(name)
