@@ -162,7 +162,9 @@ def _rows(
     if kinds == ["cold"] and (given.warm or record.get("compile_cache") == "warm"):
         kinds.append("warm")
     for kind in kinds:
-        answer = dry_start(folder, gpu, found.python, own, **record["args"])
+        answer = dry_start(
+            folder, gpu=gpu, vllm_python=found.python, cache=own, **record["args"]
+        )
         yield base | {"cache": kind, "dry": answer}
     shutil.rmtree(own, ignore_errors=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -16,15 +17,21 @@ import planner
 from planner.confirming.dry import false_gpu
 from planner.confirming.installation import Installation, find
 from planner.engine.gpu import GPU
+from planner.models.sources.load import load
 
 CONFIRMING = Path(planner.__file__).parent / "confirming"
 MARK = "@planner "
 _SECONDS = 1200
-_ERROR = re.compile(r"^(?:\(.*?\) )?(?:ERROR .*\] )?([\w.]*(?:Error|Exception)\b.*)")
+_ENCODERS = {"vision_config", "audio_config", "thinker_config"}
+"""Entries of config.json: vLLM asks such a model's processor for the largest inputs."""
+_ERROR = re.compile(
+    r"^(?:\(.*?\) )?(?:\[rank\d+\]: )?(?:ERROR .*\] )?([\w.]*(?:Error|Exception)\b.*)"
+)
 
 
 def dry_start(
-    model: Path,
+    model: str | Path,
+    *,
     gpu: GPU,
     vllm_python: str,
     cache: Path,
@@ -33,41 +40,44 @@ def dry_start(
     """Start vLLM without a GPU and return what `planner.dry_run(...).to_dict()` would.
 
     Args:
-        model: a folder with config.json.
+        model: a name of the catalogue, or a folder with config.json.
         gpu: the GPU that is reported to vLLM.
         vllm_python: the Python of vLLM's environment.
         cache: folder for compiled code; an empty one makes it a cold start.
         engine_args: vLLM's engine arguments.
     """
     found = find(vllm_python)
+    libraries = false_gpu.built_for(found)
+    log = cache.parent / f"{cache.name}.log"
     with tempfile.TemporaryDirectory(prefix="dry-") as name:
-        scratch = Path(name)
-        libraries = false_gpu.built_for(found)
-        task = scratch / "task.json"
-        task.write_text(json.dumps(_task(model, libraries, scratch, engine_args)))
-        log = cache.parent / f"{cache.name}.log"
+        task = _task(model, libraries, Path(name), engine_args)
+        file = Path(name, "task.json")
+        file.write_text(json.dumps(task), encoding="utf-8")
         begin = time.monotonic()
-        status = _run(
-            found, task, log, _environment(gpu, engine_args, libraries, cache)
-        )
+        variables = _environment(gpu, engine_args, libraries, cache)
+        status = _run(found, file, log, variables)
         seconds = time.monotonic() - begin
-    return _answer(found, log.read_text(encoding="utf-8", errors="replace")) | {
+    return {
         "started": status == 0,
         "seconds": round(seconds, 1),
+        **_answer(found, log.read_text(encoding="utf-8", errors="replace")),
     }
 
 
 def _task(
-    model: Path, libraries: Path, scratch: Path, engine_args: Mapping[str, Any]
+    model: str | Path, libraries: Path, scratch: Path, engine_args: Mapping[str, Any]
 ) -> dict[str, Any]:
+    folder = scratch / "model" / str(model).rpartition("/")[2]
+    _write_model(model, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    has_encoders = not _ENCODERS.isdisjoint(config)
     arguments = {
-        "model": str(model),
+        "model": str(folder),
         "load_format": "dummy",
         "disable_log_stats": True,
         "worker_extension_cls": "planner_memory_probe.MemoryProbe",
+        "skip_tokenizer_init": not has_encoders,
     }
-    if not (model / "tokenizer_config.json").is_file():
-        arguments["skip_tokenizer_init"] = True
     return {
         "arguments": arguments | dict(engine_args),
         "entrypoint": "serve",
@@ -75,8 +85,25 @@ def _task(
         "folder": str(scratch),
         "in_one_process": True,
         "stages": engine_args.get("pipeline_parallel_size", 1),
-        "files": None,
+        # A processor needs its files; other models start without a tokenizer.
+        "files": {} if has_encoders else None,
     }
+
+
+def _write_model(model: str | Path, folder: Path) -> None:
+    if Path(model).is_dir():
+        shutil.copytree(model, folder)
+        return
+    found = load(str(model))
+    files = {
+        "config.json": found.config,
+        "hf_quant_config.json": found.hf_quant_config,
+        "preprocessor_config.json": found.preprocessor_config,
+    }
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        if content:
+            (folder / name).write_text(json.dumps(dict(content)), encoding="utf-8")
 
 
 def _environment(

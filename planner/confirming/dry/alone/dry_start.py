@@ -62,6 +62,7 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 def _start(task: dict[str, Any], stage: int) -> None:
     load_false_gpu(task["libraries"])
     import dry_hooks  # noqa: PLC0415 - after the libraries
+    import dry_releases  # noqa: F401, PLC0415 - registers its hooks
 
     dry_hooks.install()
     if task["files"] is not None:
@@ -131,5 +132,6 @@ if __name__ == "__main__":
 elif __name__ == "__mp_main__":
     load_false_gpu(os.environ["PLANNER_GPU_LIBRARIES"])
     import dry_hooks
+    import dry_releases  # noqa: F401 - registers its hooks
 
     dry_hooks.install()
