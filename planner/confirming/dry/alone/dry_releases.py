@@ -19,3 +19,16 @@ def _all_reduce_in_graphs(module: Any) -> None:  # noqa: ANN401
     """
     if hasattr(module.CustomAllreduce, "register_graph_buffers"):
         module.CustomAllreduce.register_graph_buffers = lambda _self: None
+
+
+def _without_headers(module: Any) -> None:  # noqa: ANN401
+    """Headers for kernels that FlashInfer would compile are not downloaded.
+
+    FlashInfer 0.6.6, of vLLM 0.19: its package of kernels does not hold them.
+    """
+    if hasattr(module, "download_trtllm_headers"):
+        module.download_trtllm_headers = lambda *_args, **_kwargs: None
+
+
+for _name in ("flashinfer.jit.fused_moe", "flashinfer.jit.gemm.core"):
+    after_import(_name)(_without_headers)
