@@ -82,6 +82,19 @@ def test_a_start_that_was_published_twice_runs_once(
     assert (["a", "b"], 1) == ([row["id"] for row in rows], len(runs))
 
 
+def test_a_start_with_compiled_code_is_not_taken_for_one_without(
+    tmp_path: Path, runs: list[str]
+) -> None:
+    """The log of a warm start is compared with the second of two runs."""
+    warm = record("b", compile_cache="warm")
+    rows = run(tmp_path, record("a", compile_cache="cold"), warm)
+    words = [line.split(" | ")[-1] for line in dry_corpus.table(rows)][2:]
+    assert ["cold", "cold", "warm"] == [row["cache"] for row in rows]
+    assert len(runs) == 3
+    assert ["agrees |", "agrees |"] == [words[0], words[2]]
+    assert words[1].startswith("not compared")
+
+
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path, runs: list[str]) -> None:
     """Rows that the file holds are not started again."""
     run(tmp_path, record("a"))

@@ -153,20 +153,27 @@ def _rows(
         return
     found = nearest(record["vllm_version"], installed)
     base = _base(record, found, folder, gpu)
-    if same := next((row for row in done if _is_same(row, base)), None):
-        yield base | {name: same[name] for name in ("cache", "dry")}
-        return
+    kinds = _kinds(record, warm=given.warm)
+    held = {row["cache"]: row["dry"] for row in done if _is_same(row, base)}
+    if not held.keys() >= set(kinds):
+        held = {}
     own = cache / record["id"]
     shutil.rmtree(own, ignore_errors=True)
-    kinds = ["eager"] if record["args"].get("enforce_eager") else ["cold"]
-    if kinds == ["cold"] and (given.warm or record.get("compile_cache") == "warm"):
-        kinds.append("warm")
     for kind in kinds:
-        answer = dry_start(
+        answer = held.get(kind) or dry_start(
             folder, gpu=gpu, vllm_python=found.python, cache=own, **record["args"]
         )
         yield base | {"cache": kind, "dry": answer}
     shutil.rmtree(own, ignore_errors=True)
+
+
+def _kinds(record: Mapping[str, Any], *, warm: bool) -> list[str]:
+    """Return the starts that a record needs: only a second one has compiled code."""
+    if record["args"].get("enforce_eager"):
+        return ["eager"]
+    return (
+        ["cold", "warm"] if warm or record.get("compile_cache") == "warm" else ["cold"]
+    )
 
 
 def _base(
@@ -250,6 +257,8 @@ def _words(row: Mapping[str, Any]) -> str:
     """Say whether the figures agree to the targets."""
     if not row["dry"]["ranks"]:
         return f"not profiled: {row['dry']['refused']}"
+    if row["logged_cache"] not in (None, row["cache"]):
+        return f"not compared: the log is of a {row['logged_cache']} start"
     off = [*_weights_off(row), *_peak_off(row)]
     words = ", ".join(off) or "agrees"
     return words if row["has_equal_rules"] else f"{words} (other release's rules)"

@@ -74,3 +74,14 @@ def test_memory_that_others_hold_is_total_less_free() -> None:
         facts["PLANNER_GPU_USED_BYTES"],
         facts["PLANNER_GPU_DEVICES"],
     )
+
+
+def test_nvml_holds_what_pytorch_looks_for(tmp_path: Path) -> None:
+    """PyTorch's library keeps the names next to each other, vLLM's binding in quotes."""
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    (tmp_path / "torch" / "lib" / "libc10_cuda.so").write_bytes(
+        b"\0nvmlInit_v2\0nvmlDeviceGetGpuFabricInfoV\0nvmlInit_v2 failed\0"
+    )
+    (tmp_path / "pynvml.py").write_text('_function("nvmlShutdown")')
+    names = {"nvmlInit_v2", "nvmlDeviceGetGpuFabricInfoV", "nvmlShutdown"}
+    assert names == false_gpu._management_names(tmp_path)

@@ -327,14 +327,19 @@ def _driver_names(packages: Path) -> frozenset[str]:
 
 
 def _management_names(packages: Path) -> frozenset[str]:
-    """Return the functions of NVML that vLLM's own binding looks for."""
-    places = ("pynvml.py", "vllm/third_party/pynvml.py")
-    texts = [
-        (packages / place).read_text(encoding="utf-8", errors="replace")
+    """Return the functions of NVML that vLLM's binding and PyTorch look for.
+
+    PyTorch looks for all of its own at once, the first time that one is needed, such as
+    when no memory is left.
+    """
+    places = ("pynvml.py", "vllm/third_party/pynvml.py", "torch/lib/libc10_cuda.so")
+    contents = [
+        (packages / place).read_bytes()
         for place in places
         if (packages / place).is_file()
     ]
-    return frozenset(re.findall(r"[\"'](nvml[A-Z]\w+)[\"']", "\n".join(texts)))
+    found = re.findall(rb"(?<=[\"'\0])(nvml[A-Z]\w+)(?=[\"'\0])", b"\n".join(contents))
+    return frozenset(name.decode() for name in found)
 
 
 def _compile(words: list[str], sources: list[Path], last: Iterable[str] = ()) -> None:

@@ -21,6 +21,20 @@ def _all_reduce_in_graphs(module: Any) -> None:  # noqa: ANN401
         module.CustomAllreduce.register_graph_buffers = lambda _self: None
 
 
+@after_import("torch.distributed._symmetric_memory")
+def _symmetric_memory(module: Any) -> None:  # noqa: ANN401
+    """Memory that ranks map into each other is refused, which vLLM does without.
+
+    A rank waits for its peers' answers, and there are none. Its buffers are no tensors
+    of PyTorch's allocator: they belong to the memory beside it.
+    """
+
+    def empty(*_args: object, **_kwargs: object) -> None:
+        raise RuntimeError("a dry run has no symmetric memory")
+
+    module.empty = empty
+
+
 def _without_headers(module: Any) -> None:  # noqa: ANN401
     """Headers for kernels that FlashInfer would compile are not downloaded.
 
