@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from planner import export, learn, ray, solve
     from planner.app.widgets.explorer import Explorer
     from planner.confirming.confirmation import Confirmation
+    from planner.confirming.dry.result import DryRun
+    from planner.confirming.dry.run import dry_run
     from planner.confirming.log import LogReading, read_log
     from planner.confirming.many import Sweep, confirm_many
     from planner.confirming.run import confirm
@@ -53,6 +55,7 @@ __all__ = [
     "AdviceItem",
     "Comparison",
     "Confirmation",
+    "DryRun",
     "Explorer",
     "GPUComparison",
     "Grid",
@@ -72,6 +75,7 @@ __all__ = [
     "compare_gpus",
     "confirm",
     "confirm_many",
+    "dry_run",
     "export",
     "learn",
     "plan",
@@ -98,6 +102,8 @@ _MODULE_OF = {
     "Sweep": "planner.confirming.many",
     "confirm": "planner.confirming.run",
     "confirm_many": "planner.confirming.many",
+    "DryRun": "planner.confirming.dry.result",
+    "dry_run": "planner.confirming.dry.run",
     "Explorer": "planner.app.widgets.explorer",
     "GPU": "planner.engine.gpu",
     "Inputs": "planner.planning.inputs",

@@ -55,6 +55,30 @@ def runtime_folder() -> Path | None:
     return folder if is_own and not found.st_mode & 0o077 else None
 
 
+def data_folder() -> str | None:
+    """Return the planner's folder for user data; None without a home folder.
+
+    PLANNER_DATA_DIR overrides it.
+    """
+    given = os.environ.get("PLANNER_DATA_DIR")
+    if given:
+        return os.path.expanduser(given)  # noqa: PTH111 - as below
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or _at_home("AppData", "Local")
+    elif sys.platform == "darwin":
+        base = _at_home("Library", "Application Support")
+    else:
+        xdg = os.environ.get("XDG_DATA_HOME", "")
+        # The XDG standard requires relative paths to be ignored.
+        base = xdg if xdg.startswith("/") else _at_home(".local", "share")
+    return None if base is None else f"{base}{os.sep}{_NAME}"
+
+
+def _at_home(first: str, second: str) -> str | None:
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises without one
+    return None if home == "~" else f"{home}{os.sep}{first}{os.sep}{second}"
+
+
 def cache_folder(name: str) -> Path:
     """Return the folder of this user for what can be made again; it may not exist.
 

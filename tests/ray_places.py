@@ -14,7 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-DECIDED = ("FINISHED", "NO_RESOURCES", "INFEASIBLE")
+FINAL = ("FINISHED", "INFEASIBLE")
+RETRIED_SECONDS = 1.5
+"""Longer than the longest pause after which Ray tries a group again (1 s)."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_prestart_worker_first_driver": "0",
@@ -122,9 +124,17 @@ def state(group: object) -> str:
 
 
 def decide(groups: list) -> None:
-    """Wait until Ray has tried the last group."""
-    end = time.monotonic() + 20
-    while state(groups[-1]) not in DECIDED and time.monotonic() < end:
+    """Wait until Ray has tried the last group, with what is free by then.
+
+    Ray sees late what a node has free: a group that finds nothing is tried again, but a
+    later one may come first. So no other follows while it could still be placed.
+    """
+    begin = time.monotonic()
+    while time.monotonic() < begin + 20:
+        found = state(groups[-1])
+        has_waited = time.monotonic() > begin + RETRIED_SECONDS
+        if found in FINAL or (found == "NO_RESOURCES" and has_waited):
+            return
         time.sleep(0.01)
 
 

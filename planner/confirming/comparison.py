@@ -24,7 +24,7 @@ _SAME_TOTAL_BYTES = 64 * MIB
 _LOGGED_DIGITS = 2
 _ERROR_CHARACTERS = 40
 """Characters that identify an error: figures in its message come later."""
-_CERTAINTY = [Basis.EXACT, Basis.FORMULA, Basis.MEASURED, Basis.ASSUMED]
+_CERTAINTY = list(Basis)
 _SETTINGS = (
     ("max_model_len", "tokens"),
     ("max_num_batched_tokens", "tokens"),

@@ -47,6 +47,15 @@ class Installation:
     is_cpu_build: bool
 
 
+class NotInstalled(PlannerError):  # noqa: N818 - reads as the sentence it is
+    """A Python without vLLM."""
+
+    def __init__(self, python: str) -> None:
+        """Store where it was looked for."""
+        self.where = f"vLLM is not installed in {python}."
+        super().__init__(f"{self.where} {how_to_install()}")
+
+
 def find(python: str | None = None) -> Installation:
     """Return the vLLM of a Python: the given one, PLANNER_VLLM_PYTHON's, or this one.
 
@@ -64,7 +73,7 @@ def find(python: str | None = None) -> Installation:
                 version=full.partition("+")[0],
                 is_cpu_build=name == CPU_PACKAGE or full.endswith("+cpu"),
             )
-    raise PlannerError(f"vLLM is not installed in {chosen}. {how_to_install()}")
+    raise NotInstalled(chosen)
 
 
 def describe(python: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,14 @@ def prepare(  # noqa: PLR0913 - what a start depends on
     Raises:
         PlannerError: if the model or the port cannot be used.
     """
-    variables, notes = _variables(plan, devices, scratch)
+    variables, notes = variables_of(
+        planned=dict(plan.env),
+        vllm_version=plan.vllm_version,
+        token=given_arguments(plan.settings).get("hf_token"),
+        own=devices.environment,
+        folders=[ALONE],
+        scratch=scratch,
+    )
     model, has_tokenizer = _model(plan, options, scratch)
     arguments = _arguments(plan, options, has_tokenizer=has_tokenizer)
     if plan.entrypoint != "serve":
@@ -138,28 +145,40 @@ def _for_python(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _variables(
-    plan: Plan, devices: Devices, scratch: Path
+def variables_of(  # noqa: PLR0913 - what a process's environment consists of
+    *,
+    planned: Mapping[str, str],
+    vllm_version: str,
+    token: object,
+    own: Mapping[str, str],
+    folders: Sequence[Path],
+    scratch: Path,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return this process's environment, with vLLM's variables as planned."""
+    """Return this process's environment for vLLM, and notes.
+
+    Args:
+        planned: vLLM's variables; others of this process are left out.
+        vllm_version: the release.
+        token: for the Hub, if one is given.
+        own: variables that this start sets.
+        folders: places of modules for vLLM's Python.
+        scratch: for sockets.
+    """
     given = dict(os.environ)
-    planned = dict(plan.env)
     decisive = (*environment.KNOWN, *environment.NOT_MODELLED)
     left_out = [name for name in decisive if name in given and name not in planned]
     for name in left_out:
         del given[name]
-    folders = [str(ALONE), *filter(None, [given.get("PYTHONPATH")])]
-    number = tuple(map(int, plan.vllm_version.split(".")))
-    level = "DEBUG" if number < _DEBUG_BEFORE else "INFO"
+    places = [*map(str, folders), *filter(None, [given.get("PYTHONPATH")])]
+    level = "DEBUG" if number_of(vllm_version) < _DEBUG_BEFORE else "INFO"
     given = {"VLLM_LOGGING_LEVEL": level, **given}
-    token = given_arguments(plan.settings).get("hf_token")
     if isinstance(token, str):  # a command line can be read by other users
         given["HF_TOKEN"] = token
     variables = {
         **given,
-        **devices.environment,
+        **own,
         **planned,
-        "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONPATH": os.pathsep.join(places),
         "PYTHONUNBUFFERED": "1",
         "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_NO_USAGE_STATS": "1",
@@ -172,20 +191,9 @@ def _variables(
     return variables, notes if left_out else ()
 
 
-def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
-    """Return the model's name or folder for vLLM, and whether it has a tokenizer.
-
-    With random weights the configuration is enough, and the planner has it: vLLM gets
-    it as a folder, so that it starts without a network or an account. A model with code
-    of its own, or with images or audio as inputs, needs its other files.
-    """
-    local = _local_folder(plan.name)
-    if local is not None:
-        return str(local), _has_tokenizer(local)
-    files = _files(plan)
-    if options.weights == "real" or _needs_repository(plan, files):
-        return files.name, True
-    folder = scratch / files.name.rpartition("/")[2]
+def write_model(files: ModelFiles, scratch: Path) -> Path:
+    """Write a model's configuration into a folder of its name and return it."""
+    folder = scratch / (files.name.rstrip("/").rpartition("/")[2] or "model")
     folder.mkdir()
     parts = {
         "config.json": files.config,
@@ -195,7 +203,23 @@ def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
     for name, content in parts.items():
         if content is not None:
             (folder / name).write_text(json.dumps(dict(content)), encoding="utf-8")
-    return str(folder), False
+    return folder
+
+
+def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
+    """Return the model's name or folder for vLLM, and whether it has a tokenizer.
+
+    With random weights the configuration is enough, and the planner has it: vLLM gets
+    it as a folder, so that it starts without a network or an account. A model with code
+    of its own, or with images or audio as inputs, needs its other files.
+    """
+    local = local_folder(plan.name)
+    if local is not None:
+        return str(local), _has_tokenizer(local)
+    files = _files(plan)
+    if options.weights == "real" or _needs_repository(plan, files):
+        return files.name, True
+    return str(write_model(files, scratch)), False
 
 
 def _files(plan: Plan) -> ModelFiles:
@@ -205,7 +229,12 @@ def _files(plan: Plan) -> ModelFiles:
         raise PlannerError(f"vLLM cannot be started for this plan: {error}") from error
 
 
-def _local_folder(name: str) -> Path | None:
+def local_folder(name: str) -> Path | None:
+    """Return the folder of a model on this machine; None for a name on the Hub.
+
+    Raises:
+        PlannerError: for a folder without a configuration.
+    """
     path = Path(name).expanduser()
     folder = path.parent if path.is_file() else path
     if not folder.is_dir():

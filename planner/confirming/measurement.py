@@ -131,6 +131,8 @@ class Measurement:
     """Whether vLLM compiled the model in this start; None if unknown."""
     is_dummy: bool = False
     """Whether the weights were random numbers of the right shapes."""
+    is_dry: bool = False
+    """Whether vLLM started on a GPU that is not there."""
     seconds: float = 0.0
     """From the start of the process until it was ready, or failed."""
 

@@ -9,6 +9,7 @@ import difflib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any, TypeGuard
 
 from planner.engine.arguments import ARGUMENTS, Argument, Kind, Memory
@@ -102,6 +103,16 @@ class EngineSettings:
     pcie_gb_per_second: float | None = None
     others: tuple[tuple[str, object], ...] = ()
     """Arguments without effect on GPU memory, kept for the command line."""
+
+    @property
+    def gpus_total(self) -> int:
+        """GPUs in all: tensor x pipeline x data parallel."""
+        sizes = (
+            self.tensor_parallel_size,
+            self.pipeline_parallel_size,
+            self.data_parallel_size,
+        )
+        return prod(size or 1 for size in sizes)
 
 
 _FIELDS = tuple(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.learn.parts import State
-from planner.planning.calibrations.store import data_folder
+from planner.surroundings import data_folder
 
 _FILE = "workshop.json"
 _ORDER = (State.NOT_ATTEMPTED, State.NOT_YET, State.RIGHT)

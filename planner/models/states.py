@@ -181,6 +181,22 @@ class LinearAttentionState:
         return (State(heads * self.head_dim * self.head_dim, Role.CONVOLUTION),)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedState:
+    """Of a layer that is known from a recording, whatever its kind."""
+
+    sizes: tuple[int, ...]
+    """Elements of each state over all ranks, the recurrence last."""
+    recurrent_dtype: str | None = None
+
+    def states(self, ranks: int, num_spec: int = 0) -> tuple[State, ...]:  # noqa: ARG002
+        """Return the states on one of this many ranks."""
+        *others, last = self.sizes
+        role = Role.RECURRENCE if others else Role.CONVOLUTION
+        convolutions = (State(divide(one, ranks), Role.CONVOLUTION) for one in others)
+        return (*convolutions, State(divide(last, ranks), role))
+
+
 StateLayer = (
     Mamba1State
     | Mamba2State
@@ -188,4 +204,5 @@ StateLayer = (
     | KimiDeltaAttentionState
     | ShortConvolutionState
     | LinearAttentionState
+    | RecordedState
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.engine.arguments import check_release
 from planner.engine.devices.attached import gpu_named
@@ -42,6 +42,10 @@ from planner.planning.resolve import Question, resolve, with_speculation
 from planner.planning.result import KVCacheGroup, Outcome, Plan
 from planner.planning.stages import plan_stages, whole_groups
 from planner.planning.verdict import judge, limiting_cache, longest_request
+
+if TYPE_CHECKING:
+    from planner.planning.calibrations.dry import DryFigures
+    from planner.planning.inputs import Inputs
 
 _NAMED_FORMAT = re.compile(
     r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
@@ -74,6 +78,40 @@ def plan(
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
+    inputs = (model, gpu, vllm_version, entrypoint, env, engine_args)
+    question = _question(*inputs)
+    return question if isinstance(question, Plan) else _answer(question)
+
+
+def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
+    """Plan with what vLLM itself measured of this start without a GPU.
+
+    Raises:
+        PlannerError: for input that cannot be planned; not fitting is not an error.
+        UnknownArchitecture: for a model or setting whose memory is not modelled.
+    """
+    question = _question(
+        inputs.model,
+        inputs.gpu,
+        inputs.vllm_version,
+        inputs.entrypoint,
+        inputs.env or None,
+        inputs.engine_args,
+    )
+    if isinstance(question, Plan):
+        return question
+    return _answer(replace(question, dry=figures))
+
+
+def _question(  # noqa: PLR0913 - the inputs of a plan
+    model: str | PathLike[str] | ModelArchitecture,
+    gpu: str | GPU,
+    vllm_version: str,
+    entrypoint: str,
+    env: Mapping[str, str] | None,
+    engine_args: Mapping[str, Any],
+) -> Question | Plan:
+    """Read and check the inputs; a plan where vLLM refuses the model itself."""
     settings = settings_from(engine_args)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     release, notes = resolve_version(vllm_version)
@@ -96,7 +134,7 @@ def plan(
             env=given_env,
         )
     draft = _draft_files(settings, architecture, release)
-    question = Question(
+    return Question(
         model=architecture,
         gpu=device,
         settings=settings,
@@ -108,7 +146,6 @@ def plan(
         given_env=given_env,
         draft=draft,
     )
-    return _answer(question)
 
 
 def _draft_files(

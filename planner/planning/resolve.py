@@ -36,6 +36,7 @@ from planner.models.files import ModelFiles
 from planner.models.layers import Part
 from planner.models.lengths import resolve_max_model_len
 from planner.planning import batches, defaults
+from planner.planning.calibrations.dry import DryFigures
 from planner.planning.capture_sizes import capture_sizes, in_whole_requests
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.older_and_cpu import (
@@ -84,6 +85,8 @@ class Question:
     """Files of the model that speculative_config names."""
     is_waived: bool = False
     """Whether arguments that vLLM refuses by themselves are accepted."""
+    dry: DryFigures | None = None
+    """What vLLM itself measured of this start without a GPU."""
 
 
 def with_speculation(question: Question) -> Question:

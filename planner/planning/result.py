@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import Release, number_of
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from planner.app.widgets.explorer import Explorer
+    from planner.confirming.dry.result import DryRun
     from planner.engine.gpu import GPU
     from planner.memory.host.loading import Loading
     from planner.memory.host.nodes import NodeAccount
@@ -164,12 +164,7 @@ class Plan:
     @property
     def gpus_total(self) -> int:
         """GPUs in all: tensor x pipeline x data parallel."""
-        sizes = (
-            self.settings.tensor_parallel_size,
-            self.settings.pipeline_parallel_size,
-            self.settings.data_parallel_size,
-        )
-        return prod(size or 1 for size in sizes)
+        return self.settings.gpus_total
 
     def changed(self, **changes: Any) -> Plan:  # noqa: ANN401 - vLLM's own types
         """Plan again with engine arguments, model, gpu, vllm_version, ... replaced.
@@ -199,6 +194,18 @@ class Plan:
     def figure(self) -> Figure:
         """Return the memory bars as a plotly figure."""
         return late("Plan.figure", self)
+
+    def dry_run(self, **options: Any) -> DryRun:  # noqa: ANN401 - of `dry_run`
+        """Let vLLM itself start for this plan, on a GPU that is not there.
+
+        Args:
+            options: vllm_python, compile_cache, has_real_workers, time_limit_seconds,
+                listener; see `planner.dry_run`.
+
+        Raises:
+            PlannerError: if vLLM cannot be started; a refusal is a result.
+        """
+        return late("Plan.dry_run", self, **options)
 
     def explore(self) -> Explorer:
         """Return the interactive explorer, set to this plan."""

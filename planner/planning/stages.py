@@ -46,6 +46,7 @@ from planner.planning.calibrations.apply import (
     captured_applied,
     non_torch_applied,
 )
+from planner.planning.calibrations.dry import dry_lines, with_dry_cache
 from planner.planning.defaults import ResolvedSettings, hybrid_manager
 from planner.planning.resolve import Question
 
@@ -95,7 +96,9 @@ def plan_stages(
         check_whole_items(run, is_whole=_keeps_items_whole(question))
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
-        if found.record is not None:
+        if question.dry is not None:
+            rank = with_dry_cache(rank)
+        elif found.record is not None:
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
     return tuple(stages)
@@ -176,6 +179,8 @@ def _lines(
     is_free = resolved.kv_cache_memory_bytes is None
     is_charged = is_free and question.env.estimate_cudagraphs
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
+    if question.dry is not None:
+        return dry_lines(lines, question.dry, run.pp_rank)
     if found.kin is not None and not fused_all_reduce_bytes(run):
         return non_torch_applied(lines, found.kin, run.pp_rank)
     if found.record is None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _OWN = "measured here"
 _MEANINGS = {
     "exact": "follows from vLLM's code, byte for byte",
+    "dry run": "measured by vLLM itself, on a GPU that is not there",
     "formula": "derived from vLLM's code",
     "measured": "fitted to published start-ups",
     _OWN: "by one of your own starts",

@@ -16,6 +16,7 @@ from planner.show.confirmation_text import (
     facts,
     given_text,
     load_text,
+    measured_word,
     outcome_words,
     served_text,
     spoken,
@@ -48,7 +49,6 @@ _FIGURES = (
     ("Inside?", "pl-inside"),
     ("How it is known", "pl-basis"),
 )
-_COLUMNS = ("Figure", *_FIGURES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +105,26 @@ def comparison_html(confirmation: Confirmation) -> Html:
         return tag("p", "No figure was measured that could be compared.")
     return table(
         "Estimate and measurement, line by line",
-        _COLUMNS,
-        map(_row, confirmation.rows),
+        tuple(heading for heading, _kind in _columns(confirmation)),
+        (_row(one, _columns(confirmation)) for one in confirmation.rows),
         "pl-lines pl-compared pl-stacked",
     )
 
 
-def _row(compared: ComparisonRow) -> Html:
+def _columns(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
+    """Return the columns' headings and classes."""
+    word = measured_word(confirmation)
+    figures = (
+        (word if heading == "Measured" else heading, kind) for heading, kind in _FIGURES
+    )
+    return (("Figure", ""), *figures)
+
+
+def _row(compared: ComparisonRow, columns: tuple[tuple[str, str], ...]) -> Html:
     name, *texts = cells(compared)
     figures = (
         tag("td", text, class_=kind, data_label=heading)
-        for text, (heading, kind) in zip(texts, _FIGURES, strict=True)
+        for text, (heading, kind) in zip(texts, columns[1:], strict=True)
     )
     return row(name, *figures, class_="pl-off" if compared.is_inside is False else None)
 
@@ -217,7 +226,7 @@ def bars_html(confirmation: Confirmation) -> Html:
         return NOTHING
     bars = (
         _bar_html(ESTIMATED, estimated(confirmation), whole),
-        _bar_html(MEASURED, measured(confirmation), whole),
+        _bar_html(measured_word(confirmation).lower(), measured(confirmation), whole),
     )
     return fragment(drawing(spoken(confirmation), bars), legend_html(confirmation))
 

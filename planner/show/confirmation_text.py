@@ -87,6 +87,11 @@ def _open(confirmation: Confirmation) -> str:
     return f"The plan was too close to call; vLLM {happened}."
 
 
+def measured_word(confirmation: Confirmation) -> str:
+    """Name the column of what vLLM said of itself."""
+    return "Dry run" if confirmation.measurement.is_dry else "Measured"
+
+
 def title(confirmation: Confirmation) -> str:
     """Name what was planned, and the release of the plan."""
     plan = confirmation.plan
@@ -272,17 +277,23 @@ def confirmation_text(confirmation: Confirmation) -> str:
     ]
     if confirmation.measurement.error:
         parts += [f"vLLM said: {confirmation.measurement.error}"]
-    parts += ["", *_table(confirmation.rows), ""]
-    if confirmation.given is not None:
-        parts.append(given_text(confirmation.given, confirmation))
-    if confirmation.reasons:
-        parts += [
-            "Why they may differ:",
-            *(f"  - {why}" for why in confirmation.reasons),
-        ]
+    parts += ["", *comparison_lines(confirmation)]
     parts += [*_proofs(confirmation), *(f"Note: {note}" for note in confirmation.notes)]
     parts.append(", ".join(f"{name}: {text}" for name, text in facts(confirmation)))
     return "\n".join(parts).rstrip()
+
+
+def comparison_lines(confirmation: Confirmation) -> list[str]:
+    """Write both sides line by line, and why they may differ."""
+    lines = [*_table(confirmation), ""]
+    if confirmation.given is not None:
+        lines.append(given_text(confirmation.given, confirmation))
+    if confirmation.reasons:
+        lines += [
+            "Why they may differ:",
+            *(f"  - {why}" for why in confirmation.reasons),
+        ]
+    return lines
 
 
 def _proofs(confirmation: Confirmation) -> list[str]:
@@ -298,10 +309,11 @@ def _proofs(confirmation: Confirmation) -> list[str]:
     return [text for text in (served, load) if text]
 
 
-def _table(rows: tuple[ComparisonRow, ...]) -> list[str]:
+def _table(confirmation: Confirmation) -> list[str]:
+    rows = confirmation.rows
     if not rows:
         return ["No figure was measured that could be compared."]
-    measured = ("Measured", "Difference", "Inside")
+    measured = (measured_word(confirmation), "Difference", "Inside")
     head = ("", "Estimated", "Range", *measured, "How it is known")
     names = max(len(name_text(row)) for row in rows) + 2
     return [

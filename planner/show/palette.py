@@ -59,6 +59,7 @@ MISSING = "#D55E00"
 
 PLOTLY_HATCHES = {
     Basis.EXACT: "",
+    Basis.DRY_RUN: "-",
     Basis.FORMULA: "/",
     Basis.MEASURED: ".",
     Basis.ASSUMED: "x",
@@ -77,6 +78,7 @@ def css_background(name: str, basis: Basis) -> str:
     stripes = f"{colours.hatch} 0 2px, transparent 2px 6px"
     layers = {
         Basis.EXACT: (),
+        Basis.DRY_RUN: (f"repeating-linear-gradient(0deg, {stripes})",),
         Basis.FORMULA: (f"repeating-linear-gradient(135deg, {stripes})",),
         Basis.MEASURED: (f"radial-gradient({colours.hatch} 30%, transparent 32%)",),
         Basis.ASSUMED: (

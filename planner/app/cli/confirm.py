@@ -13,7 +13,8 @@ from planner.confirming import installation
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log
 from planner.confirming.log import LogReading
-from planner.confirming.run import confirm, stage_lines
+from planner.confirming.run import confirm
+from planner.confirming.start import stage_lines
 from planner.engine.gpu import CPU
 from planner.errors import PlannerError
 from planner.planning.result import Plan

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_file_argument, file_with_flags
 from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.confirming.dry.run import DryStart, dry_python
+from planner.confirming.start import stage_lines
+from planner.errors import UnknownArchitecture
 from planner.show.advice import result
 from planner.solve import serving
 from planner.solve.advice import advise
 from planner.solve.words import fails, holds
 
 if TYPE_CHECKING:
+    from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
     from planner.solve import Serving
 
@@ -34,7 +39,7 @@ def add(commands: Commands) -> None:
 def _run(options: dict[str, Any]) -> int:
     as_json = options.pop("json")
     plan_file = file_with_flags(options)
-    result = plan_file.inputs.plan()
+    result = _planned(plan_file.inputs)
     if plan_file.load is None:
         text = json.dumps(result.to_dict(), indent=2) if as_json else _plan_text(result)
         sys.stdout.write(text + "\n")
@@ -46,6 +51,29 @@ def _run(options: dict[str, Any]) -> int:
     else:
         sys.stdout.write(f"{result}\n{load_line(served)}\n")
     return FITS if served.is_served else DOES_NOT_FIT
+
+
+def _planned(inputs: Inputs) -> Plan:
+    """Plan; where the planner does not read the model, let vLLM itself answer.
+
+    Raises:
+        PlannerError: for input that cannot be planned, or a model that vLLM does not
+            serve either.
+        UnknownArchitecture: where no vLLM is installed that could be started.
+    """
+    try:
+        return inputs.plan()
+    except UnknownArchitecture as unknown:
+        python = dry_python()
+        if python is None:
+            raise
+        sys.stderr.write(
+            f"planner: {unknown}\nplanner: starting the vLLM of {python} on a GPU that "
+            "is not there; its figures are used.\n"
+        )
+    installed = replace(inputs, vllm_version="")
+    run = DryStart(installed, listener=stage_lines(sys.stderr)).execute()
+    return run.plan()
 
 
 def _plan_text(plan: Plan) -> str:

@@ -22,7 +22,7 @@ from planner.engine.gpu import CPU
 from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.errors import PlannerError
 from planner.late import late
-from planner.planning.calibrations.store import data_folder
+from planner.surroundings import data_folder
 from planner.units import GIB, format_gib
 
 _LESSON_BYTES = GIB

@@ -112,7 +112,11 @@ def site_packages(found: Installation) -> Path:
 
     A virtual environment may use the packages of the Python that it was made from.
     """
-    query = "import importlib.util as u; print(u.find_spec('torch').origin)"
+    query = (
+        "import importlib.util as u, sysconfig as s; found = u.find_spec('torch'); "
+        "print(found.submodule_search_locations[0] if found else s.get_path('purelib')"
+        " + '/torch')"
+    )
     answer = subprocess.run(
         [found.python, "-c", query],
         capture_output=True,
@@ -120,18 +124,16 @@ def site_packages(found: Installation) -> Path:
         check=True,
         timeout=60,
     )
-    return Path(answer.stdout.strip().splitlines()[-1]).parents[1]
+    return Path(answer.stdout.strip().splitlines()[-1]).parent
 
 
-def variables(
-    gpu: GPU, *, devices: int, charged_bytes: int | None = None
-) -> dict[str, str]:
+def variables(gpu: GPU, *, devices: int, outside_bytes: int = 0) -> dict[str, str]:
     """Return the environment variables that make the libraries stand for this GPU.
 
     Args:
         gpu: the GPU.
         devices: how many of it a process sees.
-        charged_bytes: memory that other programs hold; None: total minus free.
+        outside_bytes: what vLLM's own process takes before its first snapshot.
     """
     shared, threads = _LIMITS.get(gpu.compute_capability, _NEWEST_LIMITS)
     free = gpu.free_memory_bytes
@@ -147,7 +149,7 @@ def variables(
         "L2_BYTES": _l2_bytes(gpu),
         "INTEGRATED": int(gpu.is_integrated),
         "TOTAL_BYTES": gpu.total_memory_bytes,
-        "USED_BYTES": used if charged_bytes is None else charged_bytes,
+        "USED_BYTES": used + outside_bytes,
         "NAME": gpu.device_name or gpu.name,
     }
     return {f"PLANNER_GPU_{name}": str(value) for name, value in facts.items()}

@@ -28,6 +28,7 @@ from planner.models.states import (
     LinearAttentionState,
     Mamba1State,
     Mamba2State,
+    RecordedState,
     Role,
     ShortConvolutionState,
     StateLayer,
@@ -42,6 +43,7 @@ STATE_LAYERS = (
     KimiDeltaAttentionState,
     ShortConvolutionState,
     LinearAttentionState,
+    RecordedState,
 )
 _ALIGNS_PREFILL_CHECKPOINTS_SINCE = (0, 33)
 """Blocks of hybrids are multiples of the tokens at which prefill saves states.

@@ -13,6 +13,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.facts import facts_for, last_field
 from planner.models.families.naming import with_names
+from planner.models.families.recorded import read_recorded
 from planner.models.families.refused import (
     REMOVED_IN,
     check_architecture,
@@ -23,6 +24,7 @@ from planner.models.families.refused import (
 from planner.models.families.registry import readers
 from planner.models.files import ModelFiles
 from planner.models.quantization import quantised
+from planner.models.recordings import find_recording
 
 
 def supported_architectures() -> tuple[str, ...]:
@@ -60,6 +62,9 @@ def read(
             since=(major, minor, patch + 1),
         )
     reader = readers().get(architecture)
+    recording = None if reader else find_recording(files.config)
+    if recording is not None:
+        return read_recorded(files, recording)
     if reader is None:
         check_architecture(architecture, files.config)
         raise _unknown(files, architecture)
@@ -108,5 +113,6 @@ def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."
-        f"{hint}"
+        f"{hint} vLLM itself answers for it, without a GPU: planner.dry_run, or "
+        "`planner dry-run`."
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,9 +25,8 @@ from planner.planning.calibrations.record import (
     write_whole,
 )
 from planner.planning.calibrations.record import to_dict as record_dict
-from planner.surroundings import is_published
+from planner.surroundings import data_folder, is_published
 
-_NAME = "vllm-memory-planner"
 _OFF = ("off", "0", "false", "no")
 _EXPORT_KIND = KIND + "s"
 _RECENT_NANOSECONDS = 100_000_000
@@ -68,25 +66,6 @@ def is_off() -> bool:
         is_published()
         or os.environ.get("PLANNER_CALIBRATION", "").strip().lower() in _OFF
     )
-
-
-def data_folder() -> str | None:
-    """Return the planner's folder for user data; None without a home folder.
-
-    PLANNER_DATA_DIR overrides it.
-    """
-    given = os.environ.get("PLANNER_DATA_DIR")
-    if given:
-        return os.path.expanduser(given)  # noqa: PTH111 - as below
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or _at_home("AppData", "Local")
-    elif sys.platform == "darwin":
-        base = _at_home("Library", "Application Support")
-    else:
-        xdg = os.environ.get("XDG_DATA_HOME", "")
-        # The XDG standard requires relative paths to be ignored.
-        base = xdg if xdg.startswith("/") else _at_home(".local", "share")
-    return None if base is None else f"{base}{os.sep}{_NAME}"
 
 
 def records_folder() -> str | None:
@@ -237,11 +216,6 @@ def add_exported(path: Path) -> tuple[int, int]:
     for record in added:
         write(record)
     return len(added), len(records) - len(added)
-
-
-def _at_home(first: str, second: str) -> str | None:
-    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises without one
-    return None if home == "~" else f"{home}{os.sep}{first}{os.sep}{second}"
 
 
 def _by_start(

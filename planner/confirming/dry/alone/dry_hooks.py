@@ -28,7 +28,7 @@ def after_import(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any],
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds modules as usual, and calls their hooks once they are executed."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:  # noqa: ANN401
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         hook = HOOKS.get(name)
         if hook is None:
             return None
@@ -38,7 +38,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         execute = loader.exec_module
 
-        def exec_module(module: Any) -> None:  # noqa: ANN401
+        def exec_module(module: Any) -> None:
             execute(module)
             hook(module)
 
@@ -68,23 +68,23 @@ class Nothing:
 
 
 @after_import("triton.runtime.jit")
-def _triton(module: Any) -> None:  # noqa: ANN401
+def _triton(module: Any) -> None:
     """Kernels of Triton are not compiled: nothing would run them."""
     module.JITFunction.run = lambda *_args, **_kwargs: None
 
 
 @after_import("flashinfer.jit.core")
-def _flashinfer(module: Any) -> None:  # noqa: ANN401
+def _flashinfer(module: Any) -> None:
     """Kernels of FlashInfer are not compiled."""
     module.JitSpec.build_and_load = lambda *_args, **_kwargs: Nothing()
     module.JitSpec.build = lambda *_args, **_kwargs: None
 
 
 @after_import("vllm.model_executor.models.registry")
-def _registry(module: Any) -> None:  # noqa: ANN401
+def _registry(module: Any) -> None:
     """Model classes are inspected here: another process would see no GPU."""
 
-    def inspect_model_cls(self: Any) -> Any:  # noqa: ANN401
+    def inspect_model_cls(self: Any) -> Any:
         return module._ModelInfo.from_model_cls(self.load_model_cls())
 
     module._LazyRegisteredModel.inspect_model_cls = inspect_model_cls

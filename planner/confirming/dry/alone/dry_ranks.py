@@ -13,17 +13,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
-from vllm.v1.outputs import ModelRunnerOutput  # noqa: F401 - vLLM's import order
 
 _FROM_EACH_STAGE = ("get_kv_cache_spec", "determine_available_memory")
 
 
-class StageIsDone(Exception):
+class StageIsDone(Exception):  # noqa: N818 - it is no error
     """A stage before the last has profiled its run."""
 
 
 def one_process_executor(
-    config: Any,  # noqa: ANN401 - vLLM's
+    config: Any,
     stage: int,
     folder: Path,
     *,
@@ -42,9 +41,12 @@ def one_process_executor(
             method, _rank, _local = super()._distributed_args()
             return method, stage * in_stage, 0
 
-        def collective_rpc(  # type: ignore[override]
-            self, method: Any, *args: Any, **kwargs: Any  # noqa: ANN401
-        ) -> Any:  # noqa: ANN401
+        def collective_rpc(
+            self,
+            method: Any,
+            *args: Any,
+            **kwargs: Any,
+        ) -> Any:
             result = super().collective_rpc(method, *args, **kwargs)
             if kwargs.get("single_value") or not isinstance(result, list):
                 return result
@@ -66,20 +68,20 @@ def _leave(folder: Path, stage: int, method: str, result: object) -> None:
     path.write_bytes(pickle.dumps(result))
 
 
-def _left(folder: Path, stage: int, method: str) -> Any:  # noqa: ANN401
+def _left(folder: Path, stage: int, method: str) -> Any:
     path = folder / f"stage-{stage}-{method}"
-    return pickle.loads(path.read_bytes())  # noqa: S301 - written by this program
+    return pickle.loads(path.read_bytes())
 
 
 def _without_peers() -> None:
     """Replace process groups and what is exchanged through them."""
-    from torch.testing._internal.distributed.fake_pg import (  # noqa: PLC0415
+    from torch.testing._internal.distributed.fake_pg import (
         FakeStore,
     )
 
     begin, subgroup = dist.init_process_group, dist.new_group
 
-    def init_process_group(*_args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+    def init_process_group(*_args: Any, **kwargs: Any) -> None:
         begin(
             backend="fake",
             rank=kwargs["rank"],
@@ -87,7 +89,7 @@ def _without_peers() -> None:
             store=FakeStore(),
         )
 
-    def new_group(ranks: Any = None, **_kwargs: Any) -> Any:  # noqa: ANN401
+    def new_group(ranks: Any = None, **_kwargs: Any) -> Any:
         return subgroup(ranks, backend="fake")
 
     dist.init_process_group = init_process_group
@@ -100,24 +102,26 @@ def _without_peers() -> None:
     _vllm_without_peers()
 
 
-def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401
+def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> None:
     found[:] = [one] * len(found)
 
 
-def _gather(found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any) -> None:  # noqa: ANN401
+def _gather(
+    found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any
+) -> None:
     if one.device.type == "cpu":
         for each in found:
             each.copy_(one)
 
 
 def _vllm_without_peers() -> None:
-    import vllm.distributed.parallel_state as state  # noqa: PLC0415
-    from vllm.distributed.device_communicators import (  # noqa: PLC0415
+    import vllm.distributed.parallel_state as state
+    from vllm.distributed.device_communicators import (
         custom_all_reduce,
         shm_broadcast,
     )
 
-    def on_one_node(group: Any, source_rank: int = 0) -> list[bool]:  # noqa: ANN401, ARG001
+    def on_one_node(group: Any, source_rank: int = 0) -> list[bool]:  # noqa: ARG001
         return [True] * dist.get_world_size(group)
 
     state.in_the_same_node_as = on_one_node

@@ -11,7 +11,7 @@ from dry_hooks import after_import
 
 
 @after_import("vllm.distributed.device_communicators.custom_all_reduce")
-def _all_reduce_in_graphs(module: Any) -> None:  # noqa: ANN401
+def _all_reduce_in_graphs(module: Any) -> None:
     """Ranks do not exchange the addresses of captured buffers: no peer would answer.
 
     The exchange allocates nothing. It follows the capture of CUDA graphs, which 0.18 to
@@ -22,7 +22,7 @@ def _all_reduce_in_graphs(module: Any) -> None:  # noqa: ANN401
 
 
 @after_import("torch.distributed._symmetric_memory")
-def _symmetric_memory(module: Any) -> None:  # noqa: ANN401
+def _symmetric_memory(module: Any) -> None:
     """Memory that ranks map into each other is refused, which vLLM does without.
 
     A rank waits for its peers' answers, and there are none. Its buffers are no tensors
@@ -35,7 +35,7 @@ def _symmetric_memory(module: Any) -> None:  # noqa: ANN401
     module.empty = empty
 
 
-def _without_headers(module: Any) -> None:  # noqa: ANN401
+def _without_headers(module: Any) -> None:
     """Headers for kernels that FlashInfer would compile are not downloaded.
 
     FlashInfer 0.6.6, of vLLM 0.19: its package of kernels does not hold them.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -61,26 +60,100 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 
 def _start(task: dict[str, Any], stage: int) -> None:
     load_false_gpu(task["libraries"])
-    import dry_hooks  # noqa: PLC0415 - after the libraries
-    import dry_releases  # noqa: F401, PLC0415 - registers its hooks
+    import dry_hooks
+    import dry_releases  # noqa: F401 - registers its hooks
 
     dry_hooks.install()
-    if task["files"] is not None:
-        import dry_files  # noqa: PLC0415 - Transformers is slow to import
-
-        dry_files.write(Path(task["arguments"]["model"]), task["files"])
-    from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415 - heavy
-    from vllm.usage.usage_lib import UsageContext  # noqa: PLC0415
-
-    usage = UsageContext[_USAGES[task["entrypoint"]]]
-    config = EngineArgs(**task["arguments"]).create_engine_config(usage)
+    config = _config(task)
+    _charge(task["driver"][stage] if stage < len(task["driver"]) else {})
     _engine(task, config, stage)
 
 
-def _engine(task: dict[str, Any], config: Any, stage: int) -> None:  # noqa: ANN401
-    import dry_ranks  # noqa: PLC0415 - imports vLLM
-    from vllm.v1.engine.core import EngineCore  # noqa: PLC0415
-    from vllm.v1.executor.abstract import Executor  # noqa: PLC0415
+def _config(task: dict[str, Any]) -> Any:
+    """Return vLLM's configuration; a model with encoders gets the files it needs.
+
+    A model that only reads text starts without a tokenizer.
+    """
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    usage = UsageContext[_USAGES[task["entrypoint"]]]
+    arguments = task["arguments"]
+    _without_missing_code(Path(arguments["model"]), arguments)
+    config = EngineArgs(**arguments, skip_tokenizer_init=True).create_engine_config(
+        usage
+    )
+    if not config.model_config.is_multimodal_model:
+        return config
+    import dry_files
+
+    dry_files.write(Path(arguments["model"]), {})
+    return EngineArgs(**arguments).create_engine_config(usage)
+
+
+def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
+    """Read a configuration whose code is not at hand by its fields alone.
+
+    Only where the user allows the code: else vLLM refuses the model, as it should.
+    """
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    is_trusted = bool(arguments.get("trust_remote_code"))
+    if "auto_map" not in config or not is_trusted or any(folder.glob("*.py")):
+        return
+    from transformers import AutoConfig, PretrainedConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    del config["auto_map"]
+    path.unlink()  # it may be a link to the user's own
+    path.write_text(json.dumps(config), encoding="utf-8")
+    name = str(config.get("model_type", ""))
+    if name not in CONFIG_MAPPING:
+        plain = type("PlainConfig", (PretrainedConfig,), {"model_type": name})
+        AutoConfig.register(name, plain, exist_ok=True)
+    report(
+        "note",
+        text=f"The configuration's own code ({name}) is not at hand: its fields were "
+        "read as config.json has them, without the defaults of that code.",
+    )
+
+
+def _charge(driver: dict[str, int]) -> None:
+    """Count what a driver would take: it is the planner's estimate.
+
+    Kernels and buffers of NCCL come with the first steps, so after loading; graphs are
+    estimated by vLLM from what the device has left, where only PyTorch's share shows.
+    """
+    import dry_tree
+    from vllm.v1.worker import gpu_worker
+
+    load, make = gpu_worker.Worker.load_model, gpu_worker.Worker.init_device
+
+    def init_device(self: Any) -> Any:
+        result = make(self)
+        runner = self.model_runner
+        estimate = getattr(runner, "profile_cudagraph_memory", None)
+        if estimate is not None:
+            runner.profile_cudagraph_memory = lambda: max(
+                estimate(), driver.get("graphs", 0)
+            )
+        return result
+
+    def load_model(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = load(self, *args, **kwargs)
+        report("tree", **dry_tree.tree(self))
+        core = ctypes.CDLL("libplannergpu.so", mode=ctypes.RTLD_GLOBAL)
+        core.device_charge(ctypes.c_int64(driver.get("non_torch", 0)))
+        return result
+
+    gpu_worker.Worker.init_device = init_device
+    gpu_worker.Worker.load_model = load_model
+
+
+def _engine(task: dict[str, Any], config: Any, stage: int) -> None:
+    import dry_ranks
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.executor.abstract import Executor
 
     if task["in_one_process"]:
         executor = dry_ranks.one_process_executor(
@@ -94,7 +167,9 @@ def _engine(task: dict[str, Any], config: Any, stage: int) -> None:  # noqa: ANN
         return
     workers = core.model_executor.collective_rpc("planner_figures")
     report("figures", workers=_distinct(workers), engine=_engine_figures(config))
-    core.shutdown()
+    if not task["in_one_process"]:
+        core.shutdown()
+    os._exit(0)  # an orderly end of PyTorch takes seconds, and nothing is to be kept
 
 
 def _distinct(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -102,7 +177,7 @@ def _distinct(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({worker["rank"]: worker for worker in workers}.values())
 
 
-def _engine_figures(config: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
+def _engine_figures(config: Any) -> dict[str, Any]:
     places = {
         "cache_config": (
             *("num_gpu_blocks", "block_size", "gpu_memory_utilization"),
@@ -119,15 +194,10 @@ def _engine_figures(config: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
     return {name: value for name, value in found.items() if value is not None}
 
 
-def read(path: Path) -> Any:  # noqa: ANN401 - vLLM's values
-    """Return what another stage has left, written by this program itself."""
-    return pickle.loads(path.read_bytes())  # noqa: S301
-
-
 # Workers are spawned, which imports this file again by another name.
 if __name__ == "__main__":
     given = sys.argv[1]
-    wanted = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    wanted = int(sys.argv[2]) if sys.argv[2:] else None
     sys.exit(main(json.loads(Path(given).read_text(encoding="utf-8")), wanted, given))
 elif __name__ == "__mp_main__":
     load_false_gpu(os.environ["PLANNER_GPU_LIBRARIES"])

@@ -1,0 +1,82 @@
+"""`planner dry-run`: let vLLM itself start on a GPU that is not there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from planner.app.cli.engine_flags import add_engine_arguments
+from planner.app.cli.status import DOES_NOT_FIT, FITS, Commands
+from planner.confirming.dry.run import CACHES, dry_run
+from planner.confirming.start import stage_lines
+from planner.planning.batches import ENTRYPOINTS
+
+_OWN = ("vllm_python", "compile_cache", "has_real_workers", "time_limit_seconds")
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "dry-run",
+        help="let vLLM itself start, on a GPU that is not there",
+        description="Start the installed vLLM, unmodified and with random weights, on "
+        "a GPU that is not there, and read what it measures: any model that vLLM "
+        "serves, to the byte. Needs Linux, a C compiler and vLLM's build for NVIDIA "
+        "GPUs; no GPU, no weights, no network. Exit status: 0 vLLM started, 1 it did "
+        "not, 2 bad input.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
+    parser.add_argument(
+        "--gpu", default="H100", help="catalogue name, or attached (default: H100)"
+    )
+    parser.add_argument("--vllm-version", help="default: the installed one")
+    parser.add_argument(
+        "--entrypoint", default="serve", choices=ENTRYPOINTS, help="default: serve"
+    )
+    _add_own(parser.add_argument_group("how vLLM is started"))
+    add_engine_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
+    own.add_argument(
+        "--python",
+        dest="vllm_python",
+        metavar="PYTHON",
+        help="Python of the environment that holds vLLM (default: "
+        "PLANNER_VLLM_PYTHON, else this one)",
+    )
+    own.add_argument(
+        "--compile-cache",
+        default="shared",
+        choices=CACHES,
+        help="shared: as earlier runs left it (default); cold: empty; both: cold, then "
+        "warm",
+    )
+    own.add_argument(
+        "--real-workers",
+        dest="has_real_workers",
+        action="store_true",
+        help="a process for every rank; else one process stands for all",
+    )
+    own.add_argument(
+        "--time-limit",
+        dest="time_limit_seconds",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="end vLLM after so long (default: 1800)",
+    )
+
+
+def _run(options: dict[str, Any]) -> int:
+    as_json = options.pop("json")
+    given = {name: value for name, value in options.items() if value is not None}
+    model = given.pop("model")
+    result = dry_run(model, listener=stage_lines(sys.stderr), **given)
+    text = json.dumps(result.to_dict(), indent=2, default=str) if as_json else result
+    sys.stdout.write(f"{text}\n")
+    return FITS if result.started else DOES_NOT_FIT

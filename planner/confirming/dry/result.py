@@ -1,0 +1,142 @@
+"""DryRun: what vLLM measured of itself on a GPU that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planner.confirming.confirmation import measurement_dict
+from planner.confirming.measurement import Measurement, WorkerFigures
+from planner.engine.gpu import GPU
+from planner.late import late
+
+if TYPE_CHECKING:
+    from planner.confirming.confirmation import Confirmation
+    from planner.planning.result import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverMemory:
+    """Memory of a rank that only a driver allocates: the planner's estimate of it.
+
+    A dry run has no driver. vLLM counts these sizes as if it had one.
+    """
+
+    non_torch_bytes: int = 0
+    """Kernels, buffers of NCCL."""
+    cudagraph_bytes: int = 0
+    """CUDA graphs as vLLM estimates them, the driver's share included."""
+    outside_bytes: int = 0
+    """Allocated before vLLM's first snapshot, such as the CUDA context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """One start of vLLM without a GPU, and the plan of the same start."""
+
+    model: str
+    gpu: GPU
+    entrypoint: str
+    engine_args: Mapping[str, Any]
+    env: Mapping[str, str] = field(default_factory=dict)
+    measurement: Measurement
+    cold: Measurement | None = None
+    """The start before it, which filled the compile cache; None: there was none."""
+    driver: tuple[DriverMemory, ...] = ()
+    """Of each pipeline stage, as assumed."""
+    estimate: Plan | None = None
+    """The plan of the same start; None for a model that the planner does not read."""
+    unplanned: str = ""
+    """Why there is no estimate."""
+    confirmation: Confirmation | None = None
+    """Estimate and dry run, line by line."""
+    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The first stage's modules, tensors and caches, as vLLM built them."""
+    notes: tuple[str, ...] = ()
+    log_text: str = ""
+
+    @property
+    def started(self) -> bool | None:
+        """Whether vLLM started; None if it was stopped before."""
+        return self.measurement.is_started
+
+    @property
+    def refused(self) -> str | None:
+        """Why it did not start, in vLLM's words."""
+        return self.measurement.error if self.started is False else None
+
+    @property
+    def ranks(self) -> tuple[WorkerFigures, ...]:
+        """The ranks that ran, in order: one of each pipeline stage in one process."""
+        return tuple(sorted(self.measurement.workers, key=lambda one: one.rank))
+
+    def plan(self) -> Plan:
+        """Return the plan with this run's figures in place of its estimates.
+
+        Raises:
+            PlannerError: if vLLM did not come as far as its profile run.
+        """
+        return late("DryRun.plan", self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything except vLLM's log as plain values; sizes in whole bytes."""
+        return dry_dict(self)
+
+    def __str__(self) -> str:
+        """Return the run as text for a terminal."""
+        return late("DryRun.__str__", self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        return late("DryRun._repr_mimebundle_", self)
+
+
+def dry_dict(run: DryRun) -> dict[str, Any]:
+    """Return a dry run in the form of the public contract."""
+    measured = run.measurement
+    return {
+        "model": run.model,
+        "gpu": run.gpu.name,
+        "vllm_version": measured.vllm_version,
+        "entrypoint": run.entrypoint,
+        "env": dict(run.env),
+        "engine_args": dict(run.engine_args),
+        "started": run.started,
+        "refused": run.refused,
+        "seconds": round(measured.seconds, 1),
+        "compile_cache": _cache(measured),
+        "ranks": [_rank(worker) for worker in run.ranks],
+        "ranks_cold": [] if run.cold is None else [_rank(w) for w in run.cold.workers],
+        "assumed_driver_memory": [asdict(one) for one in run.driver],
+        "num_gpu_blocks": measured.num_gpu_blocks,
+        "kv_cache_size_tokens": measured.kv_cache_size_tokens,
+        "max_concurrency": measured.max_concurrency,
+        "kv_groups": _groups(run.ranks),
+        "estimate": None if run.estimate is None else run.estimate.to_dict(),
+        "unplanned": run.unplanned or None,
+        "measured": measurement_dict(measured),
+        "notes": list(run.notes),
+    }
+
+
+def _cache(measured: Measurement) -> str | None:
+    is_cold = measured.is_compile_cache_cold
+    return None if is_cold is None else "cold" if is_cold else "warm"
+
+
+def _rank(worker: WorkerFigures) -> dict[str, Any]:
+    return {
+        "rank": worker.rank,
+        "weights_bytes": worker.weights_bytes,
+        "peak_activation_bytes": worker.peak_activation_bytes,
+        "consumed_bytes": worker.consumed_bytes,
+        "requested_memory_bytes": worker.requested_memory_bytes,
+        "cudagraph_estimate_bytes": worker.cudagraph_estimate_bytes,
+        "available_kv_cache_bytes": worker.available_kv_cache_bytes,
+    }
+
+
+def _groups(ranks: tuple[WorkerFigures, ...]) -> list[dict[str, Any]]:
+    """Return the KV cache groups of the first rank that reported them."""
+    found = next((worker.groups for worker in ranks if worker.groups), ())
+    return [asdict(group) for group in found]

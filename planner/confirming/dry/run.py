@@ -1,0 +1,458 @@
+"""dry_run(): let vLLM itself start on a GPU that is not there.
+
+vLLM's own code resolves the arguments, builds the model with random weights, profiles
+its run and divides the KV cache, under PyTorch's own allocator. Only CUDA's libraries
+are false: they compute nothing, and memory of the driver is the planner's estimate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from planner.confirming import installation
+from planner.confirming.comparison import confirmation_of
+from planner.confirming.dry import false_gpu
+from planner.confirming.dry.result import DriverMemory, DryRun
+from planner.confirming.installation import Installation
+from planner.confirming.launch import local_folder, variables_of, write_model
+from planner.confirming.measurement import Measurement
+from planner.confirming.options import Listener
+from planner.confirming.process import ALONE
+from planner.confirming.stages import StartStage
+from planner.confirming.start import StartedProcess, stage_lines
+from planner.engine.devices.attached import gpu_named
+from planner.engine.flags import python_values
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST, Release, number_of, resolve_version
+from planner.engine.settings import EngineSettings, given_arguments, settings_from
+from planner.errors import PlannerError
+from planner.memory.lines.outside import CUDA_CONTEXT
+from planner.models.sources.load import load
+from planner.planning.batches import check_entrypoint
+from planner.planning.inputs import Inputs
+from planner.planning.result import Plan
+from planner.surroundings import cache_folder
+
+HOW_TO_INSTALL = (
+    f"A dry run starts vLLM's build for NVIDIA GPUs, on any Linux machine: python -m "
+    f"venv vllm-env && vllm-env/bin/pip install vllm=={NEWEST} (10 GB), then "
+    f"vllm_python='vllm-env/bin/python', or {installation.PYTHON_VARIABLE}."
+)
+CACHES = ("shared", "cold", "both")
+_PROBE = "planner_memory_probe.MemoryProbe"
+_HERE = Path(__file__).parent / "alone"
+_PROGRAM = _HERE / "dry_start.py"
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".msgpack", ".h5")
+_SET_BY_US = (
+    *("load_format", "worker_extension_cls", "served_model_name", "host", "port"),
+    *("disable_log_stats", "skip_tokenizer_init"),
+)
+_STAND_IN = "Qwen/Qwen3-8B"
+"""Whose driver memory is assumed for a model that the planner does not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryOptions:
+    """How vLLM is started without a GPU.
+
+    Raises:
+        PlannerError: for an invalid value.
+    """
+
+    python: str | None = None
+    """Python of vLLM's environment; None: PLANNER_VLLM_PYTHON, else this one."""
+    time_limit_seconds: float = 1800.0
+    """Time after which vLLM is ended, ready or not."""
+    compile_cache: str = "shared"
+    """shared: as earlier runs left it; cold: empty; both: cold, then warm."""
+    has_real_workers: bool = False
+    """Whether every rank is a process, as on GPUs; else one process stands for all."""
+
+    def __post_init__(self) -> None:
+        if self.compile_cache not in CACHES:
+            raise PlannerError(
+                f"compile_cache={self.compile_cache!r}: use shared (as earlier runs "
+                "left it), cold (empty), or both (cold, then warm)."
+            )
+        if self.time_limit_seconds <= 0:
+            raise PlannerError(
+                f"time_limit_seconds={self.time_limit_seconds!r}: a number above 0."
+            )
+
+
+def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
+    model: str | os.PathLike[str],
+    gpu: str | GPU = "H100",
+    *,
+    vllm_python: str | None = None,
+    vllm_version: str | None = None,
+    entrypoint: str = "serve",
+    env: Mapping[str, str] | None = None,
+    listener: Listener | None = None,
+    compile_cache: str = "shared",
+    has_real_workers: bool = False,
+    time_limit_seconds: float = 1800.0,
+    **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
+) -> DryRun:
+    """Start vLLM on a GPU that is not there, and return what it measured of itself.
+
+    Needs Linux, a C compiler and vLLM's build for NVIDIA GPUs, but no GPU and no
+    weights. Without a `listener`, a line is written for each stage.
+
+    Args:
+        model: Hub id, catalogue id, or path of a folder or config.json.
+        gpu: catalogue name, "attached", or a `GPU`.
+        vllm_python: Python of vLLM's environment; None: PLANNER_VLLM_PYTHON, else this
+            one.
+        vllm_version: None: the release that is installed there.
+        entrypoint: serve, llm or engine, whose defaults apply.
+        env: vLLM's environment variables.
+        listener: is called with stages and lines of the log.
+        compile_cache: shared (as earlier runs left it), cold, or both.
+        has_real_workers: start a process for every rank.
+        time_limit_seconds: after which vLLM is ended.
+        engine_args: vLLM's EngineArgs by name.
+
+    Raises:
+        PlannerError: if vLLM cannot be started. A vLLM that starts and refuses is a
+            result, not an error.
+    """
+    options = DryOptions(
+        python=vllm_python,
+        compile_cache=compile_cache,
+        has_real_workers=has_real_workers,
+        time_limit_seconds=time_limit_seconds,
+    )
+    inputs = Inputs(
+        model=os.fspath(model),
+        gpu=gpu,
+        vllm_version=vllm_version or "",
+        entrypoint=entrypoint,
+        env=dict(env or {}),
+        engine_args=engine_args,
+    )
+    chosen = stage_lines(sys.stdout) if listener is None else listener
+    return DryStart(inputs, options, chosen).execute()
+
+
+def dry_python() -> str | None:
+    """Return the Python of a vLLM that dry runs can start; None: there is none."""
+    try:
+        found = installation.find()
+        false_gpu.built_for(found)
+    except PlannerError:
+        return None
+    return found.python
+
+
+def of_plan(plan: Plan, **options: Any) -> DryRun:  # noqa: ANN401 - those of DryOptions
+    """Start vLLM for a plan without a GPU; see `dry_run`."""
+    listener = options.pop("listener", None) or stage_lines(sys.stdout)
+    if "vllm_python" in options:
+        options["python"] = options.pop("vllm_python")
+    return DryStart(Inputs.of(plan), DryOptions(**options), listener).execute()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """What all starts of one dry run share."""
+
+    found: Installation
+    inputs: Inputs
+    """With the release and the GPU resolved."""
+    gpu: GPU
+    settings: EngineSettings
+    libraries: Path
+    estimate: Plan | None
+    unplanned: str
+    driver: tuple[DriverMemory, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+class DryStart:
+    """One dry run: `execute` blocks until its end, `stop` ends it from any thread."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        options: DryOptions | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.options = options or DryOptions()
+        self._listener = listener
+        self._notes: list[str] = []
+        self._lines: list[str] = []
+        self._tree: dict[str, Any] = {}
+        self._started = self._new_start()
+
+    def stop(self) -> None:
+        """End it; returns at once, and `execute` within a second."""
+        self._started.stop()
+
+    def execute(self) -> DryRun:
+        """Start vLLM without a GPU, and return its figures beside the plan.
+
+        Raises:
+            PlannerError: if it cannot be started: vLLM, Linux or a compiler is
+                missing, the build is one for processors, the model is not found.
+        """
+        self._started.reach(StartStage.CHECKING)
+        prepared = self._prepare()
+        self._notes += prepared.notes
+        measured, cold = self._measure(prepared)
+        run = replace(
+            _result(prepared, measured, cold, tuple(self._notes), self._lines),
+            tree=self._tree,
+        )
+        self._started.reach(StartStage.DONE)
+        return run
+
+    def _measure(self, prepared: _Prepared) -> tuple[Measurement, Measurement | None]:
+        """Return the last start's figures, and those with a cold cache before it."""
+        if self.options.compile_cache == "shared":
+            folder = cache_folder("dry-run") / f"compiled-{prepared.found.version}"
+            return self._one(prepared, folder), None
+        folder = Path(tempfile.mkdtemp(prefix="planner-cache-"))
+        try:
+            first = self._one(prepared, folder)
+            has_compiled = first.is_compile_cache_cold and first.is_started
+            if self.options.compile_cache == "cold" or not has_compiled:
+                return first, None
+            self._started = self._new_start()
+            return self._one(prepared, folder), first
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_start(self) -> StartedProcess:
+        return _DryProcess(self._listener, self.options.time_limit_seconds)
+
+    def _one(self, prepared: _Prepared, caches: Path) -> Measurement:
+        # A short path: the path of a socket has at most 107 characters.
+        scratch = Path(tempfile.mkdtemp(prefix="planner-"))
+        started = self._started
+        try:
+            command, variables, notes = _launch(prepared, self.options, scratch, caches)
+            started.run(command, environment=variables, scratch=scratch)
+            self._notes += [*notes, *started.end_notes()]
+        finally:
+            self._lines += started.lines
+            self._tree = started.results.get("tree") or {}
+            self._notes += filter(None, [started.results.get("note", {}).get("text")])
+            shutil.rmtree(scratch, ignore_errors=True)
+        return started.measured(
+            vllm_version=prepared.found.version,
+            device_name=prepared.gpu.device_name or prepared.gpu.name,
+            is_dummy=True,
+            is_dry=True,
+        )
+
+    def _prepare(self) -> _Prepared:
+        found = _installed(self.options.python)
+        wanted = self.inputs.vllm_version or found.version
+        installation.check_release(found, wanted)
+        release, notes = resolve_version(found.version)
+        given = self.inputs.gpu
+        gpu = given if isinstance(given, GPU) else gpu_named(given)
+        if gpu.is_cpu:
+            raise PlannerError(
+                "A dry run starts vLLM on an NVIDIA GPU that is not there. The CPU "
+                "backend starts on any machine: planner.confirm(plan)."
+            )
+        check_entrypoint(self.inputs.entrypoint)
+        inputs = replace(self.inputs, gpu=gpu, vllm_version=release.version)
+        settings = settings_from(inputs.engine_args)
+        estimate, unplanned = _estimate(inputs)
+        return _Prepared(
+            found=found,
+            inputs=inputs,
+            gpu=gpu,
+            settings=settings,
+            libraries=false_gpu.built_for(found),
+            estimate=estimate,
+            unplanned=unplanned,
+            driver=_driver(inputs, estimate),
+            notes=notes,
+        )
+
+
+def _installed(python: str | None) -> Installation:
+    """Return the vLLM that is started.
+
+    Raises:
+        PlannerError: with how to install one for dry runs.
+    """
+    try:
+        return installation.find(python)
+    except installation.NotInstalled as error:
+        raise PlannerError(f"{error.where} {HOW_TO_INSTALL}") from error
+
+
+class _DryProcess(StartedProcess):
+    """The process of a dry run."""
+
+    def on_event(self, name: str) -> None:
+        if name == "figures":
+            self.take_ready()
+
+
+def _estimate(inputs: Inputs) -> tuple[Plan | None, str]:
+    """Return the plan of the same start, or why there is none."""
+    try:
+        return inputs.plan(), ""
+    except PlannerError as error:
+        return None, str(error)
+
+
+def _driver(inputs: Inputs, estimate: Plan | None) -> tuple[DriverMemory, ...]:
+    """Return what the planner expects a driver to take, for each pipeline stage."""
+    if estimate is not None and estimate.ranks:
+        return tuple(map(_of_driver, estimate.ranks))
+    alike = ("tensor_parallel_size", "pipeline_parallel_size", "enforce_eager")
+    engine_args = {
+        name: value for name, value in inputs.engine_args.items() if name in alike
+    }
+    stand_in = replace(inputs, model=_STAND_IN, engine_args=engine_args, env={})
+    plan, _why = _estimate(stand_in)
+    return () if plan is None else tuple(map(_of_driver, plan.ranks))
+
+
+def _of_driver(rank: Any) -> DriverMemory:  # noqa: ANN401 - a RankMemory
+    sizes = {line.name: max(0, line.size_bytes) for line in rank.lines}
+    return DriverMemory(
+        non_torch_bytes=sizes.get("non-torch", 0),
+        cudagraph_bytes=sizes.get("CUDA graphs", 0),
+        outside_bytes=sum(
+            line.size_bytes for line in rank.outside if line.name == CUDA_CONTEXT
+        ),
+    )
+
+
+def _launch(
+    prepared: _Prepared, options: DryOptions, scratch: Path, caches: Path
+) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """Write the task into `scratch`; return the command, its variables and notes."""
+    folder = _model_folder(prepared.inputs, scratch)
+    layout = prepared.settings
+    world = layout.gpus_total
+    stages = layout.pipeline_parallel_size or 1
+    caches.mkdir(parents=True, exist_ok=True)
+    task = {
+        "arguments": _arguments(prepared, folder),
+        "entrypoint": prepared.inputs.entrypoint,
+        "libraries": str(prepared.libraries),
+        "folder": str(scratch),
+        "in_one_process": not options.has_real_workers,
+        "stages": 1 if options.has_real_workers else stages,
+        "driver": [
+            {"non_torch": one.non_torch_bytes, "graphs": one.cudagraph_bytes}
+            for one in prepared.driver
+        ],
+    }
+    file = scratch / "task.json"
+    file.write_text(json.dumps(task), encoding="utf-8")
+    variables, notes = variables_of(
+        planned=prepared.inputs.env,
+        vllm_version=prepared.found.version,
+        token=given_arguments(layout).get("hf_token"),
+        own=_own_variables(prepared, caches, devices=world),
+        folders=[_HERE, ALONE],
+        scratch=scratch,
+    )
+    return (prepared.found.python, str(_PROGRAM), str(file)), variables, notes
+
+
+def _own_variables(
+    prepared: _Prepared, caches: Path, *, devices: int
+) -> dict[str, str]:
+    """Return variables of the false GPU, and those that keep everything offline."""
+    outside = max((one.outside_bytes for one in prepared.driver), default=0)
+    return {
+        **false_gpu.variables(prepared.gpu, devices=devices, outside_bytes=outside),
+        "PLANNER_GPU_LIBRARIES": str(prepared.libraries),
+        # Triton and other builders find the false driver to link against.
+        "TRITON_LIBCUDA_PATH": str(prepared.libraries),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        # Forked workers would lose the false libraries' state.
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "VLLM_CACHE_ROOT": str(caches),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "FLASHINFER_WORKSPACE_BASE": str(caches),
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
+    }
+
+
+def _arguments(prepared: _Prepared, folder: Path) -> dict[str, Any]:
+    given = given_arguments(prepared.settings)
+    planned = {name: value for name, value in given.items() if name not in _SET_BY_US}
+    release = Release(number_of(prepared.found.version))
+    return {
+        **python_values(planned, release),
+        "model": str(folder),
+        "load_format": "dummy",
+        "disable_log_stats": True,
+        "worker_extension_cls": _PROBE,
+    }
+
+
+def _model_folder(inputs: Inputs, scratch: Path) -> Path:
+    """Return a folder with the model's small files; vLLM may add to it."""
+    model = inputs.model
+    if not isinstance(model, str):
+        if model.files is None:
+            raise PlannerError(
+                f"{model.name} was not read from files, so vLLM cannot start it. Give "
+                "its name, or the folder of its config.json."
+            )
+        return write_model(model.files, scratch)
+    local = local_folder(model)
+    if local is None:
+        return write_model(load(model), scratch)
+    folder = scratch / local.name
+    folder.mkdir()
+    for file in sorted(local.iterdir()):
+        if file.suffix not in _WEIGHTS and file.is_file():
+            (folder / file.name).symlink_to(file)
+    return folder
+
+
+def _result(
+    prepared: _Prepared,
+    measured: Measurement,
+    cold: Measurement | None,
+    notes: tuple[str, ...],
+    lines: list[str],
+) -> DryRun:
+    log_text = "\n".join(lines)
+    estimate = prepared.estimate
+    return DryRun(
+        model=_name(prepared.inputs),
+        gpu=prepared.gpu,
+        entrypoint=prepared.inputs.entrypoint,
+        engine_args=dict(prepared.inputs.engine_args),
+        env=dict(prepared.inputs.env),
+        measurement=measured,
+        cold=cold,
+        driver=prepared.driver,
+        estimate=estimate,
+        unplanned=prepared.unplanned,
+        confirmation=None
+        if estimate is None
+        else confirmation_of(estimate, measured, log_text=log_text, notes=notes),
+        notes=notes,
+        log_text=log_text,
+    )
+
+
+def _name(inputs: Inputs) -> str:
+    return inputs.model if isinstance(inputs.model, str) else inputs.model.name

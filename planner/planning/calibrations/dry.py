@@ -1,0 +1,100 @@
+"""Figures of a dry run in place of a plan's estimates.
+
+vLLM's own start, on a GPU that is not there, determines what PyTorch allocates to the
+byte. What only a driver allocates stays the planner's estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planner.memory.account import Basis, Line
+from planner.memory.estimate import RankMemory
+from planner.units import format_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRank:
+    """What vLLM measured on one pipeline stage, in bytes."""
+
+    weights_bytes: int | None
+    """Model loading took."""
+    persistent_bytes: int | None
+    """What remains allocated after the profile run, without the weights."""
+    peak_bytes: int | None
+    """Peak activation."""
+    cold_peak_bytes: int | None = None
+    """The same of a start that compiled the model; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryFigures:
+    """A dry run of the very start that is planned."""
+
+    vllm_version: str
+    ranks: tuple[DryRank, ...]
+    """One of each pipeline stage."""
+    is_compile_cache_cold: bool | None = None
+    """Whether vLLM compiled the model; None: it compiles nothing."""
+
+
+def dry_lines(
+    lines: Sequence[Line], figures: DryFigures, pp_rank: int
+) -> tuple[Line, ...]:
+    """Return a rank's lines with the dry run's figures in place of estimates."""
+    if pp_rank >= len(figures.ranks):
+        return tuple(lines)
+    rank = figures.ranks[pp_rank]
+    sizes = {
+        "weights": rank.weights_bytes,
+        "persistent buffers": rank.persistent_bytes,
+        "peak activation": rank.peak_bytes,
+    }
+    return tuple(
+        line if (size := sizes.get(line.name)) is None else _line(line, size, figures)
+        for line in _with_cold_peak(lines, rank)
+    )
+
+
+def _with_cold_peak(lines: Sequence[Line], rank: DryRank) -> Sequence[Line]:
+    """Note the peak of a cold compile cache where a warm one was measured too."""
+    if rank.cold_peak_bytes is None:
+        return lines
+    cold = f"; with a cold compile cache {format_size(rank.cold_peak_bytes)}"
+    return [
+        replace(line, why=line.why + cold) if line.name == "peak activation" else line
+        for line in lines
+    ]
+
+
+def with_dry_cache(rank: RankMemory) -> RankMemory:
+    """Return a rank whose KV cache is known to follow from a dry run."""
+    return replace(
+        rank,
+        lines=tuple(
+            replace(line, basis=Basis.DRY_RUN)
+            if line.name == "KV cache" and line.basis is Basis.FORMULA
+            else line
+            for line in rank.lines
+        ),
+    )
+
+
+def _line(line: Line, size_bytes: int, figures: DryFigures) -> Line:
+    cache = {None: "", True: ", cold compile cache", False: ", warm compile cache"}
+    is_peak = line.name == "peak activation"
+    which = cache[figures.is_compile_cache_cold] if is_peak else ""
+    difference = size_bytes - line.size_bytes
+    told = "as estimated" if not difference else f"estimated: {line.why}"
+    return replace(
+        line,
+        size_bytes=size_bytes,
+        low_bytes=size_bytes,
+        high_bytes=size_bytes,
+        basis=Basis.DRY_RUN,
+        why=(
+            f"{size_bytes:,} bytes in vLLM {figures.vllm_version}'s own start without "
+            f"a GPU{which}; {told}"
+        ),
+    )

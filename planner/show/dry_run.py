@@ -1,0 +1,141 @@
+"""A dry run as text and as HTML: what vLLM said, rank by rank, beside the estimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.show.confirmation import bars_html, comparison_html, meaning_html
+from planner.show.confirmation_text import NOTHING, comparison_lines, sized
+from planner.show.html import Html, fragment, tag
+from planner.show.page import whole
+from planner.show.pieces import listed, quoted, row, sentence, table, verdict_box
+
+if TYPE_CHECKING:
+    from planner.confirming.dry.result import DryRun
+    from planner.confirming.measurement import WorkerFigures
+
+_COLUMNS = ("Rank", "Weights", "Stays allocated", "Peak activation", "KV cache")
+_ABOUT = (
+    "vLLM itself measured this on a GPU that is not there, with random weights. What "
+    "PyTorch allocates is exact to the byte; memory of the driver is assumed"
+)
+
+
+def mimebundle(run: DryRun) -> dict[str, str]:
+    """Return the run as text and as HTML."""
+    return {"text/plain": dry_run_text(run), "text/html": dry_run_html(run)}
+
+
+def dry_run_text(run: DryRun) -> str:
+    """Write the run for a terminal."""
+    _tone, symbol, headline = _outcome(run)
+    parts = [_title(run), f"{symbol} {headline}: {_sentence(run)}"]
+    if run.refused:
+        parts.append(f"vLLM said: {run.refused}")
+    parts += ["", _text_row(_COLUMNS), *map(_text_row, map(_cells, run.ranks))]
+    if run.cold is not None:
+        parts += ["With a cold compile cache:"]
+        parts += [*map(_text_row, map(_cells, run.cold.workers))]
+    parts += ["", about(run)]
+    if run.confirmation is not None:
+        parts += ["", "Beside the estimate:", *comparison_lines(run.confirmation)]
+    elif run.unplanned:
+        parts += ["", f"There is no estimate: {run.unplanned}"]
+    parts += [f"Note: {note}" for note in run.notes]
+    return "\n".join(parts)
+
+
+def dry_run_html(run: DryRun) -> Html:
+    """Show the run in one self-contained piece; needs no script."""
+    tone, symbol, headline = _outcome(run)
+    verdict = verdict_box(
+        tone,
+        sentence(_sentence(run)),
+        subject=_title(run),
+        symbol=symbol,
+        headline=headline,
+    )
+    return whole(
+        fragment(verdict, quoted("vLLM said", run.refused) if run.refused else None),
+        _ranks_html(run),
+        tag("p", about(run)),
+        _beside_html(run),
+    )
+
+
+def about(run: DryRun) -> str:
+    """State what is vLLM's own, and what was assumed."""
+    if not run.driver:
+        return f"{_ABOUT} to be nothing."
+    first = run.driver[0]
+    return (
+        f"{_ABOUT}: {sized(first.non_torch_bytes)} non-torch, "
+        f"{sized(first.cudagraph_bytes)} CUDA graphs."
+    )
+
+
+def _title(run: DryRun) -> str:
+    version = run.measurement.vllm_version
+    return f"{run.model} on {run.gpu.name}: vLLM {version}'s own start without a GPU"
+
+
+def _outcome(run: DryRun) -> tuple[str, str, str]:
+    """Return a class of the style sheet, a symbol and a headline."""
+    if run.started is None:
+        return "tight", "?", "Not decided"
+    return ("fits", "✔", "Starts") if run.started else ("short", "✘", "Does not start")
+
+
+def _sentence(run: DryRun) -> str:
+    measured = run.measurement
+    if run.started is None:
+        return "the run ended before vLLM did."
+    if not run.started:
+        return f"vLLM ended after {measured.seconds:,.0f} s."
+    if measured.num_gpu_blocks is None or not measured.kv_cache_size_tokens:
+        return f"ready after {measured.seconds:,.0f} s."
+    length = measured.engine.max_model_len
+    return (
+        f"{measured.num_gpu_blocks:,} KV cache blocks, "
+        f"{measured.kv_cache_size_tokens:,} tokens, "
+        f"{measured.max_concurrency or 0:,.2f}x of {length or 0:,} tokens, after "
+        f"{measured.seconds:,.0f} s."
+    )
+
+
+def _cells(worker: WorkerFigures) -> tuple[str, ...]:
+    weights, consumed = worker.weights_bytes, worker.consumed_bytes
+    has_rest = weights is not None and consumed is not None
+    figures = (
+        weights,
+        (consumed or 0) - (weights or 0) if has_rest else worker.non_torch_bytes,
+        worker.peak_activation_bytes,
+        worker.available_kv_cache_bytes,
+    )
+    written = (NOTHING if one is None else sized(one) for one in figures)
+    return (str(worker.rank), *written)
+
+
+def _text_row(texts: tuple[str, ...]) -> str:
+    rank, *figures = texts
+    return f"  {rank:<6}" + "".join(f"{text:>17}" for text in figures)
+
+
+def _ranks_html(run: DryRun) -> Html | None:
+    if not run.ranks:
+        return None
+    rows = (
+        row(name, *(tag("td", text, class_="pl-number") for text in figures))
+        for name, *figures in map(_cells, run.ranks)
+    )
+    return table("What vLLM measured, rank by rank", _COLUMNS, rows)
+
+
+def _beside_html(run: DryRun) -> Html | None:
+    if run.confirmation is None:
+        return listed([f"There is no estimate: {run.unplanned}", *run.notes])
+    return fragment(
+        bars_html(run.confirmation),
+        comparison_html(run.confirmation),
+        meaning_html(run.confirmation),
+    )
