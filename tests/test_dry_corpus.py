@@ -37,24 +37,34 @@ def record(name: str, version: str = "0.19.0", **changes: Any) -> dict[str, Any]
     }
 
 
+RANK = {
+    "rank": 0,
+    "weights_bytes": round(15.268 * GIB),
+    "peak_activation_bytes": round(2.2142 * GIB),
+    "available_kv_cache_bytes": None,
+}
+
+
+class Answer:
+    """What a dry run returns; none runs, each finds the same figures."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return {"started": True, "ranks": [RANK], "ranks_cold": []}
+
+
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the Pythons of the dry runs: none starts, each finds the same figures."""
-    pythons: list[str] = []
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return the Python and the compile cache of each dry run."""
+    asked: list[tuple[str, str]] = []
 
-    def dry_start(*_: object, vllm_python: str, **__: object) -> dict[str, Any]:
-        pythons.append(vllm_python)
-        rank = {
-            "rank": 0,
-            "weights_bytes": round(15.268 * GIB),
-            "peak_activation_bytes": round(2.2142 * GIB),
-            "available_kv_cache_bytes": None,
-        }
-        return {"started": True, "refused": None, "ranks": [rank]}
+    def dry_run(*_: object, **given: Any) -> Answer:
+        asked.append((given["vllm_python"], given["compile_cache"]))
+        return Answer()
 
-    monkeypatch.setattr(dry_corpus, "dry_start", dry_start)
+    monkeypatch.setattr(dry_corpus.planner, "dry_run", dry_run)
     monkeypatch.setattr(dry_corpus, "find", lambda python: installed(python)[0])
-    return pythons
+    return asked
 
 
 def run(folder: Path, *records: dict[str, Any], words: tuple[str, ...] = ()) -> Any:
@@ -67,15 +77,17 @@ def run(folder: Path, *records: dict[str, Any], words: tuple[str, ...] = ()) -> 
     return [json.loads(line) for line in rows.read_text().splitlines()]
 
 
-def test_the_nearest_release_is_started(tmp_path: Path, runs: list[str]) -> None:
+def test_the_nearest_release_is_started(
+    tmp_path: Path, runs: list[tuple[str, str]]
+) -> None:
     """0.20 is one minor release from 0.19, 0.31 two from 0.33."""
     starts = (record("a", "0.20.0"), record("b", "0.31.0"))
     found = [row["dry_release"] for row in run(tmp_path, *starts)]
-    assert (["0.19.1", "0.33.0"], ["0.19.1", "0.33.0"]) == (found, runs)
+    assert ["0.19.1", "0.33.0"] == found == [python for python, _cache in runs]
 
 
 def test_a_start_that_was_published_twice_runs_once(
-    tmp_path: Path, runs: list[str]
+    tmp_path: Path, runs: list[tuple[str, str]]
 ) -> None:
     """Its second row takes the figures of the first."""
     rows = run(tmp_path, record("a"), record("b"))
@@ -83,31 +95,35 @@ def test_a_start_that_was_published_twice_runs_once(
 
 
 def test_a_start_with_compiled_code_is_not_taken_for_one_without(
-    tmp_path: Path, runs: list[str]
+    tmp_path: Path, runs: list[tuple[str, str]]
 ) -> None:
     """The log of a warm start is compared with the second of two runs."""
     warm = record("b", compile_cache="warm")
     rows = run(tmp_path, record("a", compile_cache="cold"), warm)
     words = [line.split(" | ")[-1] for line in dry_corpus.table(rows)][2:]
     assert ["cold", "cold", "warm"] == [row["cache"] for row in rows]
-    assert len(runs) == 3
+    assert ["cold", "both"] == [cache for _python, cache in runs]
     assert ["agrees |", "agrees |"] == [words[0], words[2]]
     assert words[1].startswith("not compared")
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path, runs: list[str]) -> None:
+def test_a_run_goes_on_where_it_stopped(
+    tmp_path: Path, runs: list[tuple[str, str]]
+) -> None:
     """Rows that the file holds are not started again."""
     run(tmp_path, record("a"))
     rows = run(tmp_path, record("a"))
     assert (1, 1) == (len(rows), len(runs))
 
 
-def test_a_warm_start_follows_the_cold_one(tmp_path: Path, runs: list[str]) -> None:
+def test_a_warm_start_follows_the_cold_one(
+    tmp_path: Path, runs: list[tuple[str, str]]
+) -> None:
     """Both figures are kept; an eager start compiles nothing."""
     eager = record("b", args={"enforce_eager": True})
     rows = run(tmp_path, record("a"), eager, words=("--warm",))
     assert ["cold", "warm", "eager"] == [row["cache"] for row in rows]
-    assert len(runs) == 3
+    assert ["both", "cold"] == [cache for _python, cache in runs]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Published start-ups of vLLM beside dry runs of the same starts.
 
     python -m tools.dry_corpus run OUT.jsonl --python PYTHON [--python PYTHON]
-        [--corpus FILE.jsonl] [--configs FOLDER] [--cache FOLDER] [--only TEXT] [--warm]
+        [--corpus FILE.jsonl] [--configs FOLDER] [--only TEXT] [--warm]
     python -m tools.dry_corpus table OUT.jsonl
 
 `run` starts, with the nearest release of the Pythons given, each published start of
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,12 @@ from planner.engine.releases import number_of
 from planner.errors import PlannerError
 from planner.units import GIB
 from tools import configs
-from tools.dry_runs import dry_start
 from tools.starts import CORPUS, OTHER_BUILDS, arguments, gpu_of, read_records
 
 FIRST = (0, 19, 0)
 """The oldest release whose starts are compared."""
+KEPT = ("started", "refused", "seconds", "ranks", "assumed_driver_memory")
+"""What a row keeps of a dry run."""
 LOGGED = ("weights_gib", "activation_gib", "available_kv_gib")
 MOST_WEIGHTS_ERROR = 0.001
 MOST_PEAK_ERROR_GIB = 0.02
@@ -51,7 +50,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", action="append", default=[])
     parser.add_argument("--corpus", type=Path, action="append")
     parser.add_argument("--configs", type=Path)
-    parser.add_argument("--cache", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--warm", action="store_true")
     given = parser.parse_args(words)
@@ -66,11 +64,10 @@ def run(given: argparse.Namespace) -> int:
     installed = [find(python) for python in given.python]
     done = _read(given.rows) if given.rows.is_file() else []
     held = {row["id"] for row in done}
-    cache = given.cache or Path(tempfile.mkdtemp(prefix="dry-corpus-"))
     for record in _chosen(given.corpus or [CORPUS], given.only):
         if record["id"] in held:
             continue
-        for row in _rows(record, installed, done, cache, given):
+        for row in _rows(record, installed, done, given):
             done.append(row)
             with given.rows.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -144,7 +141,6 @@ def _rows(
     record: dict[str, Any],
     installed: Sequence[Installation],
     done: Sequence[Mapping[str, Any]],
-    cache: Path,
     given: argparse.Namespace,
 ) -> Iterator[dict[str, Any]]:
     folder = _config_folder(record["config"], given.configs)
@@ -154,17 +150,36 @@ def _rows(
     found = nearest(record["vllm_version"], installed)
     base = _base(record, found, folder, gpu)
     kinds = _kinds(record, warm=given.warm)
-    held = {row["cache"]: row["dry"] for row in done if _is_same(row, base)}
-    if not held.keys() >= set(kinds):
-        held = {}
-    own = cache / record["id"]
-    shutil.rmtree(own, ignore_errors=True)
+    answers = {row["cache"]: row["dry"] for row in done if _is_same(row, base)}
+    if not answers.keys() >= set(kinds):
+        answers = dry_start(record, folder, gpu, found.python, kinds)
     for kind in kinds:
-        answer = held.get(kind) or dry_start(
-            folder, gpu=gpu, vllm_python=found.python, cache=own, **record["args"]
-        )
-        yield base | {"cache": kind, "dry": answer}
-    shutil.rmtree(own, ignore_errors=True)
+        yield base | {"cache": kind, "dry": answers[kind]}
+
+
+def dry_start(
+    record: Mapping[str, Any],
+    folder: Path,
+    gpu: GPU,
+    python: str,
+    kinds: Sequence[str],
+) -> dict[str, dict[str, Any]]:
+    """Start vLLM without a GPU and return its figures by compile cache."""
+    try:
+        run = planner.dry_run(
+            folder,
+            gpu,
+            vllm_python=python,
+            env=record.get("env"),
+            compile_cache="both" if "warm" in kinds else "cold",
+            listener=lambda _event: None,
+            **record["args"],
+        ).to_dict()
+    except PlannerError as error:
+        run = {"started": False, "refused": str(error), "ranks": []}
+    answer = {name: run.get(name) for name in KEPT}
+    cold = answer | {"ranks": run.get("ranks_cold") or run["ranks"]}
+    return {kind: cold if kind == "cold" else answer for kind in kinds}
 
 
 def _kinds(record: Mapping[str, Any], *, warm: bool) -> list[str]:
