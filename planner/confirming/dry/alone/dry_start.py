@@ -61,6 +61,7 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 def _start(task: dict[str, Any], stage: int) -> None:
     load_false_gpu(task["libraries"])
     import dry_hooks
+    import dry_releases  # noqa: F401 - registers its hooks
 
     dry_hooks.install()
     config = _config(task)
@@ -201,5 +202,6 @@ if __name__ == "__main__":
 elif __name__ == "__mp_main__":
     load_false_gpu(os.environ["PLANNER_GPU_LIBRARIES"])
     import dry_hooks
+    import dry_releases  # noqa: F401 - registers its hooks
 
     dry_hooks.install()
