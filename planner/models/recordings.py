@@ -104,7 +104,9 @@ def write_recording(recording: Recording, path: Path | None = None) -> Path:
     target = path or Path(folder or "") / f"{recording.config_key}.json"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(recording.to_dict()), encoding="utf-8")
+        target.write_text(
+            json.dumps(recording.to_dict(), separators=(",", ":")), encoding="utf-8"
+        )
     except OSError as error:
         raise PlannerError(f"{target} cannot be written ({error}).") from error
     return target

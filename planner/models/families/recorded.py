@@ -216,7 +216,14 @@ def _named(prefix: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _has_caches(prefix: str, whole: Mapping[str, Any]) -> bool:
     """Whether a list of layers is that of the decoder: its layers keep something."""
-    return any(name.startswith(f"{prefix}.") for name in whole["caches"])
+    return any(name.startswith(f"{prefix}.") for name in whole["caches"]["layers"])
+
+
+def _specs(whole: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the KV cache specification of each layer, by its name."""
+    kinds = whole["caches"]["kinds"]
+    for name, kind in whole["caches"]["layers"].items():
+        yield name, kinds[kind]
 
 
 def _body(
@@ -246,7 +253,7 @@ def _layer(
     by_name = {f"{path}.{entry['name']}": entry for entry in entries}
     caches = [
         _cache(by_name.get(name, {}), spec, whole["model"])
-        for name, spec in whole["caches"].items()
+        for name, spec in _specs(whole)
         if name.startswith(f"{path}.")
     ]
     return LayerKind(caches=tuple(caches), modules=tuple(modules))

@@ -147,17 +147,21 @@ def _called(function: Any) -> Any:
         return None
 
 
-def _caches(runner: Any) -> dict[str, dict[str, Any]]:
-    """Return the KV cache specification of each layer."""
-    return {
-        name: {
+def _caches(runner: Any) -> dict[str, Any]:
+    """Return the distinct KV cache specifications, and that of each layer."""
+    kinds: list[dict[str, Any]] = []
+    order: dict[str, int] = {}
+    for name, spec in runner.get_kv_cache_spec().items():
+        written = {
             "kind": type(spec).__name__,
             "page_size_bytes": spec.page_size_bytes,
             **_plain_fields(spec),
             **_states(spec),
         }
-        for name, spec in runner.get_kv_cache_spec().items()
-    }
+        if written not in kinds:
+            kinds.append(written)
+        order[name] = kinds.index(written)
+    return {"kinds": kinds, "layers": order}
 
 
 def _states(spec: Any) -> dict[str, Any]:
