@@ -11,12 +11,14 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import ClassVar
 
+import planner
 from planner.app.widgets import run_options, run_panel, run_thread
 from planner.app.widgets.callbacks import Presence
 from planner.confirming.measurement import Measurement
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
-from planner.errors import PlannerError
+from planner.errors import PlannerError, UnknownArchitecture
+from planner.planning import planning
 from tests import confirmations
 
 STAGES = [
@@ -24,6 +26,8 @@ STAGES = [
     for stage in StartStage
     if stage not in (StartStage.STOPPING, StartStage.LOAD, StartStage.DONE)
 ]
+UNREAD = "nobody/new-model"
+"""A model that `plan_all_but_one` does not read."""
 FOLDER = "FAKE_RUN_FOLDER"
 """Environment variable: where a run notes that it began and how it ended."""
 
@@ -109,9 +113,17 @@ class FakeDryStart(FakeRun):
         return confirmations.dry_run() if is_read else confirmations.unplanned_run()
 
 
+def plan_all_but_one(model, **given):
+    """Plan, except for a model of an architecture that the planner does not read."""
+    if model == UNREAD:
+        raise UnknownArchitecture("NewForCausalLM is not modelled.")
+    return planning.plan(model, **given)
+
+
 def install(leave_seconds: float = 1.0) -> None:
     """Let every panel of this kernel run the fake, and miss a page sooner."""
     run_thread.new_run = FakeRun
     run_thread.new_dry_run = FakeDryStart
+    planner.plan = plan_all_but_one
     run_panel._installed = lambda _plan, _python: "vLLM 0.33.0 (a stand-in)."
     run_options.Presence = partial(Presence, leave_seconds=leave_seconds)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from planner.confirming.measurement import MeasuredLine, WorkerFigures
 
 _COLUMNS = ("Rank", "Weights", "Stays allocated", "Peak activation", "KV cache")
+_NUMBERS = tuple((column, "pl-number") for column in _COLUMNS[1:])
 _SAME_BYTES = GIB // 100
 """The digits of a log; a difference below them is not explained."""
 _KV_CACHE = "KV cache"
@@ -165,10 +166,11 @@ def _sentence(run: DryRun) -> str:
     if measured.num_gpu_blocks is None or not measured.kv_cache_size_tokens:
         return f"ready after {measured.seconds:,.0f} s."
     length = measured.engine.max_model_len
+    of_length = f" of {length:,} tokens" if length else ""
     return (
         f"{measured.num_gpu_blocks:,} KV cache blocks, "
         f"{measured.kv_cache_size_tokens:,} tokens, "
-        f"{measured.max_concurrency or 0:,.2f}x of {length or 0:,} tokens, after "
+        f"{measured.max_concurrency or 0:,.2f}x{of_length}, after "
         f"{measured.seconds:,.0f} s."
     )
 
@@ -207,7 +209,7 @@ def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Html:
         row(name, *(tag("td", text, class_="pl-number") for text in figures))
         for name, *figures in map(_cells, workers)
     )
-    return table(caption, _COLUMNS, rows)
+    return table(caption, (_COLUMNS[0], *_NUMBERS), rows)
 
 
 def _beside_html(run: DryRun) -> Html | None:

@@ -24,7 +24,13 @@ from planner.confirming.stages import StartStage
 from planner.errors import UnknownArchitecture
 from planner.planning.inputs import Inputs
 from tests import plans
-from tests.fake_run import STAGES, FakeDryStart, FakeRun
+from tests.fake_run import (
+    STAGES,
+    UNREAD,
+    FakeDryStart,
+    FakeRun,
+    plan_all_but_one,
+)
 from tests.starts import STAND_IN
 
 ENDLESS_MINUTES = 1
@@ -676,15 +682,8 @@ def test_what_is_not_planned_can_be_asked_and_not_run(panel) -> None:
 @pytest.fixture
 def unknown(monkeypatch) -> str:
     """A model of an architecture that the planner does not read."""
-    name, known = "nobody/new-model", planner.plan
-
-    def plan(model, **given):
-        if model == name:
-            raise UnknownArchitecture("NewForCausalLM is not modelled.")
-        return known(model, **given)
-
-    monkeypatch.setattr("planner.app.widgets.explorer.planner.plan", plan)
-    return name
+    monkeypatch.setattr(planner, "plan", plan_all_but_one)
+    return UNREAD
 
 
 def choose(explorer, model: str) -> None:
