@@ -6,7 +6,9 @@ leave tensors as they are, and gathered objects are this rank's own, repeated.
 
 from __future__ import annotations
 
+import importlib
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,11 @@ import torch.distributed as dist
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 from vllm.v1.outputs import ModelRunnerOutput  # noqa: F401 - vLLM's import order
 
+_SUMS_ON_HOST = (
+    "vllm.distributed.utils",
+    "vllm.distributed.parallel_state",
+    "vllm.config.parallel",
+)
 _FROM_EACH_STAGE = ("get_kv_cache_spec", "determine_available_memory")
 
 
@@ -31,6 +38,7 @@ def one_process_executor(
 ) -> type[UniProcExecutor]:
     """Return an executor whose only worker is the first rank of a pipeline stage."""
     parallel = config.parallel_config
+    _separate_replicas(config)
     world = parallel.world_size
     stages = parallel.pipeline_parallel_size
     in_stage = world // stages
@@ -50,6 +58,9 @@ def one_process_executor(
                 return result
             if method not in _FROM_EACH_STAGE:
                 return result * world
+            if method == "get_kv_cache_spec" and not result[0]:
+                # Without a KV cache vLLM measures nothing: profile the run here.
+                super().collective_rpc("determine_available_memory")
             _leave(folder, stage, method, result[0])
             if not is_last and method == "determine_available_memory":
                 raise StageIsDone
@@ -59,6 +70,21 @@ def one_process_executor(
             return [one for one in each for _rank in range(in_stage)]
 
     return OneProcess
+
+
+def _separate_replicas(config: Any) -> None:  # noqa: ANN401 - vLLM's
+    """Let replicas of a model without experts know nothing of each other.
+
+    Source: vLLM 0.33.0 v1/engine/core.py, EngineCoreProc.run_engine_core.
+    """
+    parallel = config.parallel_config
+    if parallel.data_parallel_size == 1 or config.model_config.is_moe:
+        return
+    if hasattr(parallel, "reconfigure_for_independent_dp_rank"):
+        parallel.reconfigure_for_independent_dp_rank()
+    else:
+        parallel.data_parallel_size = parallel.data_parallel_size_local = 1
+        parallel.data_parallel_rank = 0
 
 
 def _leave(folder: Path, stage: int, method: str, result: object) -> None:
@@ -128,3 +154,44 @@ def _vllm_without_peers() -> None:
     shm_broadcast.MessageQueue.create_from_process_group = staticmethod(
         lambda *_args, **_kwargs: None
     )
+    for name in _SUMS_ON_HOST:
+        module = importlib.import_module(name)
+        if hasattr(module, "cpu_all_reduce_"):
+            module.cpu_all_reduce_ = lambda tensor, *_args, **_kwargs: tensor
+    _replicas_agree()
+
+
+def _replicas_agree() -> None:
+    """Let every data-parallel rank run what this one runs.
+
+    Each rank sets its own column of a table, and the sum over all ranks fills it.
+    Source: vLLM 0.33.0 v1/worker/dp_utils.py.
+    """
+    import vllm.v1.worker.dp_utils as replicas  # noqa: PLC0415
+
+    if hasattr(replicas, "_skip_dp_coordination"):
+        # The newer model runner has a mode that does just this.
+        importlib.import_module("vllm.v1.worker.gpu.dp_utils")
+        replicas._skip_dp_coordination.set(True)
+    if hasattr(replicas, "_run_ar"):
+        replicas._run_ar = _own_columns(replicas._run_ar)
+
+
+def _own_columns(run: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    replicas = importlib.import_module("vllm.v1.worker.dp_utils")
+
+    def table(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        group = replicas._get_device_and_group
+
+        def on_host(*_args: object) -> tuple[str, Any]:
+            return "cpu", replicas.get_dp_group().cpu_group
+
+        replicas._get_device_and_group = on_host  # the device's would read as zeros
+        try:
+            found = run(*args, **kwargs)
+        finally:
+            replicas._get_device_and_group = group
+        rank = replicas.get_dp_group().rank_in_group
+        return found[:, rank : rank + 1].expand_as(found).clone()
+
+    return table
