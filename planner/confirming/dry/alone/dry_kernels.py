@@ -6,6 +6,7 @@ launchers allocate before a launch is part of the peak, and is allocated here to
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from collections.abc import Iterable
@@ -203,6 +204,18 @@ def _flashinfer_kernel_list(module: Any) -> None:  # noqa: ANN401
     module.write_filtered_metainfo = lambda *_args, **_kwargs: None
 
 
+@after_import("cutlass.base_dsl.dsl")
+def _cute(module: Any) -> None:  # noqa: ANN401
+    """Kernels in CUTLASS's Python language are not compiled; buffers are given to them."""
+    module.BaseDSL._func = lambda *_args, **_kwargs: Nothing()
+
+
+@after_import("tilelang.jit")
+def _tilelang(module: Any) -> None:  # noqa: ANN401
+    """Kernels of TileLang are not compiled; vLLM gives them their buffers."""
+    module.JITImpl.__call__ = lambda *_args, **_kwargs: Nothing()
+
+
 @after_import("humming.jit.runtime")
 def _humming_kernels(module: Any) -> None:  # noqa: ANN401
     """Kernels of Humming are not compiled."""
@@ -213,6 +226,35 @@ def _humming_kernels(module: Any) -> None:  # noqa: ANN401
     runtime = module.KernelRuntime
     runtime.prepare = prepare
     runtime.load_cubin = lambda _self: module.cbd.CUfunction(1)
+
+
+@after_import("humming.kernel.process_input")
+def _humming_inputs(module: Any) -> None:  # noqa: ANN401
+    """The steps that quantize inputs for Humming are not compiled."""
+
+    def prepare_kernels(
+        _config: object, intervals: Any, _device: object, _key: object = None  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        importlib.import_module("humming.ops.utils").init_humming_launcher()
+        return module.torch.empty(len(intervals) * 4, dtype=module.torch.int64)
+
+    module.ProcessInputKernel.prepare_kernels = staticmethod(prepare_kernels)
+
+
+@after_import("humming.ops.utils")
+def _humming_launcher(module: Any) -> None:  # noqa: ANN401
+    """What quantizes inputs for Humming is not launched: all buffers are given to it."""
+    load = module.init_humming_launcher
+
+    def init_humming_launcher() -> None:
+        load()
+        if not any(library.ns == "humming" for library in _REGISTERED):
+            library = module.torch.library.Library("humming", "IMPL")
+            for form in ("launch_process_input", "launch_process_input.inplace"):
+                library.impl(form, lambda *_args: None, "CUDA")
+            _REGISTERED.append(library)
+
+    module.init_humming_launcher = init_humming_launcher
 
 
 @after_import("humming.ops.gemm")
