@@ -62,7 +62,7 @@ echo "Cuda compilation tools, release 13.0, V13.0.0"
 def _replace_compiler(folder: Path) -> None:
     """Let programs that compile kernels (DeepGEMM) find a compiler that does nothing.
 
-    vLLM chooses kernels by whether a compiler is installed; here one always is.
+    vLLM chooses kernels by what is installed beside it: here all that its image holds.
     """
     program = folder / "toolkit" / "bin" / "nvcc"
     if not program.is_file() or program.read_text(encoding="utf-8") != _COMPILER:
@@ -71,6 +71,8 @@ def _replace_compiler(folder: Path) -> None:
         program.chmod(0o755)
     os.environ["CUDA_HOME"] = os.environ["CUDA_PATH"] = str(folder / "toolkit")
     os.environ["PATH"] = f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    # FlashInfer's files: as in vLLM's own image, not looked for in the network.
+    os.environ.setdefault("VLLM_HAS_FLASHINFER_CUBIN", "1")
 
 
 def install() -> None:

@@ -34,7 +34,7 @@ class Nothing:
         return _STANDS_FOR.get(name, Nothing())
 
     def __call__(self, *_args: object, **_kwargs: object) -> None:
-        return None
+        """Compute nothing."""
 
     def __getitem__(self, _key: object) -> Nothing:
         return self
@@ -73,11 +73,11 @@ def _inner(weights: Any, activation: Any) -> int:  # noqa: ANN401
     return int(weights.shape[1]) // (2 if is_gated else 1)
 
 
-def _bf16(at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
+def _bf16(_at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
     return _TILES, 2 * inner
 
 
-def _fp8(at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
+def _fp8(_at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
     """Per tensor: both halves of the gated product, and their scales."""
     return _TILES, 2 * inner + 4 * (2 * inner // 128)
 
@@ -91,7 +91,7 @@ def _fp8_blocks(at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
 
 def _fp4(at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
     states = at["hidden_states"]
-    if states.element_size() == 2:
+    if states.dtype == at["output"].dtype:
         return _FP4_TILES, 2 * inner
     if states.shape[-1] * 2 == at["output"].shape[-1]:
         return _QUANTIZED_FP4_TILES, inner // 2 + inner // 16
@@ -120,7 +120,7 @@ def _experts(kind: Any) -> Any:  # noqa: ANN401
 
 
 def _tile(tiles: tuple[int, ...], average: float) -> int:
-    """Return the tile without tuning: the one below the first that holds the average."""
+    """Return the tile without tuning: below the first that holds the average."""
     above = next((i for i, tile in enumerate(tiles) if tile >= average), len(tiles) - 1)
     return tiles[max(0, above - 1)]
 
@@ -206,13 +206,13 @@ def _flashinfer_kernel_list(module: Any) -> None:  # noqa: ANN401
 
 @after_import("cutlass.base_dsl.dsl")
 def _cute(module: Any) -> None:  # noqa: ANN401
-    """Kernels in CUTLASS's Python language are not compiled; buffers are given to them."""
+    """Kernels in CUTLASS's Python language are not compiled: they allocate nothing."""
     module.BaseDSL._func = lambda *_args, **_kwargs: Nothing()
 
 
 @after_import("tilelang.jit")
 def _tilelang(module: Any) -> None:  # noqa: ANN401
-    """Kernels of TileLang are not compiled; vLLM gives them their buffers."""
+    """Kernels of TileLang are not compiled: vLLM gives them their buffers."""
     module.JITImpl.__call__ = lambda *_args, **_kwargs: Nothing()
 
 
@@ -232,9 +232,7 @@ def _humming_kernels(module: Any) -> None:  # noqa: ANN401
 def _humming_inputs(module: Any) -> None:  # noqa: ANN401
     """The steps that quantize inputs for Humming are not compiled."""
 
-    def prepare_kernels(
-        _config: object, intervals: Any, _device: object, _key: object = None  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+    def prepare_kernels(_config: object, intervals: Any, *_args: object) -> Any:  # noqa: ANN401
         importlib.import_module("humming.ops.utils").init_humming_launcher()
         return module.torch.empty(len(intervals) * 4, dtype=module.torch.int64)
 
@@ -243,7 +241,7 @@ def _humming_inputs(module: Any) -> None:  # noqa: ANN401
 
 @after_import("humming.ops.utils")
 def _humming_launcher(module: Any) -> None:  # noqa: ANN401
-    """What quantizes inputs for Humming is not launched: all buffers are given to it."""
+    """What quantizes inputs for Humming is not launched: it allocates nothing."""
     load = module.init_humming_launcher
 
     def init_humming_launcher() -> None:
@@ -259,7 +257,7 @@ def _humming_launcher(module: Any) -> None:  # noqa: ANN401
 
 @after_import("humming.ops.gemm")
 def _humming_product(module: Any) -> None:  # noqa: ANN401
-    """A product of Humming allocates its output: its launcher reads the kernel's file."""
+    """A product of Humming allocates its output: its launcher needs a kernel."""
 
     def humming_gemm(*, inputs: Any, layer_config: str, **given: Any) -> Any:  # noqa: ANN401
         if given.get("outputs") is not None:
