@@ -116,3 +116,29 @@ def _registry(module: Any) -> None:  # noqa: ANN401
 def _warmup(module: Any) -> None:  # noqa: ANN401
     """Kernels are not compiled and tuned ahead, after the memory is shared out."""
     module.kernel_warmup = lambda *_args, **_kwargs: None
+
+
+@after_import("transformers.models.auto.configuration_auto")
+def _configurations(module: Any) -> None:  # noqa: ANN401
+    """Configurations are read without a repository's own code: only its JSON is here.
+
+    A class that Transformers does not know is a plain one with the file's fields.
+    """
+    read = module.AutoConfig.from_pretrained.__func__
+
+    def from_pretrained(cls: Any, name: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        from transformers import PretrainedConfig  # noqa: PLC0415 - being imported
+
+        fields = PretrainedConfig.get_config_dict(name)[0]
+        own = (fields.pop("auto_map", None) or {}).get("AutoConfig")
+        if not own:
+            return read(cls, name, **kwargs)
+        try:
+            made = module.CONFIG_MAPPING[fields.get("model_type", "")]
+        except KeyError:
+            # Some of vLLM's models check the name of their configuration's class.
+            kind = {"model_type": fields.get("model_type", "")}
+            made = type(own.rpartition(".")[2], (PretrainedConfig,), kind)
+        return made.from_dict(fields)
+
+    module.AutoConfig.from_pretrained = classmethod(from_pretrained)
