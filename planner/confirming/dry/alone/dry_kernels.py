@@ -26,12 +26,14 @@ _REGISTERED: list[Any] = []
 
 
 class Nothing:
-    """A compiled module whose functions return nothing."""
+    """A compiled module whose functions return nothing; sizes of scratch memory are 0."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name.startswith("__"):
             raise AttributeError(name)
-        return _STANDS_FOR.get(name, Nothing())
+        if name in _STANDS_FOR:
+            return _STANDS_FOR[name]
+        return _zero if "workspace_size" in name else Nothing()
 
     def __call__(self, *_args: object, **_kwargs: object) -> None:
         """Compute nothing."""
@@ -40,8 +42,12 @@ class Nothing:
         return self
 
 
-class _CutlassExperts(Nothing):
-    """FlashInfer's experts by CUTLASS: allocate a workspace, compute nothing."""
+def _zero(*_args: object) -> int:
+    return 0
+
+
+class _Cutlass(Nothing):
+    """FlashInfer's kernels by CUTLASS: allocate a workspace, compute nothing."""
 
     def run_moe(self, *_args: object) -> None:
         """Hold what a run needs beside its output, until it returns.
@@ -52,13 +58,26 @@ class _CutlassExperts(Nothing):
         at = sys._getframe(1).f_locals
         tokens, columns = at["input"].shape
         rows = tokens * at["token_selected_experts"].size(1)
-        hidden = at["fc2_expert_weights"].shape[1]
-        inner = _inner(at["fc1_expert_weights"], at["activation_type"])
+        experts, hidden = at["fc2_expert_weights"].shape[:2]
+        halves, inner = _inner(at["fc1_expert_weights"], at["activation_type"])
         element = at["input"].element_size() * columns / hidden  # FP4: two in a byte
-        scales = rows * hidden // 16 if element < 1 else 0
-        inputs = int(rows * max(hidden, inner) * element)
-        outputs = rows * max(hidden, 2 * inner) * 2
-        _hold(at["input"], [inputs + outputs + scales])
+        first, second = 2 * rows * halves * inner, 2 * rows * hidden
+        inputs = max(second, int(rows * max(hidden, inner) * element))
+        if at["use_deepseek_fp8_block_scale"]:
+            sizes = [inputs, first, _block_copy(rows, max(hidden, inner), experts)]
+        else:
+            sizes = [inputs, max(first, second)]
+        if element < 1:
+            sizes.append(rows * max(hidden, inner) // 16)
+        _hold(at["input"], [sum(sizes)])
+
+    def get_workspace_size(self, rows: int, columns: int, inner: int) -> int:
+        """Return what a product with scales for blocks needs beside its output.
+
+        Source: FlashInfer 0.7.2 csrc/fp8_blockscale_gemm_sm90_binding.cu.
+        """
+        scales = -(-columns // 128) * -(-inner // 128) * 4
+        return _block_copy(rows, inner, 1) + columns * inner + scales
 
     def get_gemm1_tactic_count(self) -> int:
         """Return how many ways there are to run the first product."""
@@ -67,10 +86,19 @@ class _CutlassExperts(Nothing):
     get_gemm2_tactic_count = get_gemm1_tactic_count
 
 
-def _inner(weights: Any, activation: Any) -> int:  # noqa: ANN401
-    """Return the width between the two products, from the first one's weights."""
-    is_gated = "glu" in getattr(activation, "name", str(activation)).lower()
-    return int(weights.shape[1]) // (2 if is_gated else 1)
+def _inner(weights: Any, activation: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return the outputs of the first product and their width, from its weights."""
+    halves = 2 if "glu" in getattr(activation, "name", str(activation)).lower() else 1
+    return halves, int(weights.shape[1]) // halves
+
+
+def _block_copy(rows: int, columns: int, experts: int) -> int:
+    """Return the bytes of a product's input in FP8, with a scale for each block.
+
+    Source: FlashInfer 0.7.2 fp8_blockscale_gemm.cu, getWorkspaceSizeBase.
+    """
+    padded = (rows + 31 * experts) // 32 * 32
+    return -(-rows // 4) * 4 * columns + padded * -(-columns // 128) * 4
 
 
 def _bf16(_at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
@@ -146,7 +174,7 @@ def _hold(beside: Any, sizes: Iterable[float]) -> None:  # noqa: ANN401
 
 
 _STANDS_FOR: dict[str, Any] = {
-    "init": lambda *_args: _CutlassExperts(),
+    "init": lambda *_args: _Cutlass(),
     "trtllm_bf16_moe": _experts(_bf16),
     "trtllm_fp8_per_tensor_scale_moe": _experts(_fp8),
     "trtllm_fp8_per_tensor_scale_routed_moe": _experts(_fp8),
