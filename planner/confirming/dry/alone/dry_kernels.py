@@ -26,7 +26,7 @@ _REGISTERED: list[Any] = []
 
 
 class Nothing:
-    """A compiled module whose functions return nothing; sizes of scratch memory are 0."""
+    """A compiled module whose functions return nothing, or 0 for a workspace."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name.startswith("__"):
