@@ -126,7 +126,7 @@ def _configurations(module: Any) -> None:  # noqa: ANN401
     """
     read = module.AutoConfig.from_pretrained.__func__
 
-    def from_pretrained(cls: Any, name: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def from_pretrained(cls: Any, name: Any, /, **kwargs: Any) -> Any:  # noqa: ANN401
         from transformers import PretrainedConfig  # noqa: PLC0415 - being imported
 
         fields = PretrainedConfig.get_config_dict(name)[0]

@@ -25,7 +25,7 @@ _SUMS_ON_HOST = (
 _FROM_EACH_STAGE = ("get_kv_cache_spec", "determine_available_memory")
 
 
-class StageIsDone(Exception):
+class StageIsDone(Exception):  # noqa: N818 - not an error
     """A stage before the last has profiled its run."""
 
 
@@ -38,20 +38,18 @@ def one_process_executor(
 ) -> type[UniProcExecutor]:
     """Return an executor whose only worker is the first rank of a pipeline stage."""
     parallel = config.parallel_config
-    _separate_replicas(config)
+    _stand_for_all_ranks(config)
     world = parallel.world_size
     stages = parallel.pipeline_parallel_size
     in_stage = world // stages
-    if world * parallel.data_parallel_size > 1:
-        _without_peers()
 
-    class OneProcess(UniProcExecutor):
+    class OneProcess(UniProcExecutor):  # type: ignore[misc]
         def _distributed_args(self) -> tuple[str, int, int]:
             method, _rank, _local = super()._distributed_args()
             return method, stage * in_stage, 0
 
-        def collective_rpc(  # type: ignore[override]
-            self, method: Any, *args: Any, **kwargs: Any  # noqa: ANN401
+        def collective_rpc(
+            self, method: object, *args: object, **kwargs: object
         ) -> Any:  # noqa: ANN401
             result = super().collective_rpc(method, *args, **kwargs)
             if kwargs.get("single_value") or not isinstance(result, list):
@@ -61,15 +59,21 @@ def one_process_executor(
             if method == "get_kv_cache_spec" and not result[0]:
                 # Without a KV cache vLLM measures nothing: profile the run here.
                 super().collective_rpc("determine_available_memory")
-            _leave(folder, stage, method, result[0])
+            _leave(folder, stage, str(method), result[0])
             if not is_last and method == "determine_available_memory":
                 raise StageIsDone
             if not is_last:
                 return result * world
-            each = [_left(folder, number, method) for number in range(stages)]
-            return [one for one in each for _rank in range(in_stage)]
+            return _of_all_ranks(folder, str(method), stages, in_stage)
 
     return OneProcess
+
+
+def _stand_for_all_ranks(config: Any) -> None:  # noqa: ANN401 - vLLM's
+    _separate_replicas(config)
+    parallel = config.parallel_config
+    if parallel.world_size * parallel.data_parallel_size > 1:
+        _without_peers()
 
 
 def _separate_replicas(config: Any) -> None:  # noqa: ANN401 - vLLM's
@@ -92,9 +96,14 @@ def _leave(folder: Path, stage: int, method: str, result: object) -> None:
     path.write_bytes(pickle.dumps(result))
 
 
+def _of_all_ranks(folder: Path, method: str, stages: int, in_stage: int) -> list[Any]:
+    each = [_left(folder, number, method) for number in range(stages)]
+    return [one for one in each for _rank in range(in_stage)]
+
+
 def _left(folder: Path, stage: int, method: str) -> Any:  # noqa: ANN401
     path = folder / f"stage-{stage}-{method}"
-    return pickle.loads(path.read_bytes())  # noqa: S301 - written by this program
+    return pickle.loads(path.read_bytes())  # written by this program
 
 
 def _without_peers() -> None:
@@ -130,7 +139,9 @@ def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> 
     found[:] = [one] * len(found)
 
 
-def _gather(found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any) -> None:  # noqa: ANN401
+def _gather(
+    found: list[torch.Tensor], one: torch.Tensor, *_args: object, **_kwargs: object
+) -> None:
     if one.device.type == "cpu":
         for each in found:
             each.copy_(one)
@@ -155,7 +166,7 @@ def _vllm_without_peers() -> None:
         lambda *_args, **_kwargs: None
     )
     for name in _SUMS_ON_HOST:
-        module = importlib.import_module(name)
+        module: Any = importlib.import_module(name)
         if hasattr(module, "cpu_all_reduce_"):
             module.cpu_all_reduce_ = lambda tensor, *_args, **_kwargs: tensor
     _replicas_agree()
@@ -178,7 +189,7 @@ def _replicas_agree() -> None:
 
 
 def _own_columns(run: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    replicas = importlib.import_module("vllm.v1.worker.dp_utils")
+    replicas: Any = importlib.import_module("vllm.v1.worker.dp_utils")
 
     def table(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
         group = replicas._get_device_and_group
