@@ -77,7 +77,7 @@ def test_memory_that_others_hold_is_total_less_free() -> None:
 
 
 def test_nvml_holds_what_pytorch_looks_for(tmp_path: Path) -> None:
-    """PyTorch's library keeps the names next to each other, vLLM's binding in quotes."""
+    """PyTorch's library keeps the names side by side, vLLM's binding in quotes."""
     (tmp_path / "torch" / "lib").mkdir(parents=True)
     (tmp_path / "torch" / "lib" / "libc10_cuda.so").write_bytes(
         b"\0nvmlInit_v2\0nvmlDeviceGetGpuFabricInfoV\0nvmlInit_v2 failed\0"

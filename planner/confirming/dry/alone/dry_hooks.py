@@ -78,7 +78,7 @@ def _replace_compiler(folder: Path) -> None:
 
 def install() -> None:
     """Register the hooks for modules that are not imported yet."""
-    import dry_kernels  # noqa: F401, PLC0415 - registers its hooks in this module
+    import dry_kernels  # noqa: F401 - registers its hooks in this module
 
     _replace_compiler(Path(os.environ["PLANNER_GPU_LIBRARIES"]))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):

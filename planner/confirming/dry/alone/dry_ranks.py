@@ -42,7 +42,7 @@ def one_process_executor(
     stages = parallel.pipeline_parallel_size
     in_stage = world // stages
 
-    class OneProcess(UniProcExecutor):  # type: ignore[misc]
+    class OneProcess(UniProcExecutor):
         def _distributed_args(self) -> tuple[str, int, int]:
             method, _rank, _local = super()._distributed_args()
             return method, stage * in_stage, 0
