@@ -31,7 +31,10 @@ from tools.starts import CORPUS, OTHER_BUILDS, arguments, gpu_of, read_records
 
 FIRST = (0, 19, 0)
 """The oldest release whose starts are compared."""
-KEPT = ("started", "refused", "seconds", "ranks", "assumed_driver_memory")
+KEPT = (
+    *("started", "refused", "seconds", "ranks", "assumed_driver_memory"),
+    "compile_cache",
+)
 """What a row keeps of a dry run."""
 LOGGED = ("weights_gib", "activation_gib", "available_kv_gib")
 MOST_WEIGHTS_ERROR = 0.001
@@ -274,6 +277,8 @@ def _words(row: Mapping[str, Any]) -> str:
         return f"not profiled: {row['dry']['refused']}"
     if row["logged_cache"] not in (None, row["cache"]):
         return f"not compared: the log is of a {row['logged_cache']} start"
+    if row["cache"] == "warm" and row["dry"].get("compile_cache") != "warm":
+        return "not compared: vLLM compiled again"
     off = [*_weights_off(row), *_peak_off(row)]
     words = ", ".join(off) or "agrees"
     return words if row["has_equal_rules"] else f"{words} (other release's rules)"
