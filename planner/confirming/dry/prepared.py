@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +26,7 @@ from planner.memory.lines.outside import CUDA_CONTEXT
 from planner.models.sources.load import load
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
+from planner.surroundings import cache_folder
 
 _PROBE = "planner_memory_probe.MemoryProbe"
 _HERE = Path(__file__).parent / "alone"
@@ -30,6 +36,7 @@ _SET_BY_US = (
     *("load_format", "worker_extension_cls", "served_model_name", "host", "port"),
     *("disable_log_stats", "skip_tokenizer_init"),
 )
+_KEY_DIGITS = 16
 _STAND_IN = "Qwen/Qwen3-8B"
 """Whose driver memory is assumed for a model that the planner does not read."""
 
@@ -87,7 +94,7 @@ def launch(
     prepared: Prepared, scratch: Path, caches: Path
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
     """Write the task into `scratch`; return the command, its variables and notes."""
-    folder = _model_folder(prepared.inputs, scratch)
+    folder = _model_folder(prepared.inputs)
     layout = prepared.settings
     world = layout.gpus_total
     stages = layout.pipeline_parallel_size or 1
@@ -150,22 +157,56 @@ def _arguments(prepared: Prepared, folder: Path) -> dict[str, Any]:
     }
 
 
-def _model_folder(inputs: Inputs, scratch: Path) -> Path:
-    """Return a folder with the model's small files; vLLM may add to it."""
+def _model_folder(inputs: Inputs) -> Path:
+    """Return a folder with the model's small files; vLLM may add to it.
+
+    Its path depends on its content only: vLLM's compile cache depends on the path.
+    """
     model = inputs.model
-    if not isinstance(model, str):
-        if model.files is None:
-            raise PlannerError(
-                f"{model.name} was not read from files, so vLLM cannot start it. Give "
-                "its name, or the folder of its config.json."
-            )
-        return write_model(model.files, scratch)
-    local = local_folder(model)
-    if local is None:
-        return write_model(load(model), scratch)
-    folder = scratch / local.name
-    folder.mkdir()
-    for file in sorted(local.iterdir()):
-        if file.suffix not in _WEIGHTS and file.is_file():
-            (folder / file.name).symlink_to(file)
-    return folder
+    local = local_folder(model) if isinstance(model, str) else None
+    if local is not None:
+        return _linked(local)
+    files = load(model) if isinstance(model, str) else model.files
+    if files is None:
+        raise PlannerError(
+            f"{inputs.model} was not read from files, so vLLM cannot start it. Give "
+            "its name, or the folder of its config.json."
+        )
+    contents = (files.config, files.hf_quant_config, files.preprocessor_config)
+    place = _place(json.dumps([c and dict(c) for c in contents], sort_keys=True))
+    return _made(place, lambda folder: write_model(files, folder))
+
+
+def _linked(local: Path) -> Path:
+    """Return a folder with links to a model's small files."""
+    small = [
+        file
+        for file in sorted(local.iterdir())
+        if file.suffix not in _WEIGHTS and file.is_file()
+    ]
+    dates = [(file.name, file.stat().st_mtime_ns) for file in small]
+
+    def link(folder: Path) -> Path:
+        (folder / local.name).mkdir()
+        for file in small:
+            (folder / local.name / file.name).symlink_to(file)
+        return folder / local.name
+
+    return _made(_place(f"{local}{dates}"), link)
+
+
+def _place(text: str) -> Path:
+    key = hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+    return cache_folder("dry-run") / "models" / key
+
+
+def _made(place: Path, make: Callable[[Path], Path]) -> Path:
+    """Return the folder inside of a place, made once; never half-made."""
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix="model-", dir=place.parent))
+        make(beside)
+        with contextlib.suppress(OSError):  # another start was faster
+            beside.rename(place)
+        shutil.rmtree(beside, ignore_errors=True)
+    return next(one for one in place.iterdir() if one.is_dir())
