@@ -206,10 +206,14 @@ def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Html:
     if not workers:
         return NOTHING
     rows = (
-        row(name, *(tag("td", text, class_="pl-number") for text in figures))
+        row(f"Rank {name}", *map(_figure, _COLUMNS[1:], figures))
         for name, *figures in map(_cells, workers)
     )
-    return table(caption, (_COLUMNS[0], *_NUMBERS), rows)
+    return table(caption, (_COLUMNS[0], *_NUMBERS), rows, "pl-lines pl-stacked")
+
+
+def _figure(column: str, text: str) -> Html:
+    return tag("td", text, class_="pl-number", data_label=column)
 
 
 def _beside_html(run: DryRun) -> Html | None:
