@@ -11,6 +11,8 @@ from typing import Any
 
 from dry_hooks import after_import
 
+_OF_IMAGES = 4
+"""Dimensions of the weights of convolutions over images, or over sounds as such."""
 _KEPT: list[Any] = []
 """Registrations end with the object that made them."""
 
@@ -67,7 +69,7 @@ def _output(x: Any, weight: Any, size: list[int]) -> Any:  # noqa: ANN401
     import torch  # noqa: PLC0415
 
     layout = torch.contiguous_format
-    if weight.dim() == 4 and any(
+    if weight.dim() == _OF_IMAGES and any(
         tensor.is_contiguous(memory_format=torch.channels_last)
         and not tensor.is_contiguous()
         for tensor in (x, weight)

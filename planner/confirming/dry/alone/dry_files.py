@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import dry_encoders  # noqa: F401 - encoders run where processors are made
-from dry_families import Cannot, Made, made_for
+from dry_families import made_for
+from dry_family import Cannot, Made
 
 _CONFIG = "config.json"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json")
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 _ENDS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 """Tokens that config.json names by `..._id`, and their text where a family has none."""
+_CHAT = "{% for message in messages %}{{ message.content }}{% endfor %}"
 _LONGEST = 1 << 20
 """model_max_length: more than any model has, for the tokenizer limits nothing here."""
 
@@ -104,7 +106,9 @@ def _added(number: int, text: str, *, is_special: bool) -> dict[str, Any]:
 
 def _special(config: Mapping[str, Any], made: Made) -> dict[str, int]:
     """Return the ids of special tokens: those given, then the last that are free."""
-    found = {text: number for text, number in made.special.items() if number is not None}
+    found = {
+        text: number for text, number in made.special.items() if number is not None
+    }
     for name, text in _ends(config, found).items():
         number = _end(config, name)
         if number is not None and number not in found.values():
@@ -117,7 +121,9 @@ def _special(config: Mapping[str, Any], made: Made) -> dict[str, int]:
     return found
 
 
-def _vocabulary(config: Mapping[str, Any], special: Mapping[str, int]) -> dict[str, int]:
+def _vocabulary(
+    config: Mapping[str, Any], special: Mapping[str, int]
+) -> dict[str, int]:
     """Return all tokens: special ones, the 256 bytes, and fillers that no text has."""
     size = max(_size(config), *(number + 1 for number in special.values()), 0)
     names = {number: text for text, number in special.items()}
@@ -154,7 +160,7 @@ def _tokenizer_config(config: Mapping[str, Any], made: Made) -> dict[str, Any]:
         "clean_up_tokenization_spaces": False,
         **{name: text for name, text in ends.items() if text in special},
         "extra_special_tokens": dict(made.named),
-        "chat_template": "{% for message in messages %}{{ message.content }}{% endfor %}",
+        "chat_template": _CHAT,
     }
 
 
