@@ -1,6 +1,6 @@
 """What encoders of images and sounds call and a GPU that computes nothing lacks.
 
-Convolutions that cuDNN would do: it sees no real GPU. As there, their output is
+Values that they read back: `dry_values`. Convolutions that cuDNN would do: it sees no real GPU. As there, their output is
 allocated, and copies of inputs that are not contiguous. Left out is cuDNN's workspace,
 for its heuristics choose the algorithm: the figure is a lower bound there.
 """
@@ -30,6 +30,21 @@ def _convolutions(_module: Any) -> None:  # noqa: ANN401
     library.impl("cudnn_convolution", _convolution, "CUDA")
     library.impl("cudnn_convolution_transpose", _transposed, "CUDA")
     _KEPT.append(library)
+
+
+@after_import("vllm.v1.worker.gpu.mm.encoder_runner")
+def _runner(module: Any) -> None:
+    """Encoders of the second model runner know what came from the host."""
+    import dry_values
+
+    values = dry_values.KnownValues()
+    encode = module.EncoderRunner.execute_mm_encoder
+
+    def execute_mm_encoder(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with dry_values.FromLists(), values:
+            return encode(self, *args, **kwargs)
+
+    module.EncoderRunner.execute_mm_encoder = execute_mm_encoder
 
 
 def _convolution(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import dry_configs
 import dry_encoders  # noqa: F401 - encoders run where processors are made
 from dry_families import made_for
 from dry_family import Cannot, Made
@@ -55,6 +56,7 @@ def _completed(folder: Path) -> dict[str, Any]:
     from vllm.transformers_utils.config import get_config  # noqa: PLC0415
 
     given = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    dry_configs.register(given)
     logging.set_verbosity_error()
     try:
         filled = get_config(str(folder), trust_remote_code=False).to_dict()
