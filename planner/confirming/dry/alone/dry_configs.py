@@ -15,13 +15,14 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 class Plain(PreTrainedConfig):
     """A configuration whose attributes are config.json's, and so in its parts."""
 
-    def __init__(self, **values: Any) -> None:
+    def __post_init__(self, **values: Any) -> None:
+        """Set all attributes; parts become configurations too."""
         parts = {
-            name: _part(value)
-            for name, value in values.items()
-            if _is_part(name, value)
+            name: _part(value) for name, value in values.items() if _is_part(name, value)
         }
-        super().__init__(**{**values, **parts})
+        # Transformers reads some, as of RoPE, before it has set all of them.
+        vars(self).update(values, **parts)
+        super().__post_init__(**{**values, **parts})
 
 
 def register(config: dict[str, Any]) -> None:

@@ -205,6 +205,7 @@ def _muse_glimmer(config: Config) -> Made:
             "video_preprocessor_config.json": {
                 "processor_class": name,
                 "video_processor_type": "MuseGlimmerVideoProcessor",
+                "return_metadata": True,
             },
         },
     )

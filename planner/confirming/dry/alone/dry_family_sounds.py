@@ -85,20 +85,26 @@ _BYTES = 256
 
 
 def _voxtral(config: Config) -> Made:
-    """Mistral's own tokenizer, with the spectrogram that config.json describes.
+    """Mistral's own tokenizer, and Whisper's spectrogram in frames of its conv layers.
 
-    Raises:
-        KeyError: without `audio_encoding_args`, which has the rates.
+    Source: Transformers 5.20 VoxtralProcessor (WhisperFeatureExtractor), VoxtralConfig
+    (a token holds what `intermediate_size` has of `hidden_size`).
     """
-    whisper = config["text_config"]["multimodal"]["whisper_model_args"]
-    encoding = whisper["encoder_args"]["audio_encoding_args"]
-    spectrogram = ("num_mel_bins", "hop_length", "window_size")
-    rates = ("sampling_rate", "frame_rate", "chunk_length_s")
-    audio = {
-        **settings(encoding, *rates),
-        "audio_encoding_config": settings(encoding, *spectrogram),
+    whisper = whisper_settings(config["audio_config"])
+    audio = config["audio_config"]
+    steps = 2 * audio["intermediate_size"] // audio["hidden_size"]
+    spectrogram = {
+        "num_mel_bins": whisper["feature_size"],
+        "hop_length": whisper["hop_length"],
+        "window_size": whisper["n_fft"],
     }
-    return Made(files={"tekken.json": _tekken(config, audio)})
+    sound = {
+        "sampling_rate": whisper["sampling_rate"],
+        "frame_rate": whisper["sampling_rate"] / whisper["hop_length"] / steps,
+        "chunk_length_s": float(whisper["chunk_length"]),
+        "audio_encoding_config": spectrogram,
+    }
+    return Made(files={"tekken.json": _tekken(config, sound)})
 
 
 def _tekken(config: Config, audio: Config) -> dict[str, Any]:
