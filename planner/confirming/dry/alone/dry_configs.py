@@ -15,13 +15,18 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 class Plain(PreTrainedConfig):
     """A configuration whose attributes are config.json's, and so in its parts."""
 
+    initializer_factor = 1.0
+    """Scales random weights: it may be left out of config.json."""
+
     def __post_init__(self, **values: Any) -> None:
         """Set all attributes; parts become configurations too."""
         parts = {
-            name: _part(value) for name, value in values.items() if _is_part(name, value)
+            name: _part(value)
+            for name, value in values.items()
+            if _is_part(name, value)
         }
         # Transformers reads some, as of RoPE, before it has set all of them.
-        vars(self).update(values, **parts)
+        self.__dict__.update(values, **parts)
         super().__post_init__(**{**values, **parts})
 
 

@@ -1,12 +1,14 @@
 """What encoders of images and sounds call and a GPU that computes nothing lacks.
 
-Values that they read back: `dry_values`. Convolutions that cuDNN would do: it sees no real GPU. As there, their output is
-allocated, and copies of inputs that are not contiguous. Left out is cuDNN's workspace,
-for its heuristics choose the algorithm: the figure is a lower bound there.
+Values that they read back (`dry_values`), and convolutions that cuDNN would do, which
+sees no real GPU: as there, their output is allocated, and copies of inputs that are
+not contiguous. Left out is cuDNN's workspace, for its heuristics choose the algorithm:
+the figure is a lower bound there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dry_hooks import after_import
@@ -18,13 +20,13 @@ _KEPT: list[Any] = []
 
 
 @after_import("vllm.v1.worker.gpu_worker")
-def _convolutions(_module: Any) -> None:  # noqa: ANN401
+def _convolutions(_module: Any) -> None:
     """Replace cuDNN's forward convolutions; PyTorch chooses between them as ever.
 
-    Source: PyTorch 2.14 `aten/src/ATen/native/cudnn/ConvShared.cpp`
+    Source: PyTorch `aten/src/ATen/native/cudnn/ConvShared.cpp`
     cudnn_convolution_forward, cudnn_convolution_backward_input_forward.
     """
-    import torch  # noqa: PLC0415 - vLLM's Python has it
+    import torch
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("cudnn_convolution", _convolution, "CUDA")
@@ -33,28 +35,55 @@ def _convolutions(_module: Any) -> None:  # noqa: ANN401
 
 
 @after_import("vllm.v1.worker.gpu.mm.encoder_runner")
-def _runner(module: Any) -> None:
+def _second_runner(module: Any) -> None:
     """Encoders of the second model runner know what came from the host."""
+    runner = module.EncoderRunner
+    runner.execute_mm_encoder = _knowing(_values(), runner.execute_mm_encoder)
+
+
+@after_import("vllm.v1.worker.gpu_model_runner")
+def _first_runner(module: Any) -> None:
+    """Encoders of the first model runner know what came from the host."""
+    values, runner = _values(), module.GPUModelRunner
+    profile = runner.profile_run
+    runner._get_mm_dummy_batch = _knowing(values, runner._get_mm_dummy_batch)
+
+    def profile_run(self: Any) -> None:
+        model = self.model
+        if (encode := getattr(model, "embed_multimodal", None)) is not None:
+            model.embed_multimodal = _knowing(values, encode)
+        profile(self)
+        if encode is not None:
+            del model.embed_multimodal
+
+    runner.profile_run = profile_run
+
+
+def _values() -> Any:
     import dry_values
 
-    values = dry_values.KnownValues()
-    encode = module.EncoderRunner.execute_mm_encoder
+    return dry_values.KnownValues()
 
-    def execute_mm_encoder(self: Any, *args: Any, **kwargs: Any) -> Any:
+
+def _knowing(values: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs where values from the host are known."""
+    import dry_values
+
+    def run(*args: Any, **kwargs: Any) -> Any:
         with dry_values.FromLists(), values:
-            return encode(self, *args, **kwargs)
+            return function(*args, **kwargs)
 
-    module.EncoderRunner.execute_mm_encoder = execute_mm_encoder
+    return run
 
 
 def _convolution(
-    x: Any,  # noqa: ANN401 - tensors
-    weight: Any,  # noqa: ANN401
+    x: Any,
+    weight: Any,
     padding: list[int],
     stride: list[int],
     dilation: list[int],
     *_others: object,
-) -> Any:  # noqa: ANN401
+) -> Any:
     size = [x.shape[0], weight.shape[0]]
     for axis, (p, s, d) in enumerate(zip(padding, stride, dilation, strict=True), 2):
         covered = d * (weight.shape[axis] - 1) + 1
@@ -63,15 +92,15 @@ def _convolution(
 
 
 def _transposed(  # noqa: PLR0913 - as PyTorch calls it
-    x: Any,  # noqa: ANN401 - tensors
-    weight: Any,  # noqa: ANN401
+    x: Any,
+    weight: Any,
     padding: list[int],
     output_padding: list[int],
     stride: list[int],
     dilation: list[int],
     groups: int,
     *_others: object,
-) -> Any:  # noqa: ANN401
+) -> Any:
     size = [x.shape[0], weight.shape[1] * groups]
     steps = zip(padding, output_padding, stride, dilation, strict=True)
     for axis, (p, extra, s, d) in enumerate(steps, 2):
@@ -80,8 +109,8 @@ def _transposed(  # noqa: PLR0913 - as PyTorch calls it
     return _output(x, weight, size)
 
 
-def _output(x: Any, weight: Any, size: list[int]) -> Any:  # noqa: ANN401
-    import torch  # noqa: PLC0415
+def _output(x: Any, weight: Any, size: list[int]) -> Any:
+    import torch
 
     layout = torch.contiguous_format
     if weight.dim() == _OF_IMAGES and any(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dry_family import Config, Made, preprocessor, settings, square, token_id
 
-
 _NEWLINES = tuple("\n" * count for count in range(1, 5))
 
 

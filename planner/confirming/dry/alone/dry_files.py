@@ -52,8 +52,8 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
 
 def _completed(folder: Path) -> dict[str, Any]:
     """Return config.json with what its configuration class fills in, as token ids."""
-    from transformers.utils import logging  # noqa: PLC0415 - vLLM's Python
-    from vllm.transformers_utils.config import get_config  # noqa: PLC0415
+    from transformers.utils import logging
+    from vllm.transformers_utils.config import get_config
 
     given = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
     dry_configs.register(given)
@@ -144,7 +144,7 @@ def _byte_characters() -> Iterator[str]:
 
     Source: tokenizers, pre_tokenizers.ByteLevel.alphabet.
     """
-    from tokenizers.pre_tokenizers import ByteLevel  # noqa: PLC0415 - vLLM's Python
+    from tokenizers.pre_tokenizers import ByteLevel
 
     yield from sorted(ByteLevel.alphabet())
 

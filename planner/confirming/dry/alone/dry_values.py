@@ -182,7 +182,7 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cuda"
+    return bool(tensor.device.type == "cuda")
 
 
 def _touches_device(args: Any, kwargs: Any) -> bool:
