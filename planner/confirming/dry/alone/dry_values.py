@@ -39,6 +39,8 @@ _UNKNOWN = {
     *(_aten.random_, _aten.uniform_, _aten.normal_, _aten.bernoulli_),
 }
 """Functions whose results are not determined by their inputs."""
+_OVERWRITES = {_aten.copy_, _aten.fill_, _aten.zero_}
+"""Functions that leave nothing of their first input's values."""
 _INDEXED = {_aten.index, _aten.index_put, _aten.index_put_, _aten._index_put_impl_}
 
 
@@ -66,16 +68,26 @@ class KnownValues(TorchDispatchMode):
         name = func.overloadpacket
         if name in _INDEXED:
             args = self._without_masks(args)
+        if name in _OVERWRITES:
+            self._start(args[0])
         tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if _is_tensor(leaf)]
         is_known = name not in _UNKNOWN and self._are_known(tensors)
+        is_brought = _brings_to_host(name, args, kwargs)
         reads = any(map(_is_on_device, tensors)) and name in _READS
-        if reads and not is_known:
+        if (reads or is_brought) and not is_known:
             raise UnknownValuesError(f"{func} reads values that a GPU has computed.")
         twin = self._twin_of(func, args, kwargs) if is_known else None
+        if is_brought:
+            return twin
         if reads:
             return self._placed(twin, tensors)
         result = func(*args, **kwargs)
         return self._noted(func, args, result, twin, is_known=is_known)
+
+    def _start(self, tensor: torch.Tensor) -> None:
+        """Give a tensor that is about to be overwritten a twin to be overwritten."""
+        if self._value(tensor) is None and tensor.numel() <= _MOST_VALUES:
+            self._twins[tensor] = torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def _are_known(self, tensors: list[torch.Tensor]) -> bool:
         return all(self._value(tensor) is not None for tensor in tensors)
@@ -112,13 +124,8 @@ class KnownValues(TorchDispatchMode):
             return result
         results, twins = tree_flatten(result)[0], tree_flatten(twin)[0]
         for one, its_twin in zip(results, twins, strict=True):
-            if not _is_tensor(one):
-                continue
-            if _is_on_device(one):
-                if one.numel() <= _MOST_VALUES:
-                    self._twins[one] = its_twin
-            elif one is not its_twin:
-                one.copy_(its_twin)  # read back from the device
+            if _is_tensor(one) and _is_on_device(one) and one.numel() <= _MOST_VALUES:
+                self._twins[one] = its_twin
         return result
 
     def _spoil(self, func: Any, args: Any) -> None:
@@ -183,6 +190,16 @@ def _is_tensor(leaf: Any) -> bool:
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
     return bool(tensor.device.type == "cuda")
+
+
+def _brings_to_host(name: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a function copies from the device to the host."""
+    if name is _aten.copy_:
+        target, source = args[:2]
+        return _is_on_device(source) and not _is_on_device(target)
+    device = kwargs.get("device")
+    is_to_host = device is not None and torch.device(device).type == "cpu"
+    return name is _aten._to_copy and is_to_host and _is_on_device(args[0])
 
 
 def _touches_device(args: Any, kwargs: Any) -> bool:
