@@ -22,7 +22,8 @@ def _qwen_tokens(config: Config) -> dict[str, int | None]:
 def patches(vision: Config) -> dict[str, Any]:
     """Return the tower's patches under the names that processors have for them."""
     names = ("patch_size", "temporal_patch_size")
-    return settings(vision, *names, merge_size="spatial_merge_size")
+    found: dict[str, Any] = settings(vision, *names, merge_size="spatial_merge_size")
+    return found
 
 
 def _qwen2_vl(config: Config) -> Made:

@@ -208,7 +208,7 @@ def _internvl(config: Config) -> Made:
 
 def _internvl_chat(config: Config) -> Made:
     """Only tokens: vLLM takes the sizes from config.json."""
-    texts = ("<img>", "</img>", "<IMG_CONTEXT>", "<image>", "<video>")
+    texts: tuple[str, ...] = ("<img>", "</img>", "<IMG_CONTEXT>", "<image>", "<video>")
     if config["model_type"] == "NVLM_D":
         tiles = (f"<tile_{number}>" for number in range(1, 13))
         texts = ("<Image>", "</Image>", "<|vision_pad|>", *tiles)

@@ -20,9 +20,8 @@ _TILES = (8, 16, 32, 64, 128)
 _FP4_TILES = (8, 16, 32, 64)
 _QUANTIZED_FP4_TILES = (8, 16, 32, 64, 128, 192, 256)
 
-
 _REGISTERED: list[Any] = []
-"""Registrations with PyTorch, which end with their object."""
+"""Registrations end with the object that made them."""
 
 
 class Nothing:
@@ -182,25 +181,6 @@ _STANDS_FOR: dict[str, Any] = {
     "trtllm_fp4_block_scale_moe": _experts(_fp4),
     "trtllm_mxint4_block_scale_moe": _experts(_bf16),
 }
-
-
-@after_import("torch")
-def _convolutions(torch: Any) -> None:
-    """Convolutions allocate their output: cuDNN is not called.
-
-    What cuDNN takes beside it is left out: its heuristics depend on the device.
-    """
-
-    def convolution(*args: Any) -> Any:
-        shapes = [
-            arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args
-        ]
-        like = torch.ops.aten.convolution(*shapes)
-        return torch.empty_like(like, device=args[0].device)
-
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("convolution", convolution, "CUDA")
-    _REGISTERED.append(library)
 
 
 @after_import("triton.runtime.jit")

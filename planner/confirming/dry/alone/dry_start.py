@@ -67,8 +67,9 @@ def _start(task: dict[str, Any], stage: int) -> None:
 def _replace(task: dict[str, Any]) -> None:
     """Put the false GPU and the hooks in place, before vLLM is imported."""
     load_false_gpu(task["libraries"])
+    import dry_encoders  # noqa: F401 - registers its hooks
     import dry_hooks
-    import dry_releases  # noqa: F401 - registers its hooks
+    import dry_releases  # noqa: F401 - the same
 
     dry_hooks.after_import("vllm.v1.worker.gpu_worker")(partial(_watch_worker, task))
     dry_hooks.install()
@@ -106,22 +107,13 @@ def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
     is_trusted = bool(arguments.get("trust_remote_code"))
     if "auto_map" not in config or not is_trusted or any(folder.glob("*.py")):
         return
-    from transformers import AutoConfig, PretrainedConfig
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    import dry_configs
 
-    own = str((config.pop("auto_map") or {}).get("AutoConfig", "PlainConfig"))
-    path.unlink()  # it may be a link to the user's own
-    path.write_text(json.dumps(config), encoding="utf-8")
-    name = str(config.get("model_type", ""))
-    if name not in CONFIG_MAPPING:
-        # Some of vLLM's models check the name of their configuration's class.
-        kind = {"model_type": name}
-        plain = type(own.rpartition(".")[2], (PretrainedConfig,), kind)
-        AutoConfig.register(name, plain, exist_ok=True)
+    dry_configs.ignore_code()
     report(
         "note",
-        text=f"The configuration's own code ({name}) is not at hand: its fields were "
-        "read as config.json has them, without the defaults of that code.",
+        text="The configuration's own code is not at hand: its fields were read as "
+        "config.json has them, without the defaults of that code.",
     )
 
 
