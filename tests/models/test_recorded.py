@@ -58,6 +58,18 @@ def test_every_tensor_is_counted(folder) -> None:
     assert 2 * (2 * LAYER + 2 * WORDS + 128) == plan.ranks[0].weights_bytes
 
 
+def test_the_forward_pass_knows_its_widths(folder) -> None:
+    """Gate and up of 256 each and their product: 768 values per token of 2 bytes.
+
+    Without compilation a layer holds three hidden states of 128 beside them.
+    """
+    plan = planner.plan(folder, max_model_len=1024, enforce_eager=True, max_num_seqs=2)
+
+    why = plan.ranks[0].line("peak activation").why
+    assert "2,048 max_num_batched_tokens x 2 bytes x 1,152 values" in why
+    assert 3 * 128 + 2 * 256 + 256 == 1152
+
+
 def test_what_two_ranks_cut_is_cut_by_more(folder) -> None:
     """Norms stay whole; everything else is halved, and so the KV heads."""
     plan = planner.plan(folder, max_model_len=1024, tensor_parallel_size=2)
