@@ -81,6 +81,8 @@ SLOW = frozenset(
     planner.app.voila.app:serve
     planner.app.widgets.explorer:Explorer
     planner.app.widgets.run_panel:RunPanel
+    planner.confirming.dry.run:DryOptions
+    planner.confirming.dry.run:DryStart
     planner.confirming.many_cluster:ClusterRuns
     planner.confirming.run:Run
     planner.export:ray_data

@@ -9,6 +9,7 @@ from planner.confirming.confirmation import (
     Confirmed,
     GivenMemory,
 )
+from planner.confirming.dry.result import DriverMemory, DryRun
 from planner.confirming.measurement import (
     EngineFigures,
     LoadFigures,
@@ -171,6 +172,52 @@ def stopped() -> Confirmation:
     """Ended by Stop: nothing was told."""
     return of(
         plans.fitting(), Measurement(), Confirmed.OPEN, notes=("Stopped by the user.",)
+    )
+
+
+def dry_measurement(plan, off_bytes: int = 40 * MIB) -> Measurement:
+    """What vLLM would tell on a GPU that is not there."""
+    return replace(
+        measurement(plan, off_bytes),
+        driver_version="",
+        is_dry=True,
+        generated_tokens=(),
+        generated_text="",
+        is_compile_cache_cold=False,
+    )
+
+
+@cache
+def dry() -> Confirmation:
+    """The same plan without a GPU: 60 MiB nearer to it than `confirmed`."""
+    plan = plans.fitting()
+    return of(plan, dry_measurement(plan), Confirmed.CONFIRMED)
+
+
+@cache
+def dry_run() -> DryRun:
+    """The run of `dry`."""
+    return DryRun(
+        model=dry().plan.name,
+        gpu=dry().plan.gpu,
+        entrypoint="serve",
+        engine_args={},
+        measurement=dry().measurement,
+        driver=(DriverMemory(non_torch_bytes=GIB, cudagraph_bytes=GIB // 2),),
+        estimate=dry().plan,
+        confirmation=dry(),
+    )
+
+
+@cache
+def unplanned_run() -> DryRun:
+    """Of a model that the planner does not read."""
+    return replace(
+        dry_run(),
+        model="nobody/new-model",
+        estimate=None,
+        confirmation=None,
+        unplanned="The architecture NewForCausalLM is not modelled.",
     )
 
 

@@ -11,14 +11,16 @@ import planner
 from benchmarks import lite as benchmark
 from benchmarks.app import figures
 from planner import learn
-from planner.app.widgets import background, run_panel, run_section
+from planner.app.widgets import background, run_panel, section
+from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.run_panel import RunPanel
-from planner.app.widgets.run_section import RunSection
+from planner.app.widgets.section import RunSection
 from planner.confirming import installation
 from planner.engine.devices import attached
 from planner.errors import PlannerError
 from planner.learn.account import recorded
 from planner.models.sources import hub_errors
+from planner.planning.inputs import Inputs
 from planner.show import frames
 from planner.show.charts import frame
 from planner.show.charts.frame import Drawn
@@ -32,7 +34,7 @@ def in_browser(monkeypatch) -> None:
     """As in a web page, for those who ask."""
     for asking in (
         *(attached, frame, frames, hub_errors, installation, background),
-        *(run_panel, run_section),
+        *(run_panel, section),
     ):
         monkeypatch.setattr(asking, "is_in_browser", lambda: True)
 
@@ -51,8 +53,8 @@ def test_the_run_panel_shows_a_start_that_was_recorded() -> None:
     """With its label, and nothing to press."""
     panel = RunPanel(plans.fitting())
 
-    hidden = (panel.run_button, panel.stop_button, panel.options)
-    assert ["none"] * 3 == [part.layout.display for part in hidden]
+    hidden = (panel.run_button, panel.ask_button, panel.stop_button, panel.options)
+    assert ["none"] * 4 == [part.layout.display for part in hidden]
     assert "Nothing can be started" in panel.what.value
     assert recorded().date in panel.installation.value
     assert 5 == len(panel.result.children)
@@ -67,6 +69,16 @@ def test_another_plan_leaves_the_recorded_start_there() -> None:
 
     assert before == (panel.installation.value, panel.result.children)
     assert panel._reader._thread is None
+
+
+@pytest.mark.usefixtures("in_browser")
+def test_the_explorer_asks_no_vllm_where_it_has_no_plan() -> None:
+    """A line for a machine with vLLM, and no button."""
+    results = Explorer().results
+    results.offer(Inputs(model="nobody/new-model", gpu="L4"))
+
+    assert results.asking.rows == []
+    assert results.asking.note.endswith("planner dry-run nobody/new-model --gpu L4")
 
 
 @pytest.mark.usefixtures("in_browser")

@@ -79,3 +79,16 @@ small
 
 # %%
 RunPanel(small)
+
+# %% [markdown]
+# ## Ask vLLM itself, without a GPU
+#
+# A dry run lets the installed vLLM start on a GPU that is not there, and shows what vLLM measures beside the estimate.
+# It needs Linux, a C compiler and vLLM's build for NVIDIA GPUs in an environment of its own; `PLANNER_VLLM_PYTHON` names that environment's Python.
+#
+# "Ask vLLM" below starts one for this plan, which takes about a minute; nothing starts before you press it, and the panel says if no such vLLM is found.
+# In your own cells it is `card.dry_run()`, and `card.dry_run().plan()` is the plan with vLLM's own figures.
+
+# %%
+card = planner.plan("Qwen/Qwen3-0.6B", gpu="L4", max_model_len=4096, enforce_eager=True)
+RunPanel(card)

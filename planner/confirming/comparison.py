@@ -59,6 +59,13 @@ _REASONS_BY_LINE = {
     ),
 }
 """By the first line that a measured figure covers."""
+_DRY_REASONS = {
+    "persistent buffers": (
+        "vLLM or a kernel's package keeps tensors that the planner does not count, or "
+        "fewer; nothing else uses a GPU that is not there."
+    ),
+}
+"""The same where vLLM started without a GPU."""
 
 
 def confirmation_of(
@@ -115,7 +122,7 @@ def reasons(
                 *_release_reasons(plan, measurement),
                 *_setting_reasons(rows),
                 *_device_reasons(plan, measurement),
-                *_line_reasons(rows),
+                *_line_reasons(rows, is_dry=measurement.is_dry),
                 *_sparse_log_reasons(rows),
                 *_cache_reasons(measurement, rows),
             )
@@ -172,17 +179,18 @@ def _device_reasons(plan: Plan, measurement: Measurement) -> Iterator[str]:
             )
 
 
-def _line_reasons(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+def _line_reasons(rows: Sequence[ComparisonRow], *, is_dry: bool) -> Iterator[str]:
     """Explain the lines that are outside their range, the largest difference first."""
     outside = [
         row
         for row in rows
         if row.unit == "bytes" and row.is_inside is False and row.name != "KV cache"
     ]
+    known = _REASONS_BY_LINE | (_DRY_REASONS if is_dry else {})
     for row in sorted(outside, key=lambda row: -abs(row.difference or 0)):
         difference = int(row.difference or 0)
         more = "more" if difference > 0 else "less"
-        why = _REASONS_BY_LINE.get(row.name.split(" + ")[0], "")
+        why = known.get(row.name.split(" + ")[0], "")
         size = format_size(abs(difference))
         yield f"{row.name}: {size} {more} than estimated{': ' * bool(why)}{why}"
 

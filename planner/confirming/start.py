@@ -121,7 +121,7 @@ class StartedProcess:
         """Return what was measured, with facts that only the caller knows."""
         logged = measurement_of("\n".join(self.lines))
         figures: Mapping[str, Any] = self.results.get("figures") or {}
-        workers = figures.get("workers") or self.profiled
+        workers = _all_workers(figures.get("workers") or [], self.profiled)
         is_up = self.ready_seconds is not None
         return replace(
             logged,
@@ -188,6 +188,17 @@ class StartedProcess:
                     reached=tuple(self.tracker.reached),
                 )
             )
+
+
+def _all_workers(
+    ready: Sequence[dict[str, Any]], profiled: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the figures of workers that are ready, and of others that only profiled.
+
+    A dry run's pipeline stages before the last end with their profile run.
+    """
+    ranks = {worker.get("rank") for worker in ready}
+    return [*ready, *(one for one in profiled if one.get("rank") not in ranks)]
 
 
 def _event_in(line: str) -> dict[str, Any] | None:

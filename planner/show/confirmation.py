@@ -1,11 +1,13 @@
-"""A confirmation as HTML: its verdict, two stacked bars, the comparison, and the run.
+"""A confirmation as HTML: its verdict, stacked bars, the comparison, and the run.
 
-The segments of the bars are here too; `planner.show.charts.confirmed_bars` draws them.
+Where the same plan was also started without a GPU, `dry` adds that: a bar between the
+estimate's and the measurement's, and a column of the table. The segments of the bars
+are here too; `planner.show.charts.confirmed_bars` draws them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.memory.account import Basis
@@ -14,6 +16,7 @@ from planner.show.confirmation_text import (
     cells,
     confirmation_text,
     facts,
+    figure_text,
     given_text,
     load_text,
     measured_word,
@@ -39,16 +42,17 @@ if TYPE_CHECKING:
     from planner.confirming.confirmation import ComparisonRow, Confirmation
 
 ESTIMATED = "estimated"
-MEASURED = "measured"
 _MOST_COLOURED = 2
+_MEASURED = "Measured"
 _FIGURES = (
     ("Estimated", "pl-number"),
     ("Range", "pl-number pl-range"),
-    ("Measured", "pl-number"),
+    (_MEASURED, "pl-number"),
     ("Difference", "pl-number"),
     ("Inside?", "pl-inside"),
     ("How it is known", "pl-basis"),
 )
+_MEASURED_AT = [heading for heading, _kind in _FIGURES].index(_MEASURED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,29 +103,58 @@ def verdict_html(confirmation: Confirmation) -> Html:
     return fragment(verdict, quoted("vLLM said", error) if error else None)
 
 
-def comparison_html(confirmation: Confirmation) -> Html:
+def comparison_html(
+    confirmation: Confirmation, dry: Confirmation | None = None
+) -> Html:
     """Show estimate and measurement line by line, as a table beside the chart."""
-    if not confirmation.rows:
+    rows = _rows(confirmation, dry)
+    if not rows:
         return tag("p", "No figure was measured that could be compared.")
+    columns = _columns(confirmation, dry)
     return table(
         "Estimate and measurement, line by line",
-        tuple(heading for heading, _kind in _columns(confirmation)),
-        (_row(one, _columns(confirmation)) for one in confirmation.rows),
+        tuple(heading for heading, _kind in columns),
+        (_row(one, more, columns) for one, more in rows),
         "pl-lines pl-compared pl-stacked",
     )
 
 
-def _columns(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
+def _rows(
+    confirmation: Confirmation, dry: Confirmation | None
+) -> list[tuple[ComparisonRow, tuple[str, ...]]]:
+    """Return the rows, each with the dry run's figure where there was one."""
+    if dry is None:
+        return [(one, ()) for one in confirmation.rows]
+    found = {one.name: one for one in dry.rows}
+    known = {one.name for one in confirmation.rows}
+    only_dry = (one for one in dry.rows if one.name not in known)
+    rows = (*confirmation.rows, *(replace(one, measured=None) for one in only_dry))
+    return [(one, (_dry_text(found.get(one.name)),)) for one in rows]
+
+
+def _dry_text(row: ComparisonRow | None) -> str:
+    return figure_text(None if row is None else row.measured, row.unit if row else "")
+
+
+def _columns(
+    confirmation: Confirmation, dry: Confirmation | None
+) -> tuple[tuple[str, str], ...]:
     """Return the columns' headings and classes."""
-    word = measured_word(confirmation)
-    figures = (
-        (word if heading == "Measured" else heading, kind) for heading, kind in _FIGURES
-    )
-    return (("Figure", ""), *figures)
+    columns = [("Figure", "")]
+    for heading, kind in _FIGURES:
+        if heading != _MEASURED:
+            columns.append((heading, kind))
+            continue
+        every = (confirmation,) if dry is None else (dry, confirmation)
+        columns += [(measured_word(one), kind) for one in every]
+    return tuple(columns)
 
 
-def _row(compared: ComparisonRow, columns: tuple[tuple[str, str], ...]) -> Html:
+def _row(
+    compared: ComparisonRow, more: tuple[str, ...], columns: tuple[tuple[str, str], ...]
+) -> Html:
     name, *texts = cells(compared)
+    texts[_MEASURED_AT:_MEASURED_AT] = more
     figures = (
         tag("td", text, class_=kind, data_label=heading)
         for text, (heading, kind) in zip(texts, columns[1:], strict=True)
@@ -211,24 +244,38 @@ def _first(covers: tuple[str, ...]) -> str:
     return covers[0] if covers else ""
 
 
-def full_bytes(confirmation: Confirmation) -> int:
+def bars(
+    confirmation: Confirmation, dry: Confirmation | None = None
+) -> tuple[tuple[str, tuple[Segment, ...]], ...]:
+    """Return the bars from the top, each by its name."""
+    reported = (confirmation,) if dry is None else (dry, confirmation)
+    return (
+        (ESTIMATED, estimated(confirmation)),
+        *((measured_word(one).lower(), measured(one)) for one in reported),
+    )
+
+
+def full_bytes(confirmation: Confirmation, dry: Confirmation | None = None) -> int:
     """Return the length of the longest bar, vLLM's budget included."""
     rank = confirmation.plan.limiting_rank
-    bars = (estimated(confirmation), measured(confirmation))
-    lengths = [sum(max(part.size_bytes, 0) for part in bar) for bar in bars]
+    lengths = [
+        sum(max(part.size_bytes, 0) for part in segments)
+        for _name, segments in bars(confirmation, dry)
+    ]
     return max([rank.requested_memory_bytes if rank else 0, *lengths])
 
 
-def bars_html(confirmation: Confirmation) -> Html:
-    """Draw both bars as plain boxes; empty when there is nothing to draw."""
-    whole = full_bytes(confirmation)
+def bars_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Html:
+    """Draw the bars as plain boxes; empty when there is nothing to draw."""
+    whole = full_bytes(confirmation, dry)
     if not whole:
         return NOTHING
-    bars = (
-        _bar_html(ESTIMATED, estimated(confirmation), whole),
-        _bar_html(measured_word(confirmation).lower(), measured(confirmation), whole),
+    drawn = (
+        _bar_html(name, segments, whole) for name, segments in bars(confirmation, dry)
     )
-    return fragment(drawing(spoken(confirmation), bars), legend_html(confirmation))
+    return fragment(
+        drawing(spoken(confirmation, dry), drawn), legend_html(confirmation, dry)
+    )
 
 
 def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
@@ -246,7 +293,7 @@ def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
     return fragment(tag("div", name, class_="pl-bar-name"), bar)
 
 
-def legend_html(confirmation: Confirmation) -> Html:
-    """Write the legend of both bars."""
-    parts = (*estimated(confirmation), *measured(confirmation))
+def legend_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Html:
+    """Write the legend of all bars."""
+    parts = (part for _name, segments in bars(confirmation, dry) for part in segments)
     return legend({part.name: part.colour_of for part in parts}.items())

@@ -236,7 +236,7 @@ def facts(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
     listed = (
         ("vLLM", measurement.vllm_version or ""),
         (
-            "Device",
+            "Stands for" if measurement.is_dry else "Device",
             " ".join(
                 filter(None, (measurement.device_name, measurement.driver_version))
             ),
@@ -252,19 +252,29 @@ def facts(confirmation: Confirmation) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name, text in listed if text)
 
 
-def spoken(confirmation: Confirmation) -> str:
-    """Describe the picture for a screen reader: both bars, segment by segment."""
+def spoken(confirmation: Confirmation, dry: Confirmation | None = None) -> str:
+    """Describe the picture for a screen reader: each bar, segment by segment.
+
+    Args:
+        confirmation: whose estimate and measurement are shown.
+        dry: a dry run of the same plan, shown between the two.
+    """
     rank = confirmation.plan.limiting_rank
     estimated = ", ".join(
         f"{line.name} {sized(line.size_bytes)}" for line in (rank.lines if rank else ())
     )
-    measured = ", ".join(
-        f"{line.name} {sized(line.size_bytes)}"
-        for line in confirmation.measurement.lines
-    )
+    shown = [f"Estimated: {estimated or 'nothing is allocated'}."]
+    for one in (dry, confirmation):
+        if one is not None:
+            shown.append(f"{measured_word(one)}: {_spoken_lines(one)}.")
+    return " ".join(shown)
+
+
+def _spoken_lines(confirmation: Confirmation) -> str:
+    lines = confirmation.measurement.lines
     return (
-        f"Estimated: {estimated or 'nothing is allocated'}. "
-        f"Measured: {measured or 'nothing'}."
+        ", ".join(f"{line.name} {sized(line.size_bytes)}" for line in lines)
+        or "nothing"
     )
 
 

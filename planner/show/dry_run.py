@@ -5,16 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
-from planner.show.confirmation_text import NOTHING, comparison_lines, sized
+from planner.show.confirmation_text import NOTHING as UNKNOWN
+from planner.show.confirmation_text import comparison_lines, sized
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
-from planner.show.pieces import listed, quoted, row, sentence, table, verdict_box
+from planner.show.pieces import (
+    NOTHING,
+    listed,
+    quoted,
+    row,
+    sentence,
+    table,
+    verdict_box,
+)
+from planner.units import GIB
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planner.confirming.confirmation import Confirmation
     from planner.confirming.dry.result import DryRun
-    from planner.confirming.measurement import WorkerFigures
+    from planner.confirming.measurement import MeasuredLine, WorkerFigures
 
 _COLUMNS = ("Rank", "Weights", "Stays allocated", "Peak activation", "KV cache")
+_NUMBERS = tuple((column, "pl-number") for column in _COLUMNS[1:])
+_SAME_BYTES = GIB // 100
+"""The digits of a log; a difference below them is not explained."""
+_KV_CACHE = "KV cache"
+_OF_DRIVER = ("non-torch", "CUDA graphs")
+"""Lines in which the driver allocates memory, which a dry run only assumes."""
 _ABOUT = (
     "vLLM itself measured this on a GPU that is not there, with random weights. What "
     "PyTorch allocates is exact to the byte; memory of the driver is assumed"
@@ -28,8 +47,8 @@ def mimebundle(run: DryRun) -> dict[str, str]:
 
 def dry_run_text(run: DryRun) -> str:
     """Write the run for a terminal."""
-    _tone, symbol, headline = _outcome(run)
-    parts = [_title(run), f"{symbol} {headline}: {_sentence(run)}"]
+    _tone, symbol, words = _outcome(run)
+    parts = [_title(run), f"{symbol} {words}: {_sentence(run)}"]
     if run.refused:
         parts.append(f"vLLM said: {run.refused}")
     parts += ["", _text_row(_COLUMNS), *map(_text_row, map(_cells, run.ranks))]
@@ -47,20 +66,72 @@ def dry_run_text(run: DryRun) -> str:
 
 def dry_run_html(run: DryRun) -> Html:
     """Show the run in one self-contained piece; needs no script."""
-    tone, symbol, headline = _outcome(run)
+    return whole(
+        verdict_html(run),
+        ranks_html(run),
+        tag("p", about(run)),
+        _beside_html(run),
+    )
+
+
+def verdict_html(run: DryRun) -> Html:
+    """Show whether vLLM started, in words, and its error where there was one."""
+    tone, symbol, words = _outcome(run)
     verdict = verdict_box(
         tone,
         sentence(_sentence(run)),
         subject=_title(run),
         symbol=symbol,
-        headline=headline,
+        headline=words,
     )
-    return whole(
-        fragment(verdict, quoted("vLLM said", run.refused) if run.refused else None),
-        _ranks_html(run),
-        tag("p", about(run)),
-        _beside_html(run),
+    return fragment(verdict, quoted("vLLM said", run.refused) if run.refused else None)
+
+
+def headline(run: DryRun) -> str:
+    """Say in two or three words whether vLLM started."""
+    return _outcome(run)[2]
+
+
+def apart_html(dry: Confirmation, confirmation: Confirmation) -> Html:
+    """Show how a dry run differs from the measurement of the same plan, and why."""
+    if not (dry.measurement.lines and confirmation.measurement.lines):
+        return NOTHING
+    differing = list(apart(dry, confirmation))
+    agreed = tag("p", f"Each line that both have is the same to {sized(_SAME_BYTES)}.")
+    return tag(
+        "div",
+        tag("h3", "Dry run and measurement"),
+        listed(differing, "pl-reasons") if differing else agreed,
+        class_="pl-meaning",
     )
+
+
+def apart(dry: Confirmation, confirmation: Confirmation) -> Iterator[str]:
+    """Yield a sentence for each line of memory that differs, before the KV cache."""
+    found = {line.name: line for line in dry.measurement.lines}
+    for line in confirmation.measurement.lines:
+        other = found.get(line.name)
+        if other is None or line.name == _KV_CACHE:
+            continue
+        difference = line.size_bytes - other.size_bytes
+        if abs(difference) >= _SAME_BYTES:
+            more = "more" if difference > 0 else "less"
+            yield (
+                f"{line.name}: {sized(abs(difference))} {more} on the device than in "
+                f"the dry run{_why_apart(line, dry, confirmation)}."
+            )
+
+
+def _why_apart(
+    line: MeasuredLine, dry: Confirmation, confirmation: Confirmation
+) -> str:
+    if any(name in _OF_DRIVER for name in line.covers):
+        return ", which only assumes the driver's memory"
+    caches = {one.measurement.is_compile_cache_cold: one for one in (dry, confirmation)}
+    if line.name == "peak activation" and caches.keys() == {True, False}:
+        cold = "the dry run" if caches[True] is dry else "the other start"
+        return f"; {cold} had a cold compile cache"
+    return ""
 
 
 def about(run: DryRun) -> str:
@@ -95,10 +166,11 @@ def _sentence(run: DryRun) -> str:
     if measured.num_gpu_blocks is None or not measured.kv_cache_size_tokens:
         return f"ready after {measured.seconds:,.0f} s."
     length = measured.engine.max_model_len
+    of_length = f" of {length:,} tokens" if length else ""
     return (
         f"{measured.num_gpu_blocks:,} KV cache blocks, "
         f"{measured.kv_cache_size_tokens:,} tokens, "
-        f"{measured.max_concurrency or 0:,.2f}x of {length or 0:,} tokens, after "
+        f"{measured.max_concurrency or 0:,.2f}x{of_length}, after "
         f"{measured.seconds:,.0f} s."
     )
 
@@ -112,7 +184,7 @@ def _cells(worker: WorkerFigures) -> tuple[str, ...]:
         worker.peak_activation_bytes,
         worker.available_kv_cache_bytes,
     )
-    written = (NOTHING if one is None else sized(one) for one in figures)
+    written = (UNKNOWN if one is None else sized(one) for one in figures)
     return (str(worker.rank), *written)
 
 
@@ -121,14 +193,27 @@ def _text_row(texts: tuple[str, ...]) -> str:
     return f"  {rank:<6}" + "".join(f"{text:>17}" for text in figures)
 
 
-def _ranks_html(run: DryRun) -> Html | None:
-    if not run.ranks:
-        return None
-    rows = (
-        row(name, *(tag("td", text, class_="pl-number") for text in figures))
-        for name, *figures in map(_cells, run.ranks)
+def ranks_html(run: DryRun) -> Html:
+    """Show what vLLM measured on each rank; nothing where it did not come so far."""
+    cold = () if run.cold is None else run.cold.workers
+    return fragment(
+        _rank_table("What vLLM measured, rank by rank", run.ranks),
+        _rank_table("With a cold compile cache", cold),
     )
-    return table("What vLLM measured, rank by rank", _COLUMNS, rows)
+
+
+def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Html:
+    if not workers:
+        return NOTHING
+    rows = (
+        row(f"Rank {name}", *map(_figure, _COLUMNS[1:], figures))
+        for name, *figures in map(_cells, workers)
+    )
+    return table(caption, (_COLUMNS[0], *_NUMBERS), rows, "pl-lines pl-stacked")
+
+
+def _figure(column: str, text: str) -> Html:
+    return tag("td", text, class_="pl-number", data_label=column)
 
 
 def _beside_html(run: DryRun) -> Html | None:

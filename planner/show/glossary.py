@@ -15,6 +15,7 @@ _DATA = DATA / "glossary.json"
 _OF_THE_PLANNER = (
     *("model", "gpu", "entrypoint", "vllm_version"),
     *("load probe", "time limit", "Python of vLLM", "start weights"),
+    "compile cache",
     *("ray replicas_min", "ray replicas_max", "ray batch_size", "ray nodes"),
     *("ray max_concurrent_batches", "ray ray_version", "ray gpus_per_node"),
     *("ray preprocess_workers", "ray preprocess_gpus"),

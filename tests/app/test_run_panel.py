@@ -10,13 +10,27 @@ import planner
 from planner.app.widgets import run_panel, run_thread
 from planner.app.widgets.callbacks import UNEXPECTED, Presence
 from planner.app.widgets.explorer import Explorer
-from planner.app.widgets.run_options import KEPT_LINES, RunProgress, cleaned
+from planner.app.widgets.run_options import (
+    KEPT_LINES,
+    OptionsForm,
+    RunProgress,
+    cleaned,
+)
 from planner.app.widgets.run_panel import RunPanel
 from planner.confirming.confirmation import Confirmation, Confirmed
+from planner.confirming.dry.run import CACHES
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
+from planner.errors import UnknownArchitecture
+from planner.planning.inputs import Inputs
 from tests import plans
-from tests.fake_run import STAGES, FakeRun
+from tests.fake_run import (
+    STAGES,
+    UNREAD,
+    FakeDryStart,
+    FakeRun,
+    plan_all_but_one,
+)
 from tests.starts import STAND_IN
 
 ENDLESS_MINUTES = 1
@@ -30,6 +44,7 @@ installed = run_panel._installed
 def _fake(monkeypatch) -> None:
     """No vLLM, no pauses, no event loop: everything happens in the run's thread."""
     monkeypatch.setattr(run_thread, "new_run", FakeRun)
+    monkeypatch.setattr(run_thread, "new_dry_run", FakeDryStart)
     monkeypatch.setattr(run_thread, "_loop", lambda: None)
     monkeypatch.setattr(
         "planner.app.widgets.background._poster", lambda: lambda call: call()
@@ -37,6 +52,7 @@ def _fake(monkeypatch) -> None:
     monkeypatch.setattr(run_panel, "_installed", lambda _plan, _python: NAMED)
     monkeypatch.setattr(FakeRun, "pause_seconds", 0.001)
     FakeRun.made.clear()
+    FakeDryStart.made.clear()
 
 
 @pytest.fixture
@@ -59,6 +75,18 @@ def run(panel) -> None:
     """Press Run, and wait for the end."""
     panel.run_button.click()
     panel.wait(PATIENCE_SECONDS)
+
+
+def ask(panel) -> None:
+    """Press Ask vLLM, and wait for the end."""
+    panel.ask_button.click()
+    panel.wait(PATIENCE_SECONDS)
+
+
+def bars(panel) -> list[str]:
+    """The names of the bars that are shown, from the top."""
+    chart = panel.result.children[1]
+    return chart.figure["layout"]["yaxis"]["categoryarray"]
 
 
 def run_endless(panel) -> None:
@@ -480,3 +508,243 @@ def test_a_stage_that_a_start_does_not_have_is_not_ticked() -> None:
 
     assert progress.skipped == ["compiling", "profiling"]
     assert progress.position == 5
+
+
+def test_vllm_is_asked_without_a_gpu_and_its_bar_is_beside_the_estimate(panel) -> None:
+    """The same stages without an answer, and the explanations of a confirmation."""
+    ask(panel)
+    verdict, chart, _legend, table, meaning = panel.result.children
+
+    assert panel.dry_run.started
+    assert panel.confirmation is None
+    assert "generating" not in panel.progress.stages
+    assert panel.progress.stage == "Starts"
+    assert panel.progress.position == len(panel.progress.stages)
+    assert panel.progress.title.startswith("Without a GPU: meta-llama/Llama-3.1-8B")
+    assert bars(panel) == ["estimated", "dry run"]
+    assert "Dry run: weights" in chart.label
+    assert "own start without a GPU" in verdict.value
+    assert "Dry run</th>" in table.value
+    assert "exactly what vLLM says" in meaning.value
+    assert "memory of the driver is assumed" in meaning.value
+
+
+def test_a_run_of_the_same_plan_adds_the_third_bar(panel) -> None:
+    """Both orders: the newer start gives the verdict."""
+    ask(panel)
+    run(panel)
+    after_run = bars(panel), panel.result.children[0].value
+    table, meaning = (part.value for part in panel.result.children[3:])
+    ask(panel)
+    after_dry = bars(panel), panel.result.children[0].value
+
+    assert after_run[0] == after_dry[0] == ["estimated", "dry run", "measured"]
+    assert "Confirmed" in after_run[1]
+    assert "own start without a GPU" in after_dry[1]
+    assert table.index("Dry run</th>") < table.index("Measured</th>")
+    # 100 MiB less than estimated on the device, 40 MiB less in the dry run.
+    assert "Dry run and measurement" in meaning
+    assert "persistent buffers + non-torch: 0.06 GiB more on the device" in meaning
+
+
+def test_another_plan_is_not_compared_with_the_dry_run_before_it(panel) -> None:
+    """The same inputs again are."""
+    ask(panel)
+    panel.plan = plans.too_long()
+    run(panel)
+    other = bars(panel)
+    panel.plan = plans.fitting()
+    run(panel)
+
+    assert other == bars(panel) == ["estimated", "measured"]
+    panel.plan = plans.fitting().changed()
+    ask(panel)
+    assert bars(panel) == ["estimated", "dry run", "measured"]
+
+
+def test_the_options_that_apply_are_handed_to_the_dry_run(panel) -> None:
+    """An entry that does not apply may be wrong."""
+    panel.options.python.value = "/opt/vllm/bin/python"
+    panel.options.minutes.value = 5
+    panel.options.compile_cache.value = "both"
+    panel.options.load_requests.value = -1
+    ask(panel)
+    (made,) = FakeDryStart.made
+
+    assert made.plan == Inputs.of(plans.fitting())
+    assert made.options.python == "/opt/vllm/bin/python"
+    assert made.options.time_limit_seconds == 300
+    assert made.options.compile_cache == "both"
+    assert FakeRun.made == []
+
+
+def test_the_compile_caches_are_those_of_the_dry_run() -> None:
+    """As `DryOptions` names them."""
+    listed = [value for _label, value in OptionsForm().compile_cache.options]
+
+    assert list(CACHES) == listed
+
+
+def test_a_dry_run_can_be_stopped_and_ends_with_the_panel(panel) -> None:
+    """Run is locked meanwhile; a second click starts nothing."""
+    panel.options.minutes.value = ENDLESS_MINUTES
+    panel.ask_button.click()
+    until(lambda: panel.progress.stage == StartStage.PROFILING)
+    panel.ask_button.click()
+    panel.run_button.click()
+    locked = [panel.run_button.disabled, panel.ask_button.disabled]
+    panel.stop_button.click()
+    panel.wait(PATIENCE_SECONDS)
+    stopped = panel.progress.stage
+    panel.ask_button.click()
+    until(lambda: panel.progress.stage == StartStage.PROFILING)
+    panel.close()
+    panel._newest.wait(PATIENCE_SECONDS)
+
+    assert locked == [True, True]
+    assert stopped == "Not decided"
+    assert FakeRun.made == []
+    assert [made.flag.is_set() for made in FakeDryStart.made] == [True, True]
+
+
+def test_a_dry_run_ends_with_its_last_page(panel, monkeypatch) -> None:
+    """As a run does."""
+    checks = []
+    monkeypatch.setattr(run_thread, "later", lambda _seconds, call: checks.append(call))
+    panel.options.minutes.value = ENDLESS_MINUTES
+    panel.ask_button.click()
+    until(lambda: panel.progress.stage == StartStage.PROFILING)
+    panel.progress.presence.leave_seconds = 0.0
+    panel.progress._on_message(panel.progress, {"kind": "leaving", "view": "a"}, [])
+    checks.pop()()
+    panel.wait(PATIENCE_SECONDS)
+
+    assert FakeDryStart.made[0].flag.is_set()
+
+
+def test_a_dry_run_that_was_stopped_has_no_bar(panel) -> None:
+    """Nor takes it the place of an earlier one."""
+    ask(panel)
+    panel.options.minutes.value = ENDLESS_MINUTES
+    panel.ask_button.click()
+    until(lambda: panel.progress.stage == StartStage.PROFILING)
+    panel.stop()
+    panel.wait(PATIENCE_SECONDS)
+    panel.options.minutes.value = 30
+    run(panel)
+
+    assert bars(panel) == ["estimated", "dry run", "measured"]
+
+
+def test_vllm_that_cannot_be_asked_says_why(panel) -> None:
+    """And the button is free again."""
+    panel.options.compile_cache.value = "cold"
+    ask(panel)
+
+    assert "pip install vllm" in panel.alert.value
+    assert panel.progress.state == "ended"
+    assert not panel.ask_button.disabled
+
+
+def test_a_plan_on_a_processor_can_only_be_run(monkeypatch) -> None:
+    """The CPU backend starts on any machine."""
+    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+    plan = planner.plan(plans.LLAMA_8B, gpu="CPU", **SMALL)
+    run_panel._found.cache_clear()
+    said = installed(plan, sys.executable)
+    run_panel._found.cache_clear()
+    panel = RunPanel(plan)
+
+    assert panel.ask_button.disabled
+    assert not panel.run_button.disabled
+    assert "Ask vLLM is for plans on NVIDIA GPUs" in said
+
+
+def test_what_is_not_planned_can_be_asked_and_not_run(panel) -> None:
+    """Its own figures, and why there is no estimate."""
+    panel.unplanned = Inputs(model="nobody/new-model", gpu="L4")
+    ask(panel)
+    verdict, table, meaning = panel.result.children
+    (made,) = FakeDryStart.made
+
+    assert made.plan is panel.unplanned
+    assert panel.run_button.disabled
+    assert "no plan of nobody/new-model on L4" in panel.what.value
+    assert panel.progress.title == "Without a GPU: nobody/new-model on L4"
+    assert "nobody/new-model" in verdict.value
+    assert "rank by rank" in table.value
+    assert "There is no estimate: The architecture NewForCausalLM" in meaning.value
+    panel.unplanned = None
+    assert not panel.run_button.disabled
+    assert "no plan of" not in panel.what.value
+
+
+@pytest.fixture
+def unknown(monkeypatch) -> str:
+    """A model of an architecture that the planner does not read."""
+    monkeypatch.setattr(planner, "plan", plan_all_but_one)
+    return UNREAD
+
+
+def choose(explorer, model: str) -> None:
+    """Type a model's name, and wait until it is read."""
+    explorer.form.fields["model"].value = model
+    explorer._reader.wait(PATIENCE_SECONDS)
+
+
+def test_the_explorer_offers_to_ask_vllm_about_a_model_that_it_does_not_read(
+    unknown,
+) -> None:
+    """With the message beside it; another model ends the offer."""
+    explorer = Explorer()
+    explorer.form.fields["max_model_len"].put(4096)
+    choose(explorer, unknown)
+    results = explorer.results
+    (row,) = results.asking.rows
+    results.asking._on_message(None, {"press": "ask", "row": "ask"}, [])
+    results.run.panel.wait(PATIENCE_SECONDS)
+    (made,) = FakeDryStart.made
+
+    assert "NewForCausalLM" in results.answer.alert
+    assert row["title"] == f"{unknown} on H100"
+    assert row["actions"] == [{"name": "ask", "label": "Ask vLLM (no GPU needed)"}]
+    assert results.run.toggle.value
+    assert made.plan.model == unknown
+    assert made.plan.engine_args["max_model_len"] == 4096
+    assert results.run.panel.dry_run is not None
+    choose(explorer, plans.LLAMA_8B)
+    assert results.asking.rows == []
+    assert results.run.panel.unplanned is None
+
+
+@pytest.mark.parametrize("variable", ["PLANNER_NO_RUN", "PLANNER_PUBLISHED"])
+def test_a_published_app_asks_nothing(monkeypatch, variable) -> None:
+    """Neither panel nor button; the line says how to ask elsewhere."""
+    monkeypatch.setenv(variable, "1")
+    explorer = Explorer()
+    error = UnknownArchitecture("not modelled")
+    explorer._offer(error, {"model": "nobody/new model", "gpu": "L4", "dtype": "half"})
+    asking = explorer.results.asking
+    asking._on_message(None, {"press": "ask", "row": "ask"}, [])
+
+    assert explorer.results.run is None
+    assert asking.rows == []
+    assert asking.note == (
+        "On a Linux machine with vLLM: planner dry-run 'nobody/new model' --gpu L4 "
+        "--dtype half"
+    )
+    assert FakeDryStart.made == []
+
+
+def test_a_page_is_moved_to_the_progress_when_it_comes() -> None:
+    """Once: a page that is loaded later is not."""
+    progress = RunProgress()
+    sent = []
+    progress.send = sent.append
+    progress.begin("a plan")
+    progress.seek()
+    for view in ("first", "later"):
+        progress._on_message(progress, {"kind": "hello", "view": view}, [])
+
+    seeks = [number for number, one in enumerate(sent) if one["kind"] == "seek"]
+    assert seeks == [1, 3]

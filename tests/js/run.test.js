@@ -62,3 +62,10 @@ test("a page says that it has come, that it is there again, and that it leaves",
   assert.equal(new Set(model.sent.map(({ view }) => view)).size, 1);
   assert.equal(model.count, 0);
 });
+
+test("a kernel that seeks the progress moves the focus there", () => {
+  const { model, el, remove } = shown();
+  model.tell("msg:custom", { kind: "seek" });
+  assert.equal(document.activeElement, find(el, "[tabindex='-1']"));
+  remove();
+});

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import planner
+from planner import surroundings
 from planner.confirming.calibration import record_of
 from planner.errors import PlannerError
 from planner.planning.calibrations import reading, store

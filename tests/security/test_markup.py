@@ -186,6 +186,7 @@ def test_there_is_no_run_panel(window, app) -> None:
     options = window.locator("select option").all_inner_texts()
 
     assert "Run it on this machine" not in html
+    assert "Ask vLLM" not in html
     assert window.locator(".planner-run").count() == 0
     assert len(options) > 20
     assert not [one for one in options if "this machine" in one.lower()]

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from planner.show.charts.confirmed_bars import figure_spec
-from planner.show.confirmation import bars_html, estimated, measured
+from planner.show.confirmation import (
+    bars_html,
+    comparison_html,
+    estimated,
+    measured,
+)
+from planner.show.confirmation_text import spoken
 from planner.show.palette import OTHER, PLOTLY_HATCHES, swatch
 from planner.units import GIB
 from tests import confirmations
@@ -108,3 +114,75 @@ def test_the_plain_bars_are_as_wide_as_the_sizes() -> None:
     assert "pl-legend" in page
     widths = [float(part.split("%")[0]) for part in page.split("width:")[1:]]
     assert sum(widths) == pytest.approx(200, abs=0.1)
+
+
+def test_a_dry_run_has_a_plain_bar_between_the_other_two() -> None:
+    """Each with its own sizes, under one trace for each name."""
+    measured_one, dry = confirmations.confirmed(), confirmations.dry()
+    spec = figure_spec(measured_one, dry)
+    drawn = {trace["name"]: trace for trace in spec["data"]}
+    plain = figure_spec(measured_one)["layout"]["height"]
+
+    assert spec["layout"]["yaxis"]["categoryarray"] == [
+        *("estimated", "dry run", "measured")
+    ]
+    assert plain < spec["layout"]["height"]
+    for place, parts in enumerate(
+        (estimated(measured_one), measured(dry), measured(measured_one))
+    ):
+        for part in parts:
+            size = max(part.size_bytes, 0) / GIB
+            assert drawn[part.name]["x"][place] == pytest.approx(size, abs=0.001)
+    for trace in drawn.values():
+        assert trace["marker"]["pattern"]["shape"][1:] == ["", ""]
+    # 60 MiB less are left on the device than in the dry run.
+    cache = drawn["KV cache"]["x"]
+    assert cache[1] - cache[2] == pytest.approx(60 / 1024, abs=0.002)
+
+
+def test_a_dry_run_alone_is_named_as_one() -> None:
+    """In the chart, the plain bars and for a screen reader."""
+    dry = confirmations.dry()
+
+    assert figure_spec(dry)["layout"]["yaxis"]["categoryarray"] == [
+        *("estimated", "dry run")
+    ]
+    assert "<div class='pl-bar-name'>dry run</div>" in bars_html(dry)
+    assert "Dry run: weights" in spoken(dry)
+    assert "Measured" not in spoken(dry)
+
+
+def test_each_start_that_measured_nothing_says_why() -> None:
+    """Two empty bars, two texts, each at its own bar."""
+    failed = confirmations.contradicted()
+    told = replace(failed.measurement, is_dry=True)
+    notes = figure_spec(failed, replace(failed, measurement=told))["layout"]
+    places = [
+        note["y"]
+        for note in notes["annotations"]
+        if "ended before it measured" in note["text"]
+    ]
+
+    assert places == ["dry run", "measured"]
+
+
+def test_the_plain_bars_and_the_words_have_all_three() -> None:
+    """In the order of the chart."""
+    page = bars_html(confirmations.confirmed(), confirmations.dry())
+    words = spoken(confirmations.confirmed(), confirmations.dry())
+
+    assert page.count("<div class='pl-bar'>") == 3
+    assert words.index("Estimated:") < words.index("Dry run:")
+    assert words.index("Dry run:") < words.index("Measured:")
+
+
+def test_the_table_has_a_column_for_the_dry_run() -> None:
+    """A figure that only it has is there too, without a measured one."""
+    table = comparison_html(confirmations.confirmed(), confirmations.dry())
+    only_dry = comparison_html(confirmations.contradicted(), confirmations.dry())
+    alone = comparison_html(confirmations.confirmed())
+
+    assert "<td class='pl-number' data-label='Dry run'>14.99 GiB</td>" in table
+    assert table.count("data-label='Dry run'") == table.count("data-label='Measured'")
+    assert "<td class='pl-number' data-label='Measured'>-</td>" in only_dry
+    assert "Dry run" not in alone

@@ -10,6 +10,7 @@ SLOW = 40_000
 PATIENCE = 10_000
 BARS = ".planner-run-bars .barlayer .point path"
 STATE = ".planner-run-progress"
+ASK = "Ask vLLM (no GPU needed)"
 
 
 def open_in_lab(browser, address: str, notebook: Path, **options):
@@ -39,6 +40,20 @@ def set_minutes(page, minutes: int) -> None:
 def press(page, name: str) -> None:
     """Press Run or Stop."""
     page.get_by_role("button", name=name, exact=True).click()
+
+
+def bar_names(page) -> list[str]:
+    """The names of the bars, sorted."""
+    return sorted(page.locator(".planner-run-bars .ytick text").all_text_contents())
+
+
+def right_edge(page) -> float:
+    """How far to the right the panel's parts reach, those of the chart left out."""
+    return page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.planner-run *')]"
+        ".filter(node => node.offsetParent && !node.closest('.planner-chart'))"
+        ".map(node => node.getBoundingClientRect().right))"
+    )
 
 
 def wait_for_state(page, state: str, timeout: float = PATIENCE) -> None:

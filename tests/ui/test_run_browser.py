@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
-from tests.fake_run import STAGES
+from tests.fake_run import STAGES, UNREAD
 from tests.ui import run_pages, servers
 from tests.ui.run_pages import BARS, PATIENCE
 
@@ -95,9 +95,7 @@ def test_run_goes_through_the_stages_to_both_bars(page) -> None:
     assert stages[-1] == "Confirmed"
     assert "loading shard 59" in log.inner_text()
     assert page.locator(BARS).count() >= 10
-    assert sorted(
-        page.locator(".planner-run-bars .ytick text").all_text_contents()
-    ) == [*("estimated", "measured")]
+    assert run_pages.bar_names(page) == ["estimated", "measured"]
     assert table.locator("tbody tr").count() == 7
     assert "exactly what vLLM says" in page.locator(".pl-given").inner_text()
     assert "<b>profiling</b>" in log.inner_text()
@@ -214,8 +212,10 @@ def test_the_panel_is_accessible_in_the_dark_theme(browser, folder, notebook) ->
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_app_runs_a_plan_and_its_page_is_accessible(browser, app, scheme) -> None:
-    """The whole page passes axe-core, wide and narrow, and nothing is cut off."""
+def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
+    browser, app, scheme
+) -> None:
+    """Three bars; the page passes axe-core, wide and narrow, and nothing is cut off."""
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, color_scheme=scheme
     )
@@ -223,26 +223,62 @@ def test_the_app_runs_a_plan_and_its_page_is_accessible(browser, app, scheme) ->
     page.goto(app)
     page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
     run_pages.open_panel(page)
-    run_pages.press(page, "Run")
+    run_pages.press(page, run_pages.ASK)
     page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
     run_pages.wait_for_state(page, "ended")
+    dry = run_pages.bar_names(page), run_pages.violations(page, "html")
+    run_pages.press(page, "Run")
+    page.locator(BARS).first.wait_for(state="detached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    run_pages.wait_for_state(page, "ended")
+    three = run_pages.bar_names(page)
     wide = run_pages.violations(page, "html")
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(500)
     narrow = run_pages.violations(page, "html")
-    right = page.evaluate(
-        "Math.max(...[...document.querySelectorAll('.planner-run *')]"
-        ".filter(node => node.offsetParent && !node.closest('.planner-chart'))"
-        ".map(node => node.getBoundingClientRect().right))"
-    )
+    right = run_pages.right_edge(page)
     context.close()
 
+    assert dry == (["dry run", "estimated"], [])
+    assert three == ["dry run", "estimated", "measured"]
     assert wide == []
     assert narrow == []
     assert right <= 390
 
 
-def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks) -> None:
+def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:
+    """One press opens the panel, asks, and moves the page there."""
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(app)
+    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
+    entry = page.get_by_role("combobox", name="model", exact=True)
+    entry.fill(UNREAD)
+    entry.press("Enter")
+    name = f"{run_pages.ASK}: {UNREAD} on H100"
+    button = page.get_by_role("button", name=name)
+    button.wait_for(timeout=PATIENCE)
+    said = page.get_by_role("alert").first.inner_text()
+    found = run_pages.violations(page, "html")
+    button.click()
+    run_pages.wait_for_state(page, "ended")
+    is_in_view = page.locator(".pl-run-bar").evaluate(
+        "bar => bar.parentElement === document.activeElement"
+        " && bar.getBoundingClientRect().top < window.innerHeight"
+    )
+    meaning = page.locator(".planner-run-meaning").inner_text()
+    right = run_pages.right_edge(page)
+    context.close()
+
+    assert "NewForCausalLM is not modelled" in said
+    assert found == []
+    assert is_in_view
+    assert "There is no estimate" in meaning
+    assert right <= 390
+
+
+@pytest.mark.parametrize("button", ["Run", run_pages.ASK])
+def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks, button) -> None:
     """Its kernel goes with it; a run that is still there has been told before."""
     (marks / "stopped").unlink(missing_ok=True)
     context = browser.new_context()
@@ -253,7 +289,7 @@ def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks) -> None:
     page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
     run_pages.open_panel(page)
     run_pages.set_minutes(page, 1)
-    run_pages.press(page, "Run")
+    run_pages.press(page, button)
     run_pages.wait_for_stage(page, "profiling")
     kernel = sockets[0].split("/kernels/")[1].split("/")[0]
     page.close(run_before_unload=True)

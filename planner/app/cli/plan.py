@@ -40,6 +40,8 @@ def _run(options: dict[str, Any]) -> int:
     as_json = options.pop("json")
     plan_file = file_with_flags(options)
     result = _planned(plan_file.inputs)
+    if result is None:
+        return DOES_NOT_FIT
     if plan_file.load is None:
         text = json.dumps(result.to_dict(), indent=2) if as_json else _plan_text(result)
         sys.stdout.write(text + "\n")
@@ -53,8 +55,10 @@ def _run(options: dict[str, Any]) -> int:
     return FITS if served.is_served else DOES_NOT_FIT
 
 
-def _planned(inputs: Inputs) -> Plan:
+def _planned(inputs: Inputs) -> Plan | None:
     """Plan; where the planner does not read the model, let vLLM itself answer.
+
+    Returns None, after writing what vLLM said, where it does not start either.
 
     Raises:
         PlannerError: for input that cannot be planned, or a model that vLLM does not
@@ -73,7 +77,10 @@ def _planned(inputs: Inputs) -> Plan:
         )
     installed = replace(inputs, vllm_version="")
     run = DryStart(installed, listener=stage_lines(sys.stderr)).execute()
-    return run.plan()
+    if run.ranks:
+        return run.plan()
+    sys.stdout.write(f"{run}\n")
+    return None
 
 
 def _plan_text(plan: Plan) -> str:

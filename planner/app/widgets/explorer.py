@@ -19,9 +19,14 @@ from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.form import FieldError, Form
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
-from planner.app.widgets.run_section import RunSection, is_allowed
-from planner.app.widgets.section import FurtherArguments, Section
-from planner.errors import PlannerError
+from planner.app.widgets.section import (
+    FurtherArguments,
+    Offer,
+    RunSection,
+    Section,
+    is_allowed,
+)
+from planner.errors import PlannerError, UnknownArchitecture
 from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.models import catalogue
@@ -122,6 +127,7 @@ class Explorer(w.VBox):
         """Gather all controls, plan once, show the plan."""
         self._reader.cancel()
         self.form.model.show_reading("")
+        self.results.offer(None)
         try:
             request = self._others | self.form.gather()
         except FieldError:
@@ -129,7 +135,7 @@ class Explorer(w.VBox):
             return
         name = request["model"]
         if self._must_read(name):
-            self._read(name)
+            self._read(name, request)
             return
         draft = background.named(request)
         if draft and self._drafts.must_be_read(draft):
@@ -139,11 +145,17 @@ class Explorer(w.VBox):
         try:
             plan = planner.plan(**request)
         except PlannerError as error:
+            self._offer(error, request)
             if not self.form.place_error(error):
                 raise
             self.results.answer.say("")
             return
         self._show(plan)
+
+    def _offer(self, error: Exception, request: Mapping[str, Any]) -> None:
+        """Offer to ask vLLM itself about what the planner does not model."""
+        if isinstance(error, UnknownArchitecture):
+            self.results.offer(Inputs(model=request["model"]).changed(**request))
 
     def _show(self, plan: Plan) -> None:
         self.plan = plan
@@ -201,13 +213,18 @@ class Explorer(w.VBox):
     def _must_read(self, name: str) -> bool:
         return name not in self._read_models and catalogue.find(name) is None
 
-    def _read(self, name: str) -> None:
+    def _read(self, name: str, request: Mapping[str, Any]) -> None:
         """Read a model that is not in the catalogue, in the background."""
+
+        def fail(error: Exception) -> None:
+            self._offer(error, request)
+            self._fail(error)
+
         self.form.model.show_reading(name)
         self._reader.start(
             lambda: planner.plan(model=name).model,
             self._guard(lambda model: self._take(name, model)),
-            self._guard(self._fail),
+            self._guard(fail),
         )
 
     def _read_draft(self, name: str) -> None:
@@ -267,6 +284,8 @@ class Results(w.VBox):
         self.export = ExportSection()
         self.ray = RaySection()
         self.run = RunSection() if is_allowed() else None
+        has_start = self.run is not None and self.run.can_start
+        self.asking = Offer(self._ask if has_start else None)
         self._plan: Plan | None = None
         self._opened = set(OPEN_AT_FIRST)
         super().__init__(self._columns(()))
@@ -287,6 +306,16 @@ class Results(w.VBox):
         if self.run is not None:
             self.run.plan = plan
 
+    def offer(self, inputs: Inputs | None) -> None:
+        """Offer to ask vLLM itself, for want of a plan; None: no longer."""
+        self.asking.show(inputs)
+        if self.run is not None:
+            self.run.unplanned = inputs
+
+    def _ask(self) -> None:
+        if self.run is not None:
+            self.run.ask()
+
     def say(self, message: str) -> None:
         """Show a message; the next plan clears it."""
         if message:
@@ -294,7 +323,7 @@ class Results(w.VBox):
 
     def _columns(self, sections: tuple[w.Widget, ...]) -> tuple[w.Box, w.Box]:
         run = () if self.run is None else (self.run,)
-        first = w.VBox([self.answer, self.advice, self.command])
+        first = w.VBox([self.answer, self.asking, self.advice, self.command])
         first.add_class("planner-first")
         more = w.VBox([self.panels, *sections, self.pins, self.ray, self.export, *run])
         more.add_class("planner-more")

@@ -19,11 +19,14 @@ from planner.app.widgets.static_files import script, sheet
 from planner.confirming.options import RunOptions
 from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
+from planner.late import late
 
 if TYPE_CHECKING:
+    from planner.confirming.dry.run import DryOptions
     from planner.confirming.options import Event
 
 _WEIGHTS = (("dummy", "dummy"), ("real", "real"))
+_CACHES = tuple((name, name) for name in ("shared", "cold", "both"))
 DEFAULT_MINUTES = 30
 _LONGEST = 9
 """The most digits of a number."""
@@ -40,6 +43,8 @@ STAGES = (
     StartStage.GENERATING,
 )
 """The stages that a page lists: every run goes through most of them."""
+DRY_STAGES = tuple(stage for stage in STAGES if stage is not StartStage.GENERATING)
+"""Those of a start without a GPU, which computes no answer."""
 IDLE, RUNNING, STOPPING, ENDED = "idle", "running", "stopping", "ended"
 # Colours and cursor movements of a terminal. Source: ECMA-48, control sequences.
 _ESCAPES = re.compile(
@@ -62,7 +67,7 @@ class OptionEntry(EntryField):
 
 
 class OptionsForm(Controls):
-    """The controls of a start; `read` gathers them."""
+    """The controls of a start; `read` and `read_dry` gather those that apply to it."""
 
     def __init__(self) -> None:
         self.weights = ChoiceField(
@@ -81,24 +86,55 @@ class OptionsForm(Controls):
             Entry(kind="text", parse=lambda _name, text: text),
             "",
         )
+        self.compile_cache = ChoiceField(
+            "compile cache",
+            "shared: as left by earlier starts; both: cold, then warm",
+            _CACHES,
+        )
         super().__init__(
-            [Group("", [self.weights, self.load_requests, self.minutes, self.python])]
+            [
+                Group("", [self.minutes, self.python]),
+                Group("Run", [self.weights, self.load_requests]),
+                Group("Ask vLLM", [self.compile_cache]),
+            ]
         )
         self.add_class("planner-run-options")
 
     def read(self) -> RunOptions:
-        """Return the options.
+        """Return the options of a start on a device.
 
         Raises:
             FieldError: when a field's entry is invalid; the field shows it too.
         """
-        read_all(self.fields)
+        self._check(self.load_requests)
         return RunOptions(
             weights=self.weights.value,
             python=self.python_path,
-            time_limit_seconds=60.0 * (self.minutes.read() or DEFAULT_MINUTES),
+            time_limit_seconds=self._limit_seconds,
             load_requests=self.load_requests.read() or None,
         )
+
+    def read_dry(self) -> DryOptions:
+        """Return the options of a start without a GPU.
+
+        Raises:
+            FieldError: when a field's entry is invalid; the field shows it too.
+        """
+        self._check()
+        return late(
+            "planner.confirming.dry.run:DryOptions",
+            python=self.python_path,
+            time_limit_seconds=self._limit_seconds,
+            compile_cache=self.compile_cache.value,
+        )
+
+    def _check(self, *more: EntryField) -> None:
+        """Refuse an invalid entry among those that apply to the start."""
+        read_all({field.name: field for field in (self.minutes, self.python, *more)})
+
+    @property
+    def _limit_seconds(self) -> float:
+        return 60.0 * (self.minutes.read() or DEFAULT_MINUTES)
 
     @property
     def python_path(self) -> str | None:
@@ -134,6 +170,8 @@ class RunProgress(anywidget.AnyWidget):
     def __init__(self, **traits: object) -> None:
         super().__init__(stages=[str(stage) for stage in STAGES], **traits)
         self.presence = Presence()
+        self._listed: tuple[StartStage, ...] = STAGES
+        self._is_sought = False
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._count = 0
         self._began = 0.0
@@ -144,14 +182,16 @@ class RunProgress(anywidget.AnyWidget):
         """The last lines of the log."""
         return tuple(self._lines)
 
-    def begin(self, title: str) -> None:
-        """Show the beginning of a run."""
+    def begin(self, title: str, stages: tuple[StartStage, ...] = STAGES) -> None:
+        """Show the beginning of a run through these stages."""
         self._lines.clear()
         self._count = 0
         self._began = time.monotonic()
         self.presence.begin()
         self.send({"kind": "clear"})
         with self.hold_sync():
+            self._listed = stages
+            self.stages = [str(stage) for stage in stages]
             self.title = title
             self.stage = "beginning"
             self.position = 0
@@ -159,6 +199,11 @@ class RunProgress(anywidget.AnyWidget):
             self.fraction = 0.0
             self.seconds = 0.0
             self.state = RUNNING
+
+    def seek(self) -> None:
+        """Move the page to the progress; one that does not show it yet, later."""
+        self._is_sought = True
+        self.send({"kind": "seek"})
 
     def tell(self, event: Event) -> None:
         """Show a stage and new lines of the log."""
@@ -175,8 +220,8 @@ class RunProgress(anywidget.AnyWidget):
             if self.state == RUNNING:
                 self.stage = str(event.stage)
                 self.fraction = event.fraction
-                self.position = _position(event.stage)
-                self.skipped = _skipped(event)
+                self.position = self._position(event.stage)
+                self.skipped = self._skipped(event)
 
     def stopping(self) -> None:
         """Show that the run is being stopped."""
@@ -186,13 +231,25 @@ class RunProgress(anywidget.AnyWidget):
 
     def end(self, words: str, *, is_whole: bool) -> None:
         """Show how the run ended, and whether it was complete."""
+        self._is_sought = False
         with self.hold_sync():
             self.seconds = self._elapsed()
             self.state = ENDED
             self.stage = words
             if is_whole:
                 self.fraction = 1.0
-                self.position = len(STAGES)
+                self.position = len(self._listed)
+
+    def _position(self, stage: StartStage) -> int:
+        """Return how many of the listed stages have passed."""
+        return sum(listed.position < stage.position for listed in self._listed)
+
+    def _skipped(self, event: Event) -> list[str]:
+        """Return the stages before the current one that the start did not have."""
+        if not event.reached:
+            return []
+        behind = self._listed[: self._position(event.stage)]
+        return [str(stage) for stage in behind if stage not in event.reached]
 
     def _elapsed(self) -> float:
         return round(time.monotonic() - self._began, 1)
@@ -210,6 +267,9 @@ class RunProgress(anywidget.AnyWidget):
             if self.state in (RUNNING, STOPPING):
                 self.seconds = self._elapsed()
             self._send_lines(self._count - len(self._lines), list(self._lines))
+            if self._is_sought:
+                self.send({"kind": "seek"})
+                self._is_sought = False
 
     def _send_lines(self, first: int, lines: list[str]) -> None:
         self.send({"kind": "log", "first": first, "lines": lines})
@@ -236,17 +296,3 @@ def _at_least(smallest: int, name: str, text: str) -> int:
             f"{name} is {text[:40]}. Give a whole number of at least {smallest}."
         )
     return int(text)
-
-
-def _position(stage: StartStage) -> int:
-    """Return how many of the listed stages have passed."""
-    every = list(StartStage)
-    return sum(every.index(listed) < every.index(stage) for listed in STAGES)
-
-
-def _skipped(event: Event) -> list[str]:
-    """Return the listed stages before the current one that the start did not have."""
-    if not event.reached:
-        return []
-    behind = STAGES[: _position(event.stage)]
-    return [str(stage) for stage in behind if stage not in event.reached]

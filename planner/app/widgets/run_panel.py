@@ -1,4 +1,8 @@
-"""Runs the plan: starts vLLM, shows its progress, and compares with the estimate."""
+"""Runs the plan: starts vLLM, shows its progress, and compares with the estimate.
+
+vLLM starts on this machine's GPU or processor (Run), or its own code starts without a
+GPU (Ask vLLM). Results of both stay comparable until another plan is started.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,26 @@ import traitlets
 from planner.app.widgets import run_thread
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import alert_html, guarded
-from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.fields import FieldError
-from planner.app.widgets.run_options import OptionsForm, RunProgress
+from planner.app.widgets.run_options import (
+    DRY_STAGES,
+    STAGES,
+    OptionsForm,
+    RunProgress,
+)
+from planner.app.widgets.run_result import RunResult
+from planner.app.widgets.section import ASK, named
 from planner.app.widgets.static_files import sheet
 from planner.confirming import devices, installation
 from planner.confirming.confirmation import Confirmation
+from planner.confirming.dry.result import DryRun
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.late import late
-from planner.show import confirmation as shown
-from planner.show.charts.confirmed_bars import figure_spec
-from planner.show.confirmation import legend_html
-from planner.show.confirmation_text import outcome_words, spoken
-from planner.show.html import Html, tag
+from planner.planning.inputs import Inputs
+from planner.show.confirmation_text import outcome_words
+from planner.show.dry_run import headline
+from planner.show.html import Content, Html, tag
 from planner.show.page import style
 from planner.show.pieces import command_line
 from planner.show.verdict import subject
@@ -32,7 +43,8 @@ from planner.surroundings import is_in_browser
 
 if TYPE_CHECKING:
     from planner.confirming.installation import Installation
-    from planner.confirming.options import Event, RunOptions
+    from planner.confirming.options import Event
+    from planner.confirming.stages import StartStage
     from planner.learn.account import Recorded
     from planner.planning.result import Plan
 
@@ -40,9 +52,17 @@ CHECK_SECONDS = 2.0
 """How often the panel checks whether a page still shows it."""
 
 _INTRO = (
-    "Starts vLLM with exactly the planned arguments, in a process of its own, and "
-    "compares what it measures with the estimate. The process ends with the "
-    "measurement, with Stop, and when this page is closed."
+    "Run starts vLLM with exactly the planned arguments, in a process of its own, and "
+    "compares what it measures with the estimate. Ask vLLM does so without a GPU: its "
+    "own code starts on a GPU that is not there, and says what it would allocate. The "
+    "process ends with the measurement, with Stop, and when this page is closed."
+)
+_UNPLANNED = (
+    "The planner has no plan of {}, so there is nothing to run. vLLM itself can be "
+    "asked."
+)
+_NEEDS_GPU_BUILD = (
+    "Ask vLLM needs vLLM's build for NVIDIA GPUs (10 GB), which starts without one"
 )
 _NO_START = (
     "Nothing can be started here: a browser does not run other programs. On a "
@@ -52,14 +72,23 @@ _NO_START = (
 
 
 class RunPanel(w.VBox):
-    """Runs `plan` when Run is pressed; `confirmation` is the last result."""
+    """Runs `plan` when Run is pressed, and asks vLLM without a GPU when Ask is.
+
+    `confirmation` and `dry_run` are the last results.
+    """
 
     plan = traitlets.Any(allow_none=True)
+    unplanned = traitlets.Any(allow_none=True)
+    """Inputs of which there is no plan: vLLM can only be asked. None: `plan` counts."""
     confirmation = traitlets.Any(allow_none=True)
+    dry_run = traitlets.Any(allow_none=True)
 
     def __init__(self, plan: Plan | None = None, *, is_alone: bool = True) -> None:
         self.options = OptionsForm()
         self.run_button = w.Button(description="Run", tooltip="Start vLLM")
+        self.ask_button = w.Button(
+            description=ASK, tooltip="Start vLLM's own code on a GPU that is not there"
+        )
         self.stop_button = w.Button(
             description="Stop", tooltip="End vLLM", disabled=True
         )
@@ -70,10 +99,11 @@ class RunPanel(w.VBox):
         self.result = RunResult()
         self._run: run_thread.RunThread | None = None
         self._newest: run_thread.RunThread | None = None
+        self._started: Inputs | None = None
         self._reader = Reader()
         self._described: tuple[str | None, object] | None = None
         self._guard = guarded(self._say)
-        buttons = w.HBox([self.run_button, self.stop_button])
+        buttons = w.HBox([self.run_button, self.ask_button, self.stop_button])
         super().__init__(
             [
                 *([_style()] if is_alone else []),
@@ -91,11 +121,13 @@ class RunPanel(w.VBox):
         self.add_class("planner-run")
         buttons.add_class("planner-run-buttons")
         self.run_button.add_class("planner-run-start")
+        self.ask_button.add_class("planner-run-ask")
         self.stop_button.add_class("planner-run-stop")
         self.run_button.on_click(self._guard(self._start))
+        self.ask_button.on_click(self._guard(self._start_dry))
         self.stop_button.on_click(self._guard(self._stop_clicked))
         self.options.python.on_change(self._guard(self._describe))
-        self.observe(self._take_plan, names="plan")
+        self.observe(self._take_plan, names=["plan", "unplanned"])
         self._take_plan()
         if is_in_browser():
             self._show_recorded()
@@ -104,6 +136,11 @@ class RunPanel(w.VBox):
     def is_running(self) -> bool:
         """Whether vLLM runs now."""
         return self._run is not None
+
+    def ask(self) -> None:
+        """Ask vLLM, as its button does, and move the page to the progress."""
+        self._guard(self._start_dry)()
+        self.progress.seek()
 
     def stop(self) -> None:
         """Stop the current run, if there is one."""
@@ -128,24 +165,67 @@ class RunPanel(w.VBox):
     def _start(self, _button: object = None) -> None:
         if self._run is not None:  # a second click, before the button was disabled
             return
-        if self.plan is None:
+        plan = self._planned()
+        if plan is None:
             raise PlannerError("There is no plan yet. Choose a model first.")
         try:
             options = self.options.read()
         except FieldError:
             return
-        self._begin(self.plan, options)
+        self._begin(
+            lambda listener: run_thread.new_run(plan, options, listener),
+            Inputs.of(plan),
+            f"{subject(plan)}: {_command(plan)}",
+            STAGES,
+        )
 
-    def _begin(self, plan: Plan, options: RunOptions) -> None:
+    def _start_dry(self, _button: object = None) -> None:
+        if self._run is not None:
+            return
+        plan = self._planned()
+        inputs = self.unplanned if plan is None else Inputs.of(plan)
+        if inputs is None:
+            raise PlannerError("There is nothing to ask yet. Choose a model first.")
+        try:
+            options = self.options.read_dry()
+        except FieldError:
+            return
+        told = (
+            " on ".join(named(inputs))
+            if plan is None
+            else f"{subject(plan)}: {_command(plan)}"
+        )
+        self._begin(
+            lambda listener: run_thread.new_dry_run(inputs, options, listener),
+            inputs,
+            f"Without a GPU: {told}",
+            DRY_STAGES,
+        )
+
+    def _planned(self) -> Plan | None:
+        """Return the plan that the buttons are for."""
+        plan: Plan | None = None if self.unplanned is not None else self.plan
+        return plan
+
+    def _begin(
+        self,
+        new_engine: run_thread.NewEngine,
+        inputs: Inputs,
+        title: str,
+        stages: tuple[StartStage, ...],
+    ) -> None:
+        plan = self._planned()
         run = run_thread.RunThread(
-            plan,
-            options,
+            new_engine,
             on_event=self._guard(self._show_event),
-            on_end=self._guard(self._show_end),
+            on_end=self._guard(lambda answer: self._show_end(plan, answer)),
         )
         self._run = self._newest = run
+        if inputs != self._started:
+            self.result.forget()
+            self._started = inputs
         self.result.clear()
-        self.progress.begin(f"{subject(plan)}: {_command(plan)}")
+        self.progress.begin(title, stages)
         self._set_running(True)
         self._watch(run, time.monotonic())
         run.start()
@@ -153,27 +233,33 @@ class RunPanel(w.VBox):
     def _show_event(self, event: Event) -> None:
         self.progress.tell(event)
 
-    def _show_end(self, answer: object) -> None:
+    def _show_end(self, plan: Plan | None, answer: object) -> None:
         self._run = None
         self._set_running(False)
         self._describe()
         if isinstance(answer, Confirmation):
-            words = outcome_words(answer)
             self.result.show(answer)
             self.progress.end(
-                words.headline, is_whole=answer.measurement.is_started is True
+                outcome_words(answer).headline,
+                is_whole=answer.measurement.is_started is True,
             )
             self.confirmation = answer
-            return
-        self.progress.end("ended without a measurement", is_whole=False)
-        if isinstance(answer, BaseException):
-            raise answer
+        elif isinstance(answer, DryRun):
+            self.result.show_dry(answer, plan)
+            self.progress.end(headline(answer), is_whole=answer.started is True)
+            self.dry_run = answer
+        else:
+            self.progress.end("ended without a measurement", is_whole=False)
+            if isinstance(answer, BaseException):
+                raise answer
 
     def _stop_clicked(self, _button: object) -> None:
         self.stop()
 
     def _set_running(self, is_running: bool) -> None:
-        self.run_button.disabled = is_running
+        plan = self._planned()
+        self.run_button.disabled = is_running or self.unplanned is not None
+        self.ask_button.disabled = is_running or (plan is not None and plan.gpu.is_cpu)
         self.stop_button.disabled = not is_running
         self.options.is_disabled = is_running
 
@@ -191,31 +277,36 @@ class RunPanel(w.VBox):
 
     def _take_plan(self, _change: object = None) -> None:
         self._name_plan()
+        self._set_running(self.is_running)
         self._describe()
 
     def _show_recorded(self) -> None:
         """Show a recorded start, where vLLM cannot be started."""
         record: Recorded = late("planner.learn.account:recorded")
-        for part in (self.options, self.run_button, self.stop_button, self.progress):
+        buttons = (self.run_button, self.ask_button, self.stop_button)
+        for part in (self.options, *buttons, self.progress):
             part.layout.display = "none"
         self.installation.value = _installed_html(record.label)
         self.result.show(record.compare())
 
     def _name_plan(self) -> None:
-        named = None
-        if self._is_alone and self.plan is not None:
-            named = (
-                tag("p", subject(self.plan), class_="pl-run-plan"),
-                command_line(_command(self.plan), "Command"),
+        told: Content = None
+        plan = self._planned()
+        if self.unplanned is not None:
+            told = tag("p", _UNPLANNED.format(" on ".join(named(self.unplanned))))
+        elif self._is_alone and plan is not None:
+            told = (
+                tag("p", subject(plan), class_="pl-run-plan"),
+                command_line(_command(plan), "Command"),
             )
         intro = tag("p", _NO_START if is_in_browser() else _INTRO)
-        self.what.value = tag("div", named, intro, class_="pl-plan")
+        self.what.value = tag("div", told, intro, class_="pl-plan")
 
     def _describe(self, _change: object = None) -> None:
         """Show which vLLM and device would be used; found in the background."""
         if is_in_browser():
             return
-        plan, python = self.plan, self.options.python_path
+        plan, python = self._planned(), self.options.python_path
         needed = (python, _needs(plan))
         if needed == self._described or self.is_running:
             return
@@ -235,35 +326,6 @@ class RunPanel(w.VBox):
     def _show_missing(self, error: Exception) -> None:
         self.installation.value = ""
         raise error
-
-
-class RunResult(w.VBox):
-    """Outcome, bars of estimate and measurement, a table, and an explanation."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-        self.add_class("planner-run-result")
-
-    def clear(self) -> None:
-        """Show nothing."""
-        self.children = ()
-
-    def show(self, confirmation: Confirmation) -> None:
-        """Show one confirmation; the chart is created only now, since it is large."""
-        chart = PlotlyChart(
-            figure=figure_spec(confirmation), label=spoken(confirmation)
-        )
-        parts = {
-            "verdict": w.HTML(shown.verdict_html(confirmation)),
-            "bars": chart,
-            "legend": w.HTML(legend_html(confirmation)),
-            "table": w.HTML(shown.comparison_html(confirmation)),
-            "meaning": w.HTML(shown.meaning_html(confirmation)),
-        }
-        for name, part in parts.items():
-            part.add_class("pl-plan")
-            part.add_class(f"planner-run-{name}")
-        self.children = tuple(parts.values())
 
 
 def _installed_html(words: str) -> Html:
@@ -294,17 +356,34 @@ def _installed(plan: Plan | None, python: str | None) -> str:
     """Return which vLLM and device would be used, or why none can be."""
     try:
         found = _found(python)
+    except installation.NotInstalled as error:
+        return f"{error} {_NEEDS_GPU_BUILD}: pip install vllm=={NEWEST}."
     except PlannerError as error:
         return str(error)
-    words = installation.sentence(found)
-    if plan is None:
-        return words
+    words = [installation.sentence(found)]
+    if plan is not None:
+        words.append(_device_words(plan, found))
+    words.append(_dry_words(plan, found))
+    return " ".join(words)
+
+
+def _device_words(plan: Plan, found: Installation) -> str:
+    """Say where Run would start vLLM, or why it cannot."""
     try:
         installation.check_release(found, plan.vllm_version)
         device = devices.choose(plan, found).device_name
     except PlannerError as error:
-        return f"{words} {error}"
-    return f"{words} It would run on {device}."
+        return f"Run: {error}"
+    return f"Run: It would run on {device}."
+
+
+def _dry_words(plan: Plan | None, found: Installation) -> str:
+    """Say whether vLLM can be asked without a GPU."""
+    if plan is not None and plan.gpu.is_cpu:
+        return "Ask vLLM is for plans on NVIDIA GPUs; this one needs no GPU anyway."
+    if found.is_cpu_build:
+        return f"{_NEEDS_GPU_BUILD}."
+    return "Ask vLLM: It starts here without a GPU."
 
 
 def _style() -> w.HTML:

@@ -1,4 +1,7 @@
-"""Runs vLLM in a thread, so that the page stays responsive; reports in batches."""
+"""Runs vLLM in a thread, so that the page stays responsive; reports in batches.
+
+What runs is a start on a device (`new_run`) or one without a GPU (`new_dry_run`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from planner.confirming.options import Event, Listener
 from planner.late import late
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
+    from planner.confirming.dry.result import DryRun
+    from planner.confirming.dry.run import DryOptions
     from planner.confirming.options import RunOptions
+    from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
 
 BATCH_SECONDS = 0.2
@@ -22,9 +28,9 @@ BATCH_SECONDS = 0.2
 
 
 class Engine(Protocol):
-    """One start of vLLM, as `planner.confirming.run.Run` makes it."""
+    """One start of vLLM, as `confirming.run.Run` and `confirming.dry.run.DryStart`."""
 
-    def execute(self) -> Confirmation:
+    def execute(self) -> Confirmation | DryRun:
         """Start vLLM, measure, end it; returns when that is done."""
         ...
 
@@ -33,31 +39,38 @@ class Engine(Protocol):
         ...
 
 
+NewEngine: TypeAlias = Callable[[Listener], Engine]
+"""Prepares a start, whose events the listener gets; nothing runs yet."""
+
+
 def new_run(plan: Plan, options: RunOptions, listener: Listener) -> Engine:
     """Prepare a start of vLLM; nothing runs yet."""
     return late("planner.confirming.run:Run", plan, options, listener)
 
 
+def new_dry_run(inputs: Inputs, options: DryOptions, listener: Listener) -> Engine:
+    """Prepare a start of vLLM without a GPU; nothing runs yet."""
+    return late("planner.confirming.dry.run:DryStart", inputs, options, listener)
+
+
 class RunThread:
     """One run in a thread of its own.
 
-    `on_event` and `on_end` are called on the page's event loop; `on_end` gets a
-    `Confirmation`, or the exception that the run raised.
+    `on_event` and `on_end` are called on the page's event loop; `on_end` gets what the
+    start returned, or the exception that it raised.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        options: RunOptions,
+        new_engine: NewEngine,
         *,
         on_event: Callable[[Event], None],
         on_end: Callable[[object], None],
     ) -> None:
-        self.plan = plan
         self._on_end = on_end
         self._loop = _loop()
         self._batches = Batches(on_event, self._loop)
-        self._engine = new_run(plan, options, self._batches.add)
+        self._engine = new_engine(self._batches.add)
         self._thread = Thread(target=self._execute, daemon=True, name="planner-run")
 
     def start(self) -> None:

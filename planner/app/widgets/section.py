@@ -1,9 +1,11 @@
-"""Sections that a button opens, and the list of arguments without a control."""
+"""Sections that a button opens, and lists: further arguments, what can be asked."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import ipywidgets as w
@@ -12,8 +14,20 @@ import traitlets
 from planner.app.widgets.actions import ActionList, Row, action
 from planner.app.widgets.static_files import script
 from planner.engine.settings import flags
+from planner.late import late
+from planner.surroundings import is_in_browser, is_published
 
+if TYPE_CHECKING:
+    from planner.app.widgets.run_panel import RunPanel
+    from planner.planning.inputs import Inputs
+
+NO_RUN = "PLANNER_NO_RUN"
+"""Environment variable; 1 leaves out the panel, for an app that others can open."""
+ASK = "Ask vLLM (no GPU needed)"
+"""The button that starts vLLM without a GPU."""
 _ENV = "env:"
+_RUN, _RECORDED = "Run it on this machine", "A start that was recorded"
+_PANEL = "planner.app.widgets.run_panel:RunPanel"
 
 
 class Toggle(anywidget.AnyWidget):
@@ -52,6 +66,101 @@ class Section(w.VBox):
         self.children = (self.toggle, *inside)
         if change["new"]:
             self.refresh()
+
+
+def is_allowed() -> bool:
+    """Return whether plans may be run from a page."""
+    return not is_published() and os.environ.get(NO_RUN, "") in ("", "0")
+
+
+class RunSection(w.VBox):
+    """A button that opens the panel, which is created when first opened."""
+
+    plan = traitlets.Any(allow_none=True)
+    unplanned = traitlets.Any(allow_none=True)
+    """Inputs of which there is no plan; see `RunPanel.unplanned`."""
+
+    def __init__(self) -> None:
+        self.toggle = Toggle(description=_RECORDED if is_in_browser() else _RUN)
+        self.toggle.add_class("planner-run-toggle")
+        self.panel: RunPanel | None = None
+        super().__init__([self.toggle])
+        self.add_class("planner-run-section")
+        self.toggle.observe(self._toggled, names="value")
+        self.observe(self._hand_on, names=["plan", "unplanned"])
+
+    @property
+    def can_start(self) -> bool:
+        """Whether vLLM can be started here: a browser runs no other programs."""
+        return not is_in_browser()
+
+    def ask(self) -> None:
+        """Open the panel, and ask vLLM there."""
+        self.toggle.value = True
+        if self.panel is not None:
+            self.panel.ask()
+
+    def _toggled(self, change: dict[str, bool]) -> None:
+        if self.panel is None:
+            panel: RunPanel = late(_PANEL, self.plan, is_alone=False)
+            panel.unplanned = self.unplanned
+            self.panel = panel
+            self.children = (self.toggle, panel)
+        self.panel.layout.display = "" if change["new"] else "none"
+
+    def _hand_on(self, _change: object) -> None:
+        if self.panel is not None:
+            self.panel.plan, self.panel.unplanned = self.plan, self.unplanned
+
+
+class Offer(ActionList):
+    """What can be asked of vLLM itself where the planner has no plan; else hidden.
+
+    Without `ask`, as in a published app, it says how to do so elsewhere.
+    """
+
+    def __init__(self, ask: Callable[[], None] | None) -> None:
+        super().__init__("vLLM itself can be asked", self._press)
+        self.add_class("planner-offer")
+        self._ask = ask
+
+    def show(self, inputs: Inputs | None) -> None:
+        """Offer it for these inputs; None: there is a plan."""
+        with self.hold_sync():
+            self.note, self.rows = "", []
+            if inputs is not None and self._ask is None:
+                self.note = f"On a Linux machine with vLLM: {_dry_line(inputs)}"
+            elif inputs is not None:
+                self.rows = [_offer_row(inputs)]
+
+    def _press(self, _action: str, _key: str) -> None:
+        if self._ask is not None:
+            self._ask()
+
+
+def named(inputs: Inputs) -> tuple[str, str]:
+    """Return the names of a model and its GPU."""
+    model = inputs.model if isinstance(inputs.model, str) else inputs.model.name
+    gpu = inputs.gpu if isinstance(inputs.gpu, str) else inputs.gpu.name
+    return model, gpu
+
+
+def _offer_row(inputs: Inputs) -> Row:
+    return {
+        "key": "ask",
+        "title": " on ".join(named(inputs)),
+        "detail": (
+            "vLLM's own code starts on a GPU that is not there, and says what it would "
+            "allocate. Takes a minute or two, in the Run panel below."
+        ),
+        "actions": [action("ask", ASK)],
+    }
+
+
+def _dry_line(inputs: Inputs) -> str:
+    model, gpu = map(shlex.quote, named(inputs))
+    given = " ".join(map(shlex.quote, flags(inputs.engine_args)))
+    return f"planner dry-run {model} --gpu {gpu} {given}".rstrip()
 
 
 class FurtherArguments(ActionList):

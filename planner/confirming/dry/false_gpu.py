@@ -29,18 +29,6 @@ LOADED_FIRST = "load-order"
 
 _COMPILERS = ("cc", "gcc", "clang")
 _SECONDS = 300
-# What PyTorch looks for beside them. Source: PyTorch 2.11 `c10/cuda/driver_api.h`
-# C10_NVML_DRIVER_API.
-_OF_PYTORCH = (
-    "nvmlInit_v2",
-    "nvmlShutdown",
-    "nvmlDeviceGetHandleByPciBusId_v2",
-    "nvmlDeviceGetNvLinkRemoteDeviceType",
-    "nvmlDeviceGetNvLinkRemotePciInfo_v2",
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetFabricInfoV",
-    "nvmlSystemGetCudaDriverVersion_v2",
-)
 _CORE = "libplannergpu.so"
 _WRITTEN = re.compile(r"\b(?:EXPORT\([^,()]+(?:\([^()]*\))?,|NEW\()\s*(\w+)")
 """A function that a source writes out."""
@@ -120,8 +108,15 @@ def built_for(found: Installation) -> Path:
 
 
 def site_packages(found: Installation) -> Path:
-    """Return the folder that holds the environment's packages."""
-    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    """Return the folder that holds the environment's packages: PyTorch is in it.
+
+    A virtual environment may use the packages of the Python that it was made from.
+    """
+    query = (
+        "import importlib.util as u, sysconfig as s; found = u.find_spec('torch'); "
+        "print(found.submodule_search_locations[0] if found else s.get_path('purelib')"
+        " + '/torch')"
+    )
     answer = subprocess.run(
         [found.python, "-c", query],
         capture_output=True,
@@ -129,7 +124,7 @@ def site_packages(found: Installation) -> Path:
         check=True,
         timeout=60,
     )
-    return Path(answer.stdout.strip().splitlines()[-1])
+    return Path(answer.stdout.strip().splitlines()[-1]).parent
 
 
 def variables(gpu: GPU, *, devices: int, outside_bytes: int = 0) -> dict[str, str]:
@@ -187,10 +182,11 @@ def _compiler() -> str:
 
 
 def _real_libraries(found: Installation, packages: Path) -> Mapping[str, Path]:
+    major = _cuda_major(packages)
     patterns = {
-        "runtime": "libcudart.so.*",
-        "blas": "libcublas.so.*",
-        "blas_lt": "libcublasLt.so.*",
+        "runtime": f"libcudart.so.{major}",
+        "blas": f"libcublas.so.{major}",
+        "blas_lt": f"libcublasLt.so.{major}",
         "collectives": "libnccl.so.*",
     }
     paths = {
@@ -207,6 +203,18 @@ def _real_libraries(found: Installation, packages: Path) -> Mapping[str, Path]:
             "its Python (vllm_python=...)."
         )
     return {source: path for source, path in paths.items() if path is not None}
+
+
+def _cuda_major(packages: Path) -> str:
+    """Return the major version of CUDA that PyTorch was built for; "*": not stated.
+
+    From CUDA 13 on all libraries are in `nvidia/cu13/lib`; before, each package has a
+    folder of its own (`nvidia/cublas/lib`), and an environment may hold both.
+    """
+    version = packages / "torch" / "version.py"
+    text = version.read_text(encoding="utf-8") if version.is_file() else ""
+    stated = re.search(r"""^cuda\b[^=]*=\s*['"](\d+)""", text, re.MULTILINE)
+    return stated[1] if stated else "*"
 
 
 def _key(real: Mapping[str, Path]) -> str:
@@ -321,15 +329,19 @@ def _driver_names(packages: Path) -> frozenset[str]:
 
 
 def _management_names(packages: Path) -> frozenset[str]:
-    """Return the functions of NVML that vLLM's own binding looks for."""
-    places = ("pynvml.py", "vllm/third_party/pynvml.py")
-    texts = [
-        (packages / place).read_text(encoding="utf-8", errors="replace")
+    """Return the functions of NVML that vLLM's binding and PyTorch look for.
+
+    PyTorch looks for all of its own at once, the first time that one is needed, such as
+    when no memory is left.
+    """
+    places = ("pynvml.py", "vllm/third_party/pynvml.py", "torch/lib/libc10_cuda.so")
+    contents = [
+        (packages / place).read_bytes()
         for place in places
         if (packages / place).is_file()
     ]
-    named = re.findall(r"[\"'](nvml[A-Z]\w+)[\"']", "\n".join(texts))
-    return frozenset([*named, *_OF_PYTORCH])
+    found = re.findall(rb"(?<=[\"'\0])(nvml[A-Z]\w+)(?=[\"'\0])", b"\n".join(contents))
+    return frozenset(name.decode() for name in found)
 
 
 def _compile(words: list[str], sources: list[Path], last: Iterable[str] = ()) -> None:

@@ -7,35 +7,30 @@ are false: they compute nothing, and memory of the driver is the planner's estim
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from planner.confirming import installation
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.dry import false_gpu
-from planner.confirming.dry.result import DriverMemory, DryRun
+from planner.confirming.dry.prepared import Prepared, driver_of, estimate_of, launch
+from planner.confirming.dry.result import DryRun
 from planner.confirming.installation import Installation
-from planner.confirming.launch import local_folder, variables_of, write_model
 from planner.confirming.measurement import Measurement
 from planner.confirming.options import Listener
-from planner.confirming.process import ALONE
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
 from planner.engine.devices.attached import gpu_named
-from planner.engine.flags import python_values
 from planner.engine.gpu import GPU
-from planner.engine.releases import NEWEST, Release, number_of, resolve_version
-from planner.engine.settings import EngineSettings, given_arguments, settings_from
+from planner.engine.releases import NEWEST, resolve_version
+from planner.engine.settings import settings_from
 from planner.errors import PlannerError
-from planner.memory.lines.outside import CUDA_CONTEXT
-from planner.models.sources.load import load
 from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -47,16 +42,6 @@ HOW_TO_INSTALL = (
     f"vllm_python='vllm-env/bin/python', or {installation.PYTHON_VARIABLE}."
 )
 CACHES = ("shared", "cold", "both")
-_PROBE = "planner_memory_probe.MemoryProbe"
-_HERE = Path(__file__).parent / "alone"
-_PROGRAM = _HERE / "dry_start.py"
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".msgpack", ".h5")
-_SET_BY_US = (
-    *("load_format", "worker_extension_cls", "served_model_name", "host", "port"),
-    *("disable_log_stats", "skip_tokenizer_init"),
-)
-_STAND_IN = "Qwen/Qwen3-8B"
-"""Whose driver memory is assumed for a model that the planner does not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,22 +146,6 @@ def of_plan(plan: Plan, **options: Any) -> DryRun:  # noqa: ANN401 - those of Dr
     return DryStart(Inputs.of(plan), DryOptions(**options), listener).execute()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """What all starts of one dry run share."""
-
-    found: Installation
-    inputs: Inputs
-    """With the release and the GPU resolved."""
-    gpu: GPU
-    settings: EngineSettings
-    libraries: Path
-    estimate: Plan | None
-    unplanned: str
-    driver: tuple[DriverMemory, ...]
-    notes: tuple[str, ...] = field(default=())
-
-
 class DryStart:
     """One dry run: `execute` blocks until its end, `stop` ends it from any thread."""
 
@@ -216,7 +185,7 @@ class DryStart:
         self._started.reach(StartStage.DONE)
         return run
 
-    def _measure(self, prepared: _Prepared) -> tuple[Measurement, Measurement | None]:
+    def _measure(self, prepared: Prepared) -> tuple[Measurement, Measurement | None]:
         """Return the last start's figures, and those with a cold cache before it."""
         if self.options.compile_cache == "shared":
             folder = cache_folder("dry-run") / f"compiled-{prepared.found.version}"
@@ -235,12 +204,12 @@ class DryStart:
     def _new_start(self) -> StartedProcess:
         return _DryProcess(self._listener, self.options.time_limit_seconds)
 
-    def _one(self, prepared: _Prepared, caches: Path) -> Measurement:
+    def _one(self, prepared: Prepared, caches: Path) -> Measurement:
         # A short path: the path of a socket has at most 107 characters.
         scratch = Path(tempfile.mkdtemp(prefix="planner-"))
         started = self._started
         try:
-            command, variables, notes = _launch(prepared, self.options, scratch, caches)
+            command, variables, notes = launch(prepared, scratch, caches)
             started.run(command, environment=variables, scratch=scratch)
             self._notes += [*notes, *started.end_notes()]
         finally:
@@ -255,7 +224,7 @@ class DryStart:
             is_dry=True,
         )
 
-    def _prepare(self) -> _Prepared:
+    def _prepare(self) -> Prepared:
         found = _installed(self.options.python)
         wanted = self.inputs.vllm_version or found.version
         installation.check_release(found, wanted)
@@ -270,16 +239,17 @@ class DryStart:
         check_entrypoint(self.inputs.entrypoint)
         inputs = replace(self.inputs, gpu=gpu, vllm_version=release.version)
         settings = settings_from(inputs.engine_args)
-        estimate, unplanned = _estimate(inputs)
-        return _Prepared(
+        estimate, unplanned = estimate_of(inputs)
+        return Prepared(
             found=found,
             inputs=inputs,
             gpu=gpu,
             settings=settings,
             libraries=false_gpu.built_for(found),
+            has_real_workers=self.options.has_real_workers,
             estimate=estimate,
             unplanned=unplanned,
-            driver=_driver(inputs, estimate),
+            driver=driver_of(inputs, estimate),
             notes=notes,
         )
 
@@ -304,130 +274,8 @@ class _DryProcess(StartedProcess):
             self.take_ready()
 
 
-def _estimate(inputs: Inputs) -> tuple[Plan | None, str]:
-    """Return the plan of the same start, or why there is none."""
-    try:
-        return inputs.plan(), ""
-    except PlannerError as error:
-        return None, str(error)
-
-
-def _driver(inputs: Inputs, estimate: Plan | None) -> tuple[DriverMemory, ...]:
-    """Return what the planner expects a driver to take, for each pipeline stage."""
-    if estimate is not None and estimate.ranks:
-        return tuple(map(_of_driver, estimate.ranks))
-    alike = ("tensor_parallel_size", "pipeline_parallel_size", "enforce_eager")
-    engine_args = {
-        name: value for name, value in inputs.engine_args.items() if name in alike
-    }
-    stand_in = replace(inputs, model=_STAND_IN, engine_args=engine_args, env={})
-    plan, _why = _estimate(stand_in)
-    return () if plan is None else tuple(map(_of_driver, plan.ranks))
-
-
-def _of_driver(rank: Any) -> DriverMemory:  # noqa: ANN401 - a RankMemory
-    sizes = {line.name: max(0, line.size_bytes) for line in rank.lines}
-    return DriverMemory(
-        non_torch_bytes=sizes.get("non-torch", 0),
-        cudagraph_bytes=sizes.get("CUDA graphs", 0),
-        outside_bytes=sum(
-            line.size_bytes for line in rank.outside if line.name == CUDA_CONTEXT
-        ),
-    )
-
-
-def _launch(
-    prepared: _Prepared, options: DryOptions, scratch: Path, caches: Path
-) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
-    """Write the task into `scratch`; return the command, its variables and notes."""
-    folder = _model_folder(prepared.inputs, scratch)
-    layout = prepared.settings
-    world = layout.gpus_total
-    stages = layout.pipeline_parallel_size or 1
-    caches.mkdir(parents=True, exist_ok=True)
-    task = {
-        "arguments": _arguments(prepared, folder),
-        "entrypoint": prepared.inputs.entrypoint,
-        "libraries": str(prepared.libraries),
-        "folder": str(scratch),
-        "in_one_process": not options.has_real_workers,
-        "stages": 1 if options.has_real_workers else stages,
-        "driver": [
-            {"non_torch": one.non_torch_bytes, "graphs": one.cudagraph_bytes}
-            for one in prepared.driver
-        ],
-    }
-    file = scratch / "task.json"
-    file.write_text(json.dumps(task), encoding="utf-8")
-    variables, notes = variables_of(
-        planned=prepared.inputs.env,
-        vllm_version=prepared.found.version,
-        token=given_arguments(layout).get("hf_token"),
-        own=_own_variables(prepared, caches, devices=world),
-        folders=[_HERE, ALONE],
-        scratch=scratch,
-    )
-    return (prepared.found.python, str(_PROGRAM), str(file)), variables, notes
-
-
-def _own_variables(
-    prepared: _Prepared, caches: Path, *, devices: int
-) -> dict[str, str]:
-    """Return variables of the false GPU, and those that keep everything offline."""
-    outside = max((one.outside_bytes for one in prepared.driver), default=0)
-    return {
-        **false_gpu.variables(prepared.gpu, devices=devices, outside_bytes=outside),
-        "PLANNER_GPU_LIBRARIES": str(prepared.libraries),
-        # Triton and other builders find the false driver to link against.
-        "TRITON_LIBCUDA_PATH": str(prepared.libraries),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        # Forked workers would lose the false libraries' state.
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        "VLLM_CACHE_ROOT": str(caches),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "FLASHINFER_WORKSPACE_BASE": str(caches),
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
-    }
-
-
-def _arguments(prepared: _Prepared, folder: Path) -> dict[str, Any]:
-    given = given_arguments(prepared.settings)
-    planned = {name: value for name, value in given.items() if name not in _SET_BY_US}
-    release = Release(number_of(prepared.found.version))
-    return {
-        **python_values(planned, release),
-        "model": str(folder),
-        "load_format": "dummy",
-        "disable_log_stats": True,
-        "worker_extension_cls": _PROBE,
-    }
-
-
-def _model_folder(inputs: Inputs, scratch: Path) -> Path:
-    """Return a folder with the model's small files; vLLM may add to it."""
-    model = inputs.model
-    if not isinstance(model, str):
-        if model.files is None:
-            raise PlannerError(
-                f"{model.name} was not read from files, so vLLM cannot start it. Give "
-                "its name, or the folder of its config.json."
-            )
-        return write_model(model.files, scratch)
-    local = local_folder(model)
-    if local is None:
-        return write_model(load(model), scratch)
-    folder = scratch / local.name
-    folder.mkdir()
-    for file in sorted(local.iterdir()):
-        if file.suffix not in _WEIGHTS and file.is_file():
-            (folder / file.name).symlink_to(file)
-    return folder
-
-
 def _result(
-    prepared: _Prepared,
+    prepared: Prepared,
     measured: Measurement,
     cold: Measurement | None,
     notes: tuple[str, ...],

@@ -32,6 +32,7 @@ from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.experts import FusedMoE
+from planner.models.families.recorded import RecordedModule
 from planner.models.layers import ColumnParallelLinear, Part, RowParallelLinear
 from planner.units import MIB, format_size
 
@@ -231,7 +232,8 @@ def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
         (
             module.input_size // ranks
             for module in kind.modules
-            if isinstance(module, RowParallelLinear) and module.part is Part.ATTENTION
+            if isinstance(module, RowParallelLinear | RecordedModule)
+            and module.part is Part.ATTENTION
         ),
         default=0,
     )
@@ -251,7 +253,11 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     ranks = run.layout.tensor_parallel_size
-    if isinstance(module, ColumnParallelLinear) and module.part in _MLP_PARTS:
+    if (
+        isinstance(module, ColumnParallelLinear | RecordedModule)
+        and module.part in _MLP_PARTS
+        and module.output_sizes
+    ):
         inner = divide(module.output_sizes[0], ranks)
         wide = len(module.output_sizes) * inner
         return [(wide + inner, f"{wide:,} MLP input + {inner:,} activation")]

@@ -61,6 +61,10 @@ class RecordedModule:
     kv_heads: int = 0
     """KV heads among the heads of a merged projection; 0: there are none."""
     num_heads: int = 0
+    output_sizes: tuple[int, ...] = ()
+    """Outputs of a linear layer that is cut along them: several where it is merged."""
+    input_size: int = 0
+    """Inputs of a linear layer that is cut along them."""
     recorded_ranks: int = 0
     """Ranks of the only recording; 0: it was recorded with one and with two."""
 
@@ -187,6 +191,8 @@ class _Cutter:
             is_expert=entry["kind"] in _EXPERTS,
             kv_heads=int(sizes.get("total_num_kv_heads", 0)) if is_qkv else 0,
             num_heads=int(sizes.get("total_num_heads", 0)) if is_qkv else 0,
+            output_sizes=_outputs(entry),
+            input_size=_inputs(entry),
             recorded_ranks=self._ranks,
         )
 
@@ -197,6 +203,19 @@ class _Cutter:
         return RecordedTensor(
             whole_bytes=size_bytes - cut, cut_bytes=cut, dtype=str(dtype)
         )
+
+
+def _outputs(entry: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the outputs of a column-parallel layer; gate and up where it is merged."""
+    if entry["kind"] != "ColumnParallelLinear":
+        return ()
+    size = int(entry.get("sizes", {}).get("output_size", 0))
+    return (size // _TWO,) * _TWO if "Merged" in entry["class"] else (size,)
+
+
+def _inputs(entry: Mapping[str, Any]) -> int:
+    is_row = entry["kind"] == "RowParallelLinear"
+    return int(entry.get("sizes", {}).get("input_size", 0)) if is_row else 0
 
 
 def _sizes(tree: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -1,8 +1,12 @@
-"""The two stacked bars of a confirmation: estimated and measured memory."""
+"""The stacked bars of a confirmation: estimated and measured memory.
+
+A dry run of the same plan (`dry`) has a bar between them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planner.show.charts.frame import (
     GAP_PIXELS,
@@ -14,12 +18,10 @@ from planner.show.charts.frame import (
 )
 from planner.show.charts.traces import wrapped
 from planner.show.confirmation import (
-    ESTIMATED,
-    MEASURED,
     Segment,
+    bars,
     estimated,
     full_bytes,
-    measured,
 )
 from planner.show.confirmation_text import sized
 from planner.show.palette import PLOTLY_HATCHES, swatch
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from planner.confirming.confirmation import Confirmation
 
-_ROWS = [ESTIMATED, MEASURED]
+Bars: TypeAlias = tuple[tuple[str, tuple[Segment, ...]], ...]
 _TOP_PIXELS = 30
 _LEGEND_PIXELS = 70
 _BESIDE_PIXELS = 4
@@ -47,44 +49,50 @@ def figure(confirmation: Confirmation) -> go.Figure:
     return plotly_figure(figure_spec(confirmation), legend_pixels=_LEGEND_PIXELS)
 
 
-def figure_spec(confirmation: Confirmation) -> dict[str, Any]:
+def figure_spec(
+    confirmation: Confirmation, dry: Confirmation | None = None
+) -> dict[str, Any]:
     """Describe the figure in plotly's JSON, without importing plotly."""
-    return {"data": _traces(confirmation), "layout": _layout(confirmation)}
+    drawn = bars(confirmation, dry)
+    return {"data": _traces(drawn), "layout": _layout(confirmation, dry, drawn)}
 
 
-def _traces(confirmation: Confirmation) -> list[dict[str, Any]]:
-    """Return one trace per name; both bars share a trace where both have the name."""
-    left = {part.name: part for part in estimated(confirmation)}
-    right = {part.name: part for part in measured(confirmation)}
+def _traces(drawn: Bars) -> list[dict[str, Any]]:
+    """Return one trace per name; bars share a trace where they have the name."""
+    names = [name for name, _segments in drawn]
+    parts = [{part.name: part for part in segments} for _name, segments in drawn]
+    planned, *reported = parts
     return [
-        _trace(name, left.get(name), right.get(name)) for name in _order(left, right)
+        _trace(name, names, [one.get(name) for one in parts])
+        for name in _order(planned, [part for one in reported for part in one.values()])
     ]
 
 
-def _order(left: dict[str, Segment], right: dict[str, Segment]) -> list[str]:
+def _order(planned: Mapping[str, Segment], reported: Sequence[Segment]) -> list[str]:
     """Order the names; one that is only measured precedes the first line it covers."""
-    order: list[str] = []
-    for name in left:
-        order += [
-            part.name
-            for part in right.values()
-            if part.place == name and part.name not in left
-        ]
-        order.append(name)
-    return [*order, *(name for name in right if name not in order)]
+    order: dict[str, None] = {}
+    for name in planned:
+        order |= {
+            part.name: None
+            for part in reported
+            if part.place == name and part.name not in planned
+        }
+        order[name] = None
+    return list(order | {part.name: None for part in reported})
 
 
 def _trace(
-    name: str, planned: Segment | None, reported: Segment | None
+    name: str, rows: list[str], parts: Sequence[Segment | None]
 ) -> dict[str, Any]:
-    parts = (planned, reported)
+    """Describe the segments of this name in all rows, of which the first is planned."""
     colours = swatch(next(part.colour_of for part in parts if part is not None))
+    planned = parts[0]
     hatch = "" if planned is None else PLOTLY_HATCHES[planned.basis]
     return {
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "y": _ROWS,
+        "y": rows,
         "x": [0 if part is None else in_gib(part.size_bytes) for part in parts],
         "text": [_segment_text(part) for part in parts],
         "textposition": "inside",
@@ -92,15 +100,14 @@ def _trace(
         "textangle": 0,
         "textfont": {"color": colours.label, "size": 12},
         "customdata": [
-            _hover_text(ESTIMATED, planned),
-            _hover_text(MEASURED, reported),
+            _hover_text(row, part) for row, part in zip(rows, parts, strict=True)
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
         "marker": {
             "color": colours.fill,
             "line": {"color": "#00000055", "width": 1},
             "pattern": {
-                "shape": [hatch, ""],
+                "shape": [hatch, *("" for _row in rows[1:])],
                 "bgcolor": colours.fill,
                 "fgcolor": colours.hatch,
                 "size": 7,
@@ -123,17 +130,21 @@ def _hover_text(bar: str, part: Segment | None) -> str:
     return f"<b>{part.name}</b> {sized(part.size_bytes)}<br>{bar}{why}"
 
 
-def _layout(confirmation: Confirmation) -> dict[str, Any]:
-    rows = bar_layout(_ROWS, gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS)
+def _layout(
+    confirmation: Confirmation, dry: Confirmation | None, drawn: Bars
+) -> dict[str, Any]:
+    names = [name for name, _segments in drawn]
+    rows = bar_layout(names, gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS)
     kind = confirmation.plan.gpu.kind
+    whole = full_bytes(confirmation, dry)
     return {
         **rows,
-        "xaxis": size_axis(kind, in_gib(full_bytes(confirmation))),
+        "xaxis": size_axis(kind, in_gib(whole)),
         "shapes": [*_budget_line(confirmation), *_range_band(confirmation)],
         "annotations": [
-            *_budget_label(confirmation),
-            *_range_label(confirmation),
-            *_nothing_label(confirmation),
+            *_budget_label(confirmation, whole),
+            *_range_label(confirmation, whole),
+            *_nothing_labels(drawn),
         ],
     }
 
@@ -156,7 +167,7 @@ def _budget_line(confirmation: Confirmation) -> list[dict[str, Any]]:
     ]
 
 
-def _budget_label(confirmation: Confirmation) -> list[dict[str, Any]]:
+def _budget_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str, Any]]:
     rank = confirmation.plan.limiting_rank
     if rank is None:
         return []
@@ -169,7 +180,7 @@ def _budget_label(confirmation: Confirmation) -> list[dict[str, Any]]:
             "yref": "paper",
             "yanchor": "bottom",
             "yshift": 2,
-            "xanchor": _anchor(requested, full_bytes(confirmation)),
+            "xanchor": _anchor(requested, whole_bytes),
             "text": f"vLLM may use {sized(requested)}",
         }
     ]
@@ -193,7 +204,7 @@ def _range(confirmation: Confirmation) -> tuple[int, int] | None:
 
 
 def _range_band(confirmation: Confirmation) -> list[dict[str, Any]]:
-    """Mark across both bars where the KV cache may begin."""
+    """Mark across all bars where the KV cache may begin."""
     span = _range(confirmation)
     if span is None:
         return []
@@ -211,11 +222,11 @@ def _range_band(confirmation: Confirmation) -> list[dict[str, Any]]:
     ]
 
 
-def _range_label(confirmation: Confirmation) -> list[dict[str, Any]]:
+def _range_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str, Any]]:
     span = _range(confirmation)
     if span is None:
         return []
-    is_early = sum(span) < full_bytes(confirmation)
+    is_early = sum(span) < whole_bytes
     return [
         {
             **_LABEL,
@@ -229,17 +240,17 @@ def _range_label(confirmation: Confirmation) -> list[dict[str, Any]]:
     ]
 
 
-def _nothing_label(confirmation: Confirmation) -> list[dict[str, Any]]:
-    """Explain an empty second bar."""
-    if measured(confirmation):
-        return []
+def _nothing_labels(drawn: Bars) -> list[dict[str, Any]]:
+    """Explain each empty bar of a start."""
     return [
         {
             **_LABEL,
             "x": 0,
-            "y": MEASURED,
+            "y": name,
             "xanchor": "left",
             "xshift": 6,
             "text": "nothing: vLLM ended before it measured memory",
         }
+        for name, segments in drawn[1:]
+        if not segments
     ]

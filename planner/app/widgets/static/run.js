@@ -90,7 +90,7 @@ function makeHead(model) {
     class: "pl-run-stages",
     "aria-label": "Stages of the start",
   });
-  const box = make("div", { class: "pl-run-head" }, title, row, bar, stages);
+  const box = make("div", { tabindex: -1 }, title, row, bar, stages);
   let since = performance.now();
   const tick = () => {
     const passed = isOn(model) ? (performance.now() - since) / 1000 : 0;
@@ -160,6 +160,8 @@ export default {
     const hear = (/** @type {any} */ content) => {
       if (content.kind === "log") log.add(content);
       if (content.kind === "clear") log.clear();
+      // Focus scrolls as well.
+      if (content.kind === "seek") head.box.focus();
     };
     for (const name of SHOWN) model.on(`change:${name}`, show);
     model.on("msg:custom", hear);

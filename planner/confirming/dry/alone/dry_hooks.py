@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-HOOKS: dict[str, Callable[[Any], None]] = {}
-"""Module name -> function that changes it."""
+HOOKS: dict[str, list[Callable[[Any], None]]] = {}
+"""Module name -> functions that change it, in this order."""
 
 
 def after_import(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Register a function to be called with a module after its import."""
 
     def register(hook: Callable[[Any], None]) -> Callable[[Any], None]:
-        HOOKS[name] = hook
+        HOOKS.setdefault(name, []).append(hook)
         return hook
 
     return register
@@ -29,8 +31,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds modules as usual, and calls their hooks once they are executed."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        hook = HOOKS.get(name)
-        if hook is None:
+        hooks = HOOKS.get(name)
+        if hooks is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         loader = None if spec is None else spec.loader
@@ -40,44 +42,65 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module: Any) -> None:
             execute(module)
-            hook(module)
+            for hook in hooks:
+                hook(module)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
+_COMPILER = """#!/bin/sh
+# Stands for NVIDIA's compiler: writes the file that is wanted, without code.
+last=
+for word in "$@"; do
+  case "$last" in -o | --output-file) echo "kernel" > "$word" ;; esac
+  last="$word"
+done
+echo "Cuda compilation tools, release 13.0, V13.0.0"
+"""
+
+
+def _replace_compiler(folder: Path) -> None:
+    """Let programs that compile kernels (DeepGEMM) find a compiler that does nothing.
+
+    vLLM chooses kernels by what is installed beside it: here all that its image holds.
+    """
+    program = folder / "toolkit" / "bin" / "nvcc"
+    if not program.is_file() or program.read_text(encoding="utf-8") != _COMPILER:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(_COMPILER, encoding="utf-8")
+        program.chmod(0o755)
+    os.environ["CUDA_HOME"] = os.environ["CUDA_PATH"] = str(folder / "toolkit")
+    os.environ["PATH"] = f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    # FlashInfer's files: as in vLLM's own image, not looked for in the network.
+    os.environ.setdefault("VLLM_HAS_FLASHINFER_CUBIN", "1")
+
+
 def install() -> None:
     """Register the hooks for modules that are not imported yet."""
+    import dry_kernels  # noqa: F401 - registers its hooks in this module
+
+    _replace_compiler(Path(os.environ["PLANNER_GPU_LIBRARIES"]))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
-class Nothing:
-    """A compiled module whose functions return nothing."""
+@after_import("vllm.model_executor.layers.quantization.kv_cache")
+def _kv_cache_scales(module: Any) -> None:
+    """Scales of the KV cache are 1, on the host: vLLM refuses the device's zeros."""
+    method = module.BaseKVCacheMethod
+    process = method.process_weights_after_loading
 
-    def __getattr__(self, name: str) -> Nothing:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Nothing()
+    def process_weights_after_loading(self: Any, layer: Any) -> None:
+        import torch
 
-    def __call__(self, *_args: object, **_kwargs: object) -> None:
-        return None
+        for name in ("q_scale", "k_scale", "v_scale", "prob_scale"):
+            scale = getattr(layer, name, None)
+            if isinstance(scale, torch.nn.Parameter):
+                scale.data = torch.ones(scale.shape)
+        process(self, layer)
 
-    def __getitem__(self, _key: object) -> Nothing:
-        return self
-
-
-@after_import("triton.runtime.jit")
-def _triton(module: Any) -> None:
-    """Kernels of Triton are not compiled: nothing would run them."""
-    module.JITFunction.run = lambda *_args, **_kwargs: None
-
-
-@after_import("flashinfer.jit.core")
-def _flashinfer(module: Any) -> None:
-    """Kernels of FlashInfer are not compiled."""
-    module.JitSpec.build_and_load = lambda *_args, **_kwargs: Nothing()
-    module.JitSpec.build = lambda *_args, **_kwargs: None
+    method.process_weights_after_loading = process_weights_after_loading
 
 
 @after_import("vllm.model_executor.models.registry")
@@ -88,3 +111,9 @@ def _registry(module: Any) -> None:
         return module._ModelInfo.from_model_cls(self.load_model_cls())
 
     module._LazyRegisteredModel.inspect_model_cls = inspect_model_cls
+
+
+@after_import("vllm.model_executor.warmup.kernel_warmup")
+def _warmup(module: Any) -> None:
+    """Kernels are not compiled and tuned ahead, after the memory is shared out."""
+    module.kernel_warmup = lambda *_args, **_kwargs: None

@@ -6,7 +6,9 @@ leave tensors as they are, and gathered objects are this rank's own, repeated.
 
 from __future__ import annotations
 
+import importlib
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,15 @@ import torch
 import torch.distributed as dist
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
+_SUMS_ON_HOST = (
+    "vllm.distributed.utils",
+    "vllm.distributed.parallel_state",
+    "vllm.config.parallel",
+)
 _FROM_EACH_STAGE = ("get_kv_cache_spec", "determine_available_memory")
 
 
-class StageIsDone(Exception):  # noqa: N818 - it is no error
+class StageIsDone(Exception):  # noqa: N818 - not an error
     """A stage before the last has profiled its run."""
 
 
@@ -30,11 +37,10 @@ def one_process_executor(
 ) -> type[UniProcExecutor]:
     """Return an executor whose only worker is the first rank of a pipeline stage."""
     parallel = config.parallel_config
+    _stand_for_all_ranks(config)
     world = parallel.world_size
     stages = parallel.pipeline_parallel_size
     in_stage = world // stages
-    if world * parallel.data_parallel_size > 1:
-        _without_peers()
 
     class OneProcess(UniProcExecutor):
         def _distributed_args(self) -> tuple[str, int, int]:
@@ -42,25 +48,46 @@ def one_process_executor(
             return method, stage * in_stage, 0
 
         def collective_rpc(
-            self,
-            method: Any,
-            *args: Any,
-            **kwargs: Any,
+            self, method: object, *args: object, **kwargs: object
         ) -> Any:
             result = super().collective_rpc(method, *args, **kwargs)
             if kwargs.get("single_value") or not isinstance(result, list):
                 return result
             if method not in _FROM_EACH_STAGE:
                 return result * world
-            _leave(folder, stage, method, result[0])
+            if method == "get_kv_cache_spec" and not result[0]:
+                # Without a KV cache vLLM measures nothing: profile the run here.
+                super().collective_rpc("determine_available_memory")
+            _leave(folder, stage, str(method), result[0])
             if not is_last and method == "determine_available_memory":
                 raise StageIsDone
             if not is_last:
                 return result * world
-            each = [_left(folder, number, method) for number in range(stages)]
-            return [one for one in each for _rank in range(in_stage)]
+            return _of_all_ranks(folder, str(method), stages, in_stage)
 
     return OneProcess
+
+
+def _stand_for_all_ranks(config: Any) -> None:
+    _separate_replicas(config)
+    parallel = config.parallel_config
+    if parallel.world_size * parallel.data_parallel_size > 1:
+        _without_peers()
+
+
+def _separate_replicas(config: Any) -> None:
+    """Let replicas of a model without experts know nothing of each other.
+
+    Source: vLLM 0.33.0 v1/engine/core.py, EngineCoreProc.run_engine_core.
+    """
+    parallel = config.parallel_config
+    if parallel.data_parallel_size == 1 or config.model_config.is_moe:
+        return
+    if hasattr(parallel, "reconfigure_for_independent_dp_rank"):
+        parallel.reconfigure_for_independent_dp_rank()
+    else:
+        parallel.data_parallel_size = parallel.data_parallel_size_local = 1
+        parallel.data_parallel_rank = 0
 
 
 def _leave(folder: Path, stage: int, method: str, result: object) -> None:
@@ -68,9 +95,14 @@ def _leave(folder: Path, stage: int, method: str, result: object) -> None:
     path.write_bytes(pickle.dumps(result))
 
 
+def _of_all_ranks(folder: Path, method: str, stages: int, in_stage: int) -> list[Any]:
+    each = [_left(folder, number, method) for number in range(stages)]
+    return [one for one in each for _rank in range(in_stage)]
+
+
 def _left(folder: Path, stage: int, method: str) -> Any:
     path = folder / f"stage-{stage}-{method}"
-    return pickle.loads(path.read_bytes())
+    return pickle.loads(path.read_bytes())  # written by this program
 
 
 def _without_peers() -> None:
@@ -107,7 +139,7 @@ def _gather_objects(found: list[Any], one: Any, *_args: Any, **_kwargs: Any) -> 
 
 
 def _gather(
-    found: list[torch.Tensor], one: torch.Tensor, *_args: Any, **_kw: Any
+    found: list[torch.Tensor], one: torch.Tensor, *_args: object, **_kwargs: object
 ) -> None:
     if one.device.type == "cpu":
         for each in found:
@@ -132,3 +164,44 @@ def _vllm_without_peers() -> None:
     shm_broadcast.MessageQueue.create_from_process_group = staticmethod(
         lambda *_args, **_kwargs: None
     )
+    for name in _SUMS_ON_HOST:
+        module: Any = importlib.import_module(name)
+        if hasattr(module, "cpu_all_reduce_"):
+            module.cpu_all_reduce_ = lambda tensor, *_args, **_kwargs: tensor
+    _replicas_agree()
+
+
+def _replicas_agree() -> None:
+    """Let every data-parallel rank run what this one runs.
+
+    Each rank sets its own column of a table, and the sum over all ranks fills it.
+    Source: vLLM 0.33.0 v1/worker/dp_utils.py.
+    """
+    import vllm.v1.worker.dp_utils as replicas
+
+    if hasattr(replicas, "_skip_dp_coordination"):
+        # The newer model runner has a mode that does just this.
+        importlib.import_module("vllm.v1.worker.gpu.dp_utils")
+        replicas._skip_dp_coordination.set(True)
+    if hasattr(replicas, "_run_ar"):
+        replicas._run_ar = _own_columns(replicas._run_ar)
+
+
+def _own_columns(run: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    replicas: Any = importlib.import_module("vllm.v1.worker.dp_utils")
+
+    def table(*args: Any, **kwargs: Any) -> torch.Tensor:
+        group = replicas._get_device_and_group
+
+        def on_host(*_args: object) -> tuple[str, Any]:
+            return "cpu", replicas.get_dp_group().cpu_group
+
+        replicas._get_device_and_group = on_host  # the device's would read as zeros
+        try:
+            found = run(*args, **kwargs)
+        finally:
+            replicas._get_device_and_group = group
+        rank = replicas.get_dp_group().rank_in_group
+        return found[:, rank : rank + 1].expand_as(found).clone()
+
+    return table

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,19 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 
 
 def _start(task: dict[str, Any], stage: int) -> None:
-    load_false_gpu(task["libraries"])
-    import dry_hooks
+    _replace(task)
+    _engine(task, _config(task), stage)
 
+
+def _replace(task: dict[str, Any]) -> None:
+    """Put the false GPU and the hooks in place, before vLLM is imported."""
+    load_false_gpu(task["libraries"])
+    import dry_encoders  # noqa: F401 - registers its hooks
+    import dry_hooks
+    import dry_releases  # noqa: F401 - the same
+
+    dry_hooks.after_import("vllm.v1.worker.gpu_worker")(partial(_watch_worker, task))
     dry_hooks.install()
-    config = _config(task)
-    _charge(task["driver"][stage] if stage < len(task["driver"]) else {})
-    _engine(task, config, stage)
 
 
 def _config(task: dict[str, Any]) -> Any:
@@ -100,53 +107,53 @@ def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
     is_trusted = bool(arguments.get("trust_remote_code"))
     if "auto_map" not in config or not is_trusted or any(folder.glob("*.py")):
         return
-    from transformers import AutoConfig, PretrainedConfig
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    import dry_configs
 
-    del config["auto_map"]
-    path.unlink()  # it may be a link to the user's own
-    path.write_text(json.dumps(config), encoding="utf-8")
-    name = str(config.get("model_type", ""))
-    if name not in CONFIG_MAPPING:
-        plain = type("PlainConfig", (PretrainedConfig,), {"model_type": name})
-        AutoConfig.register(name, plain, exist_ok=True)
+    dry_configs.ignore_code()
     report(
         "note",
-        text=f"The configuration's own code ({name}) is not at hand: its fields were "
-        "read as config.json has them, without the defaults of that code.",
+        text="The configuration's own code is not at hand: its fields were read as "
+        "config.json has them, without the defaults of that code.",
     )
 
 
-def _charge(driver: dict[str, int]) -> None:
-    """Count what a driver would take: it is the planner's estimate.
+def _watch_worker(task: dict[str, Any], module: Any) -> None:
+    """Let workers report their model, and count what a driver would take.
 
-    Kernels and buffers of NCCL come with the first steps, so after loading; graphs are
-    estimated by vLLM from what the device has left, where only PyTorch's share shows.
+    That is the planner's estimate. Kernels and buffers of NCCL come with the first
+    steps, so after loading; graphs are estimated by vLLM from what the device has left,
+    where only PyTorch's share shows.
     """
     import dry_tree
-    from vllm.v1.worker import gpu_worker
 
-    load, make = gpu_worker.Worker.load_model, gpu_worker.Worker.init_device
+    worker = module.Worker
+    load, begin = worker.load_model, worker.init_device
 
     def init_device(self: Any) -> Any:
-        result = make(self)
-        runner = self.model_runner
-        estimate = getattr(runner, "profile_cudagraph_memory", None)
+        result = begin(self)
+        estimate = getattr(self.model_runner, "profile_cudagraph_memory", None)
+        graphs = _driver(task, self).get("graphs", 0)
         if estimate is not None:
-            runner.profile_cudagraph_memory = lambda: max(
-                estimate(), driver.get("graphs", 0)
-            )
+            self.model_runner.profile_cudagraph_memory = lambda: max(estimate(), graphs)
         return result
 
     def load_model(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = load(self, *args, **kwargs)
-        report("tree", **dry_tree.tree(self))
+        if self.rank == 0:
+            report("tree", **dry_tree.tree(self))
         core = ctypes.CDLL("libplannergpu.so", mode=ctypes.RTLD_GLOBAL)
-        core.device_charge(ctypes.c_int64(driver.get("non_torch", 0)))
+        core.device_charge(ctypes.c_int64(_driver(task, self).get("non_torch", 0)))
         return result
 
-    gpu_worker.Worker.init_device = init_device
-    gpu_worker.Worker.load_model = load_model
+    worker.init_device, worker.load_model = init_device, load_model
+
+
+def _driver(task: dict[str, Any], worker: Any) -> dict[str, int]:
+    """Return what is assumed for the pipeline stage of a worker."""
+    stages, parallel = task["driver"], worker.parallel_config
+    in_stage = parallel.world_size // parallel.pipeline_parallel_size
+    stage = worker.rank % parallel.world_size // in_stage
+    return stages[stage] if stage < len(stages) else {}
 
 
 def _engine(task: dict[str, Any], config: Any, stage: int) -> None:
@@ -199,7 +206,4 @@ if __name__ == "__main__":
     wanted = int(sys.argv[2]) if sys.argv[2:] else None
     sys.exit(main(json.loads(Path(given).read_text(encoding="utf-8")), wanted, given))
 elif __name__ == "__mp_main__":
-    load_false_gpu(os.environ["PLANNER_GPU_LIBRARIES"])
-    import dry_hooks
-
-    dry_hooks.install()
+    _replace(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -19,6 +19,18 @@ EXPORT(int, nvmlDeviceGetHandleByUUID, const char *uuid, void **device) {
   *device = device_handle(0);
   return SUCCESS;
 }
+EXPORT(int, nvmlDeviceGetHandleByPciBusId_v2, const char *bus, void **device) {
+  unsigned number = 1; /* the runtime numbers devices 0000:01:00.0, 0000:02:00.0, ... */
+  sscanf(bus, "%*x:%x", &number);
+  *device = device_handle(number - 1);
+  return SUCCESS;
+}
+/* PyTorch names the processes that fill a device which has no memory left. */
+EXPORT(int, nvmlDeviceGetComputeRunningProcesses, void *device, unsigned *count,
+       void *processes) {
+  *count = 0;
+  return SUCCESS;
+}
 EXPORT(int, nvmlDeviceGetIndex, void *device, unsigned *index) {
   *index = index_of(device);
   return SUCCESS;
@@ -53,18 +65,6 @@ EXPORT(int, nvmlDeviceGetMemoryInfo_v2, void *device, bytes_t *memory) {
   memory[2] = 0;
   memory[3] = free_bytes;
   memory[4] = total_bytes - free_bytes;
-  return SUCCESS;
-}
-/* PyTorch lists them in the message of an out-of-memory error. */
-static int no_processes(unsigned *count) {
-  *count = 0;
-  return SUCCESS;
-}
-EXPORT(int, nvmlDeviceGetComputeRunningProcesses, void *device, unsigned *count) {
-  return no_processes(count);
-}
-EXPORT(int, nvmlDeviceGetHandleByPciBusId_v2, const char *bus, void **device) {
-  *device = device_handle(0);
   return SUCCESS;
 }
 EXPORT(int, nvmlDeviceGetP2PStatus, void *one, void *other, int kind, int *status) {

@@ -11,6 +11,7 @@
 #define __constant__
 #define __managed__
 #define __device_builtin__
+#define __cudart_builtin__
 #define __device_builtin_texture_type__
 #define __device_builtin_surface_type__
 #define __no_return__ __attribute__((noreturn))

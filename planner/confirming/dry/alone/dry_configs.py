@@ -1,0 +1,75 @@
+"""Configuration classes that checkpoints bring as Python code (auto_map).
+
+vLLM reads attributes of a configuration, which are those of config.json. What a
+checkpoint's class would compute is missing: vLLM then fails, naming the attribute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import AutoConfig
+from transformers import PretrainedConfig as PreTrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+
+class Plain(PreTrainedConfig):
+    """A configuration whose attributes are config.json's, and so in its parts."""
+
+    initializer_factor = 1.0
+    """Scales random weights: it may be left out of config.json."""
+
+    def __post_init__(self, **values: Any) -> None:
+        """Set all attributes; parts become configurations too."""
+        parts = {
+            name: _part(value)
+            for name, value in values.items()
+            if _is_part(name, value)
+        }
+        # Transformers reads some, as of RoPE, before it has set all of them.
+        self.__dict__.update(values, **parts)
+        super().__post_init__(**{**values, **parts})
+
+
+def register(config: dict[str, Any]) -> None:
+    """Make a configuration readable without its checkpoint's code.
+
+    Source: Transformers 5.20 `AutoConfig.from_pretrained`: a class that is registered
+    goes before the checkpoint's.
+    """
+    kind = config.get("model_type")
+    if kind is None or "AutoConfig" not in config.get("auto_map", {}):
+        return
+    if kind not in CONFIG_MAPPING:
+        AutoConfig.register(kind, type("Plain", (Plain,), {"model_type": kind}))
+
+
+def ignore_code() -> None:
+    """Read every configuration from its fields, without the code beside it."""
+    read = AutoConfig.from_pretrained.__func__
+
+    def from_pretrained(cls: Any, name: Any, /, **kwargs: Any) -> Any:
+        fields = PreTrainedConfig.get_config_dict(name)[0]
+        own = (fields.pop("auto_map", None) or {}).get("AutoConfig")
+        if not own:
+            return read(cls, name, **kwargs)
+        kind = fields.get("model_type", "")
+        if kind in CONFIG_MAPPING:
+            return CONFIG_MAPPING[kind].from_dict(fields)
+        # Some of vLLM's models check the name of their configuration's class.
+        made: Any = type(str(own).rpartition(".")[2], (Plain,), {"model_type": kind})
+        return made.from_dict(fields)
+
+    AutoConfig.from_pretrained = classmethod(from_pretrained)
+
+
+def _is_part(name: str, value: object) -> bool:
+    return name.endswith("_config") and isinstance(value, dict)
+
+
+def _part(values: dict[str, Any]) -> Any:
+    kind = values.get("model_type")
+    others = {name: value for name, value in values.items() if name != "model_type"}
+    if kind in CONFIG_MAPPING:
+        return AutoConfig.for_model(kind, **others)
+    return Plain(**values)

@@ -1,0 +1,125 @@
+"""What encoders of images and sounds call and a GPU that computes nothing lacks.
+
+Values that they read back (`dry_values`), and convolutions that cuDNN would do, which
+sees no real GPU: as there, their output is allocated, and copies of inputs that are
+not contiguous. Left out is cuDNN's workspace, for its heuristics choose the algorithm:
+the figure is a lower bound there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dry_hooks import after_import
+
+_OF_IMAGES = 4
+"""Dimensions of the weights of convolutions over images, or over sounds as such."""
+_KEPT: list[Any] = []
+"""Registrations end with the object that made them."""
+
+
+@after_import("vllm.v1.worker.gpu_worker")
+def _convolutions(_module: Any) -> None:
+    """Replace cuDNN's forward convolutions; PyTorch chooses between them as ever.
+
+    Source: PyTorch `aten/src/ATen/native/cudnn/ConvShared.cpp`
+    cudnn_convolution_forward, cudnn_convolution_backward_input_forward.
+    """
+    import torch
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("cudnn_convolution", _convolution, "CUDA")
+    library.impl("cudnn_convolution_transpose", _transposed, "CUDA")
+    _KEPT.append(library)
+
+
+@after_import("vllm.v1.worker.gpu.mm.encoder_runner")
+def _second_runner(module: Any) -> None:
+    """Encoders of the second model runner know what came from the host."""
+    runner = module.EncoderRunner
+    runner.execute_mm_encoder = _knowing(_values(), runner.execute_mm_encoder)
+
+
+@after_import("vllm.v1.worker.gpu_model_runner")
+def _first_runner(module: Any) -> None:
+    """Encoders of the first model runner know what came from the host."""
+    values, runner = _values(), module.GPUModelRunner
+    profile = runner.profile_run
+    runner._get_mm_dummy_batch = _knowing(values, runner._get_mm_dummy_batch)
+
+    def profile_run(self: Any) -> None:
+        model = self.model
+        if (encode := getattr(model, "embed_multimodal", None)) is not None:
+            model.embed_multimodal = _knowing(values, encode)
+        profile(self)
+        if encode is not None:
+            del model.embed_multimodal
+
+    runner.profile_run = profile_run
+
+
+def _values() -> Any:
+    import dry_values
+
+    return dry_values.KnownValues()
+
+
+def _knowing(values: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs where values from the host are known."""
+    import dry_values
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with dry_values.FromLists(), values:
+            return function(*args, **kwargs)
+
+    return run
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    padding: list[int],
+    stride: list[int],
+    dilation: list[int],
+    *_others: object,
+) -> Any:
+    size = [x.shape[0], weight.shape[0]]
+    for axis, (p, s, d) in enumerate(zip(padding, stride, dilation, strict=True), 2):
+        covered = d * (weight.shape[axis] - 1) + 1
+        size.append((x.shape[axis] + 2 * p - covered) // s + 1)
+    return _output(x, weight, size)
+
+
+def _transposed(  # noqa: PLR0913 - as PyTorch calls it
+    x: Any,
+    weight: Any,
+    padding: list[int],
+    output_padding: list[int],
+    stride: list[int],
+    dilation: list[int],
+    groups: int,
+    *_others: object,
+) -> Any:
+    size = [x.shape[0], weight.shape[1] * groups]
+    steps = zip(padding, output_padding, stride, dilation, strict=True)
+    for axis, (p, extra, s, d) in enumerate(steps, 2):
+        covered = d * (weight.shape[axis] - 1) + 1
+        size.append((x.shape[axis] - 1) * s - 2 * p + covered + extra)
+    return _output(x, weight, size)
+
+
+def _output(x: Any, weight: Any, size: list[int]) -> Any:
+    import torch
+
+    layout = torch.contiguous_format
+    if weight.dim() == _OF_IMAGES and any(
+        tensor.is_contiguous(memory_format=torch.channels_last)
+        and not tensor.is_contiguous()
+        for tensor in (x, weight)
+    ):
+        layout = torch.channels_last
+    copies = [tensor.contiguous(memory_format=layout) for tensor in (x, weight)]
+    output = torch.empty(size, dtype=x.dtype, device=x.device, memory_format=layout)
+    del copies
+    return output

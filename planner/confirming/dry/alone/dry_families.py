@@ -1,0 +1,53 @@
+"""Which family a model belongs to, and whether its files can be made."""
+
+from __future__ import annotations
+
+import dry_family_gemma
+import dry_family_sizes
+import dry_family_sounds
+import dry_family_tiles
+from dry_family import Cannot, Config, Made
+
+FAMILIES = {
+    **dry_family_gemma.FAMILIES,
+    **dry_family_sizes.FAMILIES,
+    **dry_family_sounds.FAMILIES,
+    **dry_family_tiles.FAMILIES,
+}
+"""model_type of config.json -> function that makes its files."""
+
+_ENCODERS = {
+    "vision_config",
+    "audio_config",
+    "vit_config",
+    "thinker_config",
+    "sound_config",
+}
+_REMOTE = frozenset(
+    {"phi3_v", "phi4mm", "molmo", "kimi_vl", "minicpmv", "minicpmo", "ultravox"}
+)
+
+
+def made_for(config: Config) -> Made:
+    """Return the files of a model's family; a text-only model needs none.
+
+    Raises:
+        Cannot: for a family that is not known, or whose processor is remote code.
+    """
+    kind = str(config.get("model_type"))
+    if kind in FAMILIES:
+        return FAMILIES[kind](config)
+    if kind in _REMOTE:
+        raise Cannot(
+            f"{kind}: its processor is Python code of the checkpoint "
+            "(trust_remote_code), which cannot be made. Copy the checkpoint's files "
+            "except the weights into a folder, or set skip_tokenizer_init with "
+            "limit_mm_per_prompt of 0."
+        )
+    if listening_or_seeing := sorted(_ENCODERS & config.keys()):
+        raise Cannot(
+            f"{kind}: config.json has {', '.join(listening_or_seeing)}, and the "
+            "family's processor files are not known here. Copy the checkpoint's "
+            "files except the weights into a folder and name that folder."
+        )
+    return Made()

@@ -1,0 +1,48 @@
+"""What older releases of vLLM must not do on a GPU that is not there.
+
+Each hook looks for what it changes, so that it does nothing in a release without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dry_hooks import after_import
+
+
+@after_import("vllm.distributed.device_communicators.custom_all_reduce")
+def _all_reduce_in_graphs(module: Any) -> None:
+    """Ranks do not exchange the addresses of captured buffers: no peer would answer.
+
+    The exchange allocates nothing. It follows the capture of CUDA graphs, which 0.18 to
+    0.19 try out in the profile run.
+    """
+    if hasattr(module.CustomAllreduce, "register_graph_buffers"):
+        module.CustomAllreduce.register_graph_buffers = lambda _self: None
+
+
+@after_import("torch.distributed._symmetric_memory")
+def _symmetric_memory(module: Any) -> None:
+    """Memory that ranks map into each other is refused, which vLLM does without.
+
+    A rank waits for its peers' answers, and there are none. Its buffers are no tensors
+    of PyTorch's allocator: they belong to the memory beside it.
+    """
+
+    def empty(*_args: object, **_kwargs: object) -> None:
+        raise RuntimeError("a dry run has no symmetric memory")
+
+    module.empty = empty
+
+
+def _without_headers(module: Any) -> None:
+    """Headers for kernels that FlashInfer would compile are not downloaded.
+
+    FlashInfer 0.6.6, of vLLM 0.19: its package of kernels does not hold them.
+    """
+    if hasattr(module, "download_trtllm_headers"):
+        module.download_trtllm_headers = lambda *_args, **_kwargs: None
+
+
+for _name in ("flashinfer.jit.fused_moe", "flashinfer.jit.gemm.core"):
+    after_import(_name)(_without_headers)

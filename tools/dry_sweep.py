@@ -1,0 +1,211 @@
+"""Let vLLM itself answer many cases without a GPU, and keep them as test data.
+
+usage: PLANNER_VLLM_PYTHON=... python -m tools.dry_sweep [--cases FILE] [--out FILE]
+           [--gpu NAME] [--limit N] [--seconds N]
+
+A case is a line of JSON: {"model": ..., "gpu": ..., "args": {...}}. Without a file: a
+model of each architecture of the catalogue, then the others, on as many GPUs as they
+need. Cases that the output holds are left out, so that a sweep can be continued.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from planner.confirming import installation
+from planner.confirming.alone.offline import MARK
+from planner.confirming.dry import false_gpu
+from planner.confirming.dry.prepared import Prepared, estimate_of, launch
+from planner.confirming.from_log import measurement_of
+from planner.engine.devices.attached import gpu_named
+from planner.engine.settings import settings_from
+from planner.errors import PlannerError
+from planner.models.catalogue import entries
+from planner.planning.inputs import Inputs
+from planner.surroundings import cache_folder
+
+RANKS = (1, 2, 4, 8)
+OUT = Path("tests/data/dry")
+USUAL = {"max_model_len": 4096, "enforce_eager": True}
+
+
+def main() -> None:
+    """Run the cases and write a row for each."""
+    options = _options()
+    found = installation.find()
+    out = options.out or OUT / f"vllm-{found.version}.jsonl"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = {_key(row) for row in rows(out)}
+    given = rows(options.cases) if options.cases else cases(options.gpu, found.version)
+    wanted = [case for case in given if _key(case) not in done][: options.limit]
+    with out.open("a", encoding="utf-8") as file:
+        for _gpu, group in groupby(wanted, key=lambda case: str(case["gpu"])):
+            for row in swept(list(group), found, options.seconds):
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                print(row["model"], row["args"], row.get("peak", row.get("refused")))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--gpu", default="H200")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    return parser.parse_args()
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file; none where there is no file."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def _key(case: dict[str, Any]) -> str:
+    return json.dumps([case[name] for name in ("model", "gpu", "args")], sort_keys=True)
+
+
+def cases(gpu: str, version: str) -> Iterator[dict[str, Any]]:
+    """Yield a case for each model of the catalogue, one of each architecture first."""
+    seen: set[str] = set()
+    later: list[dict[str, Any]] = []
+    for name in sorted(entry.name for entry in entries()):
+        case, architecture = _case(name, gpu, version)
+        if case is None:
+            continue
+        if architecture in seen:
+            later.append(case)
+            continue
+        seen.add(architecture)
+        yield case
+    yield from later
+
+
+def _case(name: str, gpu: str, version: str) -> tuple[dict[str, Any] | None, str]:
+    for ranks in RANKS:
+        args: dict[str, Any] = dict(USUAL)
+        if ranks > 1:
+            args["tensor_parallel_size"] = ranks
+        inputs = Inputs(model=name, gpu=gpu, vllm_version=version, engine_args=args)
+        try:
+            plan = inputs.plan()
+        except PlannerError:
+            return None, ""
+        if plan.fits and plan.model is not None:
+            case = {"model": name, "gpu": gpu, "args": args}
+            return case, f"{plan.model.architecture} {plan.model.quantization}"
+    return None, ""
+
+
+def swept(
+    group: list[dict[str, Any]],
+    found: installation.Installation,
+    seconds: float,
+) -> Iterator[dict[str, Any]]:
+    """Run cases of one GPU in one process of vLLM's Python; yield their rows."""
+    libraries = false_gpu.built_for(found)
+    with tempfile.TemporaryDirectory(prefix="sweep-") as text:
+        scratch = Path(text)
+        tasks: list[dict[str, Any]] = []
+        variables: dict[str, str] = {}
+        for number, case in enumerate(group):
+            task, variables = _task(case, found, libraries, scratch / str(number))
+            tasks.append(task)
+        listed = scratch / "tasks.jsonl"
+        listed.write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
+        worker = str(Path(__file__).parent / "dry_worker.py")
+        process = subprocess.Popen(
+            [found.python, worker, str(listed), str(seconds)],
+            env={**os.environ, **variables, "PLANNER_GPU_DEVICES": "16"},
+            stdout=subprocess.DEVNULL,
+            stderr=sys.stderr,
+        )
+        yield from _results(process, group, tasks)
+
+
+def _task(
+    case: dict[str, Any],
+    found: installation.Installation,
+    libraries: Path,
+    folder: Path,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    folder.mkdir()
+    gpu = gpu_named(case["gpu"])
+    inputs = Inputs(
+        model=case["model"],
+        gpu=gpu,
+        vllm_version=found.version,
+        engine_args=case["args"],
+    )
+    estimate, unplanned = estimate_of(inputs)
+    prepared = Prepared(
+        found=found,
+        inputs=inputs,
+        gpu=gpu,
+        settings=settings_from(case["args"]),
+        libraries=libraries,
+        estimate=estimate,
+        unplanned=unplanned,
+        driver=(),
+    )
+    caches = cache_folder("dry-run") / f"compiled-{found.version}"
+    command, variables, _notes = launch(prepared, folder, caches)
+    task = json.loads(Path(command[-1]).read_text(encoding="utf-8"))
+    return {**task, "file": command[-1], "log": str(folder / "log")}, variables
+
+
+def _results(
+    process: subprocess.Popen[bytes],
+    group: list[dict[str, Any]],
+    tasks: list[dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """Yield each row as soon as the next start has begun."""
+    for number, (case, task) in enumerate(zip(group, tasks, strict=True)):
+        later = Path(tasks[number + 1]["log"]) if number + 1 < len(tasks) else None
+        while process.poll() is None and not (later and later.exists()):
+            try:
+                process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+        log = Path(task["log"])
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        shutil.rmtree(log.parent, ignore_errors=True)
+        yield {**case, **row_of(text.splitlines())}
+
+
+def row_of(lines: Iterable[str]) -> dict[str, Any]:
+    """Return what vLLM said of itself in one start, in whole bytes."""
+    log = list(lines)
+    events = [json.loads(line[len(MARK) :]) for line in log if line.startswith(MARK)]
+    named = {event["event"]: event for event in events}
+    profiled = [event for event in events if event["event"] == "profiled"]
+    if not profiled:
+        return {"refused": measurement_of("\n".join(log)).error or "no figure"}
+    first = min(profiled, key=lambda event: event["rank"])
+    engine = named.get("figures", {}).get("engine", {})
+    return {
+        "weights": first.get("weights"),
+        "peak": first.get("peak_activation"),
+        "consumed": first.get("total_consumed"),
+        "non_torch": first.get("non_torch"),
+        "requested": first.get("requested_memory"),
+        "available": first.get("available_kv_cache"),
+        "blocks": engine.get("num_gpu_blocks"),
+        "tokens": engine.get("kv_cache_size_tokens"),
+        "started": "figures" in named,
+    }
+
+
+if __name__ == "__main__":
+    main()

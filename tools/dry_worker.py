@@ -1,0 +1,76 @@
+"""Run many dry starts one after the other: vLLM is imported once, each start is a fork.
+
+usage: VLLM_PYTHON tools/dry_worker.py TASKS.jsonl SECONDS
+
+Runs in vLLM's Python with the folders of the planner's programs on PYTHONPATH; each
+task names a file for its log. `tools/dry_sweep.py` starts it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import dry_start
+
+
+def main(tasks: list[dict[str, Any]], seconds: float) -> None:
+    """Run every task in a process of its own, which is ended after so many seconds."""
+    dry_start.load_false_gpu(tasks[0]["libraries"])
+    import dry_hooks
+
+    dry_hooks.install()
+    import vllm.engine.arg_utils
+    import vllm.v1.engine.core
+    import vllm.v1.worker.gpu_worker  # noqa: F401 - imported for the forks
+
+    for task in tasks:
+        child = _fork()
+        if not child:
+            _run(task)
+        _wait(child, seconds)
+
+
+def _fork() -> int:
+    """Fork without PyTorch's handlers, which then refuse CUDA.
+
+    They are right about a real driver. The false one's state is plain memory.
+    """
+    number = {"x86_64": 57}[platform.machine()]  # Linux: fork
+    return int(ctypes.CDLL(None).syscall(number))
+
+
+def _run(task: dict[str, Any]) -> None:
+    """Run one task in this process, and end it."""
+    os.setpgrp()
+    with Path(task["log"]).open("wb") as log:
+        os.dup2(log.fileno(), sys.stdout.fileno())
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    try:
+        dry_start.main(task, 0 if task["stages"] == 1 else None, task["file"])
+    except BaseException:  # noqa: BLE001 - what vLLM raises is the result
+        traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def _wait(child: int, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    main([json.loads(line) for line in lines], float(sys.argv[2]))
