@@ -178,19 +178,15 @@ def test_a_killed_caller_leaves_nothing() -> None:
         "import planner; print('begin', flush=True);"
         f"planner.dry_run('Qwen/Qwen3-0.6B', **{SMALL!r})"
     )
-    caller = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
-    )
-    assert caller.stdout is not None
-    for line in caller.stdout:
-        if "loading" in line or "starting" in line:
-            break
-    time.sleep(2.0)
-    children = descendants(caller.pid)
-    assert children
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        next(line for line in caller.stdout if "starting" in line)
+        time.sleep(2.0)
+        children = descendants(caller.pid)
+        assert children
 
-    caller.send_signal(signal.SIGKILL)
-    caller.wait()
+        caller.send_signal(signal.SIGKILL)
 
     deadline = time.monotonic() + 30
     while alive(children) and time.monotonic() < deadline:
