@@ -54,15 +54,31 @@ def test_weights_are_the_planners(case: str, release: str) -> None:
     assert run.started, run.refused
     assert run.measurement.vllm_version == release
     assert run.estimate is not None
-    stages = len(run.estimate.ranks)
-    assert len(run.ranks) == stages
-    for worker, planned in zip(run.ranks, run.estimate.ranks, strict=True):
-        assert worker.weights_bytes is not None
-        # A reused segment counts with its tail of up to 1 MiB, which depends on the
-        # order in which PyTorch frees what loading needs.
-        assert planned.allocated_weights_bytes == pytest.approx(
-            worker.weights_bytes, rel=0.002
+    assert len(run.ranks) == len(run.estimate.ranks)
+    if "enable_lora" not in arguments:  # adapters are no parameters of vLLM's modules
+        assert built_bytes(run) == pytest.approx(
+            run.estimate.ranks[0].weights_bytes, rel=1e-4
         )
+    for worker, planned in zip(run.ranks, run.estimate.ranks, strict=True):
+        # The allocator's rounding beside it: a reused segment counts with its tail of
+        # up to 1 MiB, which depends on the order in which loading frees what it needs.
+        assert planned.allocated_weights_bytes == pytest.approx(
+            worker.weights_bytes, rel=0.025
+        )
+
+
+def built_bytes(run: planner.DryRun) -> int:
+    """Return the bytes of every tensor that vLLM built on the first rank."""
+    entries = [
+        *run.tree["outside"],
+        *(
+            entry
+            for one in run.tree["layers"].values()
+            for kind in one["layers"].values()
+            for entry in one["kinds"][kind]
+        ),
+    ]
+    return sum(tensor[3] for entry in entries for tensor in entry["tensors"])
 
 
 def test_given_its_memory_the_plan_counts_as_vllm_does() -> None:

@@ -152,7 +152,11 @@ def test_what_is_written_is_html() -> None:
 
 def test_no_html_is_written_by_hand() -> None:
     """Text with tags in it is a docstring, a chart's, or a mistake."""
-    found = {path.relative_to(ROOT): _markup(path) for path in FILES}
+    # Models have tokens that look like tags.
+    tokens = ROOT / "planner/confirming/dry/alone"
+    found = {
+        path.relative_to(ROOT): _markup(path) for path in FILES if path.parent != tokens
+    }
 
     assert len(found) > 100
     assert {} == {path: texts for path, texts in found.items() if texts}
