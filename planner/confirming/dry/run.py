@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -161,10 +162,12 @@ class DryStart:
         self._notes: list[str] = []
         self._lines: list[str] = []
         self._tree: dict[str, Any] = {}
+        self._is_stopped = threading.Event()
         self._started = self._new_start()
 
     def stop(self) -> None:
         """End it; returns at once, and `execute` within a second."""
+        self._is_stopped.set()
         self._started.stop()
 
     def execute(self) -> DryRun:
@@ -197,6 +200,8 @@ class DryStart:
             if self.options.compile_cache == "cold" or not has_compiled:
                 return first, None
             self._started = self._new_start()
+            if self._is_stopped.is_set():
+                self._started.stop()
             return self._one(prepared, folder), first
         finally:
             shutil.rmtree(folder, ignore_errors=True)

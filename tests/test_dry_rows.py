@@ -1,0 +1,82 @@
+"""The planner beside vLLM's own starts without a GPU (`tools/dry_sweep.py`).
+
+Each row of tests/data/dry is a start: what loading took and its peak.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+import planner
+from planner.units import GIB
+
+ROWS = Path(__file__).parent / "data/dry"
+RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("*.jsonl"))
+
+# What was reached when the rows were recorded; a change may only raise it.
+WEIGHTS_WITHIN_A_PERCENT = 0.91
+PEAKS_WITHIN_20_MIB = 0.75
+MEDIAN_PEAK_GIB = 0.01
+
+
+@cache
+def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
+    """Return the rows that the planner plans, each with its plan."""
+    found = []
+    for line in (ROWS / f"vllm-{release}.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if "weights" not in row:
+            continue
+        try:
+            plan = planner.plan(
+                row["model"], gpu=row["gpu"], vllm_version=release, **row["args"]
+            )
+        except planner.UnknownArchitecture:
+            continue
+        if plan.ranks:
+            found.append((row, plan))
+    return found
+
+
+def peak_difference_gib(row: dict[str, Any], plan: planner.Plan) -> float:
+    """Return by how much the plan's peak is off."""
+    planned = plan.ranks[0].line("peak activation").size_bytes
+    return abs(planned - row["peak"]) / GIB
+
+
+def test_there_are_rows() -> None:
+    """Of the newest release at least."""
+    assert "0.33.0" in RELEASES
+    assert len(compared("0.33.0")) > 70
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_weights_are_those_that_vllm_loads(release: str) -> None:
+    """Within a percent, which the allocator's tails take of small models."""
+    rows = compared(release)
+    close = [
+        row
+        for row, plan in rows
+        if abs(plan.ranks[0].allocated_weights_bytes / row["weights"] - 1) <= 0.01
+    ]
+
+    assert len(close) >= WEIGHTS_WITHIN_A_PERCENT * len(rows)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_peaks_are_those_of_vllms_profile_run(release: str) -> None:
+    """Half of them within 10 MiB, three of four within 20."""
+    off = [
+        peak_difference_gib(row, plan)
+        for row, plan in compared(release)
+        if row["peak"] is not None
+    ]
+
+    assert sum(one <= 0.02 for one in off) >= PEAKS_WITHIN_20_MIB * len(off)
+    assert median(off) <= MEDIAN_PEAK_GIB
