@@ -222,12 +222,17 @@ class DryStart:
             self._tree = started.results.get("tree") or {}
             self._notes += filter(None, [started.results.get("note", {}).get("text")])
             shutil.rmtree(scratch, ignore_errors=True)
-        return started.measured(
+        measured = started.measured(
             vllm_version=prepared.found.version,
             device_name=prepared.gpu.device_name or prepared.gpu.name,
             is_dummy=True,
             is_dry=True,
         )
+        if measured.is_started is False and measured.error is None:
+            # Not an error that vLLM's logs are known for: its last words.
+            last = next((line for line in reversed(started.lines) if line.strip()), "")
+            measured = replace(measured, error=last.strip() or "It wrote nothing.")
+        return measured
 
     def _prepare(self) -> Prepared:
         found = _installed(self.options.python)

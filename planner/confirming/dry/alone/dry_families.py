@@ -6,7 +6,7 @@ import dry_family_gemma
 import dry_family_sizes
 import dry_family_sounds
 import dry_family_tiles
-from dry_family import Cannot, Config, Made
+from dry_family import Config, Made, MissingFilesError
 
 FAMILIES = {
     **dry_family_gemma.FAMILIES,
@@ -32,22 +32,23 @@ def made_for(config: Config) -> Made:
     """Return the files of a model's family; a text-only model needs none.
 
     Raises:
-        Cannot: for a family that is not known, or whose processor is remote code.
+        MissingFilesError: for an unknown family, or one whose processor is code.
     """
     kind = str(config.get("model_type"))
     if kind in FAMILIES:
         return FAMILIES[kind](config)
     if kind in _REMOTE:
-        raise Cannot(
+        raise MissingFilesError(
             f"{kind}: its processor is Python code of the checkpoint "
             "(trust_remote_code), which cannot be made. Copy the checkpoint's files "
-            "except the weights into a folder, or set skip_tokenizer_init with "
-            "limit_mm_per_prompt of 0."
+            "except the weights into a folder and name it, or set "
+            "language_model_only for text alone."
         )
     if listening_or_seeing := sorted(_ENCODERS & config.keys()):
-        raise Cannot(
+        raise MissingFilesError(
             f"{kind}: config.json has {', '.join(listening_or_seeing)}, and the "
             "family's processor files are not known here. Copy the checkpoint's "
-            "files except the weights into a folder and name that folder."
+            "files except the weights into a folder and name it, or set "
+            "language_model_only for text alone."
         )
     return Made()

@@ -14,7 +14,7 @@ from typing import Any
 Config = Mapping[str, Any]
 
 
-class Cannot(ValueError):  # noqa: N818 - as a sentence: Cannot: ...
+class MissingFilesError(ValueError):
     """Files cannot be made from config.json alone."""
 
 

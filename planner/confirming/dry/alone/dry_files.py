@@ -15,7 +15,7 @@ from typing import Any
 import dry_configs
 import dry_encoders  # noqa: F401 - encoders run where processors are made
 from dry_families import made_for
-from dry_family import Cannot, Made
+from dry_family import Made, MissingFilesError
 
 _CONFIG = "config.json"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json")
@@ -35,7 +35,7 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
         files: contents that are at hand, by name: text, or what JSON holds.
 
     Raises:
-        Cannot: for a family whose files cannot be made, saying why.
+        MissingFilesError: for a family whose files cannot be made, saying why.
     """
     for name, content in files.items():
         _add(folder, name, content)
@@ -85,7 +85,7 @@ def _tokenizer(config: Mapping[str, Any], made: Made) -> dict[str, Any]:
     """Return a byte-level tokenizer whose vocabulary has as many tokens as the model.
 
     Raises:
-        Cannot: where the vocabulary is too small for bytes and special tokens.
+        MissingFilesError: where bytes and special tokens exceed the vocabulary.
     """
     special = _special(config, made)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
@@ -135,7 +135,9 @@ def _vocabulary(
         text = names.get(number) or next(bytes_left, f"<unused {number}>")
         vocabulary[text] = number
     if next(bytes_left, None) is not None:
-        raise Cannot(f"A vocabulary of {size} tokens is too small for one of bytes.")
+        raise MissingFilesError(
+            f"A vocabulary of {size} tokens is too small for one of bytes."
+        )
     return vocabulary
 
 
@@ -189,12 +191,14 @@ def _size(config: Mapping[str, Any]) -> int:
     """Return vLLM's number of tokens.
 
     Raises:
-        Cannot: where config.json does not say it.
+        MissingFilesError: where config.json does not say it.
     """
     for part in (_text_config(config), config):
         if isinstance(size := part.get("vocab_size"), int):
             return size
-    raise Cannot("config.json does not say vocab_size, which a tokenizer needs.")
+    raise MissingFilesError(
+        "config.json does not say vocab_size, which a tokenizer needs."
+    )
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

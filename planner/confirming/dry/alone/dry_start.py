@@ -89,7 +89,8 @@ def _config(task: dict[str, Any]) -> Any:
     config = EngineArgs(**arguments, skip_tokenizer_init=True).create_engine_config(
         usage
     )
-    if not config.model_config.is_multimodal_model:
+    encoders = getattr(config.model_config, "multimodal_config", None)
+    if encoders is None or getattr(encoders, "language_model_only", False):
         return config
     import dry_files
 
