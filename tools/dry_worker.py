@@ -24,10 +24,7 @@ import dry_start
 
 def main(tasks: list[dict[str, Any]], seconds: float) -> None:
     """Run every task in a process of its own, which is ended after so many seconds."""
-    dry_start.load_false_gpu(tasks[0]["libraries"])
-    import dry_hooks
-
-    dry_hooks.install()
+    dry_start.put_in_place(tasks[0])
     import vllm.engine.arg_utils
     import vllm.v1.engine.core
     import vllm.v1.worker.gpu_worker  # noqa: F401 - imported for the forks

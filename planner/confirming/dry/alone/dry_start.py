@@ -60,11 +60,11 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 
 
 def _start(task: dict[str, Any], stage: int) -> None:
-    _replace(task)
+    put_in_place(task)
     _engine(task, _config(task), stage)
 
 
-def _replace(task: dict[str, Any]) -> None:
+def put_in_place(task: dict[str, Any]) -> None:
     """Put the false GPU and the hooks in place, before vLLM is imported."""
     load_false_gpu(task["libraries"])
     import dry_encoders  # noqa: F401 - registers its hooks
@@ -207,4 +207,4 @@ if __name__ == "__main__":
     wanted = int(sys.argv[2]) if sys.argv[2:] else None
     sys.exit(main(json.loads(Path(given).read_text(encoding="utf-8")), wanted, given))
 elif __name__ == "__mp_main__":
-    _replace(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    put_in_place(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
