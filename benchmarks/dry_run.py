@@ -50,7 +50,7 @@ KINDS = (
     Kind(
         name="tp8",
         text="8 tensor-parallel ranks in one process, eager",
-        model="meta-llama/Llama-3.3-70B-Instruct",
+        model="meta-llama/Llama-3.1-70B-Instruct",
         arguments={**EAGER, "tensor_parallel_size": 8},
     ),
     Kind(name="moe", text="experts, eager", model="Qwen/Qwen3-30B-A3B"),
