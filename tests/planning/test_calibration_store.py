@@ -31,7 +31,7 @@ from planner.planning.calibrations.record import from_dict
 from planner.planning.calibrations.store import write
 from dataclasses import replace
 record = from_dict(json.loads(Path(sys.argv[1]).read_text()))
-for number in range(40):
+for number in range(400):
     write(replace(record, model_name=sys.argv[2] * 2000))
 """
 
@@ -124,7 +124,7 @@ def test_a_killed_writer_leaves_a_part_that_nobody_reads(records):
 
 
 def test_writers_at_once_never_mix(records, data_folder):
-    """Two processes write one record forty times each; a reader always sees one."""
+    """Two processes write one record 400 times each; a reader always sees one."""
     source = data_folder / "source.json"
     source.write_text(json.dumps(to_dict(_record())))
     writers = [
