@@ -48,10 +48,17 @@ class RunOptions:
                 f"load_requests={self.load_requests!r}: a whole number from 1, or None "
                 "for no load probe."
             )
-        if self.time_limit_seconds <= 0:
-            raise PlannerError(
-                f"time_limit_seconds={self.time_limit_seconds!r}: a number above 0."
-            )
+        check_time_limit(self.time_limit_seconds)
+
+
+def check_time_limit(seconds: float) -> None:
+    """Refuse a limit that ends a start before it begins.
+
+    Raises:
+        PlannerError: for a limit that is not above 0.
+    """
+    if seconds <= 0:
+        raise PlannerError(f"time_limit_seconds={seconds!r}: a number above 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

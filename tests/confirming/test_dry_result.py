@@ -11,6 +11,7 @@ from planner.confirming.comparison import confirmation_of
 from planner.confirming.dry.result import DriverMemory, DryRun
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
 from planner.errors import PlannerError
+from planner.planning.calibrations.dry import DryFigures, DryRank, dry_lines
 from planner.planning.result import KVCacheGroup, Plan
 from planner.show.dry_run import dry_run_html, dry_run_text
 from planner.units import GIB, MIB
@@ -148,6 +149,29 @@ def test_both_compile_caches_are_named() -> None:
     line = plan.ranks[0].line("peak activation")
     assert line.size_bytes == PEAK
     assert "with a cold compile cache 3.00 GiB" in line.why
+
+
+def test_a_cold_peak_is_named_where_the_warm_one_is_as_estimated() -> None:
+    """What the plan says of the cold start does not depend on its estimate."""
+    planned = estimate().ranks[0].line("peak activation").size_bytes
+    figures = DryFigures(
+        vllm_version="0.33.0",
+        ranks=(
+            DryRank(
+                weights_bytes=None,
+                persistent_bytes=None,
+                peak_bytes=planned,
+                cold_peak_bytes=3 * GIB,
+            ),
+        ),
+        is_compile_cache_cold=False,
+    )
+
+    lines = dry_lines(estimate().ranks[0].lines, figures, 0)
+
+    (why,) = [line.why for line in lines if line.name == "peak activation"]
+    assert "warm compile cache; with a cold compile cache 3.00 GiB" in why
+    assert why.endswith("as estimated")
 
 
 def test_vllms_refusal_is_in_its_own_words() -> None:

@@ -31,25 +31,26 @@ def main(task: dict[str, Any]) -> None:
     from vllm import LLM  # noqa: PLC0415 - heavy
 
     llm = LLM(**task["arguments"])
-    _report(
-        "figures", workers=llm.collective_rpc("planner_figures"), engine=_engine(llm)
+    report(
+        "figures",
+        workers=llm.collective_rpc("planner_figures"),
+        engine=engine_figures(llm.llm_engine.vllm_config),
     )
     if task["prompt"] is not None:
-        _report("generated", **_generate(llm, task["prompt"], task["max_tokens"]))
+        report("generated", **_generate(llm, task["prompt"], task["max_tokens"]))
     if task["load"] is not None:
-        _report("load", **_load(llm, **task["load"]))
-    _report("end")
+        report("load", **_load(llm, **task["load"]))
+    report("end")
 
 
-def _report(event: str, **values: object) -> None:
-    # On a line of its own: progress bars leave the cursor at the end of theirs.
+def report(event: str, **values: object) -> None:
+    """Write an event as a line of its own: progress bars leave the cursor in theirs."""
     sys.stdout.write("\n" + MARK + json.dumps({"event": event, **values}) + "\n")
     sys.stdout.flush()
 
 
-def _engine(llm: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
-    """Return figures from the client's configuration, as the engine updated it."""
-    config = llm.llm_engine.vllm_config
+def engine_figures(config: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's
+    """Return figures from vLLM's configuration, as the engine updated it."""
     figures = {
         "num_gpu_blocks": config.cache_config.num_gpu_blocks,
         "block_size": config.cache_config.block_size,

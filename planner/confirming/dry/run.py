@@ -24,7 +24,7 @@ from planner.confirming.dry.prepared import Prepared, driver_of, estimate_of, la
 from planner.confirming.dry.result import DryRun
 from planner.confirming.installation import Installation
 from planner.confirming.measurement import Measurement
-from planner.confirming.options import Listener
+from planner.confirming.options import Listener, check_time_limit
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
 from planner.engine.devices.attached import gpu_named
@@ -68,10 +68,7 @@ class DryOptions:
                 f"compile_cache={self.compile_cache!r}: use shared (as earlier runs "
                 "left it), cold (empty), or both (cold, then warm)."
             )
-        if self.time_limit_seconds <= 0:
-            raise PlannerError(
-                f"time_limit_seconds={self.time_limit_seconds!r}: a number above 0."
-            )
+        check_time_limit(self.time_limit_seconds)
 
 
 def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
@@ -181,12 +178,8 @@ class DryStart:
         prepared = self._prepare()
         self._notes += prepared.notes
         measured, cold = self._measure(prepared)
-        run = replace(
-            _result(prepared, measured, cold, tuple(self._notes), self._lines),
-            tree=self._tree,
-        )
         self._started.reach(StartStage.DONE)
-        return run
+        return self._result(prepared, measured, cold)
 
     def _measure(self, prepared: Prepared) -> tuple[Measurement, Measurement | None]:
         """Return the last start's figures, and those with a cold cache before it."""
@@ -263,6 +256,33 @@ class DryStart:
             notes=notes,
         )
 
+    def _result(
+        self, prepared: Prepared, measured: Measurement, cold: Measurement | None
+    ) -> DryRun:
+        estimate, notes = prepared.estimate, tuple(self._notes)
+        log_text = "\n".join(self._lines)
+        confirmation = None
+        if estimate is not None:
+            confirmation = confirmation_of(
+                estimate, measured, log_text=log_text, notes=notes
+            )
+        return DryRun(
+            model=_name(prepared.inputs),
+            gpu=prepared.gpu,
+            entrypoint=prepared.inputs.entrypoint,
+            engine_args=dict(prepared.inputs.engine_args),
+            env=dict(prepared.inputs.env),
+            measurement=measured,
+            cold=cold,
+            driver=prepared.driver,
+            estimate=estimate,
+            unplanned=prepared.unplanned,
+            confirmation=confirmation,
+            tree=self._tree,
+            notes=notes,
+            log_text=log_text,
+        )
+
 
 def _installed(python: str | None) -> Installation:
     """Return the vLLM that is started.
@@ -282,34 +302,6 @@ class _DryProcess(StartedProcess):
     def on_event(self, name: str) -> None:
         if name == "figures":
             self.take_ready()
-
-
-def _result(
-    prepared: Prepared,
-    measured: Measurement,
-    cold: Measurement | None,
-    notes: tuple[str, ...],
-    lines: list[str],
-) -> DryRun:
-    log_text = "\n".join(lines)
-    estimate = prepared.estimate
-    return DryRun(
-        model=_name(prepared.inputs),
-        gpu=prepared.gpu,
-        entrypoint=prepared.inputs.entrypoint,
-        engine_args=dict(prepared.inputs.engine_args),
-        env=dict(prepared.inputs.env),
-        measurement=measured,
-        cold=cold,
-        driver=prepared.driver,
-        estimate=estimate,
-        unplanned=prepared.unplanned,
-        confirmation=None
-        if estimate is None
-        else confirmation_of(estimate, measured, log_text=log_text, notes=notes),
-        notes=notes,
-        log_text=log_text,
-    )
 
 
 def _name(inputs: Inputs) -> str:

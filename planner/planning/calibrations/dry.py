@@ -52,20 +52,11 @@ def dry_lines(
         "peak activation": rank.peak_bytes,
     }
     return tuple(
-        line if (size := sizes.get(line.name)) is None else _line(line, size, figures)
-        for line in _with_cold_peak(lines, rank)
-    )
-
-
-def _with_cold_peak(lines: Sequence[Line], rank: DryRank) -> Sequence[Line]:
-    """Note the peak of a cold compile cache where a warm one was measured too."""
-    if rank.cold_peak_bytes is None:
-        return lines
-    cold = f"; with a cold compile cache {format_size(rank.cold_peak_bytes)}"
-    return [
-        replace(line, why=line.why + cold) if line.name == "peak activation" else line
+        line
+        if (size := sizes.get(line.name)) is None
+        else _line(line, size, figures, rank.cold_peak_bytes)
         for line in lines
-    ]
+    )
 
 
 def with_dry_cache(rank: RankMemory) -> RankMemory:
@@ -81,12 +72,12 @@ def with_dry_cache(rank: RankMemory) -> RankMemory:
     )
 
 
-def _line(line: Line, size_bytes: int, figures: DryFigures) -> Line:
-    cache = {None: "", True: ", cold compile cache", False: ", warm compile cache"}
+def _line(
+    line: Line, size_bytes: int, figures: DryFigures, cold_peak_bytes: int | None
+) -> Line:
     is_peak = line.name == "peak activation"
-    which = cache[figures.is_compile_cache_cold] if is_peak else ""
-    difference = size_bytes - line.size_bytes
-    told = "as estimated" if not difference else f"estimated: {line.why}"
+    cache = _cache_words(figures.is_compile_cache_cold, cold_peak_bytes)
+    is_same = size_bytes == line.size_bytes
     return replace(
         line,
         size_bytes=size_bytes,
@@ -95,6 +86,15 @@ def _line(line: Line, size_bytes: int, figures: DryFigures) -> Line:
         basis=Basis.DRY_RUN,
         why=(
             f"{size_bytes:,} bytes in vLLM {figures.vllm_version}'s own start without "
-            f"a GPU{which}; {told}"
+            f"a GPU{cache if is_peak else ''}; "
+            f"{'as estimated' if is_same else f'estimated: {line.why}'}"
         ),
     )
+
+
+def _cache_words(is_cold: bool | None, cold_peak_bytes: int | None) -> str:
+    """Name the compile cache of a peak, and the peak of a cold one if it is known."""
+    names = {None: "", True: ", cold compile cache", False: ", warm compile cache"}
+    if cold_peak_bytes is None:
+        return names[is_cold]
+    return f"{names[is_cold]}; with a cold compile cache {format_size(cold_peak_bytes)}"

@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-MARK = "@planner "
+from offline import engine_figures, report
+
 _USAGES = {
     "serve": "OPENAI_API_SERVER",
     "llm": "LLM_CLASS",
@@ -35,13 +36,6 @@ def load_false_gpu(folder: str) -> None:
     order = Path(folder, "load-order").read_text(encoding="utf-8").split()
     for name in order:
         ctypes.CDLL(str(Path(folder, name)), mode=ctypes.RTLD_GLOBAL)
-
-
-def report(event: str, **values: object) -> None:
-    """Write an event as one line of its own."""
-    line = json.dumps({"event": event, **values}, default=str)
-    sys.stdout.write(f"\n{MARK}{line}\n")
-    sys.stdout.flush()
 
 
 def main(task: dict[str, Any], stage: int | None, file: str) -> int:
@@ -173,7 +167,7 @@ def _engine(task: dict[str, Any], config: Any, stage: int) -> None:
     except dry_ranks.StageIsDone:
         return
     workers = core.model_executor.collective_rpc("planner_figures")
-    report("figures", workers=_distinct(workers), engine=_engine_figures(config))
+    report("figures", workers=_distinct(workers), engine=engine_figures(config))
     if not task["in_one_process"]:
         core.shutdown()
     os._exit(0)  # an orderly end of PyTorch takes seconds, and nothing is to be kept
@@ -182,23 +176,6 @@ def _engine(task: dict[str, Any], config: Any, stage: int) -> None:
 def _distinct(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one entry for each rank that ran."""
     return list({worker["rank"]: worker for worker in workers}.values())
-
-
-def _engine_figures(config: Any) -> dict[str, Any]:
-    places = {
-        "cache_config": (
-            *("num_gpu_blocks", "block_size", "gpu_memory_utilization"),
-            *("kv_cache_size_tokens", "kv_cache_max_concurrency"),
-        ),
-        "model_config": ("max_model_len",),
-        "scheduler_config": ("max_num_seqs", "max_num_batched_tokens"),
-    }
-    found = {
-        name: getattr(getattr(config, place), name, None)
-        for place, names in places.items()
-        for name in names
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 # Workers are spawned, which imports this file again by another name.
