@@ -1,0 +1,11 @@
+"""Read what people have: a command, a manifest, code, a log, an error, a server.
+
+`read` says what a text is (`recognising`), finds the arguments in it (`command`,
+`container`, `manifests`, `code`, `logs`) with their places (`passage`, `shell`,
+`sites`), and returns a `Reading` that plans, explains and gives the text back.
+"""
+
+from planner.export.texts.reading import Kind, Reading
+from planner.export.texts.recognising import read
+
+__all__ = ["Kind", "Reading", "read"]

@@ -1,0 +1,336 @@
+"""The words of `vllm serve`, of vLLM's other programs and of those that start it.
+
+Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser (dotted names,
+dashes and underscores), `entrypoints/cli/serve.py`, `entrypoints/cli/benchmark/`; EleutherAI
+lm-evaluation-harness `lm_eval/models/vllm_causallms.py` (`--model_args`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.flags import flags
+from planner.engine.server import SERVER_FLAGS, ServerFlag, flag_named
+from planner.engine.settings import EngineSettings
+from planner.export.texts.passage import Edit
+from planner.export.texts.shell import Word
+from planner.export.texts.sites import Site, Start, WordList
+from planner.units import SUFFIX_FACTORS
+
+_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+_FLAG = re.compile(r"--?[A-Za-z]")
+_WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
+_SWITCHES = {"true": True, "false": False}
+_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
+_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+_PROGRAMS: Mapping[tuple[str, ...], str] = {
+    ("serve",): "serve",
+    ("bench", "throughput"): "llm",
+    ("bench", "latency"): "llm",
+    ("bench", "startup"): "llm",
+    ("run-batch",): "serve",
+}
+"""What follows `vllm`, with the entry point that the program uses."""
+_SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
+_EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
+_ROUTED = {"node_rank", "nnodes", "master_addr", "master_port"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that starts vLLM: where its own words begin, and how."""
+
+    first: int
+    """Index of its first argument."""
+    entrypoint: str = "serve"
+    takes_model: bool = True
+    """Whether its first word without a flag is the model."""
+
+
+def program_in(words: Sequence[str]) -> Program | None:
+    """Return the program of vLLM that a command runs; None where it runs none.
+
+    Whatever stands before it (`nohup`, `uv run`, `numactl ...`) is passed over.
+
+    >>> program_in(["nohup", "vllm", "serve", "org/m"]).first
+    3
+    """
+    for at, word in enumerate(words):
+        name = word.rsplit("/", 1)[-1]
+        if name in ("vllm", "vllm.exe"):
+            for names, entrypoint in _PROGRAMS.items():
+                end = at + 1 + len(names)
+                if tuple(words[at + 1 : end]) == names:
+                    return Program(first=end, entrypoint=entrypoint)
+        if name in _MODULES and at and words[at - 1] == "-m":
+            return Program(first=at + 1, takes_model=False)
+        if _SCRIPTS.search(name):
+            return Program(first=at + 1, entrypoint="llm", takes_model=False)
+    return None
+
+
+def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Start:
+    """Return the start that a command's words describe."""
+    reader = _Words(found, program)
+    sites = tuple(reader.sites())
+    return Start(
+        sites=sites,
+        add=partial(_add, found, len(found.words) - 1),
+        entrypoint=program.entrypoint,
+        env=env,
+        notes=tuple(reader.notes),
+    )
+
+
+def env_sites(assigned: Mapping[str, Word]) -> dict[str, Site]:
+    """Return variables that are set before a command."""
+    return {name: env_site(name, word) for name, word in assigned.items()}
+
+
+def env_site(name: str, word: Word) -> Site:
+    """Return a variable where its value is written."""
+    return Site(
+        name=name,
+        value=None if word.variables else word.value,
+        replace=lambda value: [word.replaced(str(value))],
+        remove=list,
+        variables=word.variables,
+        written=name,
+    )
+
+
+def _add(found: WordList, after: int, name: str, value: object) -> list[Edit]:
+    words = [str(value)] if name == "model" else flag_words(name, value)
+    return found.insert(after, words)
+
+
+def flag_words(name: str, value: object) -> list[str]:
+    """Return a flag of the engine or the server with its value, as words."""
+    known = SERVER_FLAGS.get(name)
+    if known is None or name in ARGUMENTS:
+        return flags({name: value})
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [flag] if value else []
+    values = value if isinstance(value, list | tuple) else [value]
+    return [flag, *map(str, values)]
+
+
+class _Words:
+    """Reads a program's words from its first argument to its last."""
+
+    def __init__(self, found: WordList, program: Program) -> None:
+        self.found = found
+        self.words = found.words
+        self.at = program.first
+        self.takes_model = program.takes_model
+        self.notes: list[str] = []
+
+    def sites(self) -> Iterator[Site]:
+        """Yield the arguments in order."""
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            if word.value == "--":
+                self.at += 1
+            elif _FLAG.match(word.value):
+                yield self._flag(word)
+            else:
+                yield from self._without_flag(word)
+
+    def _without_flag(self, word: Word) -> Iterator[Site]:
+        at = self.at
+        self.at += 1
+        if self.takes_model:
+            self.takes_model = False
+            yield self._site("model", (at, at + 1), word.value, (word,), is_bare=True)
+        elif word.value:
+            self.notes.append(
+                f"{word.value[:80]!r} belongs to no flag: vLLM would refuse it."
+            )
+
+    def _flag(self, word: Word) -> Site:
+        at = self.at
+        written, equals, _joined = word.value.partition("=")
+        self.at += 1
+        level = _WITH_LEVEL.match(word.value)
+        if level is not None:
+            return self._site(
+                "optimization_level", (at, at + 1), int(level["level"]), (word,)
+            )
+        name, path, known, is_off = _named(written)
+        if equals:
+            values = (word.part(len(written) + 1),)
+        else:
+            values = self._values(known, has_path=bool(path))
+        self.at = at + 1 + (0 if equals else len(values))
+        texts = [one.value for one in values]
+        value = typed(name, known, texts, path=path, is_off=is_off)
+        if name == "model_tag":
+            name = "model"
+        return self._site(
+            name, (at, self.at), value, values, path=path, written=written
+        )
+
+    def _values(
+        self, known: Argument | ServerFlag | None, *, has_path: bool
+    ) -> tuple[Word, ...]:
+        """Return the words after a flag that are its value."""
+        most = _most_values(known, has_path=has_path)
+        taken: list[Word] = []
+        for word in self.words[self.at :]:
+            is_value = not _FLAG.match(word.value) and len(taken) < most
+            if not is_value or (_is_switch(known) and word.value.lower() not in _SWITCHES):
+                break
+            taken.append(word)
+        return tuple(taken)
+
+    def _site(  # noqa: PLR0913 - the parts of a flag
+        self,
+        name: str,
+        place: tuple[int, int],
+        value: object,
+        values: Sequence[Word],
+        *,
+        path: tuple[str, ...] = (),
+        written: str = "",
+        is_bare: bool = False,
+    ) -> Site:
+        first, last = place
+        variables = tuple(name for word in values for name in word.variables)
+        return Site(
+            name=name,
+            value=None if variables else value,
+            replace=partial(self._replace, name, path, written, first, last, is_bare),
+            remove=partial(self.found.remove, first, last),
+            path=path,
+            variables=variables,
+            written=written or self.words[first].value,
+            is_appended=written.endswith("+"),
+        )
+
+    def _replace(  # noqa: PLR0913 - where it stands, and what stands there
+        self,
+        name: str,
+        path: tuple[str, ...],
+        written: str,
+        first: int,
+        last: int,
+        is_bare: bool,  # noqa: FBT001 - bound by partial
+        value: object,
+    ) -> list[Edit]:
+        if is_bare or name == "model":
+            texts = [str(value)]
+        elif path:
+            texts = [value if isinstance(value, str) else json.dumps(value)]
+        else:
+            new_flag, *texts = flag_words(name, value) or [""]
+            is_negated = new_flag.startswith("--no-") or written.startswith("--no-")
+            if not new_flag:
+                return self.found.remove(first, last)
+            if "=" in new_flag and not texts:
+                new_flag, _, joined = new_flag.partition("=")
+                texts = [joined]
+            if is_negated and not texts:
+                return self.found.replace(first, last, [new_flag])
+        if is_bare:
+            return self.found.replace(first, last, texts)
+        head = self.words[first].value
+        if "=" in head and len(texts) == 1:
+            return [self.words[first].part(len(written) + 1).replaced(texts[0])]
+        return self.found.replace(first, last, [written, *texts])
+
+
+def _named(
+    written: str,
+) -> tuple[str, tuple[str, ...], Argument | ServerFlag | None, bool]:
+    """Return a flag's name, its path inside a table, its entry, and whether off."""
+    flag, *path = written.removesuffix("+").split(".")
+    found = flag_named(flag)
+    if found is None:
+        return flag.lstrip("-").replace("-", "_"), tuple(path), None, False
+    name, entry = found
+    is_off = flag.startswith(("--no-", "--no_")) and not name.startswith("no_")
+    return name, tuple(part.replace("-", "_") for part in path), entry, is_off
+
+
+def _is_switch(known: Argument | ServerFlag | None) -> bool:
+    return known is not None and known.kind is Kind.SWITCH
+
+
+def _most_values(known: Argument | ServerFlag | None, *, has_path: bool) -> int:
+    if known is None or has_path or not known.is_list or getattr(known, "joined", False):
+        return 1
+    return 1_000_000
+
+
+def typed(
+    name: str,
+    known: Argument | ServerFlag | None,
+    texts: Sequence[str],
+    *,
+    path: tuple[str, ...] = (),
+    is_off: bool = False,
+) -> Any:  # noqa: ANN401 - vLLM's own types
+    """Return a flag's values as vLLM's parser types them.
+
+    >>> typed("max_model_len", ARGUMENTS["max_model_len"], ["8k"])
+    8000
+    """
+    if not texts:
+        return not is_off
+    if path:
+        return literal(texts[0])
+    if known is not None and known.kind is Kind.SWITCH:
+        is_on = _SWITCHES.get(texts[0].lower(), texts[0])
+        return (not is_on) if is_off and isinstance(is_on, bool) else is_on
+    if known is not None and known.is_list:
+        return _items(known, texts)
+    return _one(known, texts[0])
+
+
+def _items(known: Argument | ServerFlag, texts: Sequence[str]) -> list[Any]:
+    if len(texts) == 1 and texts[0].startswith("["):
+        found = literal(texts[0])
+        return found if isinstance(found, list) else [texts[0]]
+    words = texts[0].split(",") if getattr(known, "joined", False) else texts
+    return [_whole(word) if known.kind is Kind.NUMBERS else word for word in words]
+
+
+def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
+    if known is None:
+        return literal(text)
+    if isinstance(known, Argument) and known.is_text:
+        return text
+    if known.kind in _NUMBERS:
+        return _whole(text)
+    if known.kind in (Kind.NUMBER, Kind.SHARE):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text if known.kind in (Kind.TEXT, Kind.CHOICE) else literal(text)
+
+
+def _whole(text: str) -> int | str:
+    """Read a number with vLLM's suffixes: 8k is 8000, 8K is 8192.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
+    """
+    match = _SUFFIXED.match(text)
+    if match is None or len(text) > 18:
+        return text
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]]) if match[2] or "." in match[1] else int(match[1])
+
+
+def literal(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """Return JSON as its value, any other text as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

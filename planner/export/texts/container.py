@@ -1,0 +1,288 @@
+"""Commands that start vLLM inside of something: a container, a shell, a job.
+
+Source: Docker 28 `docker run`, `docker-compose`; the entry point of vLLM's images,
+vLLM 0.33.0 `docker/Dockerfile` (`vllm serve`; before 0.12 `python3 -m
+vllm.entrypoints.openai.api_server`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.export.texts.command import (
+    Program,
+    env_site,
+    env_sites,
+    program_in,
+    start_of,
+)
+from planner.export.texts.evaluation import evaluation_in
+from planner.export.texts.reading import Kind
+from planner.export.texts.shell import Command, Word, commands_of
+from planner.export.texts.sites import Site, Start, WordList, shell_list
+
+_SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
+_RUNNERS = ("docker", "podman", "nerdctl", "finch")
+_WITHOUT_VALUE = frozenset(
+    "--rm --privileged --detach -d --interactive -i --tty -t -it -ti -dit -itd -td -di "
+    "--init --read-only --no-healthcheck --oom-kill-disable --publish-all -P --quiet "
+    "-q --sig-proxy --disable-content-trust --replace --tls-verify --help -itP".split()
+)
+"""Flags of `docker run` and `podman run` that take no value."""
+_VERSION_TAG = re.compile(r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)")
+_IMAGE_OF_VLLM = re.compile(r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE)
+_DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A start and the form that it was found in."""
+
+    kind: Kind
+    start: Start
+
+
+def starts_in(commands: Sequence[Command], text: str) -> Iterator[Found]:
+    """Yield the starts of vLLM in shell commands, in order."""
+    for command in commands:
+        yield from _in_words(shell_list(command.words, text), text, command.assigned)
+
+
+def _in_words(
+    found: WordList, text: str, assigned: Mapping[str, Word]
+) -> Iterator[Found]:
+    values = [word.value for word in found.words]
+    container = _container_at(values)
+    if container is not None:
+        yield from _contained(found, container, text, assigned)
+        return
+    inner = _shell_text(found.words)
+    if inner is not None:
+        known = {name: word.value for name, word in assigned.items()}
+        for command in commands_of(inner.passage, known):
+            yield from _in_words(
+                shell_list(command.words, text),
+                text,
+                {**assigned, **command.assigned},
+            )
+        return
+    own = {**assigned, **_of_env_program(found.words)}
+    program = program_in(values)
+    if program is not None:
+        start = start_of(found, program, env_sites(own))
+        yield Found(kind=Kind.COMMAND, start=start)
+        return
+    evaluated = evaluation_in(found, env_sites(own))
+    if evaluated is not None:
+        yield Found(kind=Kind.EVALUATION, start=evaluated)
+
+
+def _of_env_program(words: Sequence[Word]) -> dict[str, Word]:
+    """Return variables set by `env NAME=value program`, or by a launcher's words."""
+    named: dict[str, Word] = {}
+    for word in words:
+        match = re.match(r"(VLLM_\w+)=", word.value)
+        if match:
+            named[match[1]] = word.part(match.end())
+    return named
+
+
+def _shell_text(words: Sequence[Word]) -> Word | None:
+    """Return the text that a shell is given to run: `bash -lc TEXT`."""
+    for at, word in enumerate(words[:-1]):
+        if word.value.rsplit("/", 1)[-1] not in _SHELLS:
+            continue
+        for flag, text in zip(words[at + 1 :], words[at + 2 :], strict=False):
+            if re.fullmatch(r"-[a-z]*c", flag.value):
+                return text
+            if not flag.value.startswith("-"):
+                break
+    return None
+
+
+def _container_at(values: Sequence[str]) -> int | None:
+    """Return where the words after `docker run` begin."""
+    for at, value in enumerate(values):
+        if value.rsplit("/", 1)[-1] in _RUNNERS:
+            for then in range(at + 1, min(at + 4, len(values))):
+                if values[then] in ("run", "create"):
+                    return then + 1
+    return None
+
+
+class _Run:
+    """The options of `docker run`, up to the image."""
+
+    def __init__(self, words: Sequence[Word], first: int) -> None:
+        self.words = words
+        self.env: dict[str, Word] = {}
+        self.entrypoint: Word | None = None
+        self.gpus: str | None = None
+        self.name = ""
+        self.image = self._read(first)
+
+    def _read(self, at: int) -> int:
+        while at < len(self.words) and self.words[at].value.startswith("-"):
+            word = self.words[at]
+            flag, equals, _value = word.value.partition("=")
+            if flag in _WITHOUT_VALUE:
+                at += 1
+            elif equals:
+                self._take(flag, word.part(len(flag) + 1))
+                at += 1
+            else:
+                if at + 1 < len(self.words):
+                    self._take(flag, self.words[at + 1])
+                at += 2
+        return at
+
+    def _take(self, flag: str, value: Word) -> None:
+        if flag in ("-e", "--env"):
+            name, equals, _ = value.value.partition("=")
+            if equals:
+                self.env[name] = value.part(len(name) + 1)
+        elif flag == "--gpus":
+            self.gpus = value.value
+        elif flag == "--entrypoint":
+            self.entrypoint = value
+        elif flag == "--name":
+            self.name = value.value
+        elif flag == "--device" and value.value.startswith("nvidia.com/gpu"):
+            self.gpus = value.value.partition("=")[2] or self.gpus
+
+
+def _contained(
+    found: WordList, first: int, text: str, assigned: Mapping[str, Word]
+) -> Iterator[Found]:
+    run = _Run(found.words, first)
+    if run.image >= len(found.words):
+        return
+    image = found.words[run.image]
+    entrypoint = "" if run.entrypoint is None else run.entrypoint.value
+    # Variables of the shell around it do not reach the container.
+    env = {name: run.env[name] for name in run.env}
+    for one in starts_of_list(
+        found, run.image + 1, text, env, entrypoint=entrypoint, image=image
+    ):
+        yield Found(
+            kind=Kind.CONTAINER,
+            start=replace(
+                one,
+                gpus=_count(run.gpus),
+                shown=run.name,
+                notes=(*one.notes, *_not_passed(assigned)),
+            ),
+        )
+
+
+def _not_passed(assigned: Mapping[str, Word]) -> list[str]:
+    return [
+        f"{name} is set outside of the container and does not reach vLLM."
+        for name in assigned
+        if name.startswith("VLLM_")
+    ]
+
+
+def _count(gpus: str | None) -> int | None:
+    """Return how many GPUs `--gpus` grants; None for all of them."""
+    if gpus is None:
+        return None
+    devices = _DEVICES.search(gpus)
+    if devices is not None:
+        return len(devices["list"].split(","))
+    digits = gpus.strip("\"'").removeprefix("count=")
+    return int(digits) if digits.isdigit() and len(digits) < 4 else None
+
+
+def starts_of_list(  # noqa: PLR0913 - what a container has
+    found: WordList,
+    first: int,
+    text: str,
+    env: Mapping[str, Word],
+    *,
+    entrypoint: str = "",
+    image: Word | None = None,
+) -> list[Start]:
+    """Return the starts in a container's words from `first` on.
+
+    Args:
+        found: the container's command and arguments.
+        first: index of the first of them; an image's name may stand before.
+        text: the whole text.
+        env: variables set in the container.
+        entrypoint: a program given in place of the image's own; `vllm serve` else.
+        image: the image's name, whose tag may be the release.
+    """
+    inner = [
+        one.start
+        for one in _in_words(_from(found, first), text, env)
+        if one.kind is Kind.COMMAND
+    ]
+    if not inner:
+        inner = _of_entrypoint(found, first, env, entrypoint, image)
+    version = None if image is None else version_of(image)
+    notes = _image_notes(image, version)
+    return [
+        replace(one, version=one.version or version, notes=(*one.notes, *notes))
+        for one in inner
+    ]
+
+
+def _of_entrypoint(
+    found: WordList,
+    first: int,
+    env: Mapping[str, Word],
+    entrypoint: str,
+    image: Word | None,
+) -> list[Start]:
+    """Return the start by the image's own entry point, if it is vLLM's."""
+    is_vllm = image is not None and bool(_IMAGE_OF_VLLM.search(image.value))
+    named = entrypoint.split()
+    if entrypoint and "vllm" not in entrypoint:
+        return []
+    if not is_vllm and not entrypoint:
+        return []
+    words = found.words[first:]
+    at = first
+    if named and named[-1].endswith("vllm") and words and words[0].value == "serve":
+        at += 1
+    return [start_of(found, Program(first=at), env_sites(env))]
+
+
+def _from(found: WordList, first: int) -> WordList:
+    return replace(found, words=found.words[first:], spans=found.spans[first:])
+
+
+def version_of(image: Word) -> Site | None:
+    """Return the release in an image's tag; None for `latest` and the like."""
+    _name, colon, tag = image.value.partition("@")[0].rpartition(":")
+    match = _VERSION_TAG.search(tag) if colon else None
+    if match is None:
+        return None
+    start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
+    word = image.part(start, start + len(match["version"]))
+    return env_site("vllm_version", replace(word, write=str))
+
+
+def _image_notes(image: Word | None, version: Site | None) -> list[str]:
+    if image is None or version is not None:
+        return []
+    return [
+        f"The image {image.value[:120]} does not tell its release: planned as the "
+        "newest unless vllm_version is given."
+    ]
+
+
+def gpu_named_in(text: str) -> str | GPU | None:
+    """Return the GPU that a label or a product's name stands for; None: not known."""
+    words = re.sub(r"[-_]+", " ", text).strip()
+    for name in (text, words, re.sub(r"(?i)^nvidia\s+", "", words)):
+        try:
+            return GPU.named(name)
+        except PlannerError:
+            continue
+    return None

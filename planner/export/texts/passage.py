@@ -1,0 +1,91 @@
+"""A stretch of a text as its reader sees it, and the edits that change it in place.
+
+A command can stand in a quoted string of another command, and that in a manifest. Each
+layer is a `Passage`: its text without quotes and escapes, where each character stands
+in the whole text, and how to write new characters there. An edit of the innermost
+layer therefore changes its own place in the whole text, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Characters `start` to `end` of the whole text, replaced."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Text as its reader sees it.
+
+    >>> Passage.whole("vllm serve").part(5, 10).text
+    'serve'
+    """
+
+    text: str
+    places: Sequence[int]
+    """Where each character stands in the whole text, and where the last one ends."""
+    encode: Callable[[str], str] = _as_it_is
+    """Writes characters so that this layer's reader reads them."""
+
+    @classmethod
+    def whole(cls, text: str) -> Passage:
+        """Return a whole text: read as it is written."""
+        return cls(text=text, places=range(len(text) + 1))
+
+    def part(self, start: int, end: int) -> Passage:
+        """Return the characters from `start` to `end`."""
+        return Passage(
+            text=self.text[start:end],
+            places=self.places[start : end + 1],
+            encode=self.encode,
+        )
+
+    def inside(
+        self, text: str, places: Iterable[int], encode: Callable[[str], str]
+    ) -> Passage:
+        """Return the layer below: what a quoted stretch of this passage contains.
+
+        Args:
+            text: the stretch without its quotes and escapes.
+            places: where each of its characters stands in this passage, and where the
+                last one ends.
+            encode: writes characters with the escapes of that stretch.
+        """
+        outer = self.encode
+        return Passage(
+            text=text,
+            places=[self.places[place] for place in places],
+            encode=lambda new: outer(encode(new)),
+        )
+
+    def edit(self, start: int, end: int, new: str) -> Edit:
+        """Return the edit that replaces characters `start` to `end` by `new`."""
+        return Edit(
+            start=self.places[start], end=self.places[end], text=self.encode(new)
+        )
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text after edits; those of one place in the order given.
+
+    >>> edited("abc", [Edit(start=1, end=2, text="x"), Edit(start=3, end=3, text="!")])
+    'axc!'
+    """
+    pieces: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        pieces += [text[done : max(edit.start, done)], edit.text]
+        done = max(edit.end, done)
+    return "".join([*pieces, text[done:]])

@@ -1,0 +1,353 @@
+"""What a text says of a start of vLLM: inputs, what is kept, what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from planner.confirming.log import LogReading
+from planner.engine.arguments import ARGUMENTS, Memory
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
+from planner.engine.server import SERVER_FLAGS, nearest_flag
+from planner.errors import PlannerError
+from planner.export.texts.passage import Edit, edited
+from planner.export.texts.sites import Site, Start
+from planner.late import late
+from planner.planning.inputs import Inputs
+from planner.planning.result import Plan
+
+_START = ("model", "gpu", "vllm_version", "env")
+
+
+class Kind(StrEnum):
+    """What a text was taken for."""
+
+    MODEL = "model"
+    COMMAND = "command"
+    CONTAINER = "container"
+    COMPOSE = "compose file"
+    KUBERNETES = "Kubernetes manifest"
+    RAY = "Ray configuration"
+    HELM = "Helm values"
+    RECIPE = "vLLM recipe"
+    CONFIG = "vLLM configuration file"
+    PLAN_FILE = "plan file"
+    PYTHON = "Python code"
+    EVALUATION = "evaluation command"
+    LOG = "log"
+    ERROR = "error"
+    SERVER = "running server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a text says of one start of vLLM.
+
+    Nothing of the text is ever run, and what it does not tell is None.
+    """
+
+    kind: Kind
+    given: str = field(repr=False)
+    """The text itself."""
+    model: str | None = None
+    gpu: str | GPU | None = None
+    vllm_version: str | None = None
+    entrypoint: str = "serve"
+    env: Mapping[str, str] = field(default_factory=dict)
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    """Every engine argument that the text gives, by vLLM's names."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Flags of the server: without effect on memory, given back as they are."""
+    unknown: tuple[str, ...] = ()
+    """Names that no release of vLLM knows, as they are written."""
+    open: tuple[str, ...] = ()
+    """What must still be said, in sentences."""
+    notes: tuple[str, ...] = ()
+    """What was left aside, and why, in sentences."""
+    gpus: int | None = None
+    """GPUs that the text grants, such as a container's limit."""
+    shown: str = ""
+    """What the text calls this start: a container's or a service's name."""
+    num_starts: int = 1
+    """Starts in the text; `planner.read(text, start=2)` reads the second."""
+    log: LogReading | None = None
+    """The figures of a log, an error or a running server."""
+    start: Start | None = field(default=None, repr=False)
+    """Where the arguments stand in the text; None for a log or an error."""
+
+    def inputs(self, gpu: str | GPU | None = None, **changes: Any) -> Inputs:  # noqa: ANN401
+        """Return the inputs of a plan, with changes made.
+
+        Raises:
+            PlannerError: if model or GPU are neither in the text nor given, or for a
+                name that vLLM does not know.
+        """
+        model = changes.pop("model", None) or self.model
+        device = gpu or self.gpu
+        if model is None:
+            raise PlannerError(
+                "The text does not say which model is served. Name it: model='org/name'."
+            )
+        if device is None:
+            raise PlannerError(
+                "The text does not say on which GPU vLLM runs. Name it: gpu='H100'."
+            )
+        if self.unknown:
+            raise PlannerError(_unknown_words(self.unknown))
+        version = changes.pop("vllm_version", None) or self.vllm_version or NEWEST
+        env = changes.pop("env", None)
+        return Inputs(
+            model=model,
+            gpu=device,
+            vllm_version=version,
+            entrypoint=changes.pop("entrypoint", None) or self.entrypoint,
+            env=dict(self.env if env is None else env),
+            engine_args=self._arguments(version),
+        ).changed(**changes)
+
+    def _arguments(self, version: str) -> dict[str, Any]:
+        """Return the arguments that the planned release still has."""
+        if self.vllm_version is not None:
+            return dict(self.engine_args)
+        release, _ = resolve_version(version)
+        return {
+            name: value
+            for name, value in self.engine_args.items()
+            if not is_gone(name, release.version)
+        }
+
+    def plan(self, gpu: str | GPU | None = None, **changes: Any) -> Plan:  # noqa: ANN401
+        """Plan the start that the text describes, with changes made.
+
+        Raises:
+            PlannerError: for inputs that cannot be planned, or that are still open.
+            UnknownArchitecture: for a model that is not modelled.
+        """
+        return self.inputs(gpu, **changes).plan()
+
+    def explain(self, gpu: str | GPU | None = None, **changes: Any) -> Any:  # noqa: ANN401
+        """Say why the start failed, or how it compares with its plan.
+
+        Raises:
+            PlannerError: for inputs that cannot be planned, or that are still open.
+        """
+        return late("Reading.explain", self, gpu, **changes)
+
+    def text(self, **changes: Any) -> str:  # noqa: ANN401 - vLLM's own types
+        """Return the text with engine arguments, model or release changed.
+
+        None takes an argument out. All else stays as it is written: comments, order,
+        flags of the server, the image.
+
+        Raises:
+            PlannerError: for a change that has no place in the text.
+        """
+        if not changes:
+            return self.given
+        if self.start is None:
+            raise PlannerError(
+                f"A {self.kind} holds no arguments that could be changed. "
+                "`.inputs(...).plan().command()` writes a command."
+            )
+        edits = [
+            edit
+            for name, value in changes.items()
+            for edit in _edits(self.start, name, value)
+        ]
+        return edited(self.given, edits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reading in the form of the public contract."""
+        modelled = {n: v for n, v in self.engine_args.items() if not _is_idle(n)}
+        idle = {n: v for n, v in self.engine_args.items() if _is_idle(n)}
+        log = self.log
+        return {
+            "kind": str(self.kind),
+            "inputs": {
+                "model": self.model,
+                "gpu": self.gpu.name if isinstance(self.gpu, GPU) else self.gpu,
+                "vllm_version": self.vllm_version,
+                "entrypoint": self.entrypoint,
+                "env": dict(self.env),
+                "engine_args": modelled,
+            },
+            "gpus": self.gpus,
+            "kept": {**self.kept, **idle},
+            "unknown": list(self.unknown),
+            "open": list(self.open),
+            "notes": list(self.notes),
+            "figures": {} if log is None else dict(log.figures),
+            "started": None if log is None else log.started,
+            "error": None if log is None else log.error,
+        }
+
+    def __str__(self) -> str:
+        """Return what was read, as text for a terminal."""
+        return late("Reading.__str__", self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
+        return late("Reading._repr_mimebundle_", self)
+
+
+def _is_idle(name: str) -> bool:
+    return name in ARGUMENTS and ARGUMENTS[name].memory is Memory.NONE
+
+
+def is_gone(name: str, version: str) -> bool:
+    """Return whether a release no longer has an engine argument."""
+    removed = ARGUMENTS[name].gone if name in ARGUMENTS else ""
+    return bool(removed) and _numbers(version) >= _numbers(removed)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _unknown_words(names: Iterable[str]) -> str:
+    return " ".join(
+        f"{name} is not an argument of any release of vLLM.{nearest_flag(name)}"
+        for name in names
+    )
+
+
+def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Reading:
+    """Return what a text says, from the places of its arguments."""
+    values = _merged(start.sites)
+    model = values.pop("model", None)
+    engine = {name: value for name, value in values.items() if name in ARGUMENTS}
+    kept = {
+        name: value
+        for name, value in values.items()
+        if name in SERVER_FLAGS and name not in ARGUMENTS
+    }
+    unknown = tuple(
+        dict.fromkeys(
+            site.written for site in start.sites if not _is_known(site.name)
+        )
+    )
+    version = None if start.version is None else start.version.value
+    return Reading(
+        kind=kind,
+        given=given,
+        model=model if isinstance(model, str) else None,
+        gpu=start.gpu,
+        vllm_version=version,
+        entrypoint=start.entrypoint,
+        env={
+            name: str(site.value)
+            for name, site in start.env.items()
+            if site.value is not None and name.startswith("VLLM_")
+        },
+        engine_args=engine,
+        kept=kept,
+        unknown=unknown,
+        open=(*start.open, *_open(start)),
+        notes=(*start.notes, *_gone_notes(engine, version), *_unknown_notes(unknown)),
+        gpus=start.gpus,
+        shown=start.shown,
+        num_starts=num_starts,
+        start=start,
+    )
+
+
+def _is_known(name: str) -> bool:
+    return name in ARGUMENTS or name in SERVER_FLAGS or name == "model"
+
+
+def _merged(sites: Iterable[Site]) -> dict[str, Any]:
+    """Return the values by name; of a name that stands twice, the last one's.
+
+    Parts of a table are put together: `--compilation-config.mode 3` beside `-cc {...}`.
+    """
+    values: dict[str, Any] = {}
+    for site in sites:
+        if site.value is None:
+            continue
+        if not site.path:
+            values[site.name] = site.value
+            continue
+        table = values.get(site.name)
+        values[site.name] = _put(
+            table if isinstance(table, Mapping) else {}, site.path, site
+        )
+    return values
+
+
+def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[str, Any]:
+    name, *rest = path
+    old = table.get(name)
+    if rest:
+        inner = old if isinstance(old, Mapping) else {}
+        return {**table, name: _put(inner, tuple(rest), site)}
+    if site.is_appended:
+        return {**table, name: [*(old if isinstance(old, list) else []), site.value]}
+    return {**table, name: site.value}
+
+
+def _open(start: Start) -> list[str]:
+    """Return what variables leave open, of arguments and of the environment."""
+    sites = [*start.sites, *start.env.values()]
+    return [
+        f"{site.written or site.name} is {' '.join(site.variables)}, which the text "
+        "does not set."
+        for site in sites
+        if site.variables
+    ]
+
+
+def _gone_notes(engine: Mapping[str, Any], version: str | None) -> list[str]:
+    """Return a note for each argument that the newest release no longer has."""
+    if version is not None:
+        return []
+    return [
+        f"vLLM {NEWEST_RELEASE.version} has no {ARGUMENTS[name].flag} any more (it went "
+        f"with {ARGUMENTS[name].gone}): left out."
+        for name in engine
+        if is_gone(name, NEWEST_RELEASE.version)
+    ]
+
+
+def _unknown_notes(unknown: Iterable[str]) -> list[str]:
+    return [_unknown_words([name]) for name in unknown]
+
+
+def _edits(start: Start, name: str, value: object) -> list[Edit]:
+    """Return the edits that change one input in its place."""
+    if name == "env":
+        return _env_edits(start, value)
+    if name == "vllm_version":
+        if start.version is None:
+            raise PlannerError("The text names no release that could be changed.")
+        return start.version.replace(value)
+    if name in ("gpu", "entrypoint"):
+        raise PlannerError(f"The text has no place for {name}: change it where it is.")
+    sites = [site for site in start.sites if site.name == name]
+    if value is None:
+        return [edit for site in sites for edit in site.remove()]
+    whole = [site for site in sites if not site.path]
+    if whole and whole == sites:
+        return whole[-1].replace(value)
+    taken_out = [edit for site in sites for edit in site.remove()]
+    return [*taken_out, *start.add(name, value)]
+
+
+def _env_edits(start: Start, value: object) -> list[Edit]:
+    wanted = value if isinstance(value, Mapping) else {}
+    missing = [name for name in wanted if name not in start.env]
+    if missing:
+        raise PlannerError(
+            f"The text does not set {', '.join(missing)}: set it where vLLM is started."
+        )
+    return [
+        edit
+        for name, new in wanted.items()
+        for edit in start.env[name].replace(new)
+    ]
+
+
+def with_notes(reading: Reading, *notes: str) -> Reading:
+    """Return a reading with further notes."""
+    return replace(reading, notes=(*reading.notes, *notes))

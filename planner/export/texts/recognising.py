@@ -1,0 +1,118 @@
+"""read(): what a text is, and what it says of a start of vLLM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+
+from planner.errors import PlannerError
+from planner.export.texts.code import starts_in_code
+from planner.export.texts.container import Found, starts_in
+from planner.export.texts.logs import is_log, reading_of_log
+from planner.export.texts.manifests import starts_in_manifest
+from planner.export.texts.passage import Passage
+from planner.export.texts.reading import Kind, Reading, reading_of
+from planner.export.texts.running import is_address, reading_of_server
+from planner.export.texts.shell import commands_of
+from planner.surroundings import is_published
+
+LONGEST = 200_000
+"""Characters of a command, a manifest or code; of a log, any number."""
+_MOST_BYTES = 64 << 20
+_MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Characters that no text has; a terminal's colours begin with an escape."""
+_FORMS = (
+    "a model's name, a command (`vllm serve ...`, `docker run ...`), a manifest, a "
+    "configuration file, Python code, a log of vLLM, an error, or a server's address"
+)
+
+
+def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
+    """Return what a text says of a start of vLLM; nothing of it is ever run.
+
+    Args:
+        text: a model, a command, a manifest, a configuration, code, a log or an error;
+            the path of a file with one of these; or the address of a running server.
+        start: which of several starts in the text to read, from 1.
+
+    Raises:
+        PlannerError: for a text that is none of these, or cannot be read.
+    """
+    given = _text_of(text)
+    stripped = given.strip()
+    if not stripped:
+        raise PlannerError(f"The text is empty. Give {_FORMS}.")
+    if is_address(stripped):
+        return reading_of_server(stripped)
+    if len(stripped) < 200 and _MODEL.match(stripped):
+        return Reading(kind=Kind.MODEL, given=given, model=stripped)
+    if is_log(given):
+        return reading_of_log(given)
+    if len(given) > LONGEST:
+        raise PlannerError(
+            f"The text holds {len(given):,} characters; {LONGEST:,} are read of a "
+            "command, a manifest or code, and any number of a log of vLLM."
+        )
+    found = _first(given)
+    if not found:
+        raise PlannerError(
+            f"No start of vLLM was found in the text. Give {_FORMS}."
+        )
+    if not 1 <= start <= len(found):
+        raise PlannerError(
+            f"start={start}: the text holds {len(found)} starts of vLLM; count from 1."
+        )
+    chosen = found[start - 1]
+    return reading_of(chosen.kind, given, chosen.start, len(found))
+
+
+def _first(text: str) -> Sequence[Found]:
+    """Return the starts in the first form that has any."""
+    readers: tuple[Callable[[str], Iterator[Found]], ...] = (
+        starts_in_code,
+        starts_in_manifest,
+        _starts_in_shell,
+    )
+    for reader in readers:
+        found = list(reader(text))
+        if found:
+            return found
+    return ()
+
+
+def _starts_in_shell(text: str) -> Iterator[Found]:
+    yield from starts_in(commands_of(Passage.whole(text)), text)
+
+
+def _text_of(given: str | PathLike[str]) -> str:
+    """Return the text itself, or that of the file which it names."""
+    if isinstance(given, str):
+        if "\n" in given or len(given) > 4096 or "\0" in given or is_published():
+            return _checked(given)
+        path = Path(given.strip()).expanduser()
+        if not given.strip() or not _is_file(path):
+            return _checked(given)
+    else:
+        path = Path(fspath(given))
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise PlannerError(f"{path} is larger than 64 MiB: give a part of it.")
+        return _checked(path.read_bytes().decode("utf-8-sig", errors="replace"))
+    except OSError as error:
+        raise PlannerError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _checked(text: str) -> str:
+    if "\0" in text or len(_CONTROL.findall(text[:10_000])) > 8:
+        raise PlannerError(f"This is binary data, not text. Give {_FORMS}.")
+    return text

@@ -1,0 +1,271 @@
+"""The simple commands of a shell text: words with their places, never run.
+
+Covers what people paste: quotes, escapes, line continuations (also with the backslash
+forgotten), comments, variables assigned in the same text, and several commands in one.
+
+Source: POSIX.1-2017 `XCU 2 Shell Command Language`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner.export.texts.passage import Edit, Passage
+
+_PLAIN = re.compile(r"[^\s\\'\"$`|&;<>()#]+")
+_BLANK = re.compile(r"(?:[ \t\r\f\v]|\\[ \t]*\r?\n)+")
+_COMMENT = re.compile(r"#[^\n]*")
+_OPERATOR = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])|&&|\|\||;;|[|&;()]|\n")
+_REDIRECTION = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])\Z")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<plain>[A-Za-z_]\w*)"
+    r"|\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^{}$`]*))?\})"
+)
+_SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=")
+_FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
+"""A line that goes on with flags although the one before has no backslash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One word of a command, or one item of a list of words."""
+
+    passage: Passage
+    """What the shell passes on, for commands inside of it."""
+    start: int
+    end: int
+    """Its place in the whole text, quotes included."""
+    write: Callable[[str], str] = shlex.quote
+    """Writes another word in this place."""
+    variables: tuple[str, ...] = ()
+    """Variables and substitutions whose values the text does not tell."""
+
+    @property
+    def value(self) -> str:
+        """The word as the program gets it."""
+        return self.passage.text
+
+    def replaced(self, value: str) -> Edit:
+        """Return the edit that writes another word here."""
+        return Edit(start=self.start, end=self.end, text=self.write(value))
+
+    def part(self, start: int, end: int | None = None) -> Word:
+        """Return a part of the word, for an edit of that part alone."""
+        inner = self.passage.part(start, len(self.value) if end is None else end)
+        return Word(
+            passage=inner,
+            start=inner.places[0],
+            end=inner.places[-1],
+            write=inner.encode,
+            variables=self.variables if "$" in inner.text or "`" in inner.text else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A simple command: variables set before it, and its words."""
+
+    words: tuple[Word, ...]
+    assigned: Mapping[str, Word] = field(default_factory=dict)
+    """Variables set for it, by itself or earlier in the text; the last value."""
+
+
+class _Reader:
+    """Reads the words of one text from its start to its end."""
+
+    def __init__(self, passage: Passage, known: Mapping[str, str]) -> None:
+        self.passage = passage
+        self.text = passage.text
+        self.at = 0
+        self.known = dict(known)
+
+    def commands(self) -> Iterator[Command]:
+        """Yield the commands in order."""
+        earlier: dict[str, Word] = {}
+        words: list[Word] = []
+        while self.at < len(self.text):
+            self._skip_blank()
+            operator = self._operator()
+            if operator is None and self.at < len(self.text):
+                words.append(self._word())
+                continue
+            if operator is not None and _REDIRECTION.match(operator):
+                self._skip_blank()
+                if self.at < len(self.text) and self._operator() is None:
+                    self._word()
+                continue
+            if operator == "\n" and words and _FORGOTTEN.match(self.text, self.at):
+                continue
+            yield from self._ended(words, earlier)
+            words = []
+        yield from self._ended(words, earlier)
+
+    def _ended(
+        self, words: Sequence[Word], earlier: dict[str, Word]
+    ) -> Iterator[Command]:
+        own: dict[str, Word] = {}
+        rest = list(words)
+        if rest and rest[0].value in ("export", "declare", "set", "ENV"):
+            is_kept, rest = True, rest[1:]
+        else:
+            is_kept = False
+        while rest and (match := _ASSIGNED.match(rest[0].value)):
+            own[match[1]] = rest[0].part(match.end())
+            rest = rest[1:]
+        if is_kept or not rest:
+            earlier.update(own)
+            self.known.update({name: word.value for name, word in own.items()})
+        if rest and not is_kept:
+            yield Command(words=tuple(rest), assigned={**earlier, **own})
+
+    def _skip_blank(self) -> None:
+        while match := (
+            _BLANK.match(self.text, self.at) or _COMMENT.match(self.text, self.at)
+        ):
+            self.at = match.end()
+
+    def _operator(self) -> str | None:
+        match = _OPERATOR.match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        return match[0]
+
+    def _word(self) -> Word:
+        start = self.at
+        built = _Built(self.known)
+        while self.at < len(self.text):
+            taken = built.take(self.text, self.at)
+            if taken == self.at:
+                break
+            self.at = taken
+        if self.at == start:  # nothing that a word begins with: one character of it
+            built.add(self.text[start], start)
+            self.at += 1
+        built.places.append(self.at if built.is_open_ended else built.end)
+        inner = self.passage.inside(
+            "".join(built.pieces), built.places, built.escape or _escaped
+        )
+        outer = self.passage
+        return Word(
+            passage=inner,
+            start=outer.places[start],
+            end=outer.places[self.at],
+            write=lambda value: outer.encode(shlex.quote(value)),
+            variables=tuple(built.variables),
+        )
+
+
+class _Built:
+    """The characters of a word while it is read."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.known = known
+        self.pieces: list[str] = []
+        self.places: list[int] = []
+        self.variables: list[str] = []
+        self.escape: Callable[[str], str] | None = None
+        self.end = 0
+        self.is_open_ended = True
+
+    def add(self, text: str, at: int, *, is_verbatim: bool = True) -> None:
+        """Append characters that stand at `at`, or that a variable stands for."""
+        self.pieces.append(text)
+        if is_verbatim:
+            self.places += range(at, at + len(text))
+        else:
+            self.places += [at] * len(text)
+        self.is_open_ended = True
+
+    def take(self, text: str, at: int) -> int:
+        """Read a stretch of the word; `at` itself where the word ends."""
+        if match := _PLAIN.match(text, at):
+            self.add(match[0], at)
+            return match.end()
+        character = text[at]
+        if character in "'\"":
+            return self._quoted(text, at, character)
+        if character == "\\":
+            if text.startswith(("\\\n", "\\\r\n"), at) or at + 1 >= len(text):
+                return at
+            self.add(text[at + 1], at + 1)
+            return at + 2
+        if character in "$`":
+            return self._variable(text, at)
+        if character == "#" and self.pieces:
+            self.add("#", at)
+            return at + 1
+        return at
+
+    def _quoted(self, text: str, at: int, quote: str) -> int:
+        is_first = not self.pieces
+        at += 1
+        while at < len(text) and text[at] != quote:
+            if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in '"\\$`\n':
+                if text[at + 1 : at + 2] not in ("", "\n"):
+                    self.add(text[at + 1], at + 1)
+                at += 2
+                continue
+            if quote == '"' and text[at] in "$`":
+                at = self._variable(text, at)
+                continue
+            end = _stretch(text, at, quote)
+            self.add(text[at:end], at)
+            at = end
+        if is_first:
+            self.escape = _in_single if quote == "'" else _in_double
+            self.end, self.is_open_ended = at, False
+        return min(at + 1, len(text))
+
+    def _variable(self, text: str, at: int) -> int:
+        match = _VARIABLE.match(text, at)
+        if match is None:
+            match = _SUBSTITUTION.match(text, at)
+            end = at + 1 if match is None else match.end()
+            self.variables.append(text[at:end])
+            self.add(text[at:end], at)
+            return end
+        name = match["plain"] or match["braced"]
+        value = self.known.get(name, match["default"])
+        if value is None:
+            self.variables.append(match[0])
+            self.add(match[0], at)
+        else:
+            self.add(value, at, is_verbatim=False)
+        return match.end()
+
+
+def _stretch(text: str, at: int, quote: str) -> int:
+    special = "'" if quote == "'" else '"\\$`'
+    end = at + 1
+    while end < len(text) and text[end] not in special:
+        end += 1
+    return end
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
+
+
+def _in_single(value: str) -> str:
+    return value.replace("'", "'\\''")
+
+
+def _in_double(value: str) -> str:
+    return re.sub(r'(["\\$`])', r"\\\1", value)
+
+
+def commands_of(
+    passage: Passage, known: Mapping[str, str] | None = None
+) -> list[Command]:
+    """Return the simple commands of a shell text.
+
+    >>> (command,) = commands_of(Passage.whole("A=1 vllm serve 'org/m' # why"))
+    >>> [word.value for word in command.words], command.assigned["A"].value
+    (['vllm', 'serve', 'org/m'], '1')
+    """
+    return list(_Reader(passage, known or {}).commands())

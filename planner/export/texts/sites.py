@@ -1,0 +1,127 @@
+"""Where the arguments of a start stand in a text, and how each is changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.engine.gpu import GPU
+from planner.export.texts.passage import Edit
+from planner.export.texts.shell import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One argument where it is written."""
+
+    name: str
+    """As vLLM spells it in Python; `model` for the model."""
+    value: Any
+    """Typed as vLLM types it; None where a variable leaves it open."""
+    replace: Callable[[object], list[Edit]]
+    """Writes another value in its place."""
+    remove: Callable[[], list[Edit]]
+    path: tuple[str, ...] = ()
+    """Names inside a table: ("method",) of `--speculative-config.method`."""
+    variables: tuple[str, ...] = ()
+    """Variables whose values the text does not tell."""
+    written: str = ""
+    """The flag or name as it is written."""
+    is_appended: bool = False
+    """Whether the value joins a list: `--flag+ value`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start of vLLM as a text holds it."""
+
+    sites: tuple[Site, ...]
+    add: Callable[[str, object], list[Edit]]
+    """Writes an argument that the text does not have."""
+    entrypoint: str = "serve"
+    env: Mapping[str, Site] = field(default_factory=dict)
+    version: Site | None = None
+    """The release, such as an image's tag; its value has no leading v."""
+    gpu: str | GPU | None = None
+    """The GPU that the text names."""
+    gpus: int | None = None
+    """GPUs that the text grants."""
+    shown: str = ""
+    """What the text calls it: a container's or a service's name."""
+    notes: tuple[str, ...] = ()
+    """What was left aside, and why, in sentences."""
+    open: tuple[str, ...] = ()
+    """What the text leaves open, in sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordList:
+    """The words of a command, or the items of a list of words, with their places."""
+
+    words: tuple[Word, ...]
+    spans: tuple[tuple[int, int], ...]
+    """What goes with each word when it is removed: the space or the dash before it."""
+    before_flag: str = " "
+    before_value: str = " "
+    after: str = ""
+    """What stands before and after another word in this list."""
+
+    def replace(self, first: int, last: int, values: Sequence[str]) -> list[Edit]:
+        """Return the edits that put `values` in the place of a flag and its values.
+
+        Words that stay the same are not written again.
+        """
+        old = self.words[first:last]
+        edits = [
+            word.replaced(value)
+            for word, value in zip(old, values, strict=False)
+            if word.value != value
+        ]
+        if len(values) < len(old):
+            edits += self.remove(first + len(values), last)
+        elif len(values) > len(old):
+            edits += self.insert(last - 1, values[len(old) :], is_flag=False)
+        return edits
+
+    def remove(self, first: int, last: int) -> list[Edit]:
+        """Return the edits that take out words, `last` excluded."""
+        start, end = self.spans[first][0], self.spans[last - 1][1]
+        return [Edit(start=start, end=end, text="")] if last > first else []
+
+    def insert(
+        self, after: int, values: Sequence[str], *, is_flag: bool = True
+    ) -> list[Edit]:
+        """Return the edit that adds a flag and its values, or further values."""
+        if not values:
+            return []
+        write = self.words[after].write
+        befores = [self.before_flag if is_flag else self.before_value]
+        befores += [self.before_value] * (len(values) - 1)
+        written = "".join(
+            before + write(value) + self.after
+            for before, value in zip(befores, values, strict=True)
+        )
+        place = self.spans[after][1]
+        return [Edit(start=place, end=place, text=written)]
+
+
+def shell_list(words: Sequence[Word], text: str) -> WordList:
+    """Return the words of a shell command; `text` is the whole text."""
+    ends = [words[0].start, *(word.end for word in words)]
+    gaps = [
+        text[before.end : word.start]
+        for before, word in zip(words, words[1:], strict=False)
+        if word.value.startswith("-") and text[before.end : word.start].isspace() is False
+    ]
+    return WordList(
+        words=tuple(words),
+        spans=tuple(zip(ends, ends[1:], strict=False)),
+        before_flag=_continued(gaps),
+    )
+
+
+def _continued(gaps: Sequence[str]) -> str:
+    """Return what stands before a flag: a continued line where the text has those."""
+    usual = [gap for gap in gaps if gap.strip() in ("\\", "\\\\")]
+    return usual[-1] if usual else " "
