@@ -33,8 +33,13 @@ _WITHOUT_VALUE = frozenset(
     "-q --sig-proxy --disable-content-trust --replace --tls-verify --help -itP".split()
 )
 """Flags of `docker run` and `podman run` that take no value."""
-_VERSION_TAG = re.compile(r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)")
-_IMAGE_OF_VLLM = re.compile(r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE)
+_VERSION_TAG = re.compile(
+    r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)"
+)
+_IMAGE_OF_VLLM = re.compile(
+    r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
+)
+_MOST_DIGITS = 3
 _DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
@@ -49,12 +54,15 @@ class Found:
 def starts_in(commands: Sequence[Command], text: str) -> Iterator[Found]:
     """Yield the starts of vLLM in shell commands, in order."""
     for command in commands:
-        yield from _in_words(shell_list(command.words, text), text, command.assigned)
+        yield from starts_in_words(
+            shell_list(command.words, text), text, command.assigned
+        )
 
 
-def _in_words(
+def starts_in_words(
     found: WordList, text: str, assigned: Mapping[str, Word]
 ) -> Iterator[Found]:
+    """Yield the starts in the words of one command, with the variables set for it."""
     values = [word.value for word in found.words]
     container = _container_at(values)
     if container is not None:
@@ -64,7 +72,7 @@ def _in_words(
     if inner is not None:
         known = {name: word.value for name, word in assigned.items()}
         for command in commands_of(inner.passage, known):
-            yield from _in_words(
+            yield from starts_in_words(
                 shell_list(command.words, text),
                 text,
                 {**assigned, **command.assigned},
@@ -195,7 +203,7 @@ def _count(gpus: str | None) -> int | None:
     if devices is not None:
         return len(devices["list"].split(","))
     digits = gpus.strip("\"'").removeprefix("count=")
-    return int(digits) if digits.isdigit() and len(digits) < 4 else None
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
 
 def starts_of_list(  # noqa: PLR0913 - what a container has
@@ -219,7 +227,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     """
     inner = [
         one.start
-        for one in _in_words(_from(found, first), text, env)
+        for one in starts_in_words(_from(found, first), text, env)
         if one.kind is Kind.COMMAND
     ]
     if not inner:

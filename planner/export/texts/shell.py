@@ -189,13 +189,12 @@ class _Built:
         character = text[at]
         if character in "'\"":
             return self._quoted(text, at, character)
-        if character == "\\":
-            if text.startswith(("\\\n", "\\\r\n"), at) or at + 1 >= len(text):
-                return at
-            self.add(text[at + 1], at + 1)
-            return at + 2
         if character in "$`":
             return self._variable(text, at)
+        is_escape = character == "\\" and at + 1 < len(text)
+        if is_escape and not text.startswith(("\\\n", "\\\r\n"), at):
+            self.add(text[at + 1], at + 1)
+            return at + 2
         if character == "#" and self.pieces:
             self.add("#", at)
             return at + 1
@@ -230,7 +229,8 @@ class _Built:
             self.add(text[at:end], at)
             return end
         name = match["plain"] or match["braced"]
-        value = self.known.get(name, match["default"])
+        default: str | None = match["default"]
+        value = self.known.get(name, default)
         if value is None:
             self.variables.append(match[0])
             self.add(match[0], at)
