@@ -303,13 +303,17 @@ def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[st
 
 def _open(start: Start) -> list[str]:
     """Return what variables leave open, of arguments and of the environment."""
-    sites = [*start.sites, *start.env.values()]
-    return [
+    sites = [site for site in start.sites if site.name in ARGUMENTS]
+    models = [site for site in start.sites if site.name == "model"]
+    variables = [one for name, one in start.env.items() if name.startswith("VLLM_")]
+    unset = [
         f"{site.written or site.name} is {' '.join(site.variables)}, which the text "
         "does not set."
-        for site in sites
+        for site in (*models, *sites, *variables)
         if site.variables
     ]
+    missing = [] if models else ["The model is not named."]
+    return [*missing, *unset, *([] if start.gpu else ["The GPU is not named."])]
 
 
 def _gone_notes(
