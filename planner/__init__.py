@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         PlannerError,
         UnknownArchitecture,
     )
+    from planner.export.texts import Reading, read
     from planner.models.architecture import ModelArchitecture
     from planner.planning.inputs import Inputs
     from planner.planning.load import Load
@@ -67,6 +68,7 @@ __all__ = [
     "ModelUnavailable",
     "Plan",
     "PlannerError",
+    "Reading",
     "SpeedBound",
     "Sweep",
     "UnknownArchitecture",
@@ -80,6 +82,7 @@ __all__ = [
     "learn",
     "plan",
     "ray",
+    "read",
     "read_log",
     "solve",
     "speed_bound",
@@ -112,6 +115,8 @@ _MODULE_OF = {
     "ModelArchitecture": "planner.models.architecture",
     "Plan": "planner.planning.result",
     "plan": "planner.planning.planning",
+    "read": "planner.export.texts",
+    "Reading": "planner.export.texts",
     "read_log": "planner.confirming.log",
     "SpeedBound": "planner.solve.speed.speed",
     "speed_bound": "planner.solve.speed.bound",

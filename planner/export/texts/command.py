@@ -1,8 +1,8 @@
 """The words of `vllm serve`, of vLLM's other programs and of those that start it.
 
 Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser (dotted names,
-dashes and underscores), `entrypoints/cli/serve.py`, `entrypoints/cli/benchmark/`; EleutherAI
-lm-evaluation-harness `lm_eval/models/vllm_causallms.py` (`--model_args`).
+dashes and underscores), `entrypoints/cli/serve.py`,
+`entrypoints/cli/benchmark/`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.flags import flags
-from planner.engine.server import SERVER_FLAGS, ServerFlag, flag_named
-from planner.engine.settings import EngineSettings
+from planner.engine.server import (
+    SERVER_FLAGS,
+    ServerFlag,
+    Takes,
+    flag_named,
+    takes_value,
+    turns_off,
+)
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.export.texts.sites import Site, Start, WordList
 from planner.units import SUFFIX_FACTORS
 
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+_LONGEST_NUMBER = 18
+"""Characters; longer ones are no size of anything."""
 _FLAG = re.compile(r"--?[A-Za-z]")
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
 _SWITCHES = {"true": True, "false": False}
@@ -39,7 +47,6 @@ _PROGRAMS: Mapping[tuple[str, ...], str] = {
 """What follows `vllm`, with the entry point that the program uses."""
 _SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
 _EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
-_ROUTED = {"node_rank", "nnodes", "master_addr", "master_port"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,8 @@ class Program:
     first: int
     """Index of its first argument."""
     entrypoint: str = "serve"
+    of: str = ""
+    """What has arguments of its own beside vLLM's: a benchmark."""
     takes_model: bool = True
     """Whether its first word without a flag is the model."""
 
@@ -67,25 +76,45 @@ def program_in(words: Sequence[str]) -> Program | None:
             for names, entrypoint in _PROGRAMS.items():
                 end = at + 1 + len(names)
                 if tuple(words[at + 1 : end]) == names:
-                    return Program(first=end, entrypoint=entrypoint)
+                    of = "the benchmark" if names[0] == "bench" else ""
+                    return Program(
+                        first=end, entrypoint=entrypoint, of=of, takes_model=not of
+                    )
         if name in _MODULES and at and words[at - 1] == "-m":
             return Program(first=at + 1, takes_model=False)
         if _SCRIPTS.search(name):
-            return Program(first=at + 1, entrypoint="llm", takes_model=False)
+            return Program(
+                first=at + 1, entrypoint="llm", of="the benchmark", takes_model=False
+            )
     return None
 
 
 def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Start:
     """Return the start that a command's words describe."""
     reader = _Words(found, program)
-    sites = tuple(reader.sites())
+    sites, own = _own(tuple(reader.sites()), program)
     return Start(
         sites=sites,
         add=partial(_add, found, len(found.words) - 1),
         entrypoint=program.entrypoint,
         env=env,
-        notes=tuple(reader.notes),
+        notes=(*reader.notes, *own),
     )
+
+
+def _own(
+    sites: tuple[Site, ...], program: Program
+) -> tuple[tuple[Site, ...], list[str]]:
+    """Split off the arguments that another program reads, each as a note."""
+    if not program.of:
+        return sites, []
+    known = tuple(
+        site
+        for site in sites
+        if site.name in ARGUMENTS or site.name in (*SERVER_FLAGS, "model")
+    )
+    others = [site.written for site in sites if site not in known]
+    return known, [f"{written} is read by {program.of} itself." for written in others]
 
 
 def env_sites(assigned: Mapping[str, Word]) -> dict[str, Site]:
@@ -112,14 +141,7 @@ def _add(found: WordList, after: int, name: str, value: object) -> list[Edit]:
 
 def flag_words(name: str, value: object) -> list[str]:
     """Return a flag of the engine or the server with its value, as words."""
-    known = SERVER_FLAGS.get(name)
-    if known is None or name in ARGUMENTS:
-        return flags({name: value})
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else []
-    values = value if isinstance(value, list | tuple) else [value]
-    return [flag, *map(str, values)]
+    return flags({name: value})
 
 
 class _Words:
@@ -148,7 +170,14 @@ class _Words:
         self.at += 1
         if self.takes_model:
             self.takes_model = False
-            yield self._site("model", (at, at + 1), word.value, (word,), is_bare=True)
+            yield self._site(
+                "model",
+                (at, at + 1),
+                word.value,
+                (word,),
+                written="the model",
+                is_bare=True,
+            )
         elif word.value:
             self.notes.append(
                 f"{word.value[:80]!r} belongs to no flag: vLLM would refuse it."
@@ -165,14 +194,12 @@ class _Words:
             )
         name, path, known, is_off = _named(written)
         if equals:
-            values = (word.part(len(written) + 1),)
+            values: tuple[Word, ...] = (word.part(len(written) + 1),)
         else:
             values = self._values(known, has_path=bool(path))
         self.at = at + 1 + (0 if equals else len(values))
         texts = [one.value for one in values]
-        value = typed(name, known, texts, path=path, is_off=is_off)
-        if name == "model_tag":
-            name = "model"
+        value = typed(known, texts, path=path, is_off=is_off)
         return self._site(
             name, (at, self.at), value, values, path=path, written=written
         )
@@ -185,7 +212,9 @@ class _Words:
         taken: list[Word] = []
         for word in self.words[self.at :]:
             is_value = not _FLAG.match(word.value) and len(taken) < most
-            if not is_value or (_is_switch(known) and word.value.lower() not in _SWITCHES):
+            if not is_value or (
+                _is_switch(known) and word.value.lower() not in _SWITCHES
+            ):
                 break
             taken.append(word)
         return tuple(taken)
@@ -221,7 +250,7 @@ class _Words:
         written: str,
         first: int,
         last: int,
-        is_bare: bool,  # noqa: FBT001 - bound by partial
+        is_bare: bool,
         value: object,
     ) -> list[Edit]:
         if is_bare or name == "model":
@@ -255,22 +284,26 @@ def _named(
     if found is None:
         return flag.lstrip("-").replace("-", "_"), tuple(path), None, False
     name, entry = found
-    is_off = flag.startswith(("--no-", "--no_")) and not name.startswith("no_")
-    return name, tuple(part.replace("-", "_") for part in path), entry, is_off
+    if path and name == "optimization_level":  # -O.mode is an older form of -cc.mode
+        name, entry = "compilation_config", ARGUMENTS["compilation_config"]
+    return name, tuple(part.replace("-", "_") for part in path), entry, turns_off(flag)
 
 
 def _is_switch(known: Argument | ServerFlag | None) -> bool:
-    return known is not None and known.kind is Kind.SWITCH
+    return known is not None and not takes_value(known)
 
 
 def _most_values(known: Argument | ServerFlag | None, *, has_path: bool) -> int:
-    if known is None or has_path or not known.is_list or getattr(known, "joined", False):
+    if known is None or has_path or not known.is_list or _is_joined(known):
         return 1
     return 1_000_000
 
 
+def _is_joined(known: Argument | ServerFlag) -> bool:
+    return isinstance(known, Argument) and known.joined
+
+
 def typed(
-    name: str,
     known: Argument | ServerFlag | None,
     texts: Sequence[str],
     *,
@@ -279,14 +312,14 @@ def typed(
 ) -> Any:  # noqa: ANN401 - vLLM's own types
     """Return a flag's values as vLLM's parser types them.
 
-    >>> typed("max_model_len", ARGUMENTS["max_model_len"], ["8k"])
+    >>> typed(ARGUMENTS["max_model_len"], ["8k"])
     8000
     """
     if not texts:
         return not is_off
     if path:
-        return literal(texts[0])
-    if known is not None and known.kind is Kind.SWITCH:
+        return _of_path(texts[0])
+    if _is_switch(known):
         is_on = _SWITCHES.get(texts[0].lower(), texts[0])
         return (not is_on) if is_off and isinstance(is_on, bool) else is_on
     if known is not None and known.is_list:
@@ -294,20 +327,30 @@ def typed(
     return _one(known, texts[0])
 
 
+def _of_path(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """Read a value inside a table: JSON, a number with a suffix, True or False."""
+    found = literal(text)
+    if isinstance(found, str):
+        found = _SWITCHES.get(found.lower(), _whole(found))
+    return found
+
+
 def _items(known: Argument | ServerFlag, texts: Sequence[str]) -> list[Any]:
     if len(texts) == 1 and texts[0].startswith("["):
         found = literal(texts[0])
         return found if isinstance(found, list) else [texts[0]]
-    words = texts[0].split(",") if getattr(known, "joined", False) else texts
+    words = texts[0].split(",") if _is_joined(known) else texts
     return [_whole(word) if known.kind is Kind.NUMBERS else word for word in words]
 
 
 def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
-    if known is None:
-        return literal(text)
-    if isinstance(known, Argument) and known.is_text:
+    if known is None or isinstance(known, ServerFlag):
+        is_text = known is not None and known.kind is not Takes.JSON
+        return text if is_text and not text[:1].isdigit() else literal(text)
+    if known.is_text:
         return text
-    if known.kind in _NUMBERS:
+    has_numbers = any(isinstance(choice, int) for choice in known.choices)
+    if known.kind in _NUMBERS or has_numbers:
         return _whole(text)
     if known.kind in (Kind.NUMBER, Kind.SHARE):
         try:
@@ -323,9 +366,11 @@ def _whole(text: str) -> int | str:
     Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
     """
     match = _SUFFIXED.match(text)
-    if match is None or len(text) > 18:
+    if match is None or len(text) > _LONGEST_NUMBER:
         return text
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]]) if match[2] or "." in match[1] else int(match[1])
+    if not match[2] and "." not in match[1]:
+        return int(match[1])
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
 
 
 def literal(text: str) -> Any:  # noqa: ANN401 - any JSON

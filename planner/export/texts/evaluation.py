@@ -28,7 +28,7 @@ _LISTED = {"pretrained": "model", "model_name": "model", "max_length": "max_mode
 
 
 def evaluation_in(found: WordList, env: Mapping[str, Site]) -> Start | None:
-    """Return the start that lm-eval makes of `--model_args`; None for other commands."""
+    """Return the start that `--model_args` describe; None for other commands."""
     values = [word.value for word in found.words]
     is_evaluation = any(_PROGRAMS.search(value.rsplit("/", 1)[-1]) for value in values)
     if not is_evaluation or not any(re.match(r"vllm(?:-vlm)?$", v) for v in values):

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from planner.confirming.log import LogReading
-from planner.engine.arguments import ARGUMENTS, Memory
+from planner.engine.arguments import ARGUMENTS, Argument, Memory
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
-from planner.engine.server import SERVER_FLAGS, nearest_flag
+from planner.engine.server import SERVER_FLAGS, ServerFlag
 from planner.errors import PlannerError
 from planner.export.texts.passage import Edit, edited
 from planner.export.texts.sites import Site, Start
@@ -89,7 +89,8 @@ class Reading:
         device = gpu or self.gpu
         if model is None:
             raise PlannerError(
-                "The text does not say which model is served. Name it: model='org/name'."
+                "The text does not say which model is served. Name it: "
+                "model='org/name'."
             )
         if device is None:
             raise PlannerError(
@@ -111,13 +112,14 @@ class Reading:
     def _arguments(self, version: str) -> dict[str, Any]:
         """Return the arguments that the planned release still has."""
         if self.vllm_version is not None:
-            return dict(self.engine_args)
+            return {**self.engine_args, **self.kept}
         release, _ = resolve_version(version)
-        return {
+        lasting = {
             name: value
             for name, value in self.engine_args.items()
             if not is_gone(name, release.version)
         }
+        return {**lasting, **self.kept}
 
     def plan(self, gpu: str | GPU | None = None, **changes: Any) -> Plan:  # noqa: ANN401
         """Plan the start that the text describes, with changes made.
@@ -208,9 +210,20 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _unknown_words(names: Iterable[str]) -> str:
     return " ".join(
-        f"{name} is not an argument of any release of vLLM.{nearest_flag(name)}"
+        f"{name} is not an argument of any release of vLLM.{_nearest(name)}"
         for name in names
     )
+
+
+def _nearest(written: str) -> str:
+    name = written.lstrip("-").partition(".")[0].replace("-", "_")
+    near: list[str] = late(
+        "difflib:get_close_matches", name, [*ARGUMENTS, *SERVER_FLAGS], n=1
+    )
+    if not near:
+        return ""
+    is_flag = written.startswith("-")
+    return f" Did you mean {'--' + near[0].replace('_', '-') if is_flag else near[0]}?"
 
 
 def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Reading:
@@ -224,9 +237,7 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         if name in SERVER_FLAGS and name not in ARGUMENTS
     }
     unknown = tuple(
-        dict.fromkeys(
-            site.written for site in start.sites if not _is_known(site.name)
-        )
+        dict.fromkeys(site.written for site in start.sites if not _is_known(site.name))
     )
     version = None if start.version is None else start.version.value
     return Reading(
@@ -245,7 +256,11 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         kept=kept,
         unknown=unknown,
         open=(*start.open, *_open(start)),
-        notes=(*start.notes, *_gone_notes(engine, version), *_unknown_notes(unknown)),
+        notes=(
+            *start.notes,
+            *_gone_notes(engine, kept, version),
+            *_unknown_notes(unknown),
+        ),
         gpus=start.gpus,
         shown=start.shown,
         num_starts=num_starts,
@@ -289,25 +304,40 @@ def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[st
 
 def _open(start: Start) -> list[str]:
     """Return what variables leave open, of arguments and of the environment."""
-    sites = [*start.sites, *start.env.values()]
-    return [
+    sites = [site for site in start.sites if site.name in ARGUMENTS]
+    models = [site for site in start.sites if site.name == "model"]
+    variables = [one for name, one in start.env.items() if name.startswith("VLLM_")]
+    unset = [
         f"{site.written or site.name} is {' '.join(site.variables)}, which the text "
         "does not set."
-        for site in sites
+        for site in (*models, *sites, *variables)
         if site.variables
     ]
+    missing = [] if models else ["The model is not named."]
+    return [*missing, *unset, *([] if start.gpu else ["The GPU is not named."])]
 
 
-def _gone_notes(engine: Mapping[str, Any], version: str | None) -> list[str]:
-    """Return a note for each argument that the newest release no longer has."""
+def _gone_notes(
+    engine: Mapping[str, Any], kept: Mapping[str, Any], version: str | None
+) -> list[str]:
+    """Return a note for each flag that the newest release no longer has."""
     if version is not None:
         return []
-    return [
-        f"vLLM {NEWEST_RELEASE.version} has no {ARGUMENTS[name].flag} any more (it went "
-        f"with {ARGUMENTS[name].gone}): left out."
-        for name in engine
-        if is_gone(name, NEWEST_RELEASE.version)
+    newest = NEWEST_RELEASE.version
+    removed: list[Argument | ServerFlag] = [
+        ARGUMENTS[name] for name in engine if is_gone(name, newest)
     ]
+    removed += [SERVER_FLAGS[name] for name in kept if SERVER_FLAGS[name].gone]
+    return [
+        f"vLLM {newest} has no {one.flag} any more (it went with {one.gone}): left out."
+        f"{_instead(one)}"
+        for one in removed
+    ]
+
+
+def _instead(flag: Argument | ServerFlag) -> str:
+    instead = flag.instead if isinstance(flag, ServerFlag) else ""
+    return f" In its place: {instead}." if instead else ""
 
 
 def _unknown_notes(unknown: Iterable[str]) -> list[str]:
@@ -342,9 +372,7 @@ def _env_edits(start: Start, value: object) -> list[Edit]:
             f"The text does not set {', '.join(missing)}: set it where vLLM is started."
         )
     return [
-        edit
-        for name, new in wanted.items()
-        for edit in start.env[name].replace(new)
+        edit for name, new in wanted.items() for edit in start.env[name].replace(new)
     ]
 
 

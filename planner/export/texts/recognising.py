@@ -21,6 +21,9 @@ from planner.surroundings import is_published
 LONGEST = 200_000
 """Characters of a command, a manifest or code; of a log, any number."""
 _MOST_BYTES = 64 << 20
+_LONGEST_NAME, _LONGEST_PATH = 200, 4096
+_MOST_CONTROLS = 8
+"""Control characters that a damaged text may have."""
 _MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
@@ -47,7 +50,7 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         raise PlannerError(f"The text is empty. Give {_FORMS}.")
     if is_address(stripped):
         return reading_of_server(stripped)
-    if len(stripped) < 200 and _MODEL.match(stripped):
+    if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
         return Reading(kind=Kind.MODEL, given=given, model=stripped)
     if is_log(given):
         return reading_of_log(given)
@@ -58,9 +61,7 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         )
     found = _first(given)
     if not found:
-        raise PlannerError(
-            f"No start of vLLM was found in the text. Give {_FORMS}."
-        )
+        raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
     if not 1 <= start <= len(found):
         raise PlannerError(
             f"start={start}: the text holds {len(found)} starts of vLLM; count from 1."
@@ -90,7 +91,12 @@ def _starts_in_shell(text: str) -> Iterator[Found]:
 def _text_of(given: str | PathLike[str]) -> str:
     """Return the text itself, or that of the file which it names."""
     if isinstance(given, str):
-        if "\n" in given or len(given) > 4096 or "\0" in given or is_published():
+        if (
+            "\n" in given
+            or len(given) > _LONGEST_PATH
+            or "\0" in given
+            or is_published()
+        ):
             return _checked(given)
         path = Path(given.strip()).expanduser()
         if not given.strip() or not _is_file(path):
@@ -113,6 +119,6 @@ def _is_file(path: Path) -> bool:
 
 
 def _checked(text: str) -> str:
-    if "\0" in text or len(_CONTROL.findall(text[:10_000])) > 8:
+    if "\0" in text or len(_CONTROL.findall(text[:10_000])) > _MOST_CONTROLS:
         raise PlannerError(f"This is binary data, not text. Give {_FORMS}.")
     return text

@@ -25,6 +25,7 @@ _VARIABLE = re.compile(
     r"|\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^{}$`]*))?\})"
 )
 _SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
+_ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=")
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
@@ -189,13 +190,12 @@ class _Built:
         character = text[at]
         if character in "'\"":
             return self._quoted(text, at, character)
-        if character == "\\":
-            if text.startswith(("\\\n", "\\\r\n"), at) or at + 1 >= len(text):
-                return at
-            self.add(text[at + 1], at + 1)
-            return at + 2
         if character in "$`":
             return self._variable(text, at)
+        is_escape = character == "\\" and at + 1 < len(text)
+        if is_escape and not text.startswith(("\\\n", "\\\r\n"), at):
+            self.add(text[at + 1], at + 1)
+            return at + 2
         if character == "#" and self.pieces:
             self.add("#", at)
             return at + 1
@@ -205,9 +205,10 @@ class _Built:
         is_first = not self.pieces
         at += 1
         while at < len(text) and text[at] != quote:
-            if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in '"\\$`\n':
-                if text[at + 1 : at + 2] not in ("", "\n"):
-                    self.add(text[at + 1], at + 1)
+            following = text[at + 1 : at + 2]
+            if quote == '"' and text[at] == "\\" and following in _ESCAPED_IN_DOUBLE:
+                if following != "\n":
+                    self.add(following, at + 1)
                 at += 2
                 continue
             if quote == '"' and text[at] in "$`":
@@ -230,7 +231,8 @@ class _Built:
             self.add(text[at:end], at)
             return end
         name = match["plain"] or match["braced"]
-        value = self.known.get(name, match["default"])
+        default: str | None = match["default"]
+        value = self.known.get(name, default)
         if value is None:
             self.variables.append(match[0])
             self.add(match[0], at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -111,12 +112,12 @@ def shell_list(words: Sequence[Word], text: str) -> WordList:
     ends = [words[0].start, *(word.end for word in words)]
     gaps = [
         text[before.end : word.start]
-        for before, word in zip(words, words[1:], strict=False)
-        if word.value.startswith("-") and text[before.end : word.start].isspace() is False
+        for before, word in pairwise(words)
+        if word.value.startswith("-")
     ]
     return WordList(
         words=tuple(words),
-        spans=tuple(zip(ends, ends[1:], strict=False)),
+        spans=tuple(pairwise(ends)),
         before_flag=_continued(gaps),
     )
 

@@ -1,0 +1,353 @@
+"""Starts of vLLM in Python code, read as syntax and never run.
+
+Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs; Ray 2.56
+`ray.serve.llm` LLMConfig, `ray.data.llm` vLLMEngineProcessorConfig.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from planner.export.texts.container import (
+    Found,
+    gpu_named_in,
+    starts_in,
+    starts_in_words,
+)
+from planner.export.texts.passage import Edit, Passage
+from planner.export.texts.reading import Kind
+from planner.export.texts.shell import Word, commands_of
+from planner.export.texts.sites import Site, Start, WordList
+
+_CALLED = re.compile(
+    r"\b(?:LLM|AsyncLLM|EngineArgs|AsyncEngineArgs|LLMConfig|vLLMEngineProcessorConfig"
+    r"|VLLMEngineProcessorConfig|vLLMEngineConfig)\s*\(|[\"']vllm(?:[\"']| serve)"
+)
+_ENTRYPOINTS: Mapping[str, str] = {
+    "LLM": "llm",
+    "EngineArgs": "engine",
+    "AsyncEngineArgs": "engine",
+    "LLMConfig": "serve",
+    "vLLMEngineProcessorConfig": "engine",
+    "VLLMEngineProcessorConfig": "engine",
+    "vLLMEngineConfig": "engine",
+}
+_OF_RAY = ("LLMConfig", "vLLMEngineProcessorConfig", "VLLMEngineProcessorConfig")
+_FIRST = ("model", "runner", "convert")
+"""Arguments of `LLM` and `EngineArgs` that may come without a name."""
+_MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
+_Place: TypeAlias = "tuple[int, int]"
+
+
+def starts_in_code(text: str) -> Iterator[Found]:
+    """Yield the starts of vLLM in Python code, in order."""
+    if not _CALLED.search(text):
+        return
+    # Lines of a notebook that are no Python stay in their places as blanks.
+    plain = _MAGIC.sub(lambda match: " " * len(match[0]), text)
+    try:
+        tree = ast.parse(plain)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    yield from _Code(text, tree).starts()
+
+
+class _Code:
+    """One piece of code: its tree, its constants and the places in it."""
+
+    def __init__(self, text: str, tree: ast.Module) -> None:
+        self.text = text
+        self.tree = tree
+        self.lines = _line_starts(text)
+        self.names = _assigned(tree)
+
+    def starts(self) -> Iterator[Found]:
+        """Yield the starts in the order of the text."""
+        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.expr)]
+        for node in sorted(nodes, key=lambda one: (one.lineno, one.col_offset)):
+            if isinstance(node, ast.Call):
+                yield from self._call(node)
+            elif isinstance(node, ast.List):
+                yield from self._words(node)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from self._shell(node, node.value)
+
+    def _call(self, node: ast.Call) -> Iterator[Found]:
+        name = _name_of(node.func)
+        if name not in _ENTRYPOINTS:
+            return
+        is_ray = name in _OF_RAY
+        sites, gpu = self._of_ray(node) if is_ray else (self._arguments(node), None)
+        inner = self._inner(node) if is_ray else node
+        yield Found(
+            kind=Kind.RAY if is_ray else Kind.PYTHON,
+            start=Start(
+                sites=tuple(sites),
+                add=partial(self._add, inner),
+                entrypoint=_ENTRYPOINTS[name],
+                env=dict(self._environment()),
+                gpu=gpu,
+            ),
+        )
+
+    def _environment(self) -> Iterator[tuple[str, Site]]:
+        """Yield variables that the code sets: `os.environ["VLLM_X"] = "1"`."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            target = node.targets[0]
+            is_set = isinstance(target, ast.Subscript) and "environ" in ast.dump(
+                target.value
+            )
+            name = target.slice if isinstance(target, ast.Subscript) else None
+            if is_set and isinstance(name, ast.Constant):
+                site = self._site(str(name.value), node.value, self._span(node.value))
+                yield str(name.value), site
+
+    def _arguments(self, node: ast.Call) -> Iterator[Site]:
+        for name, value in zip(_FIRST, node.args, strict=False):
+            if not isinstance(value, ast.Starred):
+                yield self._site(name, value, self._span(value))
+        yield from self._entries(node)
+
+    def _entries(self, node: ast.expr) -> Iterator[Site]:
+        """Yield the named entries of a call or of a table, of `**tables` too."""
+        for name, value, place in self._pairs(node):
+            if name is not None:
+                yield self._site(name, value, place)
+            else:
+                table = self._resolved(value)
+                if table is not value or isinstance(value, ast.Dict | ast.Call):
+                    yield from self._entries(table)
+
+    def _pairs(self, node: ast.expr) -> Iterator[tuple[str | None, ast.expr, _Place]]:
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                start = self._at(keyword.lineno, keyword.col_offset)
+                yield keyword.arg, keyword.value, (start, self._span(keyword.value)[1])
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is None:
+                    yield None, value, self._span(value)
+                elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value, (self._span(key)[0], self._span(value)[1])
+
+    def _of_ray(self, node: ast.Call) -> tuple[list[Site], Any]:
+        """Return the arguments of a configuration of Ray, and its GPU."""
+        given = {name: value for name, value, _ in self._pairs(node) if name}
+        sites = []
+        if "model_loading_config" in given:
+            loading = self._resolved(given["model_loading_config"])
+            named = {name: value for name, value, _ in self._pairs(loading) if name}
+            model = named.get("model_source", named.get("model_id"))
+            if model is not None:
+                sites.append(self._site("model", model, self._span(model)))
+        for key in ("model_source", "model"):
+            if key in given:
+                sites.append(self._site("model", given[key], self._span(given[key])))
+        if "engine_kwargs" in given:
+            sites += self._entries(self._resolved(given["engine_kwargs"]))
+        label = given.get("accelerator_type")
+        named_gpu = None if label is None else self._value(label)[0]
+        gpu = gpu_named_in(named_gpu) if isinstance(named_gpu, str) else None
+        return sites, gpu
+
+    def _inner(self, node: ast.Call) -> ast.expr:
+        given = {name: value for name, value, _ in self._pairs(node) if name}
+        return self._resolved(given.get("engine_kwargs", node))
+
+    def _site(self, name: str, node: ast.expr, place: _Place) -> Site:
+        value, variables = self._value(node)
+        return Site(
+            name=name,
+            value=None if variables else value,
+            replace=partial(self._replaced, self._span(node)),
+            remove=partial(self._removed, place),
+            variables=variables,
+            written=name,
+        )
+
+    def _resolved(self, node: ast.expr) -> ast.expr:
+        if not isinstance(node, ast.Name):
+            return node
+        return self.names.get(node.id, node)
+
+    def _value(self, node: ast.expr) -> tuple[Any, tuple[str, ...]]:
+        """Return a value, and the source of what is not a constant."""
+        found = self._resolved(node)
+        try:
+            return ast.literal_eval(found), ()
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            pass
+        if isinstance(found, ast.Call) and _name_of(found.func) == "dict":
+            pairs = [(name, *self._value(v)) for name, v, _ in self._pairs(found)]
+            if all(name and not variables for name, _, variables in pairs):
+                return {name: value for name, value, _ in pairs}, ()
+        start, end = self._span(node)
+        return None, (self.text[start:end][:80],)
+
+    def _words(self, node: ast.List) -> Iterator[Found]:
+        """Yield the start of a command in a list of words."""
+        texts = [self._word(item) for item in node.elts]
+        words = [word for word in texts if word is not None]
+        if len(words) != len(texts) or not words:
+            return
+        if "vllm" not in [word.value.rsplit("/", 1)[-1] for word in words[:2]]:
+            return
+        yield from _in_list(words, self.text)
+
+    def _word(self, node: ast.expr) -> Word | None:
+        value, variables = self._value(node)
+        start, end = self._span(node)
+        if isinstance(node, ast.Starred):
+            return None
+        text = self.text[start:end] if variables else str(value)
+        inner = self._literal(node) if isinstance(node, ast.Constant) else None
+        whole = Passage.whole(self.text).part(start, end)
+        return Word(
+            passage=inner or whole.inside(text, [0] * (len(text) + 1), str),
+            start=start,
+            end=end,
+            write=repr,
+            variables=variables,
+        )
+
+    def _shell(self, node: ast.Constant, value: str) -> Iterator[Found]:
+        """Yield the starts in a command that is a string."""
+        if not re.search(r"\bvllm\s+serve\s", value):
+            return
+        passage = self._literal(node)
+        if passage is not None:
+            for found in starts_in(commands_of(passage), self.text):
+                yield replace(found, kind=Kind.PYTHON)
+
+    def _literal(self, node: ast.Constant) -> Passage | None:
+        """Return what a string without escapes contains; None for other strings."""
+        start, end = self._span(node)
+        match = re.fullmatch(
+            r"(?P<open>[rR]?(?P<quote>\"\"\"|'''|\"|'))(?P<text>.*)(?P=quote)",
+            self.text[start:end],
+            re.DOTALL,
+        )
+        if match is None or match["text"] != node.value:
+            return None
+        inner = Passage.whole(self.text).part(
+            start + match.start("text"), start + match.end("text")
+        )
+        quote = match["quote"]
+        return replace(inner, encode=lambda new: new.replace(quote, "\\" + quote))
+
+    def _replaced(self, place: _Place, value: object) -> list[Edit]:
+        return [Edit(start=place[0], end=place[1], text=_written(value))]
+
+    def _removed(self, place: _Place) -> list[Edit]:
+        """Return the edit that takes an entry out, with its comma and its line."""
+        start, end = place
+        after = re.compile(r"[ \t]*,").match(self.text, end)
+        if after is None:
+            before = re.search(r",\s*\Z", self.text[:start])
+            return [
+                Edit(
+                    start=start if before is None else before.start(), end=end, text=""
+                )
+            ]
+        blank = re.search(r"\n[ \t]*\Z", self.text[:start])
+        line = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)").match(self.text, after.end())
+        if blank is not None and line is not None:
+            return _cut(blank.start(), line.end())
+        space = re.compile(r"[ \t]*").match(self.text, after.end())
+        return [
+            Edit(
+                start=start, end=after.end() if space is None else space.end(), text=""
+            )
+        ]
+
+    def _add(self, node: ast.expr, name: str, value: object) -> list[Edit]:
+        """Return the edit that adds an entry after the last one."""
+        places = [place for _, _, place in self._pairs(node)]
+        if isinstance(node, ast.Call):
+            places += [self._span(value) for value in node.args]
+        is_table = isinstance(node, ast.Dict)
+        entry = (
+            f"{name!r}: {_written(value)}" if is_table else f"{name}={_written(value)}"
+        )
+        if not places:
+            end = self._span(node)[1] - 1
+            return [Edit(start=end, end=end, text=entry)]
+        start, end = max(places, key=lambda place: place[1])
+        indent = re.search(r"\n[ \t]*\Z", self.text[:start])
+        gap = " " if indent is None else indent[0]
+        return [Edit(start=end, end=end, text=f",{gap}{entry}")]
+
+    def _span(self, node: ast.expr) -> _Place:
+        end_line = node.end_lineno or node.lineno
+        end_column = node.end_col_offset or node.col_offset
+        return self._at(node.lineno, node.col_offset), self._at(end_line, end_column)
+
+    def _at(self, line: int, column: int) -> int:
+        """Return the place of a column, which Python counts in bytes of UTF-8."""
+        start = self.lines[line - 1]
+        if self.text.isascii():
+            return start + column
+        text = self.text[start : start + column]
+        return start + len(text.encode()[:column].decode(errors="ignore"))
+
+
+def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:
+    ends = [words[0].start, *(word.end for word in words)]
+    spans = [(words[0].start, words[1].start), *pairwise(ends[1:])]
+    gaps = [text[before.end : word.start] for before, word in pairwise(words)]
+    found = WordList(
+        words=tuple(words),
+        spans=tuple(spans),
+        before_flag=next((gap for gap in reversed(gaps) if "\n" in gap), ", "),
+        before_value=", ",
+    )
+    for one in starts_in_words(found, text, {}):
+        yield replace(one, kind=Kind.PYTHON)
+
+
+def _cut(start: int, end: int) -> list[Edit]:
+    return [Edit(start=start, end=end, text="")]
+
+
+def _line_starts(text: str) -> list[int]:
+    starts = [0]
+    for match in re.finditer(r"\r\n|\n|\r|\f", text):
+        if match[0] != "\f":
+            starts.append(match.end())
+    return starts
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return names that are assigned once, with what they stand for."""
+    found: dict[str, ast.expr] = {}
+    twice: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            target, value = node.target, node.value
+        else:
+            continue
+        if isinstance(target, ast.Name):
+            if target.id in found:
+                twice.add(target.id)
+            found[target.id] = value
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+def _name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _written(value: object) -> str:
+    return repr(list(value) if isinstance(value, tuple) else value)
