@@ -77,6 +77,8 @@ SHOWN = {
 SLOW = frozenset(
     """
     difflib:get_close_matches
+    http.client:HTTPConnection
+    http.client:HTTPSConnection
     tempfile:gettempdir
     planner.app.voila.app:serve
     planner.app.widgets.explorer:Explorer

@@ -26,11 +26,11 @@ from planner.export.texts.noted import (
     noted_arguments,
     noted_gpu,
     noted_model,
+    planned_model,
 )
 from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.shell import Command, commands_of
-from planner.models.catalogue import find
 from planner.units import GIB, format_gib
 
 _SIGN = re.compile(
@@ -246,23 +246,14 @@ class _Given:
         return engine, kept
 
     def model(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return the model; a folder is taken for the catalogue's model of its name."""
+        """Return the model, and what was taken for it."""
         typed_in = None if self.command is None else self.command.model
         written = self.log.model or typed_in
         if written is not None and not re.search(r"\w", written):
             written = None
         if written is None and is_note(self.excerpt):
             written = noted_model(self.excerpt)
-        if written is None or not re.match(r"\.|/|~|[A-Za-z]:\\", written):
-            return written, ()
-        name = re.split(r"[/\\]", written.rstrip("/\\"))[-1]
-        known = find(name) or find(name.removeprefix("Meta-"))
-        if known is None:
-            return written, ()
-        return known.name, (
-            f"{written} is a folder of the machine that wrote the log: taken for "
-            f"{known.name}, which has its name.",
-        )
+        return (None, ()) if written is None else planned_model(written)
 
     def version(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the release, without what a build from source adds to it."""

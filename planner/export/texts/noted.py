@@ -136,6 +136,23 @@ def noted_gpu(text: str) -> str | GPU | None:
     return found[0] if len(unlike) == 1 else None
 
 
+def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name to plan with, and what was taken for it.
+
+    A folder of another machine is taken for the catalogue's model of its name.
+    """
+    if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
+        return written, ()
+    name = re.split(r"[/\\]", written.rstrip("/\\"))[-1]
+    known = find(name) or find(name.removeprefix("Meta-"))
+    if known is None:
+        return written, ()
+    return known.name, (
+        f"{written} is a folder of the machine that ran it: taken for {known.name}, "
+        "which has its name.",
+    )
+
+
 def is_noted(text: str) -> bool:
     """Return whether a text that nothing else was found in is a note of a start."""
     if len(text) > _LONGEST_NOTE:
