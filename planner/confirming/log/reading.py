@@ -98,7 +98,9 @@ def allocation_in(text: str) -> Allocation | None:
     if begin < 0:
         return None
     words = " ".join(text[begin : begin + 1200].split())
-    words = words[: words.find("Tried to allocate", 1) if "Tried" in words[1:] else None]
+    words = words[
+        : words.find("Tried to allocate", 1) if "Tried" in words[1:] else None
+    ]
     sizes = {name: _size(re.search(one, words)) for name, one in _ALLOCATION.items()}
     others = {
         int(match[1]): _size_of(match[2], match[3])
