@@ -150,8 +150,9 @@ def _kind_of_recorded(flag: Facts) -> str:
 def _calls(tree: ast.AST) -> Iterator[tuple[str, Facts]]:
     """Read `add_argument("--flag", ...)`."""
     for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call)
-        if not is_call or getattr(node.func, "attr", "") != "add_argument":
+        if not isinstance(node, ast.Call):
+            continue
+        if getattr(node.func, "attr", "") != "add_argument":
             continue
         flags = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
         flags = [flag for flag in flags if flag.startswith("-")]

@@ -11,7 +11,7 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import EngineSettings, attention_backend
 from planner.errors import UnknownArchitecture
 from planner.memory.compilation import GraphMode, resolve_compilation
 from planner.memory.kv_cache.cache_context import CacheContext
@@ -316,7 +316,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         requested_block_size=settings.block_size,
-        requested_backend=settings.attention_backend or question.env.attention_backend,
+        requested_backend=attention_backend(settings) or question.env.attention_backend,
         skip_layers=skipped_layers(
             settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
         ),

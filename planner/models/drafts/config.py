@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner.engine.arguments import ARGUMENTS
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
-from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.errors import PlannerError, Refused
 
 _SPELLINGS = {
     "spec_method": ("--spec-method", "method"),
@@ -38,18 +39,6 @@ _WITHOUT_EFFECT = frozenset(
     synthetic_acceptance_rates use_local_argmax_reduction
     """.split()
 )
-_SWITCHED_OFF: Mapping[str, tuple[object, ...]] = {
-    "attention_backend": (None, "auto"),
-    "draft_lm_head_quantization": (None,),
-    "enable_adaptive_verification": (None, False),
-    "enforce_eager": (None, False),
-    "kv_cache_dtype": (None,),
-    "moe_backend": (None, "auto"),
-    "num_speculative_tokens_per_batch_size": (None,),
-    "parallel_drafting": (None, False),
-    "speculative_token_tree": (None,),
-    "use_heterogeneous_vocab": (None, False),
-}
 MTP_METHODS = frozenset(
     """
     deepseek_mtp dots3_note_mtp mimo_mtp mimo_v2_mtp glm4_moe_mtp glm4_moe_lite_mtp
@@ -95,7 +84,6 @@ def requested_speculation(
     Raises:
         PlannerError: for text that is not JSON.
         Refused: in vLLM's words.
-        UnknownArchitecture: for settings that are not modelled, by name.
     """
     given = _given(settings)
     if given is None:
@@ -168,16 +156,11 @@ def _check_names(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name in _READ or name in _WITHOUT_EFFECT:
             continue
-        if name not in _SWITCHED_OFF:
+        if name not in ARGUMENTS["speculative_config"].keys:
             raise Refused(
                 f"1 validation error for SpeculativeConfig\n{name}\n  Unexpected "
                 "keyword argument [type=unexpected_keyword_argument, "
                 f"input_value={value!r}, input_type={type(value).__name__}]"
-            )
-        if value not in _SWITCHED_OFF[name]:
-            raise UnknownArchitecture(
-                f"speculative_config.{name}={value!r} changes memory in a way that is "
-                "not modelled yet. Leave it out."
             )
 
 
