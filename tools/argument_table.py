@@ -53,6 +53,7 @@ NARROWER = {
 
 _LONG = (
     *("off", "choices", "planned", "offered", "example", "keys"),
+    "keys_gone",
     *("kept_out", "uncounted", "bound", "source", "hint", "text"),
 )
 """Facts of an entry that have a line of their own."""

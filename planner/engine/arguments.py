@@ -190,6 +190,8 @@ class Argument:
     """What plans do not count, where the effect is unknown, as part of a sentence."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys of a table: what plans do not count of each; empty: modelled, or none."""
+    keys_gone: Mapping[str, str] = field(default_factory=dict)
+    """Keys of a table that vLLM refuses since a release."""
     bound: str = ""
     """What a bounded effect is, and by how much at most, as part of a sentence."""
     below_mib: int = 0

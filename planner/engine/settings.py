@@ -174,6 +174,36 @@ def table(settings: EngineSettings, name: str) -> Mapping[str, Any]:
     return {str(key).replace("-", "_"): value for key, value in given.items()}
 
 
+_CLASSES = {
+    "attention_config": "AttentionConfig",
+    "kernel_config": "KernelConfig",
+    "compilation_config": "CompilationConfig",
+    "speculative_config": "SpeculativeConfig",
+}
+"""vLLM's classes of tables whose keys it checks."""
+
+
+def check_keys(name: str, entries: Mapping[str, Any], release: Release) -> None:
+    """Refuse the keys of a table that a release does not have.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/utils.py` config (extra="forbid").
+    """
+    known, gone = ARGUMENTS[name].keys, ARGUMENTS[name].keys_gone
+    for key, value in entries.items():
+        has_it = key in known and not (
+            key in gone and release >= tuple(map(int, gone[key].split(".")))
+        )
+        if not has_it:
+            raise Refused(
+                f"1 validation error for {_CLASSES[name]}\n{key}\n  Unexpected "
+                "keyword argument [type=unexpected_keyword_argument, "
+                f"input_value={value!r}, input_type={type(value).__name__}]"
+            )
+
+
 def moe_backend(settings: EngineSettings) -> str:
     """Return the requested kernel of experts, as vLLM spells it; auto where none is.
 

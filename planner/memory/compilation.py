@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
 from planner.models.architecture import ModelArchitecture
 
@@ -170,7 +169,7 @@ def resolve_compilation(
     _normalize_piecewise_cudagraph_mode; `engine/arg_utils.py` create_engine_config.
     """
     config = compilation_config(settings)
-    _check_names(config)
+    check_keys("compilation_config", config, release)
     sizes, largest = _given_sizes(settings, config)
     level = 2 if settings.optimization_level is None else settings.optimization_level
     mode, requested = _compile_mode(config), _graph_mode(config)
@@ -266,17 +265,6 @@ def _given_sizes(
         settings.cudagraph_capture_sizes if sizes is None else tuple(sizes),
         settings.max_cudagraph_capture_size if largest is None else largest,
     )
-
-
-def _check_names(config: Mapping[str, Any]) -> None:
-    known = ARGUMENTS["compilation_config"].keys
-    for name, value in config.items():
-        if name not in known:
-            raise Refused(
-                f"1 validation error for CompilationConfig\n{name}\n  Unexpected "
-                "keyword argument [type=unexpected_keyword_argument, "
-                f"input_value={value!r}, input_type={type(value).__name__}]"
-            )
 
 
 def _compile_mode(config: Mapping[str, Any]) -> int | None:

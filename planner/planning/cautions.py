@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import floor
 
@@ -10,6 +11,7 @@ from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.settings import moe_backend, table
 from planner.memory.host.offloading import is_ignored
 from planner.memory.lines.non_torch import is_unified
+from planner.models.architecture import ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 from planner.planning.defaults import ResolvedSettings
@@ -52,6 +54,10 @@ _BACKENDS: Mapping[str, tuple[ExpertsKernel, ...]] = {
     "marlin": (ExpertsKernel.MARLIN,),
 }
 """Kernels that a name of moe_backend stands for."""
+_NAMED_FORMAT = re.compile(
+    r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
+    re.IGNORECASE,
+)
 
 
 def conditions(question: Question) -> tuple[str, ...]:
@@ -314,3 +320,23 @@ def _shared(stages: Sequence[Stage]) -> str:
         "programs, and drop the page cache first. What moves to CPU memory (weights, "
         "KV blocks, adapters) stays in the same memory."
     )
+
+
+def source_notes(model: ModelArchitecture) -> tuple[str, ...]:
+    """Return notes on the files that a model was read from."""
+    notes: tuple[str, ...] = ()
+    named = _NAMED_FORMAT.search(model.name)
+    is_plain = model.quantization is None and not model.quantization_limits.mismatch
+    if named is not None and is_plain:
+        notes = (
+            f"The name says {named[0]}, but the configuration names no quantization "
+            "that vLLM reads: planned as vLLM would load it, unquantised.",
+        )
+    if not model.is_certain:
+        notes = (
+            *notes,
+            f"The config of {model.name} is a reconstruction: {model.source}.",
+        )
+    if model.reconciliation is not None:
+        notes = (*notes, str(model.reconciliation))
+    return notes

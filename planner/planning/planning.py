@@ -6,7 +6,6 @@ the weights, profile a run, divide the remaining memory into KV cache blocks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -47,7 +46,7 @@ from planner.models.sources.load import load
 from planner.planning import batches
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
-from planner.planning.cautions import cautions, conditions
+from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
 from planner.planning.resolve import Question, resolve, with_speculation
@@ -62,10 +61,6 @@ if TYPE_CHECKING:
 _POOLING_CONVERTS = ("embed", "classify")
 """Values of convert that make a generating model a pooling one; the head of classes
 that classify adds, a few rows of hidden_size, is not counted."""
-_NAMED_FORMAT = re.compile(
-    r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
-    re.IGNORECASE,
-)
 
 
 def plan(
@@ -157,7 +152,7 @@ def _question(  # noqa: PLR0913 - the inputs of a plan
         layout=layout_of(settings, environment, device, release),
         entrypoint=entrypoint,
         release=release,
-        notes=(*notes, *_source_notes(architecture)),
+        notes=(*notes, *source_notes(architecture)),
         given_env=given_env,
         draft=draft,
     )
@@ -262,25 +257,6 @@ def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchi
 def _with_files(model: ModelArchitecture, files: ModelFiles) -> ModelArchitecture:
     checked = reconcile(model, files.tensor_shapes)
     return replace(model, files=files, reconciliation=checked)
-
-
-def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
-    notes: tuple[str, ...] = ()
-    named = _NAMED_FORMAT.search(model.name)
-    is_plain = model.quantization is None and not model.quantization_limits.mismatch
-    if named is not None and is_plain:
-        notes = (
-            f"The name says {named[0]}, but the configuration names no quantization "
-            "that vLLM reads: planned as vLLM would load it, unquantised.",
-        )
-    if not model.is_certain:
-        notes = (
-            *notes,
-            f"The config of {model.name} is a reconstruction: {model.source}.",
-        )
-    if model.reconciliation is not None:
-        notes = (*notes, str(model.reconciliation))
-    return notes
 
 
 def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.engine.arguments import ARGUMENTS
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
 
 _SPELLINGS = {
@@ -21,24 +20,6 @@ _SPELLINGS = {
     "spec_model": ("--spec-model", "model"),
     "spec_tokens": ("--spec-tokens", "num_speculative_tokens"),
 }
-_READ = frozenset(
-    """
-    method model num_speculative_tokens draft_tensor_parallel_size quantization
-    max_model_len draft_sample_method prompt_lookup_max prompt_lookup_min
-    tensor_parallel_size suffix_decoding_max_tree_depth dspark_draft_topk xpress_topc
-    """.split()
-)
-_WITHOUT_EFFECT = frozenset(
-    """
-    code_revision disable_by_batch_size disable_eagle_block_drop disable_logprobs
-    disable_lookahead_block_hashes disable_padded_drafter_batch draft_load_config
-    fly_entropy_threshold fly_entropy_top_k fly_window_size
-    index_share_for_mtp_iteration rejection_sample_method revision
-    suffix_decoding_max_cached_requests suffix_decoding_max_spec_factor
-    suffix_decoding_min_token_prob synthetic_acceptance_length
-    synthetic_acceptance_rates use_local_argmax_reduction
-    """.split()
-)
 MTP_METHODS = frozenset(
     """
     deepseek_mtp dots3_note_mtp mimo_mtp mimo_v2_mtp glm4_moe_mtp glm4_moe_lite_mtp
@@ -88,7 +69,7 @@ def requested_speculation(
     given = _given(settings)
     if given is None:
         return None
-    _check_names(given)
+    check_keys("speculative_config", given, release)
     _check_types(given)
     method = _method(given, release)
     tokens = given.get("num_speculative_tokens")
@@ -150,18 +131,6 @@ def _given(settings: EngineSettings) -> dict[str, Any] | None:
     if found is None:
         return None
     return {str(name).replace("-", "_"): value for name, value in found.items()}
-
-
-def _check_names(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if name in _READ or name in _WITHOUT_EFFECT:
-            continue
-        if name not in ARGUMENTS["speculative_config"].keys:
-            raise Refused(
-                f"1 validation error for SpeculativeConfig\n{name}\n  Unexpected "
-                "keyword argument [type=unexpected_keyword_argument, "
-                f"input_value={value!r}, input_type={type(value).__name__}]"
-            )
 
 
 def _check_types(given: Mapping[str, Any]) -> None:
