@@ -269,7 +269,7 @@ def _unknown(argument: Argument) -> str:
     values = [
         value if isinstance(value, str) else json.dumps(value) for value in argument.off
     ]
-    but = f", except for {' or '.join(values)}, which change nothing" if values else ""
+    but = f", except for {', '.join(values)}, which change nothing" if values else ""
     return f" Plans do not count {argument.uncounted}, and say so{but}."
 
 
