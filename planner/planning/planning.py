@@ -340,7 +340,7 @@ def _plan_resolved(
         max_concurrency=figures.max_concurrency,
         max_concurrency_low=lowest.max_concurrency,
         max_model_len_that_fits=longest or None,
-        estimated_max_model_len=_estimated(error, caches, limit, request),
+        estimated_max_model_len=_estimated(error, caches, request),
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         conditions=conditions(question),
         notes=(
@@ -368,15 +368,15 @@ def _measured(question: Question, resolved: ResolvedSettings) -> Found:
 
 
 def _estimated(
-    error: VLLMError | None, caches: list[StageCache], limit: int, request: Request
+    error: VLLMError | None, caches: list[StageCache], request: Request
 ) -> int | None:
     """Return the length that vLLM names where one request does not fit.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` estimate_max_model_len.
     """
-    if error is None or error.kind not in ("max_model_len", "too_close"):
+    if error is None or error.kind != "max_model_len":
         return None
-    return longest_request(caches, limit, request) or None
+    return longest_request(caches, request.max_model_len, request) or None
 
 
 def _longest_allowed(question: Question) -> int:
