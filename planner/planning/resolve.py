@@ -11,7 +11,12 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import (
+    EngineSettings,
+    attention_backend,
+    check_keys,
+    table,
+)
 from planner.errors import UnknownArchitecture
 from planner.memory.compilation import GraphMode, resolve_compilation
 from planner.memory.kv_cache.cache_context import CacheContext
@@ -129,6 +134,9 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what vLLM refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
     check_architecture(model, question.release)
+    for name in ("attention_config", "kernel_config"):
+        if getattr(settings, name) is not None:
+            check_keys(name, table(settings, name), question.release)
     check_engine(settings, model, gpu, question.release)
     if gpu.is_cpu:
         check_cpu_build(
@@ -316,7 +324,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         requested_block_size=settings.block_size,
-        requested_backend=settings.attention_backend or question.env.attention_backend,
+        requested_backend=attention_backend(settings) or question.env.attention_backend,
         skip_layers=skipped_layers(
             settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
         ),

@@ -666,14 +666,6 @@ def test_a_step_needs_room_for_the_guesses(tmp_path) -> None:
             {"method": "custom_class", "model": "x.Y", "num_speculative_tokens": 3},
             "class",
         ),
-        (
-            {
-                "method": "ngram",
-                "num_speculative_tokens": 3,
-                "kv_cache_dtype": "fp8",
-            },
-            "kv_cache_dtype",
-        ),
     ],
 )
 def test_what_is_not_modelled_is_named(tmp_path, asked, words) -> None:
@@ -681,6 +673,15 @@ def test_what_is_not_modelled_is_named(tmp_path, asked, words) -> None:
     draft = EAGLE if "model" in asked else None
     with pytest.raises(UnknownArchitecture, match=words):
         drafted(tmp_path, LLAMA_8B, asked, draft)
+
+
+def test_a_key_that_is_not_counted_is_a_condition() -> None:
+    """The draft's own kernels, which the plan has as the target's."""
+    asked = {"method": "ngram", "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"}
+    found = planner.plan("Qwen/Qwen3-14B", speculative_config=asked)
+    assert (
+        "speculative_config.kv_cache_dtype=fp8: another dtype of the draft's KV cache",
+    ) == found.conditions
 
 
 RECORDED = [
