@@ -111,8 +111,9 @@ class EngineSettings:
     disk_gb_per_second: float | None = None
     pcie_gb_per_second: float | None = None
     others: tuple[tuple[str, object], ...] = ()
-    """Arguments without effect on GPU memory and flags of the server, kept for the
-    command line."""
+    """Arguments that no rule reads as a field, kept for the command line."""
+    server: tuple[tuple[str, object], ...] = ()
+    """Flags of the server, kept for the command line: without effect on memory."""
 
     @property
     def gpus_total(self) -> int:
@@ -126,7 +127,9 @@ class EngineSettings:
 
 
 _FIELDS = tuple(
-    field.name for field in fields(EngineSettings) if field.name != "others"
+    field.name
+    for field in fields(EngineSettings)
+    if field.name not in ("others", "server")
 )
 
 
@@ -138,12 +141,13 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
     """
     given: dict[str, Any] = {}
     others: list[tuple[str, object]] = []
+    server: list[tuple[str, object]] = []
     for name, value in engine_args.items():
         argument = ARGUMENTS.get(name)
         if argument is None:
             if name not in SERVER_FLAGS:
                 raise _unknown_argument(name)
-            others.append((name, value))
+            server.append((name, value))
             continue
         if value is not None:
             _check(argument, value)
@@ -151,7 +155,7 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
             given[name] = _typed(argument, value)
         else:
             others.append((name, value))
-    return EngineSettings(**given, others=tuple(others))
+    return EngineSettings(**given, others=tuple(others), server=tuple(server))
 
 
 def table(settings: EngineSettings, name: str) -> Mapping[str, Any]:
@@ -354,5 +358,5 @@ def serve_words(
 def given_arguments(settings: EngineSettings) -> dict[str, Any]:
     """Return the arguments that were given, by vLLM's names."""
     named = {name: getattr(settings, name) for name in _FIELDS}
-    given = {**named, **dict(settings.others)}
+    given = {**named, **dict(settings.others), **dict(settings.server)}
     return {name: value for name, value in given.items() if value is not None}
