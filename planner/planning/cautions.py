@@ -84,6 +84,12 @@ def _arguments(question: Question) -> Iterator[tuple[str, str]]:
     speculation = question.settings.speculative_config
     if isinstance(speculation, Mapping):
         yield from _keys("speculative_config", speculation)
+    if question.uncounted_draft:
+        yield (
+            "speculative_config",
+            "the draft: its weights, its KV cache and its share of the peak "
+            f"({question.uncounted_draft})",
+        )
     yield from _kernels(question)
     yield from _ray(question)
 

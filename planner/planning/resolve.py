@@ -88,6 +88,8 @@ class Question:
     """Environment variables as given, vLLM's and others."""
     draft: ModelFiles | None = None
     """Files of the model that speculative_config names."""
+    uncounted_draft: str = ""
+    """Why the draft of speculative_config is not counted; empty where it is."""
     is_waived: bool = False
     """Whether arguments that vLLM refuses by themselves are accepted."""
     dry: DryFigures | None = None
@@ -97,10 +99,11 @@ class Question:
 def with_speculation(question: Question) -> Question:
     """Return the question with its draft model, where one is requested.
 
+    A draft that is not modelled is left out of the account, which the plan says.
+
     Raises:
         PlannerError: for arguments that vLLM cannot parse.
         Refused: in vLLM's words.
-        UnknownArchitecture: for a draft that is not modelled.
     """
     requested = requested_speculation(question.settings, question.release)
     if requested is None or question.model.speculation is not None:
@@ -108,9 +111,12 @@ def with_speculation(question: Question) -> Question:
     length = resolve_max_model_len(
         question.settings.max_model_len, question.model, question.env, question.release
     )
-    model = speculating(
-        question.model, requested, question.draft, length, question.layout
-    )
+    try:
+        model = speculating(
+            question.model, requested, question.draft, length, question.layout
+        )
+    except UnknownArchitecture as unknown:
+        return replace(question, uncounted_draft=str(unknown))
     return replace(question, model=model)
 
 
