@@ -37,7 +37,15 @@ from planner.export.texts.yaml_edits import (
 from planner.export.texts.yaml_nodes import Node
 
 _MODEL = ("model", "model_tag", "model-tag")
-_PLAN_KEYS = {"model", "gpu", "vllm_version", "entrypoint", "env", "load", "engine_args"}
+_PLAN_KEYS = {
+    "model",
+    "gpu",
+    "vllm_version",
+    "entrypoint",
+    "env",
+    "load",
+    "engine_args",
+}
 _STACK: Mapping[str, str] = {
     "enableChunkedPrefill": "enable_chunked_prefill",
     "enablePrefixCaching": "enable_prefix_caching",
@@ -87,7 +95,12 @@ def entries(table: Node | None) -> Iterator[tuple[Node, Node]]:
     for key, value in table.pairs:
         if key.text == "<<":
             merged = value.items or (value,)
-            yield from (pair for one in merged for pair in one.pairs if pair[0].text not in names)
+            yield from (
+                pair
+                for one in merged
+                for pair in one.pairs
+                if pair[0].text not in names
+            )
     yield from (pair for pair in table.pairs if pair[0].text != "<<")
 
 
@@ -205,7 +218,9 @@ def _of_plan_file(root: Node) -> Start:
     version = None
     if "vllm_version" in pairs:
         key, node = pairs["vllm_version"]
-        version = entry(root, "vllm_version", key, node, inputs.vllm_version, is_text=True)
+        version = entry(
+            root, "vllm_version", key, node, inputs.vllm_version, is_text=True
+        )
     return Start(
         sites=tuple(sites),
         add=partial(_add_below, root, "engine_args"),
@@ -253,9 +268,13 @@ def _of_serve(config: Node) -> Start:
         unknown = ("The model comes from a bucket: name it, model='org/name'.",)
     notes = []
     if config.get("deployment_config") is not None:
-        notes.append("deployment_config sets how many such engines run, not their size.")
+        notes.append(
+            "deployment_config sets how many such engines run, not their size."
+        )
     if config.get("lora_config") is not None:
-        notes.append("lora_config is read by Ray; vLLM's own limits are in engine_kwargs.")
+        notes.append(
+            "lora_config is read by Ray; vLLM's own limits are in engine_kwargs."
+        )
     return _of_ray(config, sites, notes, unknown, "serve", loading)
 
 
@@ -287,7 +306,9 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
         entrypoint=entrypoint,
         env=variables(config.get("runtime_env", "env_vars")),
         gpu=gpu,
-        gpus=sum(map(int, granted)) if granted and all(map(str.isdigit, granted)) else None,
+        gpus=sum(map(int, granted))
+        if granted and all(map(str.isdigit, granted))
+        else None,
         shown=shown,
         notes=tuple(notes),
         open=tuple(unknown),
@@ -389,9 +410,11 @@ def _stack_notes(spec: Node, config: Node | None) -> Iterator[str]:
 def _of_recipe(root: Node, model: Node) -> Iterator[Found]:
     """Yield a start for each variant of a recipe, with the features that are on."""
     table = root.get("variants")
-    variants = [("default", None)] if table is None else [
-        (key.text, node) for key, node in table.pairs
-    ]
+    variants = (
+        [("default", None)]
+        if table is None
+        else [(key.text, node) for key, node in table.pairs]
+    )
     for name, variant in variants:
         yield Found(kind=Kind.RECIPE, start=_variant(root, model, name, variant))
 
@@ -405,12 +428,12 @@ def _variant(root: Node, model: Node, name: str, variant: Node | None) -> Start:
     sites = [entry(holder, "model", *pair, pair[1].text)] if pair else []
     sizes = None if variant is None else variant.entry("tp")
     if variant is not None and sizes is not None and sizes[1].text.isdigit():
-        sites.append(
-            entry(variant, "tensor_parallel_size", *sizes, int(sizes[1].text))
-        )
+        sites.append(entry(variant, "tensor_parallel_size", *sizes, int(sizes[1].text)))
     extra = None if variant is None or name == "default" else variant.get("extra_env")
     named = root.word("meta", "default_hardware")
-    least = (variant and variant.word("min_vllm_version")) or model.word("min_vllm_version")
+    least = (variant and variant.word("min_vllm_version")) or model.word(
+        "min_vllm_version"
+    )
     notes = [f"The recipe asks for vLLM {least} or newer."] if least else []
     notes += [
         f"{part} of the recipe are not applied: add what your machine needs."
@@ -444,7 +467,9 @@ def _recipe_words(
     for key, feature in entries(root.get("features")):
         if key.text not in off:
             nodes.append(feature.get("args"))
-    lists = [list_of(node, as_it_is) for node in nodes if node is not None and node.items]
+    lists = [
+        list_of(node, as_it_is) for node in nodes if node is not None and node.items
+    ]
     return joined_lists(lists)
 
 

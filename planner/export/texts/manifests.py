@@ -117,7 +117,11 @@ def _readable(text: str) -> str:
 def _shown(start: Start, text: str) -> Start:
     """Return a start whose templates are open, and readable again."""
     lines = _TEMPLATE_LINE.findall(text)
-    left = [f"A line of the template is left aside: {lines[0].strip()[:80]}"] if lines else []
+    left = (
+        [f"A line of the template is left aside: {lines[0].strip()[:80]}"]
+        if lines
+        else []
+    )
     return replace(
         start,
         sites=tuple(map(_opened, start.sites)),
@@ -159,7 +163,10 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[Found]:
 
 def _mounted(root: Node) -> Iterator[Site]:
     """Yield the model that KServe puts below /mnt/models."""
-    for names in (("spec", "predictor", "model", "storageUri"), ("spec", "model", "uri")):
+    for names in (
+        ("spec", "predictor", "model", "storageUri"),
+        ("spec", "model", "uri"),
+    ):
         holder = root.get(*names[:-1])
         pair = None if holder is None else holder.entry(names[-1])
         site = None if pair is None else model_site(*pair)
@@ -260,7 +267,9 @@ def _of_ray_object(spec: Node, text: str) -> Iterator[Found]:
     entrypoint = spec.get("entrypoint")
     if entrypoint is not None and entrypoint.kind == "scalar":
         for found in starts_in(commands_of(passage_of(entrypoint)), text):
-            yield Found(kind=Kind.RAY, start=replace(found.start, gpu=gpu, open=several))
+            yield Found(
+                kind=Kind.RAY, start=replace(found.start, gpu=gpu, open=several)
+            )
 
 
 def _of_pods(root: Node, text: str) -> Iterator[Found]:

@@ -251,7 +251,9 @@ def _service(name: str, service: Node, text: str) -> Iterator[Found]:
         text,
         env,
         entrypoint="" if entrypoint is None else "-",
-        image=None if image is None or not image.text else word_of(image, compose_reads),
+        image=None
+        if image is None or not image.text
+        else word_of(image, compose_reads),
     ):
         found = replace(start, gpus=_compose_gpus(service), shown=name)
         yield Found(kind=Kind.COMPOSE, start=found)

@@ -328,11 +328,13 @@ def _gone_notes(
         ARGUMENTS[name] for name in engine if is_gone(name, newest)
     ]
     removed += [SERVER_FLAGS[name] for name in kept if SERVER_FLAGS[name].gone]
-    return [
-        f"vLLM {newest} has no {one.flag} any more (it went with {one.gone}): left out."
-        f"{_instead(one)}"
-        for one in removed
-    ]
+    return [f"{_missing(one, newest)}: left out.{_instead(one)}" for one in removed]
+
+
+def _missing(flag: Argument | ServerFlag, newest: str) -> str:
+    if isinstance(flag, ServerFlag) and flag.is_mistaken:
+        return f"No release of vLLM has {flag.flag}, so it refuses the command"
+    return f"vLLM {newest} has no {flag.flag} any more (it went with {flag.gone})"
 
 
 def _instead(flag: Argument | ServerFlag) -> str:

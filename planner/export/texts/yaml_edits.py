@@ -218,7 +218,8 @@ class YamlList(WordList):
         if "\n" not in layout.before_flag:
             return [Edit(start=start, end=end, text="")]
         return [
-            Edit(start=begin, end=stop, text="") for begin, stop in self.spans[first:last]
+            Edit(start=begin, end=stop, text="")
+            for begin, stop in self.spans[first:last]
         ]
 
     def insert(
@@ -310,8 +311,7 @@ def _layout(node: Node, items: Sequence[Node], flags: Sequence[Node]) -> Layout:
         before = encode(_line_break(text) + " " * (dash - line) + "- ")
         return Layout(before_flag=before, before_value=before, is_joined=is_joined)
     gaps = [
-        text[one.end : two.start]
-        for one, two in zip(items, items[1:], strict=False)
+        text[one.end : two.start] for one, two in zip(items, items[1:], strict=False)
     ]
     lines = [gap for gap in gaps if "\n" in gap and "#" not in gap]
     values = [gap for gap in gaps if "\n" not in gap]
@@ -353,7 +353,9 @@ def _line_break(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def replaced(key: Node, value: Node, new: object, *, is_text: bool = False) -> list[Edit]:
+def replaced(
+    key: Node, value: Node, new: object, *, is_text: bool = False
+) -> list[Edit]:
     """Return the edit that writes another value of an entry."""
     start, end = value.at
     style = value.style if value.style in ("'", '"', "json") else ""
@@ -390,16 +392,22 @@ def removed(table: Node, key: Node, value: Node) -> list[Edit]:
     return [page.edit(start, end, "")]
 
 
-def added(table: Node, name: str, value: object, *, is_text: bool = False) -> list[Edit]:
+def added(
+    table: Node, name: str, value: object, *, is_text: bool = False
+) -> list[Edit]:
     """Return the edit that adds an entry after the last one, in its style."""
     page, text = table.page, table.page.text
     quotes = bool(table.pairs) and table.pairs[-1][0].style == '"'
     style = '"' if table.style == "json" or quotes else ""
     last = table.pairs[-1][1] if table.pairs else None
-    own = last.style if is_text and last is not None and last.style in ("'", '"') else ""
+    own = (
+        last.style if is_text and last is not None and last.style in ("'", '"') else ""
+    )
     entry = f"{written(name, style)}: {written(value, own, is_text=is_text)}"
     if table.style == "json" or (table.style and isinstance(value, str)):
-        entry = f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"
+        entry = (
+            f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"
+        )
     if last is None:
         return [page.edit(table.end - 1, table.end - 1, entry)]
     key = table.pairs[-1][0]

@@ -177,7 +177,9 @@ def documents(page: Passage) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f"Line {mark.line + 1}: "
-        raise PlannerError(f"{line}the text is not valid YAML: {error.problem}.") from None
+        raise PlannerError(
+            f"{line}the text is not valid YAML: {error.problem}."
+        ) from None
     except (yaml.YAMLError, ValueError) as error:
         raise PlannerError(f"The text is not valid YAML: {error}.") from None
 
