@@ -111,6 +111,7 @@ class ServedExperts:
     """Whether the release takes intermediate results from the shared workspace."""
     input_copy: InputCopy | None = None
     """None: the kernel reads inputs as they are."""
+    has_fp4_weights: bool = False
     is_declared: bool = False
     """Whether vLLM's configuration of the layer has the padded sizes."""
 

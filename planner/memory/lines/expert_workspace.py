@@ -20,8 +20,11 @@ from planner.units import format_size
 _ALIGNMENT = 256
 _DEEPGEMM_ROWS = 128
 """DeepGEMM rounds the tokens of each expert up to a multiple of so many rows."""
-_TRTLLM_ROWS = 64
-"""The same for FlashInfer's TRT-LLM kernels, derived from one log."""
+_TRTLLM_TILES = (8, 16, 32, 64)
+"""Rows of FlashInfer's TRT-LLM tiles; every kernel has these."""
+_FP8_BLOCK = 128
+_SLOT_BYTES = 4
+"""Where a row came from."""
 _ROUTER_BYTES = 4
 _CHOICE_BYTES = 12
 """Weight, expert and row of a chosen expert."""
@@ -284,15 +287,48 @@ def _input_bytes(block: _Block, columns: int) -> int:
 def _trtllm_bytes(block: _Block) -> int:
     """Return the buffers of FlashInfer's TRT-LLM kernels: both outputs, in tiles.
 
-    Their code is not part of vLLM. The second GEMM's output is the (tokens x top_k +
-    63 x experts) x hidden x 2 bytes that a start of Kimi-K2.6 on B200 requested when it
-    ran out of memory.
+    Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu` prepare_moe of
+    each launcher; `trtllm/fused_moe/runner.h` getMaxNumCtasInBatchDim.
+    """
+    served, experts = block.served, block.experts
+    rows = block.tokens * experts.top_k
+    tile = _trtllm_tile(block, rows)
+    filled = min(experts.num_experts, rows)
+    rows = (filled + (rows - filled) // tile) * tile
+    second = served.hidden_size * block.run.element_size
+    return rows * (_trtllm_row_bytes(block) + second + _SLOT_BYTES)
+
+
+def _trtllm_tile(block: _Block, rows: int) -> int:
+    """Return the tile before tuning: one below the first that holds an expert's rows.
+
+    Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu`
+    computeSelectedTileN, selectDefaultTileN, getSupportedTileNums.
     """
     served = block.served
-    rows = block.tokens * block.experts.top_k
-    rows += (_TRTLLM_ROWS - 1) * block.experts.num_experts
-    first = _input_bytes(block, served.intermediate_size)
-    return rows * (first + served.hidden_size * block.run.element_size)
+    if served.has_fp4_weights:
+        wider = () if served.input_copy is None else (128, 192, 256)
+    else:
+        is_mxfp8 = served.input_copy is not None and served.input_copy.group_size == 32
+        wider = (128, 256) if is_mxfp8 else (128,)
+    tiles = (*_TRTLLM_TILES, *wider)
+    each = rows / block.run.layout.local_num_experts(block.experts.num_experts)
+    above = next((i for i, tile in enumerate(tiles) if tile >= each), len(tiles) - 1)
+    return tiles[max(0, above - 1)]
+
+
+def _trtllm_row_bytes(block: _Block) -> int:
+    """Return the first output of a row; FP8's activation is a step of its own.
+
+    Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu` prepare_moe.
+    """
+    columns, copy = block.served.intermediate_size, block.served.input_copy
+    if copy is None:
+        return columns * block.run.element_size
+    if copy.scale_bytes == 1:
+        return copy.row_bytes(columns)
+    values = 2 * columns if not copy.group_size else block.gate_and_up + columns
+    return values + values // _FP8_BLOCK * 4
 
 
 def _copied_bytes(block: _Block) -> int:

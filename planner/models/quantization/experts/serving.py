@@ -289,15 +289,28 @@ def by_nvfp4(
     found = _KERNELS[kernel]
     if not layout.release.prefers_flashinfer_quantised_experts:
         found = ExpertsKernel.CUTLASS_FP4
-    return served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4)
+    return replace(
+        served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4),
+        has_fp4_weights=True,
+    )
 
 
 def by_mxfp4(
-    on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: ExpertsKernel
+    on_rank: ExpertsOnRank,
+    layout: ParallelLayout,
+    kernel: ExpertsKernel,
+    *,
+    input_copy: InputCopy | None = None,
 ) -> ServedExperts:
     """Return the kernel for MXFP4, whose padding is the weights'."""
-    found = served(
-        on_rank, kernel, keeps_workspace=layout.release >= _KEEPS_MXFP4_WORKSPACE_SINCE
+    found = replace(
+        served(
+            on_rank,
+            kernel,
+            keeps_workspace=layout.release >= _KEEPS_MXFP4_WORKSPACE_SINCE,
+            input_copy=input_copy,
+        ),
+        has_fp4_weights=True,
     )
     if kernel not in (ExpertsKernel.MARLIN, ExpertsKernel.TRTLLM):
         return found
