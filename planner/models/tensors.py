@@ -81,6 +81,8 @@ class ExpertsKernel(StrEnum):
     MARLIN = "Marlin"
     HUMMING = "Humming"
     FLASHINFER_CUTLASS = "FlashInfer CUTLASS"
+    FLASHINFER_BLOCKS = "FlashInfer block FP8"
+    """CUTLASS too; it quantises inputs itself, in blocks, on Hopper."""
     TRTLLM = "FlashInfer TRT-LLM"
     OAI_TRITON = "OpenAI Triton"
 

@@ -50,7 +50,7 @@ def test_the_top_k_kernel_keeps_a_row_per_multiprocessor() -> None:
 
 
 def test_the_first_runner_draws_with_flashinfer_and_without() -> None:
-    """From 0.21: its kernel's 132 x 128,256 x 4 bytes, or a sort of 7 rows (50 each)."""
+    """From 0.21: its kernel's 132 x 128,256 x 4 bytes, or a sort of 7 rows."""
     facts = {"uses_v2_runner": False}
     assert sampling(run(version="0.25.1", **facts)).kept_bytes == 132 * 128256 * 4
     assert sampling(run(version="0.25.1")).kept_bytes == 0

@@ -39,6 +39,14 @@ from planner.units import MIB, format_size
 # While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
 # start with a warm compile cache does not. MiB by compute capability.
 _L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
+_KEEPS_EXPERT_INPUT_ONCE_SINCE = (0, 17)
+"""Experts and shared experts read the same hidden states.
+
+Before, shared experts had a copy.
+
+Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
+`layers/fused_moe/runner/`.
+"""
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -114,12 +122,16 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
+    beside = held + tokens
+    if not run.compiles and run.release >= _KEEPS_EXPERT_INPUT_ONCE_SINCE:
+        # The experts' input is one of the three that their callers hold.
+        beside = 3 * tokens
     scratch, context = expert_transient(run), latent_context(run)
     steps = [
         (dense.size_bytes, dense.why),
         (
-            held + tokens + scratch.size_bytes if scratch.size_bytes else 0,
-            f"forward pass: hidden states {format_size(held + tokens)} + {scratch.why}",
+            beside + scratch.size_bytes if scratch.size_bytes else 0,
+            f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
         ),
         (
             held + tokens + context.size_bytes if context.size_bytes else 0,

@@ -239,7 +239,7 @@ def by_fp8_block(
 
     Source: vLLM 0.15.0 and 0.16.0 `layers/fused_moe/oracle/fp8.py`: FlashInfer's
     CUTLASS kernel came first, then only where ranks share the experts. It reads 16
-    bit inputs; what its GEMMs copy of them is not in vLLM's tree.
+    bit inputs.
     """
     release = layout.release
     is_shared = on_rank.uses_expert_parallel and layout.expert_ranks > 1
@@ -255,7 +255,7 @@ def by_fp8_block(
     ):
         return served(
             on_rank,
-            ExpertsKernel.FLASHINFER_CUTLASS,
+            ExpertsKernel.FLASHINFER_BLOCKS,
             keeps_workspace=release.keeps_expert_workspace,
         )
     return by_fp8(on_rank, layout, kernel, FP8_BY_BLOCK)
