@@ -122,8 +122,12 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
-    beside = held + tokens
-    if not run.compiles and run.release >= _KEEPS_EXPERT_INPUT_ONCE_SINCE:
+    streams = run.model.residual_streams
+    beside = callers = held + tokens
+    if streams > 1:
+        # Residual streams before and after mixing, the input and the previous output.
+        beside = callers = (2 * streams + 2) * tokens
+    elif not run.compiles and run.release >= _KEEPS_EXPERT_INPUT_ONCE_SINCE:
         # The experts' input is one of the three that their callers hold.
         beside = 3 * tokens
     scratch, context = expert_transient(run), latent_context(run)
@@ -134,8 +138,8 @@ def _forward_moment(run: ProfileRun) -> _Moment:
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
         ),
         (
-            held + tokens + context.size_bytes if context.size_bytes else 0,
-            f"forward pass: hidden states {format_size(held + tokens)} + {context.why}",
+            callers + context.size_bytes if context.size_bytes else 0,
+            f"forward pass: hidden states {format_size(callers)} + {context.why}",
         ),
     ]
     widest, why = max(steps)
