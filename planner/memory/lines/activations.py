@@ -33,7 +33,12 @@ from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
-from planner.models.layers import ColumnParallelLinear, Part, RowParallelLinear
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Part,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
 from planner.units import MIB, format_size
 
 # While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
@@ -269,8 +274,10 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     ranks = run.layout.tensor_parallel_size
+    if isinstance(module, ReplicatedLinear):
+        ranks = 1
     if (
-        isinstance(module, ColumnParallelLinear | RecordedModule)
+        isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
         and module.part in _MLP_PARTS
         and module.output_sizes
     ):
