@@ -52,6 +52,22 @@ Before, shared experts had a copy.
 Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
 `layers/fused_moe/runner/`.
 """
+_NAMES_MLP_INPUT = frozenset(
+    """
+    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
+    InternLM2ForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
+    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
+    Qwen3ForSequenceClassification Qwen3Model SolarForCausalLM StableLmForCausalLM
+    """.split()
+)
+"""Models whose MLP has a name for gate and up, so that they outlive the activation.
+
+Llama's reuses the name, and frees them before the down projection.
+
+Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
+`models/llama.py` LlamaMLP.forward.
+"""
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -242,7 +258,11 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     for module in kind.modules:
         steps += _module_widths(run, module)
     width, shape = max(steps)
-    held, text = _held(run, run.model.hidden_size, _attention_width(run, kind))
+    hidden = run.model.hidden_size
+    held, text = _held(run, hidden, _attention_width(run, kind))
+    if not run.compiles and run.model.towers and run.is_first_stage:
+        # Residuals are added up in the buffer in which images and text are merged.
+        held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
     return held + width, f"{text} + {shape}"
 
 
@@ -272,6 +292,10 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
     return count * hidden, f"{count} x {hidden:,} hidden states"
 
 
+def _language_model(run: ProfileRun) -> str:
+    return run.model.language_architecture or run.model.architecture
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     ranks = run.layout.tensor_parallel_size
     if isinstance(module, ReplicatedLinear):
@@ -283,7 +307,11 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     ):
         inner = divide(module.output_sizes[0], ranks)
         wide = len(module.output_sizes) * inner
-        return [(wide + inner, f"{wide:,} MLP input + {inner:,} activation")]
+        text = f"{wide:,} MLP input + {inner:,} activation"
+        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
+            return [(wide + inner, text)]
+        hidden = run.model.hidden_size
+        return [(wide + inner + hidden, f"{text} + {hidden:,} output")]
     if isinstance(module, FusedMoE):
         router = 4 * module.num_experts // run.element_size
         return [(router, f"{router:,} router")]
