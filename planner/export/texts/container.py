@@ -44,6 +44,15 @@ _IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
 )
 _MOST_DIGITS = 3
+_NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
+"""Images with vLLM inside whose tags count releases of something else."""
+_LABELS: Mapping[str, str] = {
+    "nvidia-tesla-a100": "A100-40GB",
+    "nvidia-h100-mega-80gb": "H100",
+    "A100-40G": "A100-40GB",
+    "A100-80G": "A100-80GB",
+}
+"""Labels of GKE and of Ray that are no product's name."""
 _DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
@@ -294,7 +303,7 @@ def version_of(image: Word) -> Site | None:
     """Return the release in an image's tag; None for `latest` and the like."""
     _name, colon, tag = image.value.partition("@")[0].rpartition(":")
     match = _VERSION_TAG.search(tag) if colon else None
-    if match is None:
+    if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
     word = image.part(start, start + len(match["version"]))
@@ -313,6 +322,8 @@ def _image_notes(image: Word | None, version: Site | None) -> list[str]:
 def gpu_named_in(text: str) -> str | GPU | None:
     """Return the GPU that a label or a product's name stands for; None: not known."""
     words = re.sub(r"[-_]+", " ", text).strip()
+    if text in _LABELS:
+        return GPU.named(_LABELS[text])
     for name in (text, words, re.sub(r"(?i)^nvidia\s+", "", words)):
         try:
             return GPU.named(name)
