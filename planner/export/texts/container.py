@@ -21,6 +21,7 @@ from planner.export.texts.command import (
     start_of,
 )
 from planner.export.texts.evaluation import evaluation_in
+from planner.export.texts.passage import Edit
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
@@ -306,8 +307,29 @@ def version_of(image: Word) -> Site | None:
     if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
-    word = image.part(start, start + len(match["version"]))
-    return env_site("vllm_version", replace(word, write=str))
+    return _release_in(image, start, start + len(match["version"]))
+
+
+def _release_in(image: Word, start: int, end: int) -> Site:
+    """Return the release in an image's name, without a digest when it is changed.
+
+    Where a variable stands for the tag, all that it stands for is written.
+    """
+    places, value = image.passage.places, image.value
+    first, last = start, end if "@" not in value else len(value)
+    while first and places[first - 1] == places[start]:
+        first -= 1
+    while last < len(value) and places[last] == places[start]:
+        last += 1
+    before, after = value[first:start], value[end:last].partition("@")[0]
+    site = env_site("vllm_version", image.part(start, end))
+    word = image.part(first, last)
+    return replace(
+        site,
+        replace=lambda new: [
+            Edit(start=word.start, end=word.end, text=f"{before}{new}{after}")
+        ],
+    )
 
 
 def _image_notes(image: Word | None, version: Site | None) -> list[str]:

@@ -136,8 +136,8 @@ def _word(
         style = '"'
     if flag_style is not None and value.startswith("-"):
         style = flag_style
-    if is_yaml and '"' in value and "'" not in value:
-        style = "'"
+    if is_yaml:
+        style = _single(value) or style
     is_text = node.kind != "scalar" or isinstance(node.value, str)
     escaped = value.replace("$", "$$") if passage.encode("$") == "$$" else value
     return node.page.encode(written(escaped, style, is_text=is_text))
@@ -198,6 +198,10 @@ def _lines_of(text: str, item: Node) -> tuple[int, int]:
     return max(line, 0), line_end(text, item.at[1])
 
 
+def _single(value: str) -> str:
+    return "'" if '"' in value and "'" not in value else ""
+
+
 def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
     """Return the edits that add a flag to a list that may be empty, or not there yet.
 
@@ -221,5 +225,7 @@ def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
         edits = [page.edit(end, end, f"{indent}{below}:")]
     else:
         edits = [page.edit(text.index(":", key.at[1]) + 1, last.at[1], "")]
-    items = "".join(f"{indent}  - {written(one, '', is_text=True)}" for one in words)
+    items = "".join(
+        f"{indent}  - {written(one, _single(one), is_text=True)}" for one in words
+    )
     return [*edits, page.edit(end, end, items)]
