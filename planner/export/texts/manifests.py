@@ -48,7 +48,7 @@ _CLEAR = re.compile(
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{[^\n]*?\}\}")
 _TEMPLATE_LINE = re.compile(
-    r"^[ \t]*(?:\{\{(?:(?!\{\{|\}\})[^\n])*\}\}[ \t]*)+$", re.MULTILINE
+    r"^[ \t]*(?:\{\{(?:(?!\{\{|\}\})[^\n])*\}\}[ \t]*)+(?=\r?$)", re.MULTILINE
 )
 _PRIVATE = 0xE000
 """Templates are read as characters of Unicode's private use, each in its place."""

@@ -46,6 +46,7 @@ from planner.export.texts.yaml_words import (
 
 _HIDDEN = re.compile("[\ue000-\ue07f]")
 """A template, as `manifests` hides it."""
+_MORE = "VLLM_ADDITIONAL_ARGS"
 _OF_KSERVE = frozenset(
     "model_name model_id model_dir backend predictor_host predictor_name "
     "tensor_input_names return_token_type_ids disable_lower_case "
@@ -217,9 +218,6 @@ def _llm_starts(root: Node, part: Node, text: str) -> Iterator[Start]:
         gpu=gpu,
         open=(*unknown, *given.unknown, *several),
     )
-
-
-_MORE = "VLLM_ADDITIONAL_ARGS"
 
 
 def _additional(container: Node, text: str) -> list[WordList]:

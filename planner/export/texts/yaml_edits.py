@@ -22,7 +22,7 @@ from planner.export.yaml_text import quoted, yaml_text
 _FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 _ESCAPE = re.compile(
     r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
-    r"|(?P<line>\r?\n[ \t]*)|(?P<one>.))"
+    r"|(?P<line>(?:\r?\n[ \t]*)+)|(?P<one>.))"
 )
 _ESCAPES = dict(
     zip(
@@ -42,7 +42,9 @@ def passage_of(node: Node) -> Passage:
     """
     if node.style in ("|", ">"):
         pieces, places, indent = _block(node)
-        encode: Callable[[str], str] = partial(_in_block, indent)
+        encode: Callable[[str], str] = partial(
+            _in_block, line_break(node.page.text) + indent
+        )
     else:
         quotes = 1 if node.style in ("'", '"') else 0
         pieces, places = _flow(node, node.start + quotes, node.end - quotes)
@@ -76,7 +78,9 @@ def _unescaped(escape: re.Match[str]) -> str:
     code = escape["x"] or escape["u"] or escape["U"]
     if code:
         return chr(min(int(code, 16), 0x10FFFF))
-    return "" if escape["line"] else _ESCAPES.get(escape["one"], escape["one"])
+    if escape["line"]:
+        return "\n" * (escape["line"].count("\n") - 1)
+    return _ESCAPES.get(escape["one"], escape["one"])
 
 
 def _block(node: Node) -> tuple[list[str], list[int], str]:
@@ -124,8 +128,8 @@ def _lines(
     yield from ((False, at, "\n") for at in breaks)
 
 
-def _in_block(indent: str, new: str) -> str:
-    return new.replace("\n", "\n" + indent)
+def _in_block(line: str, new: str) -> str:
+    return new.replace("\n", line)
 
 
 def _in_double(new: str) -> str:
@@ -204,7 +208,7 @@ def replaced(
     style = value.style if value.style in ("'", '"', "json") else ""
     if value.page.text[key.start] == '"' and not isinstance(new, str) and style == '"':
         style = "json" if value.page.text.lstrip()[:1] in "{[" else style
-    text = written(new, style, is_text=is_text)
+    text = written(new, style, is_text=is_text or isinstance(new, str))
     if start == end:
         text = " " + text
     elif value.kind != "scalar" and not value.style and not value.is_alias:
@@ -246,7 +250,7 @@ def added(
     own = (
         last.style if is_text and last is not None and last.style in ("'", '"') else ""
     )
-    entry = f"{written(name, style)}: {written(value, own, is_text=is_text)}"
+    entry = f"{written(name, style)}: {written(value, own, is_text=True)}"
     if table.style == "json" or (table.style and isinstance(value, str)):
         entry = (
             f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"

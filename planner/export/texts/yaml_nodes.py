@@ -24,7 +24,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
 _SWITCH = re.compile(r"(?:(yes|true|on)|(?:no|false|off))\Z", re.IGNORECASE)
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)\Z")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+\Z")
-_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]\d+)?\Z")
+_NUMBER = re.compile(r"(?:[-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]\d+)?\Z")
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _JSON = re.compile(
     r'(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<plain>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?'
@@ -181,6 +181,8 @@ def documents(page: Passage) -> list[Node]:
         raise PlannerError(
             f"{line}the text is not valid YAML: {error.problem}."
         ) from None
+    except PlannerError:
+        raise
     except (yaml.YAMLError, ValueError) as error:
         raise PlannerError(f"The text is not valid YAML: {error}.") from None
 
@@ -192,10 +194,10 @@ def _composed(page: Passage, yaml: Any, events: Any) -> Iterator[Node]:  # noqa:
     for count, event in enumerate(events):
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append((event, []))
-        if count > 2 * _MOST_NODES or len(stack) > _DEEPEST:
+        if count > _MOST_NODES or len(stack) > _DEEPEST:
             raise PlannerError(
                 f"Line {event.start_mark.line + 1}: the text holds more than "
-                f"{2 * _MOST_NODES:,} values, or is nested deeper than {_DEEPEST} "
+                f"{_MOST_NODES:,} values, or is nested deeper than {_DEEPEST} "
                 "levels: give the part on vLLM."
             )
         node = _node(page, yaml, event, stack, anchors)
