@@ -158,13 +158,14 @@ def test_a_variable_from_a_secret_is_open_only_where_it_matters() -> None:
         "args: [--model, org/m, --max-model-len, $(LENGTH)]",
         "env:",
         "  - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: a, key: b}}}",
-        "  - {name: VLLM_MLA_DISABLE, valueFrom: {configMapKeyRef: {name: a, key: c}}}",
+        "  - name: VLLM_USE_FLASHINFER_SAMPLER",
+        "    valueFrom: {configMapKeyRef: {name: a, key: c}}",
     )
     found = planner.read(text)
 
     assert "max_model_len" not in found.engine_args
     assert any("$(LENGTH)" in sentence for sentence in found.open)
-    assert any("VLLM_MLA_DISABLE" in sentence for sentence in found.open)
+    assert any("VLLM_USE_FLASHINFER_SAMPLER" in sentence for sentence in found.open)
     assert not any("HF_TOKEN" in sentence for sentence in found.open)
 
 
