@@ -159,6 +159,9 @@ class Reading:
             for name, value in changes.items()
             for edit in _edits(self.start, name, value)
         ]
+        # A list or table that two arguments need is begun once.
+        edits = list(dict.fromkeys(edits))
+        _check_apart(edits)
         return edited(self.given, edits)
 
     def to_dict(self) -> dict[str, Any]:
@@ -364,6 +367,18 @@ def _edits(start: Start, name: str, value: object) -> list[Edit]:
         return whole[-1].replace(value)
     taken_out = [edit for site in sites for edit in site.remove()]
     return [*taken_out, *start.add(name, value)]
+
+
+def _check_apart(edits: Iterable[Edit]) -> None:
+    """Refuse edits of one place that cannot both be made."""
+    done = -1
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < done:
+            raise PlannerError(
+                "Two changes have the same place in the text: make one, read the text "
+                "again, and make the other."
+            )
+        done = max(done, edit.end)
 
 
 def _env_edits(start: Start, value: object) -> list[Edit]:
