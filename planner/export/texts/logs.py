@@ -76,7 +76,7 @@ _COUNT_OF_GPUS = re.compile(
 )
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _WORKER = re.compile(r"\bWorker_(?:\w*?_)?TP(\d+)\b|VllmWorker(?: rank=|-)(\d+)\b")
-_WORLD = re.compile(r"\brank \d+ in world size (\d+) is assigned")
+_WORLD = re.compile(r"\brank \d+ in world size (\d+) is|World size \((\d+)\) is")
 _OF_A_START = ("weights_gib", "kv_tokens", "cudagraph_gib", "activation_gib")
 
 
@@ -156,12 +156,12 @@ def _complete(log: LogReading, excerpt: str) -> LogReading:
     """Add what a container or the kernel says of a process that was killed."""
     if log.error is not None or log.started:
         return log
-    lines = list(_signs(excerpt))
-    if not lines:
+    if log.figures:
         return log
+    lines = [line.strip() for line in _signs(excerpt)]
     killed = [line for line in lines if re.search(r"(?i)kill|137", line)]
-    last = (killed or lines)[-1].strip()
-    return replace(log, started=False, error=last[:2000]) if not log.figures else log
+    told = "; ".join(dict.fromkeys(killed or lines[-1:]))
+    return replace(log, started=False, error=told[:2000]) if told else log
 
 
 def _kind(log: LogReading, excerpt: str) -> Kind:
@@ -280,7 +280,7 @@ class _Given:
         sizes = [engine.get(name) for name in _PARALLEL]
         whole = [size for size in sizes if isinstance(size, int) and size > 0]
         ranks = [int(one[0] or one[1]) for one in _WORKER.findall(self.excerpt)]
-        world = [int(size) for size in _WORLD.findall(self.excerpt)]
+        world = [int(one or other) for one, other in _WORLD.findall(self.excerpt)]
         counted = _COUNT_OF_GPUS.search(self.excerpt) if self.noted else None
         if whole or self.log.setting.arguments or self.command is not None:
             return prod(whole), ()
@@ -306,8 +306,9 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     total = _bytes(log, "total_gpu_gib") or (failed.total_bytes if failed else None)
     if total is None:
         return named, ()
-    free = _bytes(log, "free_at_start_gib") or total
-    facts = {"total_memory_bytes": total, "free_memory_bytes": min(free, total)}
+    free = _bytes(log, "free_at_start_gib")
+    left = None if free is None else min(free, total)
+    facts = {"total_memory_bytes": total, "free_memory_bytes": left}
     if isinstance(named, GPU):
         return GPU.named(named.name, **facts), ()
     alike = _of_size(total, is_bfloat16="bfloat16" in str(log.setting.shown))
