@@ -45,6 +45,7 @@ from planner.units import GIB, MIB, format_gib
 _ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
 _MOST_FIXES = 6
+_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _SAME = 40
 """Characters that identify an error."""
 _REDUNDANCY_BYTES = 150 * MIB
@@ -88,17 +89,7 @@ class Explanation:
             else confirmation_dict(self.confirmation),
             "findings": list(self.findings),
             "kv_cache_memory_bytes": self.kv_cache_memory_bytes,
-            "fixes": [
-                {
-                    "title": fix.title,
-                    "changes": dict(fix.changes),
-                    "cost": fix.cost,
-                    "result": fix.result,
-                    "starts": fix.starts,
-                    "text": fix.text,
-                }
-                for fix in self.fixes
-            ],
+            "fixes": [fix.to_dict() for fix in self.fixes],
             "reading": self.reading.to_dict(),
         }
 
@@ -365,10 +356,11 @@ _OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
 
 
 def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-    """Return the first of the changes, in their order, each once."""
-    found: dict[str, Fix] = {}
+    """Return the first changes, in their order; of one figure only the first value."""
+    found: dict[object, Fix] = {}
     for fix in fixes:
-        found.setdefault(repr(sorted(fix.changes.items(), key=repr)), fix)
+        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
+        found.setdefault(tuple(sorted(named)), fix)
     return tuple(found.values())[:_MOST_FIXES]
 
 

@@ -61,6 +61,18 @@ class Fix:
     plan: Plan | None = field(repr=False)
     """None where the text does not tell enough for a plan."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as plain values."""
+        return {
+            "title": self.title,
+            "changes": dict(self.changes),
+            "cost": self.cost,
+            "burden": self.burden.name.lower(),
+            "result": self.result,
+            "starts": self.starts,
+            "text": self.text,
+        }
+
 
 def unplanned(reading: Reading, answer: Answer) -> Fix:
     """Return a change that vLLM's own figures answer, where nothing can be planned."""

@@ -47,7 +47,7 @@ _SIGN = re.compile(
     r"|NCCL (?:error|WARN)"
     r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
     r"|\bOOMKilled\b|(?i:exit(?:ed)?(?: with)?(?: code| status)?[ :=(]+137\b)"
-    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|Out of memory: Killed process \d"
+    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|(?i:out of memory): Killed process \d"
     r"|oom-kill:|larger than the number of available GPUs \(\d"
     r"|total number of available GPUs|Current node has no GPU available"
     r"|^\s*(?:[a-z_]\w*\.)*\w*(?:Error|Exception): \S|Bus error \(core dumped\)"
