@@ -42,7 +42,7 @@ _SIGN = re.compile(
     r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
     r"|server version v?\d|Engine ?[Cc]ore (?:failed|encountered|hit|init)"
     r"|No available memory for the cache blocks|max seq len \(\d+\)"
-    r"|User-specified max_model_len \(\d|Free memory on device .*\d/\d[\d.]* GiB"
+    r"|User-specified max_model_len \(\d|Free memory on device .{0,40}\d/\d[\d.]* GiB"
     r"|memory reserved for KV Cache is|warming up sampler with \d+ dummy requests"
     r"|NCCL (?:error|WARN)"
     r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
@@ -66,7 +66,7 @@ _AMPERE = (8, 0)
 """The first compute capability with bfloat16."""
 _SAME_SIZE = 0.005
 """How much totals of one kind of GPU differ between drivers."""
-_LOOKED_AT = 200_000
+_LOOKED_AT = 100_000
 _LONGEST_CODE = 50_000
 _BEFORE = 20_000
 """Characters before the log that may hold the command which started it."""
