@@ -141,14 +141,7 @@ def _add(found: WordList, after: int, name: str, value: object) -> list[Edit]:
 
 def flag_words(name: str, value: object) -> list[str]:
     """Return a flag of the engine or the server with its value, as words."""
-    known = SERVER_FLAGS.get(name)
-    if known is None or name in ARGUMENTS:
-        return flags({name: value})
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else []
-    values = value if isinstance(value, list | tuple) else [value]
-    return [flag, *map(str, values)]
+    return flags({name: value})
 
 
 class _Words:

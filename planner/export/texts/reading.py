@@ -112,13 +112,14 @@ class Reading:
     def _arguments(self, version: str) -> dict[str, Any]:
         """Return the arguments that the planned release still has."""
         if self.vllm_version is not None:
-            return dict(self.engine_args)
+            return {**self.engine_args, **self.kept}
         release, _ = resolve_version(version)
-        return {
+        lasting = {
             name: value
             for name, value in self.engine_args.items()
             if not is_gone(name, release.version)
         }
+        return {**lasting, **self.kept}
 
     def plan(self, gpu: str | GPU | None = None, **changes: Any) -> Plan:  # noqa: ANN401
         """Plan the start that the text describes, with changes made.
