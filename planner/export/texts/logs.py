@@ -37,7 +37,7 @@ _SIGN = re.compile(
     r"Traceback \(most recent call last\)|OutOfMemoryError:|CUDA out of memory\b"
     r"|CUDA error: out of memory|Tried to allocate [\d.]+ [KMG]i?B"
     r"|(?i:available KV cache(?: memory)?): -?\d|Model loading took:? [\d.]+ G"
-    r"|Loading model weights took [\d.]+|KV cache size: [\d,]+ tokens"
+    r"|Loading model weights took [\d.]+|KV cache size(?: as reported at startup)?: [\d,]+ tokens"
     r"|aximum concurrency for [\d,]+ tokens|Graph capturing (?:finished|took)"
     r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
     r"|server version v?\d|Engine ?[Cc]ore (?:failed|encountered|hit|init)"
