@@ -15,6 +15,7 @@ import pytest
 
 import planner
 from planner.units import GIB
+from tools.configs import named
 
 ROWS = Path(__file__).parent / "data/dry"
 RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("*.jsonl"))
@@ -38,7 +39,7 @@ def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
             continue
         try:
             plan = planner.plan(
-                row["model"], gpu=row["gpu"], vllm_version=release, **row["args"]
+                named(row["model"]), gpu=row["gpu"], vllm_version=release, **row["args"]
             )
         except planner.UnknownArchitecture:
             continue

@@ -57,6 +57,12 @@ def folder(name: str) -> Path:
     return path
 
 
+def named(model: str) -> str | Path:
+    """Return the folder of that name, if there is one; else the model's name."""
+    is_folder = any(row["dir"] == model for row in index())
+    return folder(model) if is_folder else model
+
+
 def write(path: Path, contents: dict[str, Any]) -> None:
     """Write a folder with these files."""
     path.mkdir(parents=True, exist_ok=True)
