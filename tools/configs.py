@@ -57,10 +57,10 @@ def folder(name: str) -> Path:
     return path
 
 
-def named(model: str) -> str | Path:
-    """Return the folder of that name, if there is one; else the model's name."""
+def named(model: str) -> str:
+    """Return the path of the folder of that name, if there is one; else the name."""
     is_folder = any(row["dir"] == model for row in index())
-    return folder(model) if is_folder else model
+    return str(folder(model)) if is_folder else model
 
 
 def write(path: Path, contents: dict[str, Any]) -> None:
