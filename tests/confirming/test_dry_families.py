@@ -132,6 +132,33 @@ def test_a_spectrogram_has_half_the_frequencies_of_its_window(
 
 
 @pytest.mark.parametrize(
+    ("prefix", "listed", "is_quantised"),
+    [
+        ("model.layers.0.self_attn.qkv_proj", [], True),
+        ("model.layers.0.mlp.gate_up_proj", [], True),
+        ("model.layers.0.mlp.gate", [], False),
+        ("visual.blocks.0.attn.qkv", [], False),
+        ("lm_head", [], False),
+        ("model.layers.0.mlp.gate", ["mlp.gate"], "vLLM's own"),
+    ],
+)
+@pytest.mark.usefixtures("families")
+def test_gptq_without_weights_takes_the_layers_of_the_usual_checkpoint(
+    prefix: str, listed: list[str], is_quantised: object
+) -> None:
+    """Linear layers of the decoder; vLLM's own rule where it knows which."""
+    import_module("dry_releases")
+    (hook,) = import_module("dry_hooks").HOOKS[
+        "vllm.model_executor.layers.quantization.utils.gptq_utils"
+    ]
+    module = SimpleNamespace(is_layer_gptq_quantized=lambda *_args: "vLLM's own")
+
+    hook(module)
+
+    assert module.is_layer_gptq_quantized(prefix, listed) == is_quantised
+
+
+@pytest.mark.parametrize(
     ("config", "reason"),
     [
         ({"model_type": "phi3_v", "img_processor": {}}, "trust_remote_code"),
