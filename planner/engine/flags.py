@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Argument
-from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases import NEWEST_RELEASE, Release, number_of
+from planner.engine.server import SERVER_FLAGS
 from planner.units import parse_size
 
 _SECRET = "hf_token"
@@ -45,7 +46,7 @@ def python_values(
 ) -> dict[str, Any]:
     """Return arguments as a release's `LLM` class accepts them: values, not strings.
 
-    Arguments of the server only are left out.
+    Flags of the server are left out.
 
     >>> python_values({"max_model_len": "auto", "kv_cache_memory_bytes": "1GiB"})
     {'max_model_len': -1, 'kv_cache_memory_bytes': 1073741824}
@@ -55,8 +56,14 @@ def python_values(
     return {
         name: _python_value(name, value)
         for name, value in for_release(arguments, release).items()
-        if name not in ARGUMENTS or not ARGUMENTS[name].server_only
+        if not _is_of_server(name)
     }
+
+
+def _is_of_server(name: str) -> bool:
+    if name in ARGUMENTS:
+        return ARGUMENTS[name].server_only
+    return name in SERVER_FLAGS and not SERVER_FLAGS[name].of_engine
 
 
 def _python_value(name: str, value: object) -> object:
@@ -72,7 +79,7 @@ def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, 
     given = {
         name: value
         for name, value in arguments.items()
-        if value is not None and name not in PLANNER_ONLY
+        if value is not None and name not in PLANNER_ONLY and _has(release, name)
     }
     sizes = given.get("cudagraph_capture_sizes")
     if sizes is not None and (not sizes or release < _SIZES_OWN_FLAGS_SINCE):
@@ -85,6 +92,15 @@ def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, 
     if release < _SIZES_OWN_FLAGS_SINCE and "max_cudagraph_capture_size" in given:
         given["cuda_graph_sizes"] = given.pop("max_cudagraph_capture_size")
     return given
+
+
+def _has(release: Release, name: str) -> bool:
+    """Return whether a release has a flag of the server; others are checked before."""
+    flag = SERVER_FLAGS.get(name)
+    if flag is None or name in ARGUMENTS:
+        return True
+    is_gone = bool(flag.gone) and release >= number_of(flag.gone)
+    return not is_gone and (not flag.since or release >= number_of(flag.since))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -101,6 +117,8 @@ def _flag(name: str, value: object) -> list[str]:
     has_flag = argument is None or argument.has_flag
     if not has_flag or (name == _SECRET and not isinstance(value, bool)):
         return []
+    if argument is None and name in SERVER_FLAGS:
+        return _of_server(flag, value)
     if isinstance(value, bool):
         has_off = name != _SECRET and (argument is None or not argument.only_on)
         return _switch(flag, is_on=value, has_off=has_off)
@@ -108,6 +126,15 @@ def _flag(name: str, value: object) -> list[str]:
         values = sorted(value) if isinstance(value, set) else value
         return _list(argument, flag, values)
     return _with_value(flag, _text(name, value))
+
+
+def _of_server(flag: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [flag] if value else []
+    if isinstance(value, list | tuple):
+        words = [str(item) for item in value]
+        return [*_with_value(flag, words[0]), *words[1:]] if words else []
+    return _with_value(flag, _text(flag, value))
 
 
 def _switch(flag: str, *, is_on: bool, has_off: bool) -> list[str]:

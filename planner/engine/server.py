@@ -1,4 +1,4 @@
-"""The flags of `vllm serve` that are no engine arguments, and every flag by its spelling.
+"""Flags of `vllm serve` that are no engine arguments, and all flags by spelling.
 
 The server's own flags (`planner/data/server_flags.json`, written by
 `tools/server_flags.py`) have no effect on GPU memory. Among them are flags of releases
@@ -92,7 +92,7 @@ _OTHER_SPELLINGS: Mapping[str, str] = _TABLE["spellings"]
 
 
 def flag_named(flag: str) -> tuple[str, Argument | ServerFlag] | None:
-    """Return the name and the entry of a flag in any spelling; None for no flag of vLLM.
+    """Return name and entry of a flag in any spelling; None for no flag of vLLM.
 
     Short flags, underscores for dashes, `--no-` and other off forms (`turns_off`), the
     beginning of a name that only one flag has, and `--flag=value` or `--flag.key`, of

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 from planner.engine.arguments import ARGUMENTS, Argument, Kind, Memory
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError, UnknownArchitecture
 
 
@@ -102,7 +103,8 @@ class EngineSettings:
     disk_gb_per_second: float | None = None
     pcie_gb_per_second: float | None = None
     others: tuple[tuple[str, object], ...] = ()
-    """Arguments without effect on GPU memory, kept for the command line."""
+    """Arguments without effect on GPU memory and flags of the server, kept for the
+    command line."""
 
     @property
     def gpus_total(self) -> int:
@@ -132,7 +134,10 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
     for name, value in engine_args.items():
         argument = ARGUMENTS.get(name)
         if argument is None:
-            raise _unknown_argument(name)
+            if name not in SERVER_FLAGS:
+                raise _unknown_argument(name)
+            others.append((name, value))
+            continue
         if value is not None:
             _check(argument, value)
         if argument.is_modelled:
@@ -152,7 +157,8 @@ def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argumen
 
 
 def _unknown_argument(name: str) -> PlannerError:
-    near = difflib.get_close_matches(name, ARGUMENTS, n=1, cutoff=0.5)
+    known = [*ARGUMENTS, *SERVER_FLAGS]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
 

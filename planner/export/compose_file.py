@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 _MODELS = "/models"
 _MIG_DEVICE = "${MIG_DEVICE:?the UUID of a MIG device, as nvidia-smi -L shows it}"
 _HEALTH = (
-    "import urllib.request as u; "
-    f"u.urlopen('http://127.0.0.1:{machines.PORT}/health', timeout=5)"
+    "import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/health', timeout=5)"
 )
 
 
@@ -59,16 +58,17 @@ def _service(plan: Plan, gpus: int) -> dict[str, Any]:
     folder = machines.local_folder(plan)
     model = plan.name if folder is None else f"{_MODELS}/{folder.name}"
     words = serve_words(model, serve_arguments(plan), release_of(plan))
+    port = machines.port(plan)
     service: dict[str, Any] = {
         "image": machines.image(plan),
         "entrypoint": words[:2],
         "command": [_escaped(word) for word in words[2:]],
         "environment": _environment(plan),
-        "ports": [f"127.0.0.1:{machines.PORT}:{machines.PORT}"],
+        "ports": [f"127.0.0.1:{port}:{port}"],
         "volumes": _volumes(plan),
         "shm_size": f"{machines.shared_gib(gpus)}gb",
         "healthcheck": {
-            "test": ["CMD", "python3", "-c", _HEALTH],
+            "test": ["CMD", "python3", "-c", _HEALTH.format(port=port)],
             "interval": "30s",
             "timeout": "10s",
             "retries": 3,

@@ -176,7 +176,7 @@ def _pod(plan: Plan, found: Nodes, words: list[str]) -> dict[str, Any]:
         "command": ["vllm", "serve"],
         "args": list(words),
         "env": _environment(plan),
-        "ports": [{"name": "http", "containerPort": machines.PORT}],
+        "ports": [{"name": "http", "containerPort": machines.port(plan)}],
         "resources": _resources(plan, found.gpus),
         "volumeMounts": [
             {"name": "huggingface", "mountPath": machines.CACHE},

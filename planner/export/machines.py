@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.surroundings import is_published
 from planner.units import GIB
@@ -30,6 +31,12 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)", r
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME = 50
 _ARM = ("aarch64", "arm64")
+
+
+def port(plan: Plan) -> int:
+    """Return the port of the plan's server: vLLM's own unless the plan has another."""
+    given = given_arguments(plan.settings).get("port")
+    return given if isinstance(given, int) else PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from planner.app.cli import (
     models,
     plan,
     ray,
+    read,
     record,
     solve,
     speed,
@@ -55,6 +56,7 @@ _COMMANDS = {
     "confirm": confirm.add,
     "dry-run": dry_run.add,
     "record": record.add,
+    "read": read.add,
     "models": models.add,
     "gpus": gpus.add,
     "calibration": calibration.add,
@@ -62,12 +64,25 @@ _COMMANDS = {
     "app": app.add,
 }
 
+_PLANNING = (
+    *("plan", "solve", "advise", "compare", "sweep", "speed", "ray", "export"),
+    *("confirm", "dry-run", "record"),
+)
+"""Commands that take vLLM's arguments, those of its server included."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = build_parser()
-    known, unknown = parser.parse_known_args(arguments)
-    options = vars(known)
+    try:
+        words, server = _split(parser, sys.argv[1:] if arguments is None else arguments)
+    except PlannerError as error:
+        sys.stderr.write(f"planner: {error}\n")
+        return BAD_INPUT
+    known, unknown = parser.parse_known_args(words)
+    options = vars(known) | server
+    if "env" in options:
+        options["env"] = dict(options["env"])
     run: Callable[[dict[str, Any]], int] = options.pop("run")
     if "others" in options:  # argparse leaves names behind flags: `A --gpu L4 B`
         options["others"] += [word for word in unknown if not word.startswith("-")]
@@ -81,6 +96,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PlannerError as error:
         sys.stderr.write(f"planner: {error}\n")
         return BAD_INPUT
+
+
+def _split(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> tuple[list[str], dict[str, Any]]:
+    """Put in what a command after `--` says, and split off the server's flags."""
+    words = read.expanded(arguments)
+    (commands,) = (
+        action.choices
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    command = commands.get(words[0]) if words else None
+    if command is None or "read" in words[:1]:
+        return words, {}
+    own = [flag for action in command._actions for flag in action.option_strings]
+    takes_engine_arguments = words[0] in _PLANNING
+    if not takes_engine_arguments:
+        return words, {}
+    return read.without_server_flags(words, own)
 
 
 def refuse_unknown(words: list[str], help_hint: str) -> None:

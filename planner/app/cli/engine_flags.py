@@ -17,6 +17,8 @@ from planner.engine.arguments import ARGUMENTS, Argument, Group, Kind, Memory
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.export.plan_file import PlanFile, read_yaml
+from planner.export.texts import Reading, read
+from planner.export.texts.reading import Kind as Form
 from planner.planning.batches import ENTRYPOINTS
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
@@ -43,7 +45,8 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--file",
         metavar="FILE",
-        help="plan file in YAML or JSON; flags given as well count instead of it",
+        help="plan file, manifest, container command, code or log; flags given as "
+        "well count instead of it",
     )
     add_plan_arguments(parser, is_in_file=True)
 
@@ -87,6 +90,15 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
 
     The help explains the modelled ones and lists the others below their group's title.
     """
+    parser.add_argument(
+        "--env",
+        type=_variable,
+        action="extend",
+        nargs=1,
+        default=argparse.SUPPRESS,
+        metavar="NAME=VALUE",
+        help="an environment variable of vLLM; may be given again",
+    )
     parser.add_argument_group(ENGINE_ARGUMENTS, _ABOUT)
     for group in sorted(Group, key=lambda group: group is Group.MACHINE):
         arguments = [one for one in ARGUMENTS.values() if one.group is group]
@@ -96,6 +108,13 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
                 _add_modelled(flags, argument)
             else:
                 _add_other(flags, argument)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    return name, value
 
 
 def title_of(group: Group) -> str:
@@ -144,6 +163,8 @@ def file_with_flags(options: dict[str, Any]) -> PlanFile:
         raise PlannerError(
             "Name a model, such as Qwen/Qwen3-8B, or a plan file with -f plan.yaml."
         )
+    if "env" in options:
+        options["env"] = {**found.inputs.env, **options["env"]}
     inputs = replace(found.inputs, **start).changed(**options)
     return replace(found, inputs=inputs)
 
@@ -263,4 +284,20 @@ def _read(path: Path) -> PlanFile:
     try:
         return read_yaml(text)
     except PlannerError as error:
-        raise type(error)(f"{path}: {error}") from None
+        found = _other_form(text)
+        if found is None:
+            raise type(error)(f"{path}: {error}") from None
+    return PlanFile(inputs=found.inputs(found.gpu or "H100"))
+
+
+def _other_form(text: str) -> Reading | None:
+    """Return what a file says that is no plan file; None where it is one after all.
+
+    A configuration file of vLLM with a wrong name is as well a plan file with one.
+    """
+    try:
+        found = read(text)
+    except PlannerError:
+        return None
+    is_wrong = found.kind is Form.PLAN_FILE or bool(found.unknown)
+    return None if is_wrong or found.model is None else found

@@ -91,9 +91,24 @@ class _Code:
                 sites=tuple(sites),
                 add=partial(self._add, inner),
                 entrypoint=_ENTRYPOINTS[name],
+                env=dict(self._environment()),
                 gpu=gpu,
             ),
         )
+
+    def _environment(self) -> Iterator[tuple[str, Site]]:
+        """Yield variables that the code sets: `os.environ["VLLM_X"] = "1"`."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            target = node.targets[0]
+            is_set = isinstance(target, ast.Subscript) and "environ" in ast.dump(
+                target.value
+            )
+            name = target.slice if isinstance(target, ast.Subscript) else None
+            if is_set and isinstance(name, ast.Constant):
+                site = self._site(str(name.value), node.value, self._span(node.value))
+                yield str(name.value), site
 
     def _arguments(self, node: ast.Call) -> Iterator[Site]:
         for name, value in zip(_FIRST, node.args, strict=False):

@@ -56,6 +56,8 @@ class Program:
     first: int
     """Index of its first argument."""
     entrypoint: str = "serve"
+    of: str = ""
+    """What has arguments of its own beside vLLM's: a benchmark."""
     takes_model: bool = True
     """Whether its first word without a flag is the model."""
 
@@ -74,25 +76,45 @@ def program_in(words: Sequence[str]) -> Program | None:
             for names, entrypoint in _PROGRAMS.items():
                 end = at + 1 + len(names)
                 if tuple(words[at + 1 : end]) == names:
-                    return Program(first=end, entrypoint=entrypoint)
+                    of = "the benchmark" if names[0] == "bench" else ""
+                    return Program(
+                        first=end, entrypoint=entrypoint, of=of, takes_model=not of
+                    )
         if name in _MODULES and at and words[at - 1] == "-m":
             return Program(first=at + 1, takes_model=False)
         if _SCRIPTS.search(name):
-            return Program(first=at + 1, entrypoint="llm", takes_model=False)
+            return Program(
+                first=at + 1, entrypoint="llm", of="the benchmark", takes_model=False
+            )
     return None
 
 
 def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Start:
     """Return the start that a command's words describe."""
     reader = _Words(found, program)
-    sites = tuple(reader.sites())
+    sites, own = _own(tuple(reader.sites()), program)
     return Start(
         sites=sites,
         add=partial(_add, found, len(found.words) - 1),
         entrypoint=program.entrypoint,
         env=env,
-        notes=tuple(reader.notes),
+        notes=(*reader.notes, *own),
     )
+
+
+def _own(
+    sites: tuple[Site, ...], program: Program
+) -> tuple[tuple[Site, ...], list[str]]:
+    """Split off the arguments that another program reads, each as a note."""
+    if not program.of:
+        return sites, []
+    known = tuple(
+        site
+        for site in sites
+        if site.name in ARGUMENTS or site.name in (*SERVER_FLAGS, "model")
+    )
+    others = [site.written for site in sites if site not in known]
+    return known, [f"{written} is read by {program.of} itself." for written in others]
 
 
 def env_sites(assigned: Mapping[str, Word]) -> dict[str, Site]:
@@ -119,14 +141,7 @@ def _add(found: WordList, after: int, name: str, value: object) -> list[Edit]:
 
 def flag_words(name: str, value: object) -> list[str]:
     """Return a flag of the engine or the server with its value, as words."""
-    known = SERVER_FLAGS.get(name)
-    if known is None or name in ARGUMENTS:
-        return flags({name: value})
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else []
-    values = value if isinstance(value, list | tuple) else [value]
-    return [flag, *map(str, values)]
+    return flags({name: value})
 
 
 class _Words:
@@ -334,7 +349,8 @@ def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
         return text if is_text and not text[:1].isdigit() else literal(text)
     if known.is_text:
         return text
-    if known.kind in _NUMBERS:
+    has_numbers = any(isinstance(choice, int) for choice in known.choices)
+    if known.kind in _NUMBERS or has_numbers:
         return _whole(text)
     if known.kind in (Kind.NUMBER, Kind.SHARE):
         try:

@@ -25,7 +25,11 @@ from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
 
-_SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
+_STARTS_VLLM = re.compile(
+    r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
+)
+"""A command in one word: the text that a shell is given to run."""
+_REQUIRED = re.compile(r"\bvllm(?:\[[\w,-]+\])?==(?P<version>\d+\.\d+\.\d+\S*)")
 _RUNNERS = ("docker", "podman", "nerdctl", "finch")
 _WITHOUT_VALUE = frozenset(
     "--rm --privileged --detach -d --interactive -i --tty -t -it -ti -dit -itd -td -di "
@@ -68,25 +72,51 @@ def starts_in_words(
     if container is not None:
         yield from _contained(found, container, text, assigned)
         return
-    inner = _shell_text(found.words)
-    if inner is not None:
-        known = {name: word.value for name, word in assigned.items()}
-        for command in commands_of(inner.passage, known):
-            yield from starts_in_words(
-                shell_list(command.words, text),
-                text,
-                {**assigned, **command.assigned},
-            )
-        return
     own = {**assigned, **_of_env_program(found.words)}
     program = program_in(values)
     if program is not None:
-        start = start_of(found, program, env_sites(own))
-        yield Found(kind=Kind.COMMAND, start=start)
+        yield Found(
+            kind=Kind.COMMAND,
+            start=replace(
+                start_of(found, program, env_sites(own)),
+                version=_required_version(found.words[: program.first]),
+                gpus=_visible(own),
+            ),
+        )
+        return
+    inner = _shell_text(found.words)
+    if inner is not None:
+        yield from _in_shell(inner, text, assigned)
         return
     evaluated = evaluation_in(found, env_sites(own))
     if evaluated is not None:
         yield Found(kind=Kind.EVALUATION, start=evaluated)
+
+
+def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
+    """Yield the starts in a text that another shell runs."""
+    known = {name: word.value for name, word in assigned.items()}
+    for command in commands_of(inner.passage, known):
+        yield from starts_in_words(
+            shell_list(command.words, text), text, {**assigned, **command.assigned}
+        )
+
+
+def _required_version(words: Sequence[Word]) -> Site | None:
+    """Return the release in a requirement: `uv run --with vllm==0.11.0`."""
+    for word in words:
+        match = _REQUIRED.search(word.value)
+        if match is not None:
+            return env_site("vllm_version", word.part(*match.span("version")))
+    return None
+
+
+def _visible(assigned: Mapping[str, Word]) -> int | None:
+    """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
+    word = assigned.get("CUDA_VISIBLE_DEVICES")
+    if word is None or word.variables or not word.value.strip():
+        return None
+    return len(word.value.split(","))
 
 
 def _of_env_program(words: Sequence[Word]) -> dict[str, Word]:
@@ -100,15 +130,10 @@ def _of_env_program(words: Sequence[Word]) -> dict[str, Word]:
 
 
 def _shell_text(words: Sequence[Word]) -> Word | None:
-    """Return the text that a shell is given to run: `bash -lc TEXT`."""
-    for at, word in enumerate(words[:-1]):
-        if word.value.rsplit("/", 1)[-1] not in _SHELLS:
-            continue
-        for flag, text in zip(words[at + 1 :], words[at + 2 :], strict=False):
-            if re.fullmatch(r"-[a-z]*c", flag.value):
-                return text
-            if not flag.value.startswith("-"):
-                break
+    """Return the text that another shell runs: of `bash -lc TEXT`, `ssh host TEXT`."""
+    for word in words[1:]:
+        if _STARTS_VLLM.search(word.value):
+            return word
     return None
 
 
@@ -180,7 +205,7 @@ def _contained(
             kind=Kind.CONTAINER,
             start=replace(
                 one,
-                gpus=_count(run.gpus),
+                gpus=_count(run.gpus) or one.gpus,
                 shown=run.name,
                 notes=(*one.notes, *_not_passed(assigned)),
             ),
@@ -227,7 +252,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     """
     inner = [
         one.start
-        for one in starts_in_words(_from(found, first), text, env)
+        for one in starts_in_words(_from(found, first - 1), text, env)
         if one.kind is Kind.COMMAND
     ]
     if not inner:

@@ -112,13 +112,14 @@ class Reading:
     def _arguments(self, version: str) -> dict[str, Any]:
         """Return the arguments that the planned release still has."""
         if self.vllm_version is not None:
-            return dict(self.engine_args)
+            return {**self.engine_args, **self.kept}
         release, _ = resolve_version(version)
-        return {
+        lasting = {
             name: value
             for name, value in self.engine_args.items()
             if not is_gone(name, release.version)
         }
+        return {**lasting, **self.kept}
 
     def plan(self, gpu: str | GPU | None = None, **changes: Any) -> Plan:  # noqa: ANN401
         """Plan the start that the text describes, with changes made.
@@ -308,13 +309,17 @@ def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[st
 
 def _open(start: Start) -> list[str]:
     """Return what variables leave open, of arguments and of the environment."""
-    sites = [*start.sites, *start.env.values()]
-    return [
+    sites = [site for site in start.sites if site.name in ARGUMENTS]
+    models = [site for site in start.sites if site.name == "model"]
+    variables = [one for name, one in start.env.items() if name.startswith("VLLM_")]
+    unset = [
         f"{site.written or site.name} is {' '.join(site.variables)}, which the text "
         "does not set."
-        for site in sites
+        for site in (*models, *sites, *variables)
         if site.variables
     ]
+    missing = [] if models else ["The model is not named."]
+    return [*missing, *unset, *([] if start.gpu else ["The GPU is not named."])]
 
 
 def _gone_notes(

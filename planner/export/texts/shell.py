@@ -25,6 +25,7 @@ _VARIABLE = re.compile(
     r"|\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^{}$`]*))?\})"
 )
 _SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
+_ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=")
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
@@ -204,9 +205,10 @@ class _Built:
         is_first = not self.pieces
         at += 1
         while at < len(text) and text[at] != quote:
-            if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in '"\\$`\n':
-                if text[at + 1 : at + 2] not in ("", "\n"):
-                    self.add(text[at + 1], at + 1)
+            following = text[at + 1 : at + 2]
+            if quote == '"' and text[at] == "\\" and following in _ESCAPED_IN_DOUBLE:
+                if following != "\n":
+                    self.add(following, at + 1)
                 at += 2
                 continue
             if quote == '"' and text[at] in "$`":

@@ -1,0 +1,1 @@
+docker run --gpus=4 --entrypoint bash nvcr.io/nvidia/vllm:25.09-py3 -lc "export VLLM_USE_FLASHINFER_SAMPLER=1 && vllm serve mistralai/Mistral-Small-3.2-24B-Instruct-2506 --tensor-parallel-size 4 --limit-mm-per-prompt '{\"image\": 10}'"

@@ -1,0 +1,1 @@
+podman run --device nvidia.com/gpu=all --security-opt=label=disable -p 8000:8000 docker.io/vllm/vllm-openai:v0.33.0 --model ibm-granite/granite-3.3-8b-instruct --max-model-len 65536 --enable-prefix-caching

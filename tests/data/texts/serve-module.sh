@@ -1,0 +1,1 @@
+python3 -m vllm.entrypoints.openai.api_server --model mistralai/Mistral-7B-Instruct-v0.3 --tokenizer_mode mistral --config_format mistral --load_format mistral --dtype bfloat16 --disable-log-requests --api-key "$API_KEY"
