@@ -252,7 +252,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     """
     inner = [
         one.start
-        for one in starts_in_words(_from(found, first - 1), text, env)
+        for one in starts_in_words(_from(found, max(first - 1, 0)), text, env)
         if one.kind is Kind.COMMAND
     ]
     if not inner:
