@@ -95,9 +95,9 @@ def snapshot_html(plan: Plan) -> Html:
     return _div(
         "planner-snapshot planner-explorer",
         tag("style", style(), Html(sheet("chart.css", "explorer.css"))),
-        _div("planner-paste"),
         _div(
             "planner-body",
+            _div("planner-paste"),
             _div("planner-controls"),
             _div(
                 "planner-results",

@@ -92,10 +92,10 @@ class Explorer(w.VBox):
         self.form.set(arguments)
         self.form.main.add_class("planner-controls")
         self.results.put(ArgumentSection(self.form, self.further))
-        body = w.Box([self.form.main, self.results])
-        body.add_class("planner-body")
         self.pasted = ReadingSection(self)
-        super().__init__([self.pasted, body, self.address])
+        body = w.Box([self.pasted, self.form.main, self.results])
+        body.add_class("planner-body")
+        super().__init__([body, self.address])
         self.add_class("planner-explorer")
         self._is_showing = False
         self.form.on_change(self._changed)

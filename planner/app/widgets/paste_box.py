@@ -192,7 +192,7 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
             _list(unknown),
         ),
         ("Left aside", _list(note for note in reading.notes if note not in unknown)),
-        ("Open", _list([*reading.open, *_missing(reading)])),
+        ("Open", _list(_open(reading))),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
     return fragment(inside, tag("dl", lines, class_="pl-read") if lines else None)
@@ -202,14 +202,10 @@ def _is_unknown(reading: Reading, note: str) -> bool:
     return note.startswith(tuple(f"{name} " for name in reading.unknown))
 
 
-def _missing(reading: Reading) -> Iterator[str]:
-    """Yield what the text does not tell, in sentences; the controls decide it."""
-    if reading.model is None:
-        yield "The text names no model: the one in the controls is planned."
-    if reading.gpu is None:
-        yield "The text names no GPU: the one in the controls is planned."
-    if reading.vllm_version is None:
-        yield "The text names no release of vLLM: the one in the controls is planned."
+def _open(reading: Reading) -> list[str]:
+    """Return what the text leaves open, in sentences; the controls decide it."""
+    newest = [] if reading.vllm_version else ["The release of vLLM is not named."]
+    return [*reading.open, *newest]
 
 
 def _flags(names: Iterable[str]) -> list[str]:

@@ -306,8 +306,12 @@ class ReadingSection(w.VBox):
             button(f"start {number}", label, is_pressed=number == self._start)
             for number, label in enumerate(found.starts, 1)
         ]
+        form = self._host.form
+        fields = {**form.fields, **form.features.parts}.values()
+        wrong = next((field.error for field in fields if field.error), "")
         first: list[Content] = [
             buttons(*starts) if starts else None,
+            alert_html(f"There is no plan yet. {wrong}") if wrong else None,
             alert_html(found.refusal) if found.refusal else None,
         ]
         last = buttons(button("undo", "Undo"))

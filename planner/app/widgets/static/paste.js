@@ -55,7 +55,11 @@ export default {
       autocomplete: "off",
       autocapitalize: "off",
     });
-    const label = make("label", { for: id, class: "pl-paste-name" }, model.get("label"));
+    const label = make(
+      "label",
+      { for: id, class: "pl-paste-name" },
+      model.get("label"),
+    );
     const button = make("button", { type: "button", class: "pl-paste-read" }, "Read");
     el.append(make("div", { class: "pl-paste-row" }, label, box, button));
     // A live region speaks what changes in it: it is there before that.
