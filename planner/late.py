@@ -34,6 +34,11 @@ SHOWN = {
     "DryRun.plan": "planner.confirming.dry.plan:plan_of",
     "DryRun.__str__": "planner.show.dry_run:dry_run_text",
     "DryRun._repr_mimebundle_": "planner.show.dry_run:mimebundle",
+    "Reading.explain": "planner.export.texts.explaining:explain",
+    "Reading.__str__": "planner.show.explanation:reading_text",
+    "Reading._repr_mimebundle_": "planner.show.explanation:reading_mimebundle",
+    "Explanation.__str__": "planner.show.explanation:explanation_text",
+    "Explanation._repr_mimebundle_": "planner.show.explanation:explanation_mimebundle",
     "Pipeline.on": "planner.ray.scheduler:place",
     "Pipeline.nodes_needed": "planner.ray.node_counts:nodes_needed",
     "Pipeline.usual_nodes": "planner.ray.node_counts:usual_nodes",
@@ -77,6 +82,8 @@ SHOWN = {
 SLOW = frozenset(
     """
     difflib:get_close_matches
+    http.client:HTTPConnection
+    http.client:HTTPSConnection
     tempfile:gettempdir
     planner.app.voila.app:serve
     planner.app.widgets.explorer:Explorer

@@ -6,6 +6,12 @@ and in people's notes of them), `setting` (version, model, arguments, times), `r
 (all of it together).
 """
 
-from planner.confirming.log.reading import LogReading, read_log
+from planner.confirming.log.lines import excerpt_of
+from planner.confirming.log.reading import (
+    Allocation,
+    LogReading,
+    allocation_in,
+    read_log,
+)
 
-__all__ = ["LogReading", "read_log"]
+__all__ = ["Allocation", "LogReading", "allocation_in", "excerpt_of", "read_log"]

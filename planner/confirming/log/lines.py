@@ -59,6 +59,24 @@ _MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "line")
 _LEVELS = ("levelname", "level", "severity", "lvl")
 _NESTING = 4
 """Layers of JSON that are read: docker around a collector around vLLM."""
+_BEGINS = ("server version ", "non-default args:", "LLM engine (v")
+"""What begins a start, as plain text: `outcome._BEGIN` is too slow for megabytes."""
+_CONTENT = ("Model loading", "model weights took", "KV cache", "Error", "complete")
+_TELLING = tuple(
+    "version|non-default|engine|odel|emory|KV cache|kv_cache|concurrency|raph|blocks|"
+    "budget|Defaulting|Chunked|seq len|max_|Error|Exception|Killed|complete|Started|"
+    "Starting|GiB|rank|device_name|NCCL|took|GPU|OOM|dummy".split("|")
+)
+"""A line of a start without any of these has no figure, setting or outcome."""
+_OF_REQUESTS = ("throughput:", " HTTP/1", "Received request", "Added request")
+SHORT = 60_000
+"""Characters of a log that is read whole."""
+_HEAD_CHARACTERS = 4_000
+_START_CHARACTERS = 400_000
+_TAIL_CHARACTERS = 20_000
+_LINE_CHARACTERS = 20_000
+_OF_AN_ERROR = 12
+"""Lines that are kept after an error's."""
 _NARROW, _WIDE = 40, 250
 _FULL_LINES = 2
 """Number of different lines of the greatest length that shows a terminal's width."""
@@ -97,6 +115,65 @@ def joined_lines_of(text: str) -> tuple[LogLine, ...] | None:
     if not (_NARROW <= width <= _WIDE and len(full) >= _FULL_LINES):
         return None
     return _lines(_joined(raws, width))
+
+
+def excerpt_of(text: str) -> str:
+    """Return what of a long log is read: its head, its last start, its end.
+
+    The rest is requests, and starts before the last. A short log is returned whole.
+    """
+    if len(text) <= SHORT:
+        return text
+    begin = max(_last_start(text) - _HEAD_CHARACTERS, 0)
+    end = begin + _START_CHARACTERS
+    tail = max(len(text) - _TAIL_CHARACTERS, end)
+    pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
+    crash = _crash(text, end, tail)
+    return "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
+
+
+def _last_start(text: str) -> int:
+    """Return where the last start begins that has a figure or an outcome."""
+    marks = sorted({at for mark in _BEGINS for at in _places(text, mark)})
+    end = len(text)
+    found: int | None = None
+    for at in reversed(marks):
+        has_content = any(text.find(word, at, end) >= 0 for word in _CONTENT)
+        if found is not None and has_content:
+            break
+        if found is not None or has_content:
+            found = at
+        end = at
+    return found or 0
+
+
+def _places(text: str, mark: str) -> Iterator[int]:
+    at = text.find(mark)
+    while at >= 0:
+        yield at
+        at = text.find(mark, at + len(mark))
+
+
+def _crash(text: str, start: int, end: int) -> str:
+    """Return the lines around the first traceback between two places."""
+    at = text.find("Traceback (most recent call last)", start, end)
+    return "" if at < 0 else _telling(text[at : min(at + _TAIL_CHARACTERS, end)])
+
+
+def _telling(text: str) -> str:
+    """Return the lines that can tell something, with those that follow an error."""
+    kept: list[str] = []
+    left, size = 0, 0
+    for line in text.splitlines():
+        if any(word in line for word in _OF_REQUESTS):
+            continue
+        left = _OF_AN_ERROR if "Error" in line or "Exception" in line else left - 1
+        if left > 0 or any(word in line for word in _TELLING):
+            kept.append(line[:_LINE_CHARACTERS])
+            size += len(kept[-1])
+        if size > SHORT:
+            break
+    return "\n".join(kept)
 
 
 def _plain(text: str) -> str:

@@ -49,6 +49,73 @@ _FIGURES_OF_A_START = (
     "cudagraph_gib",
 )
 """Figures that people quote of a successful start."""
+_A_SIZE = r"(\d+(?:\.\d+)?) ([KMG]iB)"
+_ALLOCATION = {
+    "tried_bytes": rf"Tried to allocate {_A_SIZE}",
+    "total_bytes": rf"total capacity of {_A_SIZE}|{_A_SIZE} total capacity",
+    "free_bytes": rf"(?:of which|only|;) {_A_SIZE} (?:is |was )?free",
+    "in_use_bytes": rf"this process has {_A_SIZE} memory in use",
+    "torch_bytes": rf"{_A_SIZE} (?:is )?(?:already )?allocated(?: by PyTorch|;)",
+    "reserved_bytes": rf"{_A_SIZE} is reserved by PyTorch but unallocated",
+    "graphs_bytes": rf"{_A_SIZE} (?:allocated )?in private pools",
+}
+_OTHER_PROCESS = re.compile(rf"Process (\d+) has {_A_SIZE} memory in use")
+_BYTES_OF = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """PyTorch's account of the allocation that failed; None where it has no figure.
+
+    Its sizes are rounded to 0.01 of their unit.
+
+    Source: PyTorch 2.9 `c10/cuda/CUDACachingAllocator.cpp` malloc; before 2.1 shorter.
+    """
+
+    tried_bytes: int | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    in_use_bytes: int | None = None
+    """What this process holds, PyTorch's and other memory."""
+    torch_bytes: int | None = None
+    """Allocated by PyTorch."""
+    reserved_bytes: int | None = None
+    """Reserved by PyTorch, but unallocated: fragments."""
+    graphs_bytes: int | None = None
+    """Of what PyTorch allocated, in private pools such as those of CUDA graphs."""
+    others: tuple[tuple[int, int], ...] = ()
+    """Other processes on the GPU: process id and bytes in use."""
+
+
+def allocation_in(text: str) -> Allocation | None:
+    """Return the first failed allocation that a text reports; None without one.
+
+    >>> error = "Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.52 GiB"
+    >>> allocation_in(error).tried_bytes
+    20971520
+    """
+    begin = text.find("Tried to allocate")
+    if begin < 0:
+        return None
+    words = " ".join(text[begin : begin + 1200].split())
+    words = words[
+        : words.find("Tried to allocate", 1) if "Tried" in words[1:] else None
+    ]
+    sizes = {name: _size(re.search(one, words)) for name, one in _ALLOCATION.items()}
+    others = {
+        int(match[1]): _size_of(match[2], match[3])
+        for match in _OTHER_PROCESS.finditer(words)
+    }
+    return Allocation(**sizes, others=tuple(others.items()))
+
+
+def _size(match: re.Match[str] | None) -> int | None:
+    parts = [part for part in match.groups() if part] if match else []
+    return _size_of(parts[0], parts[1]) if parts else None
+
+
+def _size_of(digits: str, unit: str) -> int:
+    return round(float(digits) * _BYTES_OF[unit])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

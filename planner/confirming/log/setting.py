@@ -26,20 +26,33 @@ _VERSIONS = (
     rf"LLM\s+engine\s+\({_VERSION}\)",
     rf"vllm-openai:{_VERSION}",
     rf"\bvLLM(?:\s+[Vv]ersion)?[\s:=]+{_VERSION}",
+    rf"\bvllm==\s*{_VERSION}",
     rf"(?:^|[;|]\s*)version\s+{_VERSION}",
+    rf"\bupgrad\w+\s+(?:from\s+\S+\s+)?to\s+{_VERSION}",
+    rf"(?<![\w.])(?<!rom ){_VERSION}\s+(?:cold|warm|fails|refuses)\b",
+    r"(?:^|[;|]\s*)v(\d+\.\d+(?:\.\d+)?)\s*(?:$|[;|])",
 )
+"""The last four are people's notes."""
 _MODEL = (
     r"LLM engine \([^)]*\) with config:\s+model='([^']+)'",
     r"█\s+model\s+(\S+)",
     r"vLLM\s+server\s+version\s+\S+,\s+serving\s+model\s+(\S+)",
     r"Starting\s+to\s+load\s+model\s+(\S+?)\.\.\.",
     r"args:\s+Namespace\([^\n]*?\bmodel='([^']+)'",
-    r"\bvllm\s+serve\s+([\w./-]+)",
+    r"\bvllm\s+serve\s+([\w./-]*\w)",
+    r"LLM\s+engine\b[^\n]*?\bmodel='([^']+)'",
+    r"\bLLM\(\s*(?:model=)?['\"]([^'\"]+)['\"]",
+    r"(?<![\w-])--model(?:=|\s+)['\"]?([\w./-]*\w)",
+    r'^\s*\{[^\n]*?"model":\s*"([^"]+)"',
+    r"(?:^|[;|,]\s*)model[ :]+([\w.-]+/[\w.-]*\w)",
+    r"\bserved_model_name='?([\w.-]+/[\w.-]*\w)",
 )
+"""From the config's own value to what a note or a command says."""
 _ARGUMENTS = re.compile(r"non-default\s+args:\s+\{")
 _PAIR = re.compile(r"['\"](?P<name>\w+)['\"]:\s*")
 _CONFIG = re.compile(
-    r"LLM\s+engine\s+\([^)]*\)\s+with\s+config:\s+(?P<config>.*)", re.S
+    r"LLM\s+engine\s+(?:\([^)]*\)\s*)?(?:with\s+config:|\.\.\.)\s+(?P<config>.*)",
+    re.S,
 )
 _RESOLVED = {
     "model": "model",
@@ -67,8 +80,12 @@ _BLOCK_SIZES = (
     r"'block_size': (\d+)",
 )
 _DEVICE_NAME = re.compile(
-    r"device_name=([A-Z][\w-]+)|GPU: (NVIDIA [\w -]+|AMD [\w -]+?)(?:[;,|]|$)", re.M
+    r"device_name=([A-Z][\w-]+)"
+    r"|GPU(?: \d+)?: ((?:NVIDIA|AMD|Tesla) [\w -]+?)\s*(?:[;,|(]|$)"
+    r"|^\|\s+\d+\s+((?:NVIDIA|Tesla) [\w -]+?)\s{2,}",
+    re.M,
 )
+"""The second in torch's collect_env, the third in nvidia-smi's table."""
 _COLD = re.compile(
     r"Compiling a graph for|sav(?:ed|ing) AOT compiled function|Compiling model again"
     r"|Cache the graph (?:for|of)|torch\.compile cache is disabled"
@@ -91,6 +108,11 @@ _NOTED = (
         "gpu_memory_utilization",
         r"(?i:desired)\s+(?:GPU|CPU)\s+memory\s+utilization\s+(?:is\s+)?\(([\d.]+),",
     ),
+    ("gpu_memory_utilization", r"gpu_memory_utilization\s+\(([\d.]+)\)"),
+    ("max_model_len", r"max\s+seq\s+len\s+\((\d+)\)"),
+    ("max_model_len", r"User-specified\s+max_model_len\s+\((\d+)\)"),
+    ("max_model_len", r"Maximum\s+concurrency\s+for\s+([\d,]*\d)\s+tokens"),
+    ("max_num_seqs", r"warming\s+up\s+sampler\s+with\s+(\d+)\s+dummy\s+requests"),
 )
 _WARM = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
 _SECONDS = {
@@ -211,7 +233,7 @@ def _device_name(text: str) -> str | None:
     match = _DEVICE_NAME.search(text)
     if match is None:
         return None
-    return (match[1] or match[2]).replace("_", " ").strip()
+    return (match[1] or match[2] or match[3]).replace("_", " ").strip()
 
 
 def _is_cold(text: str) -> bool | None:
@@ -246,7 +268,8 @@ def _noted(text: str) -> Iterator[tuple[str, Argument]]:
         match = re.search(pattern, text)
         if match is not None and name not in seen:
             seen.add(name)
-            yield name, _literal(match[1], otherwise=match[1])
+            digits = match[1].replace(",", "")
+            yield name, _literal(digits, otherwise=digits)
 
 
 def _seconds(text: str) -> Iterator[tuple[str, float]]:

@@ -1,0 +1,102 @@
+"""What a running server has and what it uses, and whether that is enough.
+
+Source: vLLM 0.33.0 `v1/metrics/loggers.py` PrometheusStatLogger; a request is preempted
+when the KV cache has no block left for it, `v1/core/sched/scheduler.py` schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from planner.confirming.log import LogReading
+from planner.planning.load import Load
+
+_MANY_PREEMPTIONS = 0.01
+"""Of the requests that finished."""
+_FULL, _MOSTLY_EMPTY = 0.9, 0.3
+"""Shares of the KV cache in use."""
+
+
+def observed_load(log: LogReading) -> Load | None:
+    """Return one request of the mean length that a server has seen."""
+    prompt = log.figures.get("mean_prompt_tokens")
+    answer = log.figures.get("mean_generation_tokens")
+    if not prompt:
+        return None
+    return Load(prompt_tokens=max(round(prompt), 1), output_tokens=round(answer or 0))
+
+
+def size_of_server(log: LogReading) -> str:
+    """Return whether a server's KV cache is too small, in a few words."""
+    figures = log.figures
+    finished = max(figures.get("num_requests_finished", 0), 1)
+    share = figures.get("num_preemptions", 0) / finished
+    usage, waiting = figures.get("kv_cache_usage"), figures.get("num_requests_waiting")
+    is_full = usage is not None and usage >= _FULL and bool(waiting)
+    if share >= _MANY_PREEMPTIONS or is_full:
+        return "The server runs, and its KV cache is too small for its load"
+    if usage is not None and usage <= _MOSTLY_EMPTY and not waiting:
+        return "The server runs, and most of its KV cache is free now"
+    return "The server runs, and its KV cache is enough for its load"
+
+
+def use_of(log: LogReading | None) -> Iterator[str]:
+    """Yield what a running server has and uses, in sentences."""
+    figures = {} if log is None else log.figures
+    blocks, tokens = figures.get("num_gpu_blocks"), figures.get("kv_tokens")
+    if blocks:
+        size = "" if not tokens else f", {tokens:,} tokens"
+        yield f"It has {blocks:,} blocks of KV cache{size}."
+    usage = figures.get("kv_cache_usage")
+    if usage is not None:
+        running = figures.get("num_requests_running", 0)
+        waiting = figures.get("num_requests_waiting", 0)
+        yield (
+            f"It uses {usage:.1%} of it now: {counted(running, 'request')} running, "
+            f"{waiting:,} waiting."
+        )
+    yield from _preempted(figures)
+    yield from _seen(figures, tokens)
+
+
+def _preempted(figures: Mapping[str, float]) -> Iterator[str]:
+    count, finished = (
+        figures.get("num_preemptions"),
+        figures.get("num_requests_finished"),
+    )
+    if count is None:
+        return
+    if not count:
+        yield "No request was preempted: the KV cache never ran out."
+        return
+    of_all = "" if not finished else f", {count / finished:.1%} of those that finished"
+    yield (
+        f"{counted(count, 'preemption')}{of_all}: the KV cache ran out, and their "
+        "tokens were computed again."
+    )
+
+
+def _seen(figures: Mapping[str, float], tokens: float | None) -> Iterator[str]:
+    prompt = figures.get("mean_prompt_tokens")
+    answer = figures.get("mean_generation_tokens", 0)
+    if not prompt:
+        return
+    whole = prompt + answer
+    yield (
+        f"Requests had {prompt:,.0f} tokens of prompt and {answer:,.0f} of answer on "
+        "average."
+    )
+    if tokens:
+        yield (
+            f"{tokens:,} tokens hold about {int(tokens / whole):,} of them at once, "
+            "without shared prefixes."
+        )
+
+
+def counted(count: float, unit: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "GPU"), counted(2000, "GPU")
+    ('1 GPU', '2,000 GPUs')
+    """
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"

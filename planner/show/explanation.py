@@ -1,0 +1,248 @@
+"""What a text was taken for, and its explanation: as text and as HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from planner.show.confirmation import bars_html, comparison_html, meaning_html
+from planner.show.confirmation_text import comparison_lines
+from planner.show.html import Html, fragment, tag
+from planner.show.page import whole
+from planner.show.pieces import (
+    NOTHING,
+    command_line,
+    listed,
+    quoted,
+    row,
+    sentence,
+    table,
+    to_open,
+    verdict_box,
+)
+from planner.show.tables import verdict_html
+from planner.show.verdict import subject, verdict_text
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    from planner.engine.gpu import GPU
+    from planner.export.texts.explaining import Explanation
+    from planner.export.texts.failing import Failure
+    from planner.export.texts.fixing import Fix
+    from planner.export.texts.reading import Reading
+
+_MISSING = "not in the text"
+_LONGEST = 300
+"""Characters of an error that are shown at first."""
+
+
+def reading_text(reading: Reading) -> str:
+    """Write what a text was taken for, what it says and what it leaves open."""
+    rows = list(_rows(reading))
+    width = max(len(name) for name, _ in rows)
+    lines = [f"Read as: {reading.kind}{_shown(reading)}"]
+    lines += [f"  {name:<{width}}  {text}" for name, text in rows]
+    lines += [f"Open: {one}" for one in reading.open]
+    lines += [f"Note: {one}" for one in reading.notes]
+    return "\n".join(lines)
+
+
+def _shown(reading: Reading) -> str:
+    name = f" {reading.shown}" if reading.shown else ""
+    more = reading.num_starts - 1
+    return f"{name}{f', one of {more + 1} starts in it' if more else ''}"
+
+
+def _rows(reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yield what was filled in, and what was kept, by name."""
+    yield "Model", reading.model or _MISSING
+    yield "GPU", _gpu(reading.gpu)
+    if reading.gpus is not None:
+        yield "GPUs", f"{reading.gpus:,}"
+    yield "vLLM", reading.vllm_version or _MISSING
+    yield "Arguments", _arguments(reading.engine_args) or "none"
+    if reading.env:
+        yield "Variables", " ".join(f"{n}={value}" for n, value in reading.env.items())
+    if reading.kept:
+        yield "Kept, no effect on memory", _arguments(reading.kept)
+    if reading.unknown:
+        yield "Not known to vLLM", ", ".join(reading.unknown)
+    yield from _outcome(reading)
+
+
+def _outcome(reading: Reading) -> Iterator[tuple[str, str]]:
+    log = reading.log
+    if log is None:
+        return
+    words = {True: "started", False: "did not start", None: "not in the text"}
+    yield "Outcome", words[log.started]
+    error = log.later_error if log.started else log.error
+    if error:
+        yield "Error", error if len(error) <= _LONGEST else f"{error[:_LONGEST]} ..."
+
+
+def _gpu(gpu: str | GPU | None) -> str:
+    if gpu is None or isinstance(gpu, str):
+        return gpu or _MISSING
+    free = gpu.free_memory_bytes
+    left = "" if free is None else f", {format_gib(free)} free"
+    return f"{gpu.name} ({format_gib(gpu.total_memory_bytes)}{left})"
+
+
+def _arguments(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_value(value)}" for name, value in values.items())
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def reading_mimebundle(reading: Reading) -> dict[str, str]:
+    """Return a reading as text and as HTML."""
+    return {
+        "text/plain": reading_text(reading),
+        "text/html": whole(reading_html(reading)),
+    }
+
+
+def reading_html(reading: Reading) -> Html:
+    """Show what a text was taken for, without the style sheet."""
+    written = (row(name, tag("td", text)) for name, text in _rows(reading))
+    return fragment(
+        table(f"Read as: {reading.kind}{_shown(reading)}", ("What", "Value"), written),
+        _titled("Still open", reading.open),
+        _titled("Left aside", reading.notes),
+    )
+
+
+def _titled(title: str, sentences: tuple[str, ...]) -> Html:
+    if not sentences:
+        return NOTHING
+    return fragment(tag("h3", title), listed(sentences))
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Write an explanation for a terminal."""
+    parts = [*explanation.first, explanation.headline]
+    if explanation.failure is not None:
+        parts += _failure_lines(explanation.failure)
+    parts += _plan_lines(explanation)
+    parts += explanation.findings
+    parts += _measured_lines(explanation)
+    for number, fix in enumerate(explanation.fixes, start=1):
+        parts += ["", *_fix_lines(number, fix)]
+    return "\n".join(parts).rstrip()
+
+
+def _failure_lines(failure: Failure) -> list[str]:
+    return [
+        failure.sentence,
+        *(f"  {line}" for line in failure.arithmetic),
+        *(f"On the GPU: {line}" for line in failure.others),
+        *(f"Hint: {line}" for line in failure.hints),
+    ]
+
+
+def _plan_lines(explanation: Explanation) -> list[str]:
+    plan = explanation.plan
+    if plan is None:
+        return [f"Not planned: {explanation.not_planned}"]
+    return ["", f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan)]
+
+
+def _measured_lines(explanation: Explanation) -> list[str]:
+    confirmation = explanation.confirmation
+    if confirmation is None or not confirmation.rows:
+        return []
+    return ["", "Planned and measured:", *comparison_lines(confirmation)]
+
+
+def _fix_lines(number: int, fix: Fix) -> list[str]:
+    return [
+        f"{number}. {fix.title}",
+        f"   {fix.result}",
+        f"   Cost: {fix.cost}",
+        *(f"   | {line}" for line in fix.text.splitlines()),
+    ]
+
+
+def explanation_mimebundle(explanation: Explanation) -> dict[str, str]:
+    """Return an explanation as text and as HTML."""
+    return {
+        "text/plain": explanation_text(explanation),
+        "text/html": whole(explanation_html(explanation)),
+    }
+
+
+def explanation_html(explanation: Explanation) -> Html:
+    """Show an explanation, without the style sheet; needs no script."""
+    return fragment(
+        _headline_html(explanation),
+        _failure_html(explanation.failure),
+        _plan_html(explanation),
+        _titled("What it means", explanation.findings),
+        _measured_html(explanation),
+        _fixes_html(explanation),
+    )
+
+
+def _headline_html(explanation: Explanation) -> Html:
+    log = explanation.reading.log
+    error = None if log is None else (log.later_error if log.started else log.error)
+    is_bad = explanation.failure is not None
+    said = explanation.failure.sentence if explanation.failure else ""
+    return fragment(
+        listed(explanation.first, "pl-notes pl-first"),
+        verdict_box(
+            "short" if is_bad else "fits",
+            sentence(said) if said else None,
+            subject=f"Read as: {explanation.reading.kind}",
+            symbol="✘" if is_bad else "i",
+            headline=explanation.headline,
+        ),
+        quoted("vLLM said", error) if error and is_bad else None,
+    )
+
+
+def _failure_html(failure: Failure | None) -> Html:
+    if failure is None:
+        return NOTHING
+    return fragment(
+        _titled("Its arithmetic", failure.arithmetic),
+        _titled("What else was on the GPU", failure.others),
+        _titled("What to do beside vLLM's flags", failure.hints),
+    )
+
+
+def _plan_html(explanation: Explanation) -> Html:
+    if explanation.plan is None:
+        return tag("p", "Not planned: ", explanation.not_planned)
+    return verdict_html(explanation.plan)
+
+
+def _measured_html(explanation: Explanation) -> Html:
+    confirmation = explanation.confirmation
+    if confirmation is None or not confirmation.rows:
+        return NOTHING
+    return fragment(
+        bars_html(confirmation),
+        comparison_html(confirmation),
+        meaning_html(confirmation),
+    )
+
+
+def _fixes_html(explanation: Explanation) -> Html:
+    if not explanation.fixes:
+        return NOTHING
+    written = (
+        row(
+            fix.title,
+            tag("td", fix.result),
+            tag("td", fix.cost, class_="pl-why"),
+            tag("td", to_open("Text", command_line(fix.text, fix.title))),
+        )
+        for fix in explanation.fixes
+    )
+    heads = ("Change", "Result", "Cost", "Your text with it")
+    return table("What would help, the cheapest first", heads, written)
