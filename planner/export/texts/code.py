@@ -42,6 +42,8 @@ _OF_RAY = ("LLMConfig", "vLLMEngineProcessorConfig", "VLLMEngineProcessorConfig"
 _FIRST = ("model", "runner", "convert")
 """Arguments of `LLM` and `EngineArgs` that may come without a name."""
 _MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
+_READ = (ast.Call, ast.List, ast.Constant)
+"""What a start can be written as."""
 _Place: TypeAlias = "tuple[int, int]"
 
 
@@ -65,17 +67,19 @@ class _Code:
         self.text = text
         self.tree = tree
         self.lines = _line_starts(text)
-        self.names = _assigned(tree)
+        nodes = list(ast.walk(tree))
+        self.names = _assigned(nodes)
+        self.assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+        self.nodes = [node for node in nodes if isinstance(node, _READ)]
 
     def starts(self) -> Iterator[Found]:
         """Yield the starts in the order of the text."""
-        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.expr)]
-        for node in sorted(nodes, key=lambda one: (one.lineno, one.col_offset)):
+        for node in sorted(self.nodes, key=lambda one: (one.lineno, one.col_offset)):
             if isinstance(node, ast.Call):
                 yield from self._call(node)
             elif isinstance(node, ast.List):
                 yield from self._words(node)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            elif isinstance(node.value, str):
                 yield from self._shell(node, node.value)
 
     def _call(self, node: ast.Call) -> Iterator[Found]:
@@ -98,9 +102,7 @@ class _Code:
 
     def _environment(self) -> Iterator[tuple[str, Site]]:
         """Yield variables that the code sets: `os.environ["VLLM_X"] = "1"`."""
-        for node in ast.walk(self.tree):
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-                continue
+        for node in self.assigned:
             target = node.targets[0]
             is_set = isinstance(target, ast.Subscript) and "environ" in ast.dump(
                 target.value
@@ -194,11 +196,12 @@ class _Code:
 
     def _words(self, node: ast.List) -> Iterator[Found]:
         """Yield the start of a command in a list of words."""
+        first = [self._word(item) for item in node.elts[:2]]
+        if "vllm" not in [word.value.rsplit("/", 1)[-1] for word in first if word]:
+            return
         texts = [self._word(item) for item in node.elts]
         words = [word for word in texts if word is not None]
-        if len(words) != len(texts) or not words:
-            return
-        if "vllm" not in [word.value.rsplit("/", 1)[-1] for word in words[:2]]:
+        if len(words) != len(texts):
             return
         yield from _in_list(words, self.text)
 
@@ -325,11 +328,11 @@ def _line_starts(text: str) -> list[int]:
     return starts
 
 
-def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
     """Return names that are assigned once, with what they stand for."""
     found: dict[str, ast.expr] = {}
     twice: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
         elif isinstance(node, ast.AnnAssign) and node.value is not None:

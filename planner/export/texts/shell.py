@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.export.texts.passage import Edit, Passage
 
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;<>()#]+")
+_PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#]+(?=\s|\Z)")
 _BLANK = re.compile(r"(?:[ \t\r\f\v]|\\[ \t]*\r?\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
 _OPERATOR = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])|&&|\|\||;;|[|&;()]|\n")
@@ -138,6 +139,10 @@ class _Reader:
 
     def _word(self) -> Word:
         start = self.at
+        plain = _PLAIN_WORD.match(self.text, start)
+        if plain is not None:
+            self.at = plain.end()
+            return self._plain(start)
         built = _Built(self.known)
         while self.at < len(self.text):
             taken = built.take(self.text, self.at)
@@ -158,6 +163,17 @@ class _Reader:
             end=outer.places[self.at],
             write=lambda value: outer.encode(shlex.quote(value)),
             variables=tuple(built.variables),
+        )
+
+    def _plain(self, start: int) -> Word:
+        """Return a word without quotes, escapes and variables: most of them."""
+        outer = self.passage
+        inner = outer.part(start, self.at)
+        return Word(
+            passage=replace(inner, encode=lambda new: outer.encode(_escaped(new))),
+            start=inner.places[0],
+            end=inner.places[-1],
+            write=lambda value: outer.encode(shlex.quote(value)),
         )
 
 

@@ -1,0 +1,78 @@
+"""Containers and shells around vLLM."""
+
+from __future__ import annotations
+
+import pytest
+
+import planner
+
+
+@pytest.mark.parametrize(
+    ("tag", "version"),
+    [
+        ("v0.11.0", "0.11.0"),
+        ("0.25.1-cu129", "0.25.1"),
+        ("rocm-v0.19.1", "0.19.1"),
+        ("v0.10.1.post1", "0.10.1.post1"),
+        ("latest", None),
+        ("nightly-3f2a1b", None),
+    ],
+)
+def test_the_images_tag_is_the_release(tag: str, version: str | None) -> None:
+    """Where it has one; else the text says that it does not tell."""
+    found = planner.read(f"docker run --gpus all vllm/vllm-openai:{tag} org/m")
+
+    assert found.vllm_version == version
+    assert any("does not tell its release" in n for n in found.notes) == (
+        version is None
+    )
+
+
+def test_another_release_is_written_into_the_tag() -> None:
+    """And nothing else changes."""
+    text = "docker run vllm/vllm-openai:v0.11.0@sha256:ab --model org/m"
+
+    assert planner.read(text).text(vllm_version="0.33.0") == text.replace(
+        "0.11.0", "0.33.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "count"),
+    [("all", None), ("2", 2), ("'\"device=0,2,3\"'", 3), ("device=GPU-1a", 1)],
+)
+def test_gpus_of_a_container(gpus: str, count: int | None) -> None:
+    """As `docker run --gpus` grants them."""
+    assert (
+        planner.read(f"docker run --gpus {gpus} vllm/vllm-openai:v0.11.0 org/m").gpus
+        == count
+    )
+
+
+def test_variables_outside_of_a_container_do_not_reach_it() -> None:
+    """Only `-e` does; the text says so."""
+    found = planner.read(
+        "VLLM_A=1 docker run -e VLLM_B=2 vllm/vllm-openai:v0.11.0 org/m"
+    )
+
+    assert found.env == {"VLLM_B": "2"}
+    assert any("VLLM_A is set outside" in note for note in found.notes)
+
+
+def test_a_container_of_something_else_is_no_start() -> None:
+    """A database in the same script is passed over."""
+    text = "docker run -d postgres:16\ndocker run vllm/vllm-openai:v0.11.0 org/m"
+
+    assert planner.read(text).model == "org/m"
+    with pytest.raises(planner.PlannerError, match="No start of vLLM"):
+        planner.read("docker run -d postgres:16 --max-model-len 5")
+
+
+def test_several_starts_are_counted() -> None:
+    """The first is read unless another is named."""
+    text = "vllm serve org/a --port 1 &\nvllm serve org/b --port 2\n"
+
+    assert planner.read(text).num_starts == 2
+    assert planner.read(text, start=2).model == "org/b"
+    with pytest.raises(planner.PlannerError, match="2 starts"):
+        planner.read(text, start=3)
