@@ -102,7 +102,7 @@ def _cell(number: int, cell: Any) -> Any:  # noqa: ANN401 - nbformat ships no ty
 
 
 def _uncommented(source: str) -> str:
-    """Return a cell; the text below `%%vllm` is no Python, so a comment in the source."""
+    """Return a cell; a text below `%%vllm` is no Python, so a comment in the source."""
     first, *rest = source.splitlines()
     if not first.startswith("%%"):
         return source

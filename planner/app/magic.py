@@ -198,9 +198,7 @@ def _shortly(answer: Callable[[], Result]) -> Result:
 
 def _cell_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="%%vllm", add_help=False, allow_abbrev=False)
-    parser.add_argument(
-        "--gpu", help="the GPU, where the text does not name it"
-    )
+    parser.add_argument("--gpu", help="the GPU, where the text does not name it")
     parser.add_argument("--model", help="likewise the model")
     parser.add_argument("--vllm-version", help="likewise the release of vLLM")
     parser.add_argument(

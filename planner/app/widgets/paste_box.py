@@ -13,13 +13,16 @@ import traitlets
 
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
+from planner.late import late
 from planner.models import catalogue
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.pieces import to_copy
+from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
 
 if TYPE_CHECKING:
     from planner.export.texts import Reading
+    from planner.export.texts.explaining import Explanation
+    from planner.export.texts.fixing import Fix
     from planner.export.texts.passage import Edit
 
 log = logging.getLogger(__name__)
@@ -144,16 +147,19 @@ def is_address(text: str) -> bool:
     return bool(_ADDRESS.match(text)) and not text.startswith(_HUB)
 
 
-def button(press: str, label: str, *, is_pressed: bool | None = None) -> Html:
-    """Write a button that tells the kernel `press`."""
+def button(
+    press: str, shown: str, *, label: str | None = None, is_pressed: bool | None = None
+) -> Html:
+    """Write a button that tells the kernel `press`; `label` is its spoken name."""
     state = None if is_pressed is None else str(is_pressed).lower()
     return tag(
         "button",
-        label,
+        shown,
         type="button",
         class_="pl-action",
         data_press=press,
         data_key=press,
+        aria_label=label,
         aria_pressed=state,
     )
 
@@ -196,6 +202,30 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
     return fragment(inside, tag("dl", lines, class_="pl-read") if lines else None)
+
+
+def explained_html(explanation: Explanation) -> Html:
+    """Write why a start failed, or how it compares, with buttons that apply changes."""
+    fixes = [_fix_html(number, fix) for number, fix in enumerate(explanation.fixes)]
+    title = tag("h3", "What would help, the cheapest first")
+    listed = fragment(title, tag("ol", fixes, class_="pl-fixes")) if fixes else Html("")
+    written: Html = late(
+        "planner.show.explanation:explanation_html", explanation, listed
+    )
+    return tag("div", written, class_="pl-explained")
+
+
+def _fix_html(number: int, fix: Fix) -> Html:
+    code = tag("code", fix.text)
+    text = to_copy(code, label=f"Your text: {fix.title}", copied="text")
+    return tag(
+        "li",
+        tag("p", fix.title, class_="pl-row-title"),
+        tag("p", fix.result),
+        tag("p", fix.cost, class_="pl-row-detail"),
+        buttons(button(f"apply {number}", "Apply", label=f"Apply: {fix.title}")),
+        to_open("Your text with it", text, key=f"text {number}"),
+    )
 
 
 def _is_unknown(reading: Reading, note: str) -> bool:

@@ -23,6 +23,7 @@ from planner.app.widgets.paste_box import (
     button,
     buttons,
     changes,
+    explained_html,
     is_address,
     model_named,
     own_text_html,
@@ -38,6 +39,7 @@ from planner.surroundings import is_published
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
     from planner.export.texts import Reading
+    from planner.export.texts.explaining import Explanation
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Found:
     reading: Reading
     starts: tuple[str, ...] = ()
     """What the text calls its starts, where it has several."""
-    explanation: Any = None
+    explanation: Explanation | None = None
     refusal: str = ""
     """Why there is no explanation of a log or an error."""
 
@@ -158,7 +160,7 @@ class ReadingSection(w.VBox):
     # Reading
 
     def _read(self, text: str, start: int, *, is_again: bool = False) -> None:
-        asked = _controls(self._host)
+        asked = self._request() or _controls(self._host)
         self.box.is_busy = True
 
         def done(found: object) -> None:
@@ -239,7 +241,7 @@ class ReadingSection(w.VBox):
 
     def _fill(self, reading: Reading) -> None:
         """Set the controls to a start; an error alone tells of none."""
-        if reading.model is None and not reading.engine_args and reading.start is None:
+        if not _tells_of_a_start(reading):
             return
         asked = _controls(self._host)
         told = replace(reading, unknown=(), model=reading.model or asked["model"])
@@ -288,7 +290,8 @@ class ReadingSection(w.VBox):
     def _apply(self, index: int) -> None:
         """Apply the changes of a fix to the controls."""
         found = self._found
-        fixes = () if found is None else getattr(found.explanation, "fixes", ())
+        explained = None if found is None else found.explanation
+        fixes = () if explained is None else explained.fixes
         if index < len(fixes):
             asked = self._host.request() | dict(fixes[index].changes)
             self._host.take(Inputs(model=asked["model"]).changed(**asked))
@@ -313,6 +316,7 @@ class ReadingSection(w.VBox):
             buttons(*starts) if starts else None,
             alert_html(f"There is no plan yet. {wrong}") if wrong else None,
             alert_html(found.refusal) if found.refusal else None,
+            explained_html(found.explanation) if found.explanation else None,
         ]
         last = buttons(button("undo", "Undo"))
         return fragment(reading_html(found.reading, self._names(), first), last)
@@ -335,12 +339,23 @@ def _found(text: str, start: int, asked: Mapping[str, Any]) -> Found:
     starts = _labels(text, reading)
     if reading.log is None:
         return Found(reading=reading, starts=starts)
-    told = {} if reading.model else {"model": asked["model"]}
+    gpu = asked["gpu"] if reading.gpu is None else None
     try:
-        explanation = reading.explain(reading.gpu or asked["gpu"], **told)
+        explanation = reading.explain(gpu, **_missing(reading, asked))
     except PlannerError as error:
         return Found(reading=reading, starts=starts, refusal=str(error))
     return Found(reading=reading, starts=starts, explanation=explanation)
+
+
+def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the controls add: all they say to an error alone, else the model."""
+    if _tells_of_a_start(reading):
+        return {} if reading.model else {"model": asked["model"]}
+    return {name: value for name, value in asked.items() if name != "gpu"}
+
+
+def _tells_of_a_start(reading: Reading) -> bool:
+    return bool(reading.model or reading.engine_args or reading.start)
 
 
 def _labels(text: str, reading: Reading) -> tuple[str, ...]:
