@@ -282,7 +282,7 @@ def test_a_cell_shows_what_was_read_and_its_plan(kernel) -> None:
 def test_a_cell_is_a_value_with_its_plan(kernel) -> None:
     """The last value of the notebook: reading, plan, and no explanation of a start."""
     kernel.run(f"%%vllm --gpu H100\n{DOCKER}")
-    kernel.run("found = _")
+    kernel.run("found = Out[max(Out)]")
 
     assert f"('container', '{QWEN}', 16384, None)" == kernel.text(
         "(str(found.reading.kind), found.plan.name,"

@@ -48,10 +48,10 @@ _KINDS = {
 
 
 class PasteBox(anywidget.AnyWidget):
-    """A box for a text, a line that says what it is, and what was done with it.
+    """A box for a text, and a line that says what it was taken for.
 
-    `given` is called with a text and whether the reader is done with it; `pressed` with
-    the name of a button. A text is never logged, nor kept as a trait.
+    `given` is called with a text and whether the reader is done with it. A text is
+    never logged, nor kept as a trait.
     """
 
     _esm = script("paste.js")
@@ -63,15 +63,11 @@ class PasteBox(anywidget.AnyWidget):
     """Characters that are read; the page sends one more of a longer text."""
     said = traitlets.Unicode().tag(sync=True)
     """What the text was taken for, as HTML; spoken when it changes."""
-    html = traitlets.Unicode().tag(sync=True)
-    """What was done with it, as HTML; empty: nothing is shown."""
     is_busy = traitlets.Bool(False).tag(sync=True)
 
-    def __init__(
-        self, given: Callable[[str, bool], None], pressed: Callable[[str], None]
-    ) -> None:
+    def __init__(self, given: Callable[[str, bool], None]) -> None:
         super().__init__(most=LONGEST_PUBLISHED if is_published() else LONGEST)
-        self._given, self._pressed = given, pressed
+        self._given = given
         self._pieces: list[str] = []
         self.on_msg(self._on_message)
 
@@ -91,8 +87,6 @@ class PasteBox(anywidget.AnyWidget):
                 if is_last:
                     text, self._pieces = _joined(self._pieces), []
                     self._given(text, is_whole)
-            case {"press": str(name)} if len(name) <= _LONGEST_PRESS:
-                self._pressed(name)
             case _:
                 log.warning("a page sent an invalid message of the box")
 
@@ -101,6 +95,27 @@ class PasteBox(anywidget.AnyWidget):
             self._pieces = []
         if piece and sum(map(len, self._pieces)) <= self.most:
             self._pieces.append(piece)
+
+
+class ReadingView(anywidget.AnyWidget):
+    """What was read, as HTML; `pressed` is called with the name of a button."""
+
+    _esm = script("read.js")
+
+    html = traitlets.Unicode().tag(sync=True)
+    """Empty: nothing is shown."""
+
+    def __init__(self, pressed: Callable[[str], None]) -> None:
+        super().__init__()
+        self._pressed = pressed
+        self.on_msg(self._on_message)
+
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        match content:
+            case {"press": str(name)} if len(name) <= _LONGEST_PRESS:
+                self._pressed(name)
+            case _:
+                log.warning("a page sent an invalid press of a button")
 
 
 def _joined(pieces: list[str]) -> str:

@@ -20,6 +20,7 @@ from planner.app.widgets.controls import Controls, Group
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
     PasteBox,
+    ReadingView,
     button,
     buttons,
     changes,
@@ -89,7 +90,8 @@ class ReadingSection(w.VBox):
     """The box, and below it what is still open; fills the controls of its host."""
 
     def __init__(self, host: Host) -> None:
-        self.box = PasteBox(self._given, self._pressed)
+        self.box = PasteBox(self._given)
+        self.view = ReadingView(self._pressed)
         self._host = host
         self._reader = Reader()
         self._found: Found | None = None
@@ -99,7 +101,7 @@ class ReadingSection(w.VBox):
         self._asked: dict[str, Any] = {}
         self._marked: set[str] = set()
         self._open: frozenset[str] = frozenset()
-        super().__init__([self.box])
+        super().__init__([self.box, self.view])
         self.add_class("planner-reading")
 
     @property
@@ -195,21 +197,23 @@ class ReadingSection(w.VBox):
     def _refuse(self, message: str) -> None:
         self._reader.cancel()
         self.box.is_busy = False
-        with self.box.hold_sync():
-            self.box.said, self.box.html = "", alert_html(message)
+        self._say("", alert_html(message))
+
+    def _say(self, said: str, html: str) -> None:
+        self.box.said = tag("p", said) if said else ""
+        self.view.html = html
 
     def _clear(self) -> None:
         """Forget the text; the controls stay as they are."""
         self._reader.cancel()
         self._forget()
-        with self.box.hold_sync():
-            self.box.is_busy = False
-            self.box.said, self.box.html = "", ""
+        self.box.is_busy = False
+        self._say("", "")
 
     def _forget(self) -> None:
         self._unmark()
         self._found, self._before, self._open = None, None, frozenset()
-        self.children = [self.box]
+        self.children = [self.box, self.view]
         self._host.give_back(None)
 
     # The controls
@@ -219,9 +223,7 @@ class ReadingSection(w.VBox):
         self._before = self._host.remember()
         self._host.form.model.value = name
         self._mark({"model"})
-        with self.box.hold_sync():
-            self.box.said = tag("p", f"A model: {name}")
-            self.box.html = buttons(button("undo", "Undo"))
+        self._say(f"A model: {name}", buttons(button("undo", "Undo")))
 
     def _take(self, found: Found, *, is_again: bool) -> None:
         reading = found.reading
@@ -233,9 +235,7 @@ class ReadingSection(w.VBox):
         self._found = found
         self._open = _still_open(reading)
         self._ask()
-        with self.box.hold_sync():
-            self.box.said = tag("p", taken_for(reading))
-            self.box.html = self._html(found)
+        self._say(taken_for(reading), self._html(found))
         if reading.start is not None:
             self._host.give_back(self._own_text)
 
@@ -256,7 +256,7 @@ class ReadingSection(w.VBox):
         asked = [Controls([Group("The text does not say", fields)])] if fields else []
         for one in asked:
             one.add_class("planner-open")
-        self.children = [self.box, *asked]
+        self.children = [self.box, *asked, self.view]
 
     def _mark(self, names: set[str]) -> None:
         form = self._host.form
@@ -283,9 +283,7 @@ class ReadingSection(w.VBox):
         self._reader.cancel()
         self._forget()
         self._host.bring_back(before)
-        with self.box.hold_sync():
-            self.box.said = tag("p", "Undone: the controls are as they were.")
-            self.box.html = ""
+        self._say("Undone: the controls are as they were.", "")
 
     def _apply(self, index: int) -> None:
         """Apply the changes of a fix to the controls."""

@@ -2,7 +2,6 @@
 // kernel says what it read.
 
 import { newId } from "./change.js";
-import { copy } from "./copy.js";
 import { make } from "./make.js";
 import { fill, part } from "./parts.js";
 
@@ -17,7 +16,6 @@ const PIECE = 40000;
  * @property {string} hint what the empty box shows
  * @property {number} most characters that are read
  * @property {string} said what the text was taken for
- * @property {string} html what was done with it
  * @property {boolean} is_busy
  *
  * @typedef {import("@anywidget/types").AnyModel<Pasted>} PastedModel
@@ -86,22 +84,15 @@ export default {
       event.preventDefault();
       read(true);
     });
-    el.addEventListener("click", (event) => {
-      copy(event);
-      const { target } = event;
-      const pressed = target instanceof Element && target.closest("[data-press]");
-      if (pressed) model.send({ press: pressed.getAttribute("data-press") });
-    });
     const show = () => {
       el.setAttribute("aria-busy", String(model.get("is_busy")));
       fill(said, model.get("said"));
-      fill(part(el, "paste-read"), model.get("html"));
     };
-    model.on("change:said change:html change:is_busy", show);
+    model.on("change:said change:is_busy", show);
     show();
     return () => {
       clearTimeout(timer);
-      model.off("change:said change:html change:is_busy", show);
+      model.off("change:said change:is_busy", show);
     };
   },
 };
