@@ -202,6 +202,20 @@ def _facts(reading: Reading) -> Iterator[str]:
         yield f"on {gpu}"
 
 
+def set_by(reading: Reading) -> set[str]:
+    """Return the names of the controls that a text sets."""
+    start = {
+        "model": reading.model,
+        "gpu": reading.gpu,
+        "vllm_version": reading.vllm_version,
+        "entrypoint": reading.start,
+    }
+    return {
+        *reading.engine_args,
+        *(name for name, value in start.items() if value is not None),
+    }
+
+
 def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> Html:
     """Write what was done with each part of a text; `inside` comes before."""
     unknown = [note for note in reading.notes if _is_unknown(reading, note)]
@@ -227,7 +241,8 @@ def explained_html(explanation: Explanation) -> Html:
     written: Html = late(
         "planner.show.explanation:explanation_html", explanation, listed
     )
-    return tag("div", written, class_="pl-explained")
+    heading = tag("h2", "What the text tells")
+    return tag("div", heading, written, class_="pl-explained")
 
 
 def _fix_html(number: int, fix: Fix) -> Html:

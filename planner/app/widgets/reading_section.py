@@ -30,6 +30,7 @@ from planner.app.widgets.paste_box import (
     own_text_html,
     reading_html,
     searched,
+    set_by,
     taken_for,
 )
 from planner.errors import PlannerError
@@ -92,6 +93,7 @@ class ReadingSection(w.VBox):
     def __init__(self, host: Host) -> None:
         self.box = PasteBox(self._given)
         self.view = ReadingView(self._pressed)
+        self._questions = w.VBox([])
         self._host = host
         self._reader = Reader()
         self._found: Found | None = None
@@ -101,7 +103,8 @@ class ReadingSection(w.VBox):
         self._asked: dict[str, Any] = {}
         self._marked: set[str] = set()
         self._open: frozenset[str] = frozenset()
-        super().__init__([self.box, self.view])
+        self._controls_of: dict[frozenset[str], Controls] = {}
+        super().__init__([self.box, self._questions, self.view])
         self.add_class("planner-reading")
 
     @property
@@ -207,19 +210,21 @@ class ReadingSection(w.VBox):
         """Forget the text; the controls stay as they are."""
         self._reader.cancel()
         self._forget()
+        self._ask()
         self.box.is_busy = False
         self._say("", "")
 
     def _forget(self) -> None:
         self._unmark()
         self._found, self._before, self._open = None, None, frozenset()
-        self.children = [self.box, self.view]
         self._host.give_back(None)
 
     # The controls
 
     def _take_model(self, name: str) -> None:
+        self._reader.cancel()
         self._forget()
+        self._ask()
         self._before = self._host.remember()
         self._host.form.model.value = name
         self._mark({"model"})
@@ -228,7 +233,7 @@ class ReadingSection(w.VBox):
     def _take(self, found: Found, *, is_again: bool) -> None:
         reading = found.reading
         if not is_again:
-            before = self._host.remember()
+            before = self._remembered(reading)
             self._forget()
             self._before = before
             self._fill(reading)
@@ -239,6 +244,12 @@ class ReadingSection(w.VBox):
         if reading.start is not None:
             self._host.give_back(self._own_text)
 
+    def _remembered(self, reading: Reading) -> object:
+        """Return the state before this text: also where another start of it is read."""
+        if self.reading is not None and self.reading.given == reading.given:
+            return self._before
+        return self._host.remember()
+
     def _fill(self, reading: Reading) -> None:
         """Set the controls to a start; an error alone tells of none."""
         if not _tells_of_a_start(reading):
@@ -247,16 +258,19 @@ class ReadingSection(w.VBox):
         told = replace(reading, unknown=(), model=reading.model or asked["model"])
         version = reading.vllm_version or asked["vllm_version"]
         self._host.take(told.inputs(reading.gpu or asked["gpu"], vllm_version=version))
-        self._mark(_told(reading))
+        self._mark(set_by(reading))
         self._asked = self._request()
 
     def _ask(self) -> None:
         """Show the controls of what the text leaves open, here too."""
-        fields = [self._host.form.fields[name] for name in sorted(self._open)]
-        asked = [Controls([Group("The text does not say", fields)])] if fields else []
-        for one in asked:
-            one.add_class("planner-open")
-        self.children = [self.box, *asked, self.view]
+        if self._open not in self._controls_of:
+            fields = [self._host.form.fields[name] for name in sorted(self._open)]
+            made = Controls([Group("The text does not say", fields)])
+            made.add_class("planner-open")
+            self._controls_of[self._open] = made
+        shown = [self._controls_of[self._open]] if self._open else []
+        if shown != list(self._questions.children):
+            self._questions.children = shown
 
     def _mark(self, names: set[str]) -> None:
         form = self._host.form
@@ -282,6 +296,7 @@ class ReadingSection(w.VBox):
             return
         self._reader.cancel()
         self._forget()
+        self._ask()
         self._host.bring_back(before)
         self._say("Undone: the controls are as they were.", "")
 
@@ -366,20 +381,6 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
         f"{number}: {one.shown or one.model or 'start'}"
         for number, one in zip(numbers, starts, strict=True)
     )
-
-
-def _told(reading: Reading) -> set[str]:
-    """Return the names of the controls that a text sets."""
-    start = {
-        "model": reading.model,
-        "gpu": reading.gpu,
-        "vllm_version": reading.vllm_version,
-        "entrypoint": reading.start,
-    }
-    return {
-        *reading.engine_args,
-        *(name for name, value in start.items() if value is not None),
-    }
 
 
 def _still_open(reading: Reading) -> frozenset[str]:

@@ -108,7 +108,7 @@ def test_what_the_text_does_not_tell_is_asked_for_there(explorer) -> None:
     """The GPU: the same control, beside the box. It stays as the controls have it."""
     explorer.form.fields["gpu"].value = "L40S"
     section = paste(explorer, DOCKER)
-    (_, asked, _) = section.children
+    (asked,) = section._questions.children
 
     assert ["gpu"] == list(asked.fields)
     assert asked.fields["gpu"] is explorer.form.fields["gpu"]
@@ -179,12 +179,15 @@ def test_of_several_starts_one_is_chosen(explorer) -> None:
     section = paste(explorer, text)
     first = explorer.plan.name
     press(explorer, "start 2")
+    second = explorer.plan.name
 
-    assert "Qwen/Qwen3-8B" == first
-    assert "Qwen/Qwen3-14B" == explorer.plan.name
+    assert ("Qwen/Qwen3-8B", "Qwen/Qwen3-14B") == (first, second)
     assert "data-press='start 2' data-key='start 2' aria-pressed='true'" in (
         section.view.html
     )
+    press(explorer, "undo")
+    assert "meta-llama/Llama-3.1-8B-Instruct" == explorer.plan.name
+    assert () == section._questions.children
 
 
 # Given back
