@@ -1,5 +1,6 @@
 """Plans to show: one of each verdict, on the bundled catalogue."""
 
+import re
 from functools import cache
 
 import planner
@@ -48,3 +49,11 @@ def in_stages() -> Plan:
 
 
 ALL = (fitting, too_long, too_large, refused, in_stages)
+
+
+def assert_draft_uncounted(plan: Plan, words: str) -> None:
+    """Check that a plan leaves out a draft, and says so with these words."""
+    assert plan.model is not None
+    assert plan.model.speculation is None
+    (found,) = (one for one in plan.conditions if one.startswith("speculative_config:"))
+    assert re.search(words, found), found

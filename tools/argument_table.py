@@ -52,8 +52,9 @@ NARROWER = {
 """Where the planner knows more of a value than vLLM's parser."""
 
 _LONG = (
-    *("off", "choices", "planned", "offered", "example"),
-    *("kept_out", "reason", "hint", "text"),
+    *("off", "choices", "planned", "offered", "example", "keys"),
+    "keys_gone",
+    *("kept_out", "uncounted", "bound", "source", "hint", "text"),
 )
 """Facts of an entry that have a line of their own."""
 

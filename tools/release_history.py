@@ -1,9 +1,14 @@
 """Regenerate planner/data/release_history.json: what came with which release of vLLM.
 
+Also planner/data/variables.json, with `--variables`: every environment variable of
+vLLM's, with the release that it came with (empty: the oldest) and the one that it went
+with.
+
 Reads unpacked sources of vLLM, one folder per release named after it, each with the
 package `vllm` in it. Nothing is imported, only parsed.
 
     python tools/release_history.py FOLDER > planner/data/release_history.json
+    python tools/release_history.py FOLDER --variables > planner/data/variables.json
 """
 
 from __future__ import annotations
@@ -30,6 +35,42 @@ def main(folder: Path) -> None:
         "kv_cache_dtypes": _first_releases(folder, _kv_cache_dtypes),
     }
     print(json.dumps(found, indent=1, sort_keys=True))
+
+
+def variables(folder: Path) -> dict[str, list[str]]:
+    """Return the variables that begin with VLLM_, each with its first release and end.
+
+    Releases whose sources are not in the folder are passed over.
+    """
+    having: dict[str, list[str]] = {}
+    releases = [one for one in reversed(MODELLED) if (folder / one).is_dir()]
+    for version in releases:
+        for name in _variables(folder / version / "vllm"):
+            having.setdefault(name, []).append(version)
+    found = {}
+    for name, versions in sorted(having.items()):
+        after = releases.index(versions[-1]) + 1
+        came = "" if versions[0] == releases[0] else versions[0]
+        found[name] = [came, releases[after] if after < len(releases) else ""]
+    return found
+
+
+def _variables(package: Path) -> Iterator[str]:
+    for node in ast.walk(_parsed(package / "envs.py")):
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if getattr(target, "id", "") == "environment_variables":
+            assert isinstance(node, ast.AnnAssign)
+            assert isinstance(node.value, ast.Dict)
+            for key in node.value.keys:
+                name = key.value if isinstance(key, ast.Constant) else ""
+                if str(name).startswith("VLLM_"):
+                    yield str(name)
+
+
+def _compact(found: dict[str, list[str]]) -> str:
+    """Write one variable a line."""
+    rows = (f" {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
+    return "{\n" + ",\n".join(rows) + "\n}"
 
 
 def _first_releases(folder: Path, names: Reader) -> dict[str, str]:
@@ -87,4 +128,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if "--variables" in sys.argv:
+        print(_compact(variables(Path(sys.argv[1]))))
+    else:
+        main(Path(sys.argv[1]))

@@ -71,7 +71,7 @@ def _row(name: str, found: dict[str, dict[str, Facts]], known: Facts) -> Facts:
     after = releases.index(having[-1]) + 1
     shorts = [flag for flag in _flags(name, found) if not flag.startswith("--")]
     row = {
-        "kind": found[_told_best(having)][name]["kind"],
+        "kind": _kind(name, found, having),
         "short": shorts[0] if shorts else "",
         "since": "" if having[0] == releases[0] else having[0],
         "gone": releases[after] if after < len(releases) else "",
@@ -81,10 +81,14 @@ def _row(name: str, found: dict[str, dict[str, Facts]], known: Facts) -> Facts:
     return {key: value for key, value in row.items() if value}
 
 
-def _told_best(having: list[str]) -> str:
-    """Return the newest release whose parser was recorded, else the newest."""
+def _kind(name: str, found: dict[str, dict[str, Facts]], having: list[str]) -> str:
+    """Return what the newest recorded parser says, else the newest source.
+
+    Some switches took a word in the last release before they went.
+    """
     recorded = [one for one in having if (PARSERS / f"{one}.json").is_file()]
-    return [*having[-1:], *recorded[-1:]][-1]
+    kinds = [found[one][name]["kind"] for one in (*having[-1:], *recorded)]
+    return "switch" if "switch" in kinds else str(kinds[-1])
 
 
 def _flags(name: str, found: dict[str, dict[str, Facts]]) -> list[str]:
@@ -150,8 +154,9 @@ def _kind_of_recorded(flag: Facts) -> str:
 def _calls(tree: ast.AST) -> Iterator[tuple[str, Facts]]:
     """Read `add_argument("--flag", ...)`."""
     for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call)
-        if not is_call or getattr(node.func, "attr", "") != "add_argument":
+        if not isinstance(node, ast.Call):
+            continue
+        if getattr(node.func, "attr", "") != "add_argument":
             continue
         flags = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
         flags = [flag for flag in flags if flag.startswith("-")]

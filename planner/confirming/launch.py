@@ -165,7 +165,7 @@ def variables_of(  # noqa: PLR0913 - what a process's environment consists of
         scratch: for sockets.
     """
     given = dict(os.environ)
-    decisive = (*environment.KNOWN, *environment.NOT_MODELLED)
+    decisive = (*environment.KNOWN, *environment.UNCOUNTED)
     left_out = [name for name in decisive if name in given and name not in planned]
     for name in left_out:
         del given[name]

@@ -5,9 +5,9 @@ reference are made from it. To add an argument:
 
 1. **Entry** in `planner/data/arguments.json`, under the argument's name: `group`,
    `kind`, `memory` and `text`, and what else of `Argument` applies. For a new release,
-   `tools/argument_table.py` writes it from vLLM's parser with memory "unknown": then
-   only the values in `off` are planned, until the effect is modelled. Where `memory` is
-   "none", the entry is all that is needed.
+   `tools/argument_table.py` writes it from vLLM's parser with memory "unknown": plans
+   then say what they do not count (`uncounted`), until somebody has read what it does.
+   Where `memory` is "none", the entry with its `source` is all that is needed.
 2. **Rule**, where `memory` is "modelled": a field of the same name and kind in
    `planner.engine.settings.EngineSettings`, and the code that reads it. vLLM's default
    is filled in by `planner/planning/defaults.py`, what vLLM refuses is refused by
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -89,8 +89,10 @@ class Memory(StrEnum):
     """It is a field of `planner.engine.settings.EngineSettings`, and rules read it."""
     NONE = "none"
     """It does not change GPU memory; it is kept for the command line."""
+    BOUNDED = "bounded"
+    """A line's range is widened by the most that it can change, and a note says so."""
     UNKNOWN = "unknown"
-    """Refused, except with a value of `Argument.off`: no figure may ignore it."""
+    """Planned without it; the plan names it among its conditions, unless it is off."""
 
 
 class Group(StrEnum):
@@ -183,9 +185,21 @@ class Argument:
     example: object = None
     """A correct value to name in an error message; None: its rule checks the type."""
     off: tuple[object, ...] = ()
-    """Values without effect on memory, for an argument whose effect is unknown."""
-    reason: str = ""
-    """Why the effect is unknown, where that needs an explanation."""
+    """Values without effect on memory, where the effect is unknown or bounded."""
+    uncounted: str = ""
+    """What plans do not count, where the effect is unknown, as part of a sentence."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of a table: what plans do not count of each; empty: modelled, or none."""
+    keys_gone: Mapping[str, str] = field(default_factory=dict)
+    """Keys of a table that vLLM refuses since a release."""
+    bound: str = ""
+    """What a bounded effect is, and by how much at most, as part of a sentence."""
+    below_mib: int = 0
+    """By how much less memory it takes at most."""
+    above_mib: int = 0
+    """By how much more it takes at most."""
+    source: str = ""
+    """Where vLLM shows that there is no effect, or what bounds it: file and symbol."""
     feature: Feature | None = None
     gone: str = ""
     """The release that removed it."""
@@ -246,18 +260,24 @@ class Argument:
         return self.text + _EFFECTS[self.memory](self)
 
 
-def _unknown_effect(argument: Argument) -> str:
+def _none(argument: Argument) -> str:
+    shown = f" (vLLM: {argument.source})" if argument.source else ""
+    return f" It does not change GPU memory{shown}."
+
+
+def _unknown(argument: Argument) -> str:
     values = [
         value if isinstance(value, str) else json.dumps(value) for value in argument.off
     ]
-    words = f"only {' or '.join(values)} can be planned" if values else "leave it out"
-    return f" What it does to memory is not modelled yet: {words}."
+    but = f", except for {', '.join(values)}, which change nothing" if values else ""
+    return f" Plans do not count {argument.uncounted}, and say so{but}."
 
 
 _EFFECTS: Mapping[Memory, Callable[[Argument], str]] = {
     Memory.MODELLED: lambda _argument: "",
-    Memory.NONE: lambda _argument: " It does not change GPU memory.",
-    Memory.UNKNOWN: _unknown_effect,
+    Memory.NONE: _none,
+    Memory.BOUNDED: lambda argument: f" Plans say: {argument.bound}.",
+    Memory.UNKNOWN: _unknown,
 }
 
 

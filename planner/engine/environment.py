@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from planner.data import DATA
 from planner.engine.releases import NEWEST_RELEASE, Release
-from planner.errors import PlannerError, UnknownArchitecture
+from planner.errors import PlannerError
 
 KNOWN = (
     "VLLM_PP_LAYER_PARTITION",
@@ -25,10 +28,71 @@ KNOWN = (
     "VLLM_VIDEO_LOADER_BACKEND",
     "VLLM_RAY_PER_WORKER_GPUS",
 )
-NOT_MODELLED = (
-    "VLLM_BATCH_INVARIANT",
-    "VLLM_ENABLE_STARTUP_PLAN",
-    "VLLM_MLA_DISABLE",
+_DEEP_GEMM = "whether DeepGEMM computes FP8 layers, with scales and buffers of its own"
+_EXPERTS = "the padding and the buffers of the kernel of experts that it chooses"
+_ALL_REDUCE = "the buffers of the all-reduce that it chooses"
+UNCOUNTED: Mapping[str, str] = {
+    "VLLM_BATCH_INVARIANT": "kernels whose results do not depend on the batch",
+    "VLLM_ENABLE_STARTUP_PLAN": "sizes that an earlier start has written down",
+    "VLLM_MLA_DISABLE": "that latent attention keeps whole keys and values",
+    "VLLM_USE_DEEP_GEMM": _DEEP_GEMM,
+    "VLLM_MOE_USE_DEEP_GEMM": _DEEP_GEMM,
+    "VLLM_USE_DEEP_GEMM_E8M0": _DEEP_GEMM,
+    "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES": _DEEP_GEMM,
+    "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER": "the buffers of FlashInfer's FP8 GEMM",
+    "VLLM_DISABLED_KERNELS": "the kernels that take the place of those disabled",
+    "VLLM_NVFP4_GEMM_BACKEND": "padding and buffers of that kernel",
+    "VLLM_USE_TRTLLM_FP4_GEMM": "padding and buffers of that kernel",
+    "VLLM_USE_FBGEMM": "buffers of that kernel",
+    "VLLM_USE_TRITON_AWQ": "buffers of that kernel",
+    "VLLM_TEST_FORCE_FP8_MARLIN": "weights as Marlin holds them",
+    "VLLM_MARLIN_INPUT_DTYPE": "copies of inputs in another dtype",
+    "VLLM_HUMMING_ONLINE_QUANT_CONFIG": "what it quantises",
+    "VLLM_HUMMING_INPUT_QUANT_CONFIG": "copies of inputs in another dtype",
+    "VLLM_USE_FLASHINFER_MOE_FP16": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_FP4": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_FP8": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_INT4": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_MXFP4_BF16": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8": _EXPERTS,
+    "VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8_CUTLASS": _EXPERTS,
+    "VLLM_FLASHINFER_MOE_BACKEND": _EXPERTS,
+    "VLLM_MXFP4_USE_MARLIN": _EXPERTS,
+    "VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE": _EXPERTS,
+    "VLLM_ENABLE_FUSED_MOE_ACTIVATION_CHUNKING": "experts that compute a batch whole",
+    "VLLM_ENABLE_MOE_DP_CHUNK": "experts that compute a batch in parts",
+    "VLLM_MOE_DP_CHUNK_SIZE": "experts that compute a batch in parts",
+    "VLLM_ALL2ALL_BACKEND": "its buffers between GPUs that hold different experts",
+    "VLLM_DEEPEP_BUFFER_SIZE_MB": "buffers between GPUs with different experts",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": _ALL_REDUCE,
+    "VLLM_ALLREDUCE_USE_FLASHINFER": _ALL_REDUCE,
+    "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC": _ALL_REDUCE,
+    "VLLM_FLASHINFER_ALLREDUCE_BACKEND": _ALL_REDUCE,
+    "VLLM_FLASHINFER_ALLREDUCE_FUSION_THRESHOLDS_MB": _ALL_REDUCE,
+    "VLLM_USE_NCCL_SYMM_MEM": _ALL_REDUCE,
+    "VLLM_DISABLE_PYNCCL": _ALL_REDUCE,
+    "VLLM_USE_TRTLLM_ATTENTION": "what TRT-LLM's kernel in FlashInfer allocates",
+    "VLLM_USE_TRTLLM_DECODE_ATTENTION": "what TRT-LLM's kernel allocates",
+    "VLLM_USE_CUDNN_PREFILL": "what cuDNN's kernel allocates for prompts",
+    "VLLM_USE_TRTLLM_RAGGED_DEEPSEEK_PREFILL": "what TRT-LLM's kernel allocates",
+    "VLLM_DISABLE_FLASHINFER_PREFILL": "what another kernel allocates for prompts",
+    "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB": "another size of the indexer's scores",
+    "VLLM_REPLICATE_EMBED": "an embedding that every GPU holds whole",
+    "VLLM_DCP_Q_REPLICATE": "copies of the query projection",
+    "VLLM_USE_BREAKABLE_CUDAGRAPH": "graphs that are captured otherwise",
+    "VLLM_ENABLE_INDUCTOR_MAX_AUTOTUNE": "what the compiler tries out",
+    "VLLM_USE_STANDALONE_COMPILE": "what another compiler allocates",
+    "VLLM_PLE_CPU_OFFLOAD": "embeddings of each layer in host memory",
+}
+"""Variables that change memory by an amount that plans do not count."""
+_TABLE = DATA / "variables.json"
+_NO_EFFECT = ("", "0", "false", "auto")
+"""Values of a variable in `UNCOUNTED` that leave things as they are by default."""
+_ON_BY_DEFAULT = (
+    *("VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM", "VLLM_ALLREDUCE_USE_SYMM_MEM"),
+    *("VLLM_USE_STANDALONE_COMPILE", "VLLM_ENABLE_FUSED_MOE_ACTIVATION_CHUNKING"),
+    *("VLLM_ENABLE_MOE_DP_CHUNK", "VLLM_USE_DEEP_GEMM_E8M0"),
+    "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES",
 )
 _READS_ATTENTION_VARIABLE_BEFORE = (0, 15)
 """VLLM_ATTENTION_BACKEND chooses the kernel.
@@ -83,6 +147,10 @@ class Environment:
     """Cache of processed images in older releases; None: its default size."""
     video_loader_backend: str | None = None
     """Library that decodes videos; None: OpenCV."""
+    uncounted: tuple[tuple[str, str], ...] = ()
+    """Variables whose effect is not counted, and what that is."""
+    notes: tuple[str, ...] = ()
+    """Variables that the release does not read."""
 
 
 def environment_from(
@@ -90,24 +158,17 @@ def environment_from(
 ) -> Environment:
     """Read vLLM's variables from `env`; those not named VLLM_... are ignored.
 
-    A variable that the release does not know has no effect.
+    A variable that the release does not know has no effect, and is noted. None is an
+    error by its name.
 
     Raises:
-        PlannerError: for a VLLM_ variable the planner does not know.
-        UnknownArchitecture: for one whose effect on memory is not modelled yet.
+        PlannerError: for a malformed value.
     """
     given = {
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
-    for name in given:
-        if name in NOT_MODELLED:
-            raise UnknownArchitecture(f"{name} changes memory and is not modelled yet.")
-        if name not in KNOWN:
-            near = difflib.get_close_matches(name, (*KNOWN, *NOT_MODELLED), n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise PlannerError(
-                f"Environment variable {name} is not known to matter for memory.{hint}"
-            )
+    others = {name: value for name, value in given.items() if name not in KNOWN}
+    notes, read = _unread(given, release) if given else ((), ())
     return Environment(
         pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
         allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
@@ -136,7 +197,62 @@ def environment_from(
         skips_cpu_warm_up=_is_on(given, "VLLM_CPU_CI_ENV", "0"),
         mm_input_cache_gib=_number(given, "VLLM_MM_INPUT_CACHE_GIB"),
         video_loader_backend=given.get("VLLM_VIDEO_LOADER_BACKEND"),
+        uncounted=tuple(
+            (f"{name}={others[name]}", UNCOUNTED[name])
+            for name in read
+            if name in others and _is_uncounted(name, others[name])
+        ),
+        notes=notes,
     )
+
+
+def _is_uncounted(name: str, value: str) -> bool:
+    if name not in UNCOUNTED:
+        return False
+    text = value.strip().lower()
+    off = ("", "1", "true") if name in _ON_BY_DEFAULT else _NO_EFFECT
+    return text not in off
+
+
+@cache
+def variables() -> Mapping[str, tuple[str, str]]:
+    """Return every VLLM_ variable: the release it came with, and that it went with.
+
+    Empty: the oldest release has it, or the newest.
+
+    Source: vLLM 0.9.2 to 0.33.0 `envs.py` environment_variables.
+    """
+    rows = json.loads(_TABLE.read_text(encoding="utf-8"))
+    return {name: (came, gone) for name, (came, gone) in rows.items()}
+
+
+def _unread(
+    given: Iterable[str], release: Release
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return notes on the variables that a release does not read, and the others."""
+    notes: list[str] = []
+    read: list[str] = []
+    known = variables()
+    for name in given:
+        if name not in known:
+            if name in KNOWN:
+                continue
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            notes.append(f"No release of vLLM reads {name}; it is kept.{hint}")
+            continue
+        came, gone = known[name]
+        if came and release < tuple(map(int, came.split("."))):
+            notes.append(
+                f"vLLM {release.version} does not read {name} yet: {came} does."
+            )
+        elif gone and release >= tuple(map(int, gone.split("."))):
+            notes.append(
+                f"vLLM {release.version} does not read {name} any more, since {gone}."
+            )
+        else:
+            read.append(name)
+    return tuple(notes), tuple(read)
 
 
 def _switch(env: Mapping[str, str], name: str) -> bool | None:

@@ -68,6 +68,8 @@ class ParallelLayout:
     """Whether models run uncompiled, with vLLM's own operations."""
     enable_lora: bool = False
     """Whether experts use only kernels that support adapters."""
+    moe_backend: str = "auto"
+    """The requested kernel of experts, as vLLM spells it."""
     release: Release = NEWEST_RELEASE
     """The release of vLLM whose rules the ranks follow."""
 

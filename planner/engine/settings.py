@@ -6,17 +6,18 @@ None means not given; `planner.planning.defaults.resolve` fills in vLLM's defaul
 from __future__ import annotations
 
 import difflib
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, TypeGuard
 
-from planner.engine.arguments import ARGUMENTS, Argument, Kind, Memory
+from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.server import SERVER_FLAGS
-from planner.errors import PlannerError, UnknownArchitecture
+from planner.errors import PlannerError, Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +98,22 @@ class EngineSettings:
     enable_moe_shared_loras: bool | None = None
     max_lora_cls_labels: int | None = None
     runner: str | None = None
+    convert: str | None = None
+    hf_overrides: Mapping[str, Any] | None = None
+    disable_sliding_window: bool | None = None
+    enable_prompt_embeds: bool | None = None
+    attention_config: Mapping[str, Any] | None = None
+    kernel_config: Mapping[str, Any] | None = None
+    moe_backend: str | None = None
     trust_remote_code: bool | None = None
     node_memory_gib: float | None = None
     node_gpus: int | None = None
     disk_gb_per_second: float | None = None
     pcie_gb_per_second: float | None = None
     others: tuple[tuple[str, object], ...] = ()
-    """Arguments without effect on GPU memory and flags of the server, kept for the
-    command line."""
+    """Arguments that no rule reads as a field, kept for the command line."""
+    server: tuple[tuple[str, object], ...] = ()
+    """Flags of the server, kept for the command line: without effect on memory."""
 
     @property
     def gpus_total(self) -> int:
@@ -118,7 +127,9 @@ class EngineSettings:
 
 
 _FIELDS = tuple(
-    field.name for field in fields(EngineSettings) if field.name != "others"
+    field.name
+    for field in fields(EngineSettings)
+    if field.name not in ("others", "server")
 )
 
 
@@ -127,16 +138,16 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
 
     Raises:
         PlannerError: for an unknown argument or an invalid value.
-        UnknownArchitecture: for an argument whose effect on memory is not modelled yet.
     """
     given: dict[str, Any] = {}
     others: list[tuple[str, object]] = []
+    server: list[tuple[str, object]] = []
     for name, value in engine_args.items():
         argument = ARGUMENTS.get(name)
         if argument is None:
             if name not in SERVER_FLAGS:
                 raise _unknown_argument(name)
-            others.append((name, value))
+            server.append((name, value))
             continue
         if value is not None:
             _check(argument, value)
@@ -144,7 +155,89 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
             given[name] = _typed(argument, value)
         else:
             others.append((name, value))
-    return EngineSettings(**given, others=tuple(others))
+    return EngineSettings(**given, others=tuple(others), server=tuple(server))
+
+
+def table(settings: EngineSettings, name: str) -> Mapping[str, Any]:
+    """Return a modelled argument that is a table, with names as vLLM reads them.
+
+    Raises:
+        PlannerError: for text that is not JSON, or JSON that is not a table.
+    """
+    given = getattr(settings, name)
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise PlannerError(
+                f"{name}={given!r} is not JSON ({error}). Write a table such as "
+                f"{json.dumps(ARGUMENTS[name].example or {})}."
+            ) from None
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise PlannerError(
+            f"{name}={given!r}: names and values are needed, such as "
+            f"{json.dumps(ARGUMENTS[name].example or {})}."
+        )
+    return {str(key).replace("-", "_"): value for key, value in given.items()}
+
+
+_CLASSES = {
+    "attention_config": "AttentionConfig",
+    "kernel_config": "KernelConfig",
+    "compilation_config": "CompilationConfig",
+    "speculative_config": "SpeculativeConfig",
+}
+"""vLLM's classes of tables whose keys it checks."""
+
+
+def check_keys(name: str, entries: Mapping[str, Any], release: Release) -> None:
+    """Refuse the keys of a table that a release does not have.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/utils.py` config (extra="forbid").
+    """
+    known, gone = ARGUMENTS[name].keys, ARGUMENTS[name].keys_gone
+    for key, value in entries.items():
+        has_it = key in known and not (
+            key in gone and release >= tuple(map(int, gone[key].split(".")))
+        )
+        if not has_it:
+            raise Refused(
+                f"1 validation error for {_CLASSES[name]}\n{key}\n  Unexpected "
+                "keyword argument [type=unexpected_keyword_argument, "
+                f"input_value={value!r}, input_type={type(value).__name__}]"
+            )
+
+
+def moe_backend(settings: EngineSettings) -> str:
+    """Return the requested kernel of experts, as vLLM spells it; auto where none is.
+
+    Source: vLLM 0.33.0 `config/kernel.py` _normalize_moe_backend.
+    """
+    given = settings.moe_backend or table(settings, "kernel_config").get("moe_backend")
+    return str(given or "auto").lower().replace("-", "_")
+
+
+def attention_backend(settings: EngineSettings) -> str | None:
+    """Return the requested kernel of attention; None where vLLM chooses.
+
+    Raises:
+        Refused: in vLLM's words, where two arguments name one.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` create_engine_config.
+    """
+    given = table(settings, "attention_config").get("backend")
+    if given is None or str(given).lower() == "auto":
+        return settings.attention_backend
+    if settings.attention_backend is not None:
+        raise Refused(
+            "attention_backend and attention_config.backend are mutually exclusive"
+        )
+    return str(given)
 
 
 def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argument's
@@ -165,12 +258,6 @@ def _unknown_argument(name: str) -> PlannerError:
 
 def _check(argument: Argument, value: object) -> None:
     """Refuse a value that vLLM rejects or the planner cannot plan."""
-    if argument.memory is Memory.UNKNOWN and value not in argument.off:
-        name, why = argument.name, argument.reason and f": {argument.reason}"
-        raise UnknownArchitecture(
-            f"{name}={value!r} changes memory in a way that is not modelled yet{why}. "
-            f"Leave {name} out."
-        )
     refusal = _refusal(argument, value)
     if refusal:
         raise PlannerError(f"{argument.name}={value!r}: {refusal}")
@@ -228,6 +315,8 @@ def _type_refusal(argument: Argument, value: object) -> str:
     """Require the type of the argument's example: a list or a mapping."""
     if argument.is_list:
         is_right, what = _are_names(value), "a list of names is"
+    elif isinstance(value, str):
+        return ""  # JSON, read by the argument's rule
     else:
         is_right, what = isinstance(value, Mapping), "names and values are"
     return "" if is_right else f"{what} needed, such as {argument.example}."
@@ -269,5 +358,5 @@ def serve_words(
 def given_arguments(settings: EngineSettings) -> dict[str, Any]:
     """Return the arguments that were given, by vLLM's names."""
     named = {name: getattr(settings, name) for name in _FIELDS}
-    given = {**named, **dict(settings.others)}
+    given = {**named, **dict(settings.others), **dict(settings.server)}
     return {name: value for name, value in given.items() if value is not None}

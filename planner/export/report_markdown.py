@@ -27,6 +27,7 @@ from planner.show.verdict import (
     budget,
     error_text,
     key_figures,
+    noted,
     range_text,
     rank_title,
     subject,
@@ -147,9 +148,9 @@ def _cache(plan: Plan) -> list[str]:
 
 
 def _notes(plan: Plan) -> list[str]:
-    if not plan.notes:
+    if not noted(plan):
         return []
-    return ["## Notes", "\n".join(f"- {text(note)}" for note in plan.notes)]
+    return ["## Notes", "\n".join(f"- {text(note)}" for note in noted(plan))]
 
 
 def _certainty(plan: Plan) -> list[str]:

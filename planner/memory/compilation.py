@@ -1,7 +1,8 @@
 """compilation_config and optimization_level: which CUDA graphs a start captures.
 
-Their other effects (custom operators, fusions, where the graph is split) change memory
-in ways that are not modelled; settings that request them are refused by name.
+Fusion passes replace two kernels by one and keep nothing, except for the fused
+all-reduce, which has buffers (`planner.memory.lines.non_torch`). What else the settings
+change is not counted: `planner/data/arguments.json` has it by key.
 """
 
 from __future__ import annotations
@@ -14,32 +15,13 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
-from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.engine.settings import EngineSettings, check_keys
+from planner.errors import PlannerError, Refused
 from planner.models.architecture import ModelArchitecture
 
 _MODES = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
 _NO_COMPILATION, _VLLM_COMPILE = 0, 3
 _SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
-_WITHOUT_EFFECT = frozenset(
-    """
-    cache_dir compile_cache_save_format cudagraph_num_of_warmups debug_dump_path
-    cudagraph_specialize_lora
-    """.split()
-)
-_NOT_MODELLED = frozenset(
-    """
-    backend compile_mm_encoder compile_ranges_endpoints compile_sizes
-    cudagraph_copy_inputs cudagraph_decoder_replay cudagraph_mm_encoder
-    custom_ops decoder_replay_cudagraph_capture_sizes
-    decoder_replay_trim_threshold dynamic_shapes_config
-    encoder_cudagraph_max_frames_per_batch
-    encoder_cudagraph_max_vision_items_per_batch encoder_cudagraph_token_budgets
-    fast_moe_cold_start full_cuda_graph inductor_compile_config inductor_passes
-    ir_enable_torch_wrap level pass_config splitting_ops use_cudagraph use_inductor
-    use_inductor_graph_partition
-    """.split()
-)
 _BREAKABLE = frozenset(
     """
     AliceAIForCausalLM BeamForCausalLM DeepseekV32ForCausalLM DeepseekV41ForCausalLM
@@ -182,18 +164,15 @@ def resolve_compilation(
 
     Raises:
         Refused: in vLLM's words.
-        UnknownArchitecture: for a setting whose memory is not modelled.
 
     Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.__post_init__,
     _normalize_piecewise_cudagraph_mode; `engine/arg_utils.py` create_engine_config.
     """
     config = compilation_config(settings)
-    _check_names(config)
+    check_keys("compilation_config", config, release)
     sizes, largest = _given_sizes(settings, config)
     level = 2 if settings.optimization_level is None else settings.optimization_level
     mode, requested = _compile_mode(config), _graph_mode(config)
-    if release < _OPTIMIZATION_LEVELS_SINCE:
-        _check_older(config, release)
     if settings.enforce_eager or gpu.is_cpu:
         graphs, is_compiled = GraphMode.NONE, not settings.enforce_eager
     else:
@@ -207,10 +186,20 @@ def resolve_compilation(
     return Compilation(
         graph_mode=graphs,
         is_compiled=is_compiled,
-        may_fuse_all_reduce=is_compiled and level >= _FUSES_FROM_LEVEL,
+        may_fuse_all_reduce=is_compiled and _fuses_all_reduce(config, level),
         capture_sizes=sizes,
         max_capture_size=largest,
     )
+
+
+def _fuses_all_reduce(config: Mapping[str, Any], level: int) -> bool:
+    """Whether the pass that fuses all-reduce with norms is on.
+
+    Source: vLLM 0.33.0 `config/compilation.py` PassConfig.fuse_allreduce_rms.
+    """
+    passes = config.get("pass_config")
+    asked = passes.get("fuse_allreduce_rms") if isinstance(passes, Mapping) else None
+    return level >= _FUSES_FROM_LEVEL if asked is None else bool(asked)
 
 
 def _resolved(
@@ -278,31 +267,6 @@ def _given_sizes(
     )
 
 
-def _check_names(config: Mapping[str, Any]) -> None:
-    for name, value in config.items():
-        if name in _NOT_MODELLED and value not in (None, {}, []):
-            raise UnknownArchitecture(
-                f"compilation_config.{name}={value!r} changes memory in a way that is "
-                "not modelled yet. Leave it out."
-            )
-        known = (*_SIZES, *_WITHOUT_EFFECT, *_NOT_MODELLED, "mode", "cudagraph_mode")
-        if name not in known:
-            raise Refused(
-                f"1 validation error for CompilationConfig\n{name}\n  Unexpected "
-                "keyword argument [type=unexpected_keyword_argument, "
-                f"input_value={value!r}, input_type={type(value).__name__}]"
-            )
-
-
-def _check_older(config: Mapping[str, Any], release: Release) -> None:
-    for name in ("mode", "cudagraph_mode"):
-        if config.get(name) is not None:
-            raise UnknownArchitecture(
-                f"compilation_config.{name} of vLLM {release.version} is not modelled; "
-                "that of 0.13.0 and later is. Leave it out."
-            )
-
-
 def _compile_mode(config: Mapping[str, Any]) -> int | None:
     """Return the number of the compilation mode; None where it is not set.
 
@@ -324,11 +288,6 @@ def _compile_mode(config: Mapping[str, Any]) -> int | None:
             "1 validation error for CompilationConfig\nmode\n  Input should be 0, 1, "
             f"2 or 3 [type=enum, input_value={requested!r}, "
             f"input_type={type(requested).__name__}]"
-        )
-    if requested not in (_NO_COMPILATION, _VLLM_COMPILE):
-        raise UnknownArchitecture(
-            f"compilation_config.mode={requested!r} ({_MODES[requested]}) changes "
-            "memory in a way that is not modelled yet. Use 0 or 3."
         )
     return requested
 

@@ -111,6 +111,8 @@ class ProfileRun:
     """Towers that are not served, but whose embeddings requests may contain."""
     eplb_window: int = 1000
     """Steps over which the load of experts is recorded, with EPLB."""
+    takes_prompt_embeds: bool = False
+    """Whether prompts may be vectors, which needs a buffer for them."""
     decoding_bytes: int = 0
     """Subtracted from the KV cache for videos that API servers decode."""
 

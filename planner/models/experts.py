@@ -31,6 +31,13 @@ Source: vLLM 0.24.0 `layers/fused_moe/oracle/unquantized.py`
 (min_alignment), `layers/fused_moe/experts/trtllm_bf16_moe.py`.
 """
 
+_MAY_BE_TRTLLM = ("auto", "flashinfer_trtllm")
+_ASKED = {
+    "triton": ExpertsKernel.TRITON,
+    "flashinfer_cutlass": ExpertsKernel.FLASHINFER_CUTLASS,
+}
+"""Kernels that moe_backend may name for unquantised experts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedMoE:
@@ -64,7 +71,7 @@ class FusedMoE:
         Source: vLLM 0.33.0 `layers/fused_moe/oracle/unquantized.py`;
         `layers/fused_moe/experts/trtllm_bf16_moe.py`.
         """
-        if layout.enable_lora:
+        if layout.enable_lora or layout.moe_backend not in _MAY_BE_TRTLLM:
             return False
         is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
         release = layout.release
@@ -121,6 +128,8 @@ class FusedMoE:
         select_unquantized_moe_backend.
         """
         majors = _flashinfer_expert_majors(layout.release)
+        if layout.moe_backend in _ASKED:
+            return _ASKED[layout.moe_backend]
         if layout.compute_capability[0] not in majors or layout.enable_lora:
             return ExpertsKernel.TRITON
         if self.uses_trtllm(layout):

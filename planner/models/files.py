@@ -5,8 +5,10 @@ Also how the weights that were computed compare with the checkpoint's headers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from planner.units import format_size
@@ -66,6 +68,52 @@ class ModelFiles:
             return False
         kinds = [item.get("type") for item in listed if isinstance(item, Mapping)]
         return any(kind in _POOLING_MODULES for kind in kinds)
+
+
+_NO_CONFIGS = ("quantization_config", "compression_config", "generation_config")
+"""Tables of config.json that Transformers keeps as tables, whatever their name."""
+_ROPE = ("rope_scaling", "rope_parameters")
+"""Two names of one table."""
+
+
+def overridden(files: ModelFiles, overrides: Mapping[str, Any]) -> ModelFiles:
+    """Return the files with hf_overrides applied to config.json.
+
+    A table for a part of the configuration (text_config) is merged into it, at any
+    depth; any other value replaces what is there. The same overrides of the same files
+    give the same object.
+
+    Source: vLLM 0.33.0 `transformers_utils/config.py` get_config; `config/model.py`
+    _apply_dict_overrides, _update_nested.
+    """
+    return _overridden(files, json.dumps(overrides, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _overridden(files: ModelFiles, text: str) -> ModelFiles:
+    config = dict(files.config)
+    for name, value in json.loads(text).items():
+        held = config.get(name)
+        is_part = name.endswith("_config") and name not in _NO_CONFIGS
+        if is_part and isinstance(value, dict) and isinstance(held, Mapping):
+            config[name] = _merged(held, value)
+            continue
+        if name in _ROPE:
+            for other in _ROPE:
+                config.pop(other, None)
+        config[name] = value
+    return replace(files, config=config)
+
+
+def _merged(held: Mapping[str, Any], updates: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(held)
+    for name, value in updates.items():
+        inner = found.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            found[name] = _merged(inner, value)
+        else:
+            found[name] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

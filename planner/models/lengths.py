@@ -5,12 +5,15 @@ Source of all rules: vLLM 0.33.0 `config/model.py` _get_and_verify_max_len.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 from planner.engine.environment import Environment
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import RefusedArgument
 from planner.models.architecture import ModelArchitecture
+from planner.models.caches import AttentionLayer, CacheLayer
 
 _NEVER_SCALED = ("su", "longrope", "llama3")
 _UNSCALED_ROPE = (
@@ -125,3 +128,37 @@ def _as_vllm_prints(derived: float, model: ModelArchitecture, release: Release) 
         ropes = tuple(r for r in ropes if r.factor and r.rope_type not in _NEVER_SCALED)
     is_scaled = ropes and "gemma3" not in model.model_type
     return str(float(derived)) if is_scaled else str(int(derived))
+
+
+@lru_cache(maxsize=64)
+def without_windows(model: ModelArchitecture) -> ModelArchitecture:
+    """Return the model as disable_sliding_window has it: every layer keeps all tokens.
+
+    The window becomes the longest length. The same model returns the same object.
+
+    Source: vLLM 0.33.0 `config/model.py` ModelConfig.__post_init__
+    (disable_sliding_window), _get_and_verify_max_len.
+    """
+    windows = [
+        cache.sliding_window
+        for cache in model.cache_layers
+        if isinstance(cache, AttentionLayer) and cache.sliding_window is not None
+    ]
+    if not windows:
+        return model
+    is_shorter = min(windows) < model.max_position_embeddings
+    return replace(
+        model,
+        layer_kinds=tuple(
+            replace(kind, caches=tuple(_unbounded(cache) for cache in kind.caches))
+            for kind in model.layer_kinds
+        ),
+        max_position_embeddings=min(*windows, model.max_position_embeddings),
+        max_len_key="sliding_window" if is_shorter else model.max_len_key,
+    )
+
+
+def _unbounded(cache: CacheLayer) -> CacheLayer:
+    if isinstance(cache, AttentionLayer):
+        return replace(cache, sliding_window=None)
+    return cache

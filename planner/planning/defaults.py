@@ -12,7 +12,7 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
 from planner.engine.releases import NEWEST_RELEASE, Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import EngineSettings, moe_backend
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.lines.eplb import redundant_experts
 from planner.models.architecture import ModelArchitecture
@@ -164,6 +164,7 @@ def layout_of(
         compute_capability=gpu.compute_capability,
         num_sms=gpu.num_sms or 0,
         enable_lora=bool(settings.enable_lora),
+        moe_backend=moe_backend(settings),
         release=release,
     )
 

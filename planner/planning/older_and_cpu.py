@@ -14,7 +14,7 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, ParallelLayout
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import EngineSettings, attention_backend
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.cpu_attention import (
     CPUAttention,
@@ -153,7 +153,7 @@ def is_latent_plain(
     model: ModelArchitecture, gpu: GPU, settings: EngineSettings
 ) -> bool:
     """Whether the plain kernel of latent attention serves the model."""
-    return gpu.is_cpu and serves_latent_plainly(model, gpu, settings.attention_backend)
+    return gpu.is_cpu and serves_latent_plainly(model, gpu, attention_backend(settings))
 
 
 def recurrent_dtype(requested: str, model: ModelArchitecture, gpu: GPU) -> str:

@@ -6,7 +6,6 @@ the weights, profile a run, divide the remaining memory into KV cache blocks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -18,24 +17,36 @@ from planner.engine.devices.attached import gpu_named
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, Release, resolve_version
-from planner.engine.settings import EngineSettings, settings_from
-from planner.errors import Refused, RefusedArgument, RefusedSince, UnknownArchitecture
+from planner.engine.settings import EngineSettings, settings_from, table
+from planner.errors import (
+    PlannerError,
+    Refused,
+    RefusedArgument,
+    RefusedSince,
+    UnknownArchitecture,
+)
 from planner.memory.account import VLLMError
 from planner.memory.checkpoint import reconcile
 from planner.memory.kv_cache import capacity
+from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kernels import Kernels
+from planner.memory.kv_cache.kv_spec import Request
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import requested_speculation
 from planner.models.families import read
 from planner.models.families.pooling import as_run
-from planner.models.files import ModelFiles
-from planner.models.lengths import derived_max_model_len, resolve_max_model_len
+from planner.models.files import ModelFiles, overridden
+from planner.models.lengths import (
+    derived_max_model_len,
+    resolve_max_model_len,
+    without_windows,
+)
 from planner.models.quantization import requantised
 from planner.models.sources.load import load
 from planner.planning import batches
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
-from planner.planning.cautions import cautions
+from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
 from planner.planning.resolve import Question, resolve, with_speculation
@@ -47,10 +58,9 @@ if TYPE_CHECKING:
     from planner.planning.calibrations.dry import DryFigures
     from planner.planning.inputs import Inputs
 
-_NAMED_FORMAT = re.compile(
-    r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
-    re.IGNORECASE,
-)
+_POOLING_CONVERTS = ("embed", "classify")
+"""Values of convert that make a generating model a pooling one; the head of classes
+that classify adds, a few rows of hidden_size, is not counted."""
 
 
 def plan(
@@ -142,7 +152,7 @@ def _question(  # noqa: PLR0913 - the inputs of a plan
         layout=layout_of(settings, environment, device, release),
         entrypoint=entrypoint,
         release=release,
-        notes=(*notes, *_source_notes(architecture)),
+        notes=(*notes, *source_notes(architecture)),
         given_env=given_env,
         draft=draft,
     )
@@ -176,27 +186,57 @@ def _check_refuses(refusal: Refused, release: Release) -> None:
 
 
 def _architecture(
-    model: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
+    given: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
 ) -> ModelArchitecture:
-    if isinstance(model, ModelArchitecture) and model.speculation is not None:
-        model = model.speculation.target  # the settings name the draft again
+    model = _model_or_files(given, settings)
     method, trusted = settings.quantization, bool(settings.trust_remote_code)
-    asks_for_pooling = False
-    if not isinstance(model, ModelArchitecture):
-        files = load(model)
-        found = _read(files, method, trusted=trusted)
-        asks_for_pooling = files.asks_for_pooling
+    asks_for_pooling = settings.convert in _POOLING_CONVERTS
+    if isinstance(model, ModelFiles):
+        found = _read(model, method, trusted=trusted)
+        asks_for_pooling |= model.asks_for_pooling
     elif method is None:
         found = model
     elif model.files is not None:
         # Only the checkpoint's own files determine what the argument does.
         found = _read(model.files, method, trusted=True)
-        asks_for_pooling = model.is_pooling
+        asks_for_pooling |= model.is_pooling
     else:
         found = requantised(model, method)
+    if settings.disable_sliding_window:
+        found = without_windows(found)
     if settings.runner in (None, "auto") and asks_for_pooling:
         return as_run(found, "pooling")
     return as_run(found, settings.runner)
+
+
+def _model_or_files(
+    given: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
+) -> ModelFiles | ModelArchitecture:
+    """Return a model that was read already, or the files that have to be read."""
+    overrides = table(settings, "hf_overrides")
+    if not isinstance(given, ModelArchitecture):
+        files = load(given)
+    else:
+        # The settings name the draft again.
+        model = given if given.speculation is None else given.speculation.target
+        if not overrides:
+            return model
+        files = _files_of(model)
+    return overridden(files, overrides) if overrides else files
+
+
+def _files_of(model: ModelArchitecture) -> ModelFiles:
+    """Return the files a model was read from.
+
+    Raises:
+        PlannerError: where it was read from none, so that nothing can be overridden.
+    """
+    if model.files is None:
+        raise PlannerError(
+            f"hf_overrides: {model.name} comes without a config.json that it could "
+            "change. Change the ModelArchitecture itself, or give a folder or a name."
+        )
+    return model.files
 
 
 @lru_cache(maxsize=64)
@@ -217,25 +257,6 @@ def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchi
 def _with_files(model: ModelArchitecture, files: ModelFiles) -> ModelArchitecture:
     checked = reconcile(model, files.tensor_shapes)
     return replace(model, files=files, reconciliation=checked)
-
-
-def _source_notes(model: ModelArchitecture) -> tuple[str, ...]:
-    notes: tuple[str, ...] = ()
-    named = _NAMED_FORMAT.search(model.name)
-    is_plain = model.quantization is None and not model.quantization_limits.mismatch
-    if named is not None and is_plain:
-        notes = (
-            f"The name says {named[0]}, but the configuration names no quantization "
-            "that vLLM reads: planned as vLLM would load it, unquantised.",
-        )
-    if not model.is_certain:
-        notes = (
-            *notes,
-            f"The config of {model.name} is a reconstruction: {model.source}.",
-        )
-    if model.reconciliation is not None:
-        notes = (*notes, str(model.reconciliation))
-    return notes
 
 
 def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
@@ -319,7 +340,9 @@ def _plan_resolved(
         max_concurrency=figures.max_concurrency,
         max_concurrency_low=lowest.max_concurrency,
         max_model_len_that_fits=longest or None,
+        estimated_max_model_len=_estimated(error, caches, request),
         needed_kv_cache_bytes=limiting.needed_bytes(request),
+        conditions=conditions(question),
         notes=(
             *question.notes,
             *_draft_notes(question.model),
@@ -342,6 +365,18 @@ def _measured(question: Question, resolved: ResolvedSettings) -> Found:
         release=question.release,
     )
     return find(question.gpu, start)
+
+
+def _estimated(
+    error: VLLMError | None, caches: list[StageCache], request: Request
+) -> int | None:
+    """Return the length that vLLM names where one request does not fit.
+
+    Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` estimate_max_model_len.
+    """
+    if error is None or error.kind != "max_model_len":
+        return None
+    return longest_request(caches, request.max_model_len, request) or None
 
 
 def _longest_allowed(question: Question) -> int:

@@ -11,7 +11,12 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
+from planner.engine.settings import (
+    EngineSettings,
+    attention_backend,
+    check_keys,
+    table,
+)
 from planner.errors import UnknownArchitecture
 from planner.memory.compilation import GraphMode, resolve_compilation
 from planner.memory.kv_cache.cache_context import CacheContext
@@ -83,6 +88,8 @@ class Question:
     """Environment variables as given, vLLM's and others."""
     draft: ModelFiles | None = None
     """Files of the model that speculative_config names."""
+    uncounted_draft: str = ""
+    """Why the draft of speculative_config is not counted; empty where it is."""
     is_waived: bool = False
     """Whether arguments that vLLM refuses by themselves are accepted."""
     dry: DryFigures | None = None
@@ -92,10 +99,11 @@ class Question:
 def with_speculation(question: Question) -> Question:
     """Return the question with its draft model, where one is requested.
 
+    A draft that is not modelled is left out of the account, which the plan says.
+
     Raises:
         PlannerError: for arguments that vLLM cannot parse.
         Refused: in vLLM's words.
-        UnknownArchitecture: for a draft that is not modelled.
     """
     requested = requested_speculation(question.settings, question.release)
     if requested is None or question.model.speculation is not None:
@@ -103,9 +111,12 @@ def with_speculation(question: Question) -> Question:
     length = resolve_max_model_len(
         question.settings.max_model_len, question.model, question.env, question.release
     )
-    model = speculating(
-        question.model, requested, question.draft, length, question.layout
-    )
+    try:
+        model = speculating(
+            question.model, requested, question.draft, length, question.layout
+        )
+    except UnknownArchitecture as unknown:
+        return replace(question, uncounted_draft=str(unknown))
     return replace(question, model=model)
 
 
@@ -129,6 +140,9 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     """Fill in vLLM's defaults and refuse what vLLM refuses, in its order."""
     model, gpu, settings = question.model, question.gpu, question.settings
     check_architecture(model, question.release)
+    for name in ("attention_config", "kernel_config"):
+        if getattr(settings, name) is not None:
+            check_keys(name, table(settings, name), question.release)
     check_engine(settings, model, gpu, question.release)
     if gpu.is_cpu:
         check_cpu_build(
@@ -316,7 +330,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         dtype=batch.dtype,
         kv_cache_dtype=batch.kv_cache_dtype,
         requested_block_size=settings.block_size,
-        requested_backend=settings.attention_backend or question.env.attention_backend,
+        requested_backend=attention_backend(settings) or question.env.attention_backend,
         skip_layers=skipped_layers(
             settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
         ),

@@ -95,6 +95,10 @@ class Plan:
     """CPU memory of each machine; identical nodes share an account."""
     loading: Loading | None = None
     """What loading reads from disk; None where that is not modelled."""
+    estimated_max_model_len: int | None = None
+    """The longest that vLLM's own message names, where one request does not fit."""
+    conditions: tuple[str, ...] = ()
+    """Settings whose memory is not counted: it must fit in what is left."""
     notes: tuple[str, ...] = ()
     """Notes for the reader: replaced release, uncertain facts, warnings."""
     entrypoint: str = "serve"
@@ -241,7 +245,9 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "max_concurrency": plan.max_concurrency,
         "max_concurrency_low": plan.max_concurrency_low,
         "max_model_len_that_fits": plan.max_model_len_that_fits,
+        "estimated_max_model_len": plan.estimated_max_model_len,
         "gpus_total": plan.gpus_total,
+        "conditions": list(plan.conditions),
         "notes": list(plan.notes),
         "command": plan.command(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from planner.engine.arguments import ARGUMENTS, Memory
 from planner.memory.account import Line
 from planner.memory.compilation import GraphMode, specializes_lora_graphs
 from planner.memory.estimate import (
@@ -49,6 +50,7 @@ from planner.planning.calibrations.apply import (
 from planner.planning.calibrations.dry import dry_lines, with_dry_cache
 from planner.planning.defaults import ResolvedSettings, hybrid_manager
 from planner.planning.resolve import Question
+from planner.units import MIB
 
 _OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE = (0, 20, 1)
 """num_gpu_blocks_override replaces the memory that vLLM checks.
@@ -179,6 +181,7 @@ def _lines(
     is_free = resolved.kv_cache_memory_bytes is None
     is_charged = is_free and question.env.estimate_cudagraphs
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
+    lines = _widened(lines, question)
     if question.dry is not None:
         return dry_lines(lines, question.dry, run.pp_rank)
     if found.kin is not None and not fused_all_reduce_bytes(run):
@@ -191,6 +194,46 @@ def _lines(
         run.pp_rank,
         is_cudagraph_charged=is_charged,
         compile_bytes=cold_compile_bytes(run),
+    )
+
+
+def bounds(question: Question) -> tuple[tuple[str, object], ...]:
+    """Return the arguments whose effect is bounded, with their values."""
+    return tuple(
+        (name, value)
+        for name, value in question.settings.others
+        if ARGUMENTS[name].memory is Memory.BOUNDED
+        and value is not None
+        and value not in ARGUMENTS[name].off
+        and _has_part(name, question)
+    )
+
+
+def _has_part(name: str, question: Question) -> bool:
+    """Whether the start has what a bounded argument is about."""
+    if name == "disable_custom_all_reduce":
+        return question.layout.tensor_parallel_size > 1
+    return question.model.is_multimodal
+
+
+def _widened(lines: tuple[Line, ...], question: Question) -> tuple[Line, ...]:
+    """Widen the range of non-torch memory by what arguments change at most."""
+    found = [ARGUMENTS[name] for name, _value in bounds(question)]
+    below, above = (
+        sum(one.below_mib for one in found) * MIB,
+        sum(one.above_mib for one in found) * MIB,
+    )
+    if not (below or above):
+        return lines
+    return tuple(
+        replace(
+            line,
+            low_bytes=max(0, line.low_bytes - below),
+            high_bytes=line.high_bytes + above,
+        )
+        if line.name == "non-torch"
+        else line
+        for line in lines
     )
 
 
@@ -230,6 +273,7 @@ def _profile_run(
         mm_settings=size_settings(question.settings),
         mm_sizes=sizes_of(question.settings, question.model),
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
+        takes_prompt_embeds=bool(question.settings.enable_prompt_embeds),
         embeds_only=unserved_towers(
             question.model, question.settings, question.release
         ),

@@ -9,7 +9,7 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import listed, row, table
 from planner.show.tables import verdict_html
-from planner.show.verdict import subject, verdict_text
+from planner.show.verdict import noted, subject, verdict_text
 from planner.units import GIB, format_gib
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def advice_text(advice: Advice) -> str:
         parts += ["", *_item_lines(advice, item, f"{number:>3}.")]
     if advice.pair is not None:
         parts += ["", "Two together:", *_item_lines(advice, advice.pair, "   ")]
-    if advice.warnings or plan.notes:
-        parts += ["", *(f"Note: {note}" for note in plan.notes)]
+    if advice.warnings or noted(plan):
+        parts += ["", *(f"Note: {note}" for note in noted(plan))]
         parts += [f"Warning: {warning}" for warning in advice.warnings]
     return "\n".join(parts)
 
@@ -207,4 +207,4 @@ def _flags(item: AdviceItem) -> Html:
 
 def warnings_html(advice: Advice) -> Html:
     """Show the plan's notes and the warnings; empty when there are none."""
-    return listed((*advice.plan.notes, *advice.warnings))
+    return listed((*noted(advice.plan), *advice.warnings))

@@ -28,7 +28,7 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, missing_bytes, plan_text, spoken
+from planner.show.verdict import budget, missing_bytes, noted, plan_text, spoken
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ def _range(plan: Plan) -> str:
 
 
 def _count(plan: Plan) -> str:
-    return f"{len(plan.notes)}" if plan.notes else ""
+    found = noted(plan)
+    return f"{len(found)}" if found else ""
 
 
 PANELS = {

@@ -15,6 +15,7 @@ from planner.show.pieces import (
     table,
     verdict_box,
 )
+from planner.show.verdict import noted
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def gpu_name(option: Solution) -> str:
 def notes(solution: Solution) -> list[str]:
     """Return how requests are counted, and the plan's own notes."""
     plan = solution.plan
-    own = () if plan is None else plan.notes
+    own = () if plan is None else noted(plan)
     return [_COUNTED_AS, *(f"Note: {note}" for note in own)]
 
 

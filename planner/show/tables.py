@@ -22,6 +22,7 @@ from planner.show.verdict import (
     OURS,
     budget,
     key_figures,
+    noted,
     range_text,
     rank_title,
     subject,
@@ -199,5 +200,5 @@ def command_html(plan: Plan) -> Html:
 
 
 def notes_html(plan: Plan) -> Html:
-    """List the plan's notes."""
-    return listed(plan.notes)
+    """List what the plan does not count, and its notes."""
+    return listed(noted(plan))

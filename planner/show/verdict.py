@@ -38,6 +38,8 @@ _STATES = {
 OURS = ("too_close", "host_memory")
 """Kinds of errors that the planner reports, not vLLM."""
 
+CONDITIONAL = "Fits, if what is not counted fits too"
+"""The headline of a plan whose settings change memory by an amount not known."""
 _HEADLINES = {
     "refused": "vLLM refuses these settings",
     "weights": "Does not fit: the weights are too large",
@@ -124,7 +126,7 @@ def _headline(plan: Plan, state: State) -> str:
         return "Too close to call"
     if plan.error is not None:
         return _HEADLINES.get(plan.error.kind, "vLLM would not start")
-    return "Fits"
+    return CONDITIONAL if plan.conditions else "Fits"
 
 
 def _sentence(plan: Plan, margin: int | None) -> str:
@@ -194,9 +196,14 @@ def plan_text(plan: Plan) -> str:
         parts += ["", *_rank_lines(plan, rank)]
     parts += host_lines(plan)
     parts += ["", *_outside_lines(plan), *_figure_lines(plan)]
-    parts += [f"Note: {note}" for note in plan.notes]
+    parts += [f"Note: {note}" for note in noted(plan)]
     parts += ["", plan.command()]
     return "\n".join(parts)
+
+
+def noted(plan: Plan) -> tuple[str, ...]:
+    """Return what a plan does not count, and its notes, as a reader should see them."""
+    return (*(f"Not counted: {one}." for one in plan.conditions), *plan.notes)
 
 
 def error_text(error: VLLMError) -> str:

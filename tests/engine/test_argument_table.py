@@ -56,7 +56,11 @@ def test_an_entry_agrees_with_itself(argument) -> None:
     assert argument.text.endswith(".")
     assert set(argument.planned) <= set(argument.choices)
     assert (argument.kind is Kind.CHOICE) <= bool(argument.choices)
-    assert not argument.off or argument.memory is Memory.UNKNOWN
-    assert not argument.reason or argument.memory is Memory.UNKNOWN
+    may_be_off = argument.memory in (Memory.UNKNOWN, Memory.BOUNDED)
+    assert not argument.off or may_be_off
+    assert bool(argument.uncounted) == (argument.memory is Memory.UNKNOWN)
+    assert bool(argument.bound) == (argument.memory is Memory.BOUNDED)
+    assert set(argument.keys_gone) <= set(argument.keys)
+    assert not argument.uncounted.endswith(".")
     has_bounds = argument.least is not None or argument.most is not None
     assert not has_bounds or not (argument.is_text or argument.is_list)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.app.cli import build_parser
 from planner.engine.arguments import ARGUMENTS, Kind, Memory, named
 from planner.engine.settings import EngineSettings, command, settings_from
-from planner.errors import PlannerError, UnknownArchitecture
+from planner.errors import PlannerError
 from planner.export.values import checked, from_text, to_text
 
 
@@ -30,14 +30,10 @@ def test_an_argument_without_effect_is_kept_for_the_command() -> None:
     assert "vllm serve m --served-model-name mine" == command("m", settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("enable_elastic_ep", True), ("enable_dbo", True)],
-)
-def test_an_argument_that_is_not_modelled_is_refused(name: str, value: object) -> None:
-    """Its memory would be missing from the figures."""
-    with pytest.raises(UnknownArchitecture, match=name):
-        settings_from({name: value})
+@pytest.mark.parametrize("name", ["enable_elastic_ep", "enable_dbo"])
+def test_an_argument_whose_effect_is_not_known_is_kept(name: str) -> None:
+    """The plan says what it does not count."""
+    assert ((name, True),) == settings_from({name: True}).others
 
 
 def test_the_value_that_switches_it_off_is_welcome() -> None:

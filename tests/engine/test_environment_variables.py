@@ -3,9 +3,15 @@
 import pytest
 
 import planner
-from planner.engine.environment import Environment, environment_from
+from planner.engine.environment import (
+    KNOWN,
+    UNCOUNTED,
+    Environment,
+    environment_from,
+    variables,
+)
 from planner.engine.releases import Release
-from planner.errors import PlannerError, UnknownArchitecture
+from planner.errors import PlannerError
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
 
@@ -31,16 +37,46 @@ def test_variables_are_read_by_their_meaning() -> None:
     assert not env.estimate_cudagraphs
 
 
-def test_an_unknown_variable_names_the_nearest_one() -> None:
+def test_an_unknown_variable_is_noted_with_the_nearest_one() -> None:
     """A typo would silently change nothing."""
-    with pytest.raises(PlannerError, match="VLLM_PP_LAYER_PARTITION"):
-        environment_from({"VLLM_PP_LAYER_PARTITIONS": "1,2"})
+    found = environment_from({"VLLM_PP_LAYER_PARTITIONS": "1,2"})
+    assert found.pp_layer_partition is None
+    assert (
+        "No release of vLLM reads VLLM_PP_LAYER_PARTITIONS; it is kept. Did you mean "
+        "VLLM_PP_LAYER_PARTITION?",
+    ) == found.notes
 
 
-def test_a_variable_that_is_not_modelled_is_refused() -> None:
-    """Its memory would be missing from the figures."""
-    with pytest.raises(UnknownArchitecture, match="VLLM_MLA_DISABLE"):
-        environment_from({"VLLM_MLA_DISABLE": "1"})
+def test_what_a_variable_changes_without_being_counted_is_named() -> None:
+    """Its memory is missing from the figures; its default changes nothing."""
+    found = environment_from({"VLLM_BATCH_INVARIANT": "1", "VLLM_MLA_DISABLE": "0"})
+    assert (
+        ("VLLM_BATCH_INVARIANT=1", "kernels whose results do not depend on the batch"),
+    ) == found.uncounted
+
+
+def test_a_variable_without_effect_on_memory_is_kept_silently() -> None:
+    """The log level, and how long the server waits for its engine."""
+    found = environment_from(
+        {"VLLM_LOGGING_LEVEL": "DEBUG", "VLLM_ENGINE_READY_TIMEOUT_S": "1800"}
+    )
+    assert Environment() == found
+
+
+def test_a_variable_of_another_release_is_noted() -> None:
+    """One went with 0.24.0, the other came with 0.17.0."""
+    env = {"VLLM_USE_FLASHINFER_MOE_FP4": "1", "VLLM_USE_OINK_OPS": "1"}
+    (note,) = environment_from(env).notes
+    assert note.startswith("vLLM 0.33.0 does not read VLLM_USE_FLASHINFER_MOE_FP4 any")
+    older = environment_from(env, Release((0, 11, 0)))
+    assert ["VLLM_USE_FLASHINFER_MOE_FP4=1"] == [name for name, _ in older.uncounted]
+    assert "VLLM_USE_OINK_OPS yet: 0.17.0 does." in older.notes[0]
+
+
+def test_every_variable_that_is_modelled_or_not_counted_is_one_of_vllm_s() -> None:
+    """As `envs.py` of some release has it, or the planner's own reading does."""
+    names = {*UNCOUNTED, *KNOWN} - {"VLLM_MM_INPUT_CACHE_GIB"}
+    assert names <= set(variables())
 
 
 def test_the_model_runner_can_be_chosen_where_there_are_two() -> None:

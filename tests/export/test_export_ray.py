@@ -223,8 +223,7 @@ def test_each_argument_plans_to_the_same_figures():
     for name, value in cases("0.33.0"):
         try:
             plan = planner.plan(MODEL, **{name: value})
-            told = config(plan).get("engine_kwargs", {})
-            again = _planned_again(plan, told)
+            again = _planned_again(plan, _told(plan))
         except PlannerError:
             continue
         tried += 1
@@ -238,13 +237,21 @@ def test_any_program_plans_to_the_same_figures(arguments, gpu, entrypoint):
     """Whichever door the plan was made for, the figures stay behind Ray's."""
     try:
         plan = planner.plan(MODEL, gpu=gpu, entrypoint=entrypoint, **arguments)
-        program = config(plan).get("engine_kwargs", {})
+        program = _told(plan)
         server = served(plan).get("engine_kwargs", {})
     except PlannerError:
         return
 
     assert figures(plan) == figures(_planned_again(plan, program))
     assert figures(plan) == figures(_planned_again(plan, server, "serve"))
+
+
+def _told(plan):
+    """Return what Ray Data tells the engine: its arguments, and the task's runner."""
+    program = config(plan)
+    is_pooling = program.get("task_type", "generate") != "generate"
+    runner = {"runner": "pooling"} if is_pooling else {}
+    return program.get("engine_kwargs", {}) | runner
 
 
 def _planned_again(plan, told, entrypoint="engine"):

@@ -9,7 +9,7 @@ import pytest
 import planner
 from planner.engine.releases import NEWEST, Release, number_of
 from planner.engine.settings import settings_from
-from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.errors import PlannerError, Refused
 from planner.memory.compilation import Compilation, GraphMode, resolve_compilation
 from tests.configs import LLAMA_8B, architecture, gpu
 from tests.plans import LLAMA_8B as LLAMA
@@ -105,13 +105,42 @@ def test_what_vllm_refuses_is_refused_in_its_words(
 
 
 @pytest.mark.parametrize(
-    "config",
-    [{"pass_config": {"fuse_norm_quant": True}}, {"mode": 1}, {"backend": "x"}],
+    ("config", "words"),
+    [
+        ({"pass_config": {"fuse_norm_quant": True}}, []),
+        ({"mode": 1}, []),
+        ({"custom_ops": ["all"]}, ["compilation_config.custom_ops"]),
+        ({"cudagraph_mm_encoder": True}, ["compilation_config.cudagraph_mm_encoder"]),
+        ({"cudagraph_mm_encoder": False}, []),
+        (
+            {"pass_config": {"fi_allreduce_fusion_max_size_mb": 8}},
+            ["compilation_config.pass_config.fi_allreduce_fusion_max_size_mb"],
+        ),
+    ],
 )
-def test_what_is_not_modelled_is_named(config: dict[str, Any]) -> None:
-    """No figure silently ignores it."""
-    with pytest.raises(UnknownArchitecture, match=next(iter(config))):
+def test_what_is_not_counted_is_named(config: dict[str, Any], words: list[str]) -> None:
+    """Fusion passes keep nothing; what keeps something is a condition of the plan."""
+    found = planner.plan(LLAMA, compilation_config=config).conditions
+    assert words == [one.partition("=")[0] for one in found]
+
+
+def test_the_fused_all_reduce_can_be_switched_off() -> None:
+    """Its buffers of 514 MiB go with the pass."""
+    off = {"pass_config": {"fuse_allreduce_rms": False}}
+    with_it, without = (
+        planner.plan(LLAMA, tensor_parallel_size=2, **given)
+        for given in ({}, {"compilation_config": off})
+    )
+    assert "fused all-reduce" in with_it.ranks[0].line("non-torch").why
+    assert "fused all-reduce" not in without.ranks[0].line("non-torch").why
+
+
+def test_a_key_that_is_gone_is_refused_as_vllm_does() -> None:
+    """use_inductor went with 0.12.0."""
+    config = {"use_inductor": False}
+    with pytest.raises(Refused, match="Unexpected keyword argument"):
         compiled(compilation_config=config)
+    assert compiled("0.11.0", compilation_config=config)
 
 
 def test_text_is_read_as_json_and_bad_text_is_said_to_be_bad() -> None:
@@ -122,12 +151,6 @@ def test_text_is_read_as_json_and_bad_text_is_said_to_be_bad() -> None:
         compiled(compilation_config="{cudagraph_mode: 1")
     with pytest.raises(PlannerError, match="names and values are needed"):
         compiled(compilation_config=[1])
-
-
-def test_older_releases_say_that_modes_are_not_modelled() -> None:
-    """Levels came with 0.12.0, with other rules."""
-    with pytest.raises(UnknownArchitecture, match=r"0\.13\.0"):
-        compiled("0.12.0", compilation_config={"cudagraph_mode": "FULL"})
 
 
 def graphs_line(**asked: Any) -> str:

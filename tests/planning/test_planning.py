@@ -149,8 +149,6 @@ def test_bad_input_raises_and_names_itself() -> None:
         planner.plan(LLAMA, gpu=gpu(), entrypoint="batch")
     with pytest.raises(PlannerError, match="vllm_version"):
         planner.plan(LLAMA, gpu=gpu(), vllm_version="0.8.5")
-    with pytest.raises(UnknownArchitecture, match="enable_dbo"):
-        plan(enable_dbo=True)
 
 
 def test_the_dictionary_has_the_shape_of_the_contract() -> None:

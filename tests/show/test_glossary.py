@@ -53,9 +53,9 @@ def test_no_two_entries_say_the_same() -> None:
 def test_the_page_says_what_is_not_modelled_as_the_planner_does() -> None:
     """From the planner's own lists."""
     assert explained("seed").endswith("It does not change GPU memory.")
-    assert "only triton can be planned" in explained("mamba_backend")
+    assert "except for auto, vllm, which" in explained("model_impl")
     unknown, harmless = named(Memory.UNKNOWN), named(Memory.NONE)
-    assert all("not modelled yet" in explained(name) for name in unknown)
+    assert all("Plans do not count" in explained(name) for name in unknown)
     assert all("does not change GPU memory" in explained(name) for name in harmless)
 
 

@@ -32,7 +32,8 @@ _ABOUT = (
 )
 _BESIDE = {
     Memory.NONE: "Taken as well, without effect on GPU memory",
-    Memory.UNKNOWN: "Taken only as vLLM leaves them, as their effect is not modelled",
+    Memory.BOUNDED: "Taken as well, with a note on what they change at most",
+    Memory.UNKNOWN: "Taken as well; plans say what of their effect is not counted",
 }
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")

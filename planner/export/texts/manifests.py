@@ -61,8 +61,8 @@ _CLEAR = re.compile(
     re.MULTILINE,
 )
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
-_TEMPLATE = re.compile(r"\{\{[^\n]*?\}\}")
-_TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]*?\}\}[ \t]*)+$", re.MULTILINE)
+_TEMPLATE = re.compile(r"\{\{[^\n{}]*\}\}")
+_TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n{}]*\}\}[ \t]*)+$", re.MULTILINE)
 _PRIVATE = 0xE000
 """Templates are read as characters of Unicode's private use, each in its place."""
 _HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from planner.engine.environment import KNOWN, NOT_MODELLED
+from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
 from planner.export.texts.container import Found, gpu_named_in, starts_of_list
 from planner.export.texts.passage import Passage
@@ -122,7 +122,7 @@ def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
 
 
 def _matters(name: str) -> bool:
-    return name in KNOWN or name in NOT_MODELLED
+    return name in KNOWN
 
 
 def starts_in_container(

@@ -138,12 +138,13 @@ def input_buffer_bytes(run: ProfileRun) -> int:
 
 
 def multimodal_input_bytes(run: ProfileRun) -> int:
-    """Return the buffer in which embeddings of images and text are merged.
+    """Return the buffer in which embeddings of images or prompts and text are merged.
 
     Source: vLLM 0.33.0 `v1/worker/gpu/mm/encoder_runner.py`; 0.19.0
     `v1/worker/gpu_model_runner.py` (inputs_embeds).
     """
-    if not run.model.towers or not run.is_first_stage:
+    has_vectors = bool(run.model.towers) or run.takes_prompt_embeds
+    if not has_vectors or not run.is_first_stage:
         return 0
     return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
 

@@ -12,43 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.releases import Release
-from planner.engine.settings import EngineSettings
-from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.engine.settings import EngineSettings, check_keys
+from planner.errors import PlannerError, Refused
 
 _SPELLINGS = {
     "spec_method": ("--spec-method", "method"),
     "spec_model": ("--spec-model", "model"),
     "spec_tokens": ("--spec-tokens", "num_speculative_tokens"),
-}
-_READ = frozenset(
-    """
-    method model num_speculative_tokens draft_tensor_parallel_size quantization
-    max_model_len draft_sample_method prompt_lookup_max prompt_lookup_min
-    tensor_parallel_size suffix_decoding_max_tree_depth dspark_draft_topk xpress_topc
-    """.split()
-)
-_WITHOUT_EFFECT = frozenset(
-    """
-    code_revision disable_by_batch_size disable_eagle_block_drop disable_logprobs
-    disable_lookahead_block_hashes disable_padded_drafter_batch draft_load_config
-    fly_entropy_threshold fly_entropy_top_k fly_window_size
-    index_share_for_mtp_iteration rejection_sample_method revision
-    suffix_decoding_max_cached_requests suffix_decoding_max_spec_factor
-    suffix_decoding_min_token_prob synthetic_acceptance_length
-    synthetic_acceptance_rates use_local_argmax_reduction
-    """.split()
-)
-_SWITCHED_OFF: Mapping[str, tuple[object, ...]] = {
-    "attention_backend": (None, "auto"),
-    "draft_lm_head_quantization": (None,),
-    "enable_adaptive_verification": (None, False),
-    "enforce_eager": (None, False),
-    "kv_cache_dtype": (None,),
-    "moe_backend": (None, "auto"),
-    "num_speculative_tokens_per_batch_size": (None,),
-    "parallel_drafting": (None, False),
-    "speculative_token_tree": (None,),
-    "use_heterogeneous_vocab": (None, False),
 }
 MTP_METHODS = frozenset(
     """
@@ -95,12 +65,11 @@ def requested_speculation(
     Raises:
         PlannerError: for text that is not JSON.
         Refused: in vLLM's words.
-        UnknownArchitecture: for settings that are not modelled, by name.
     """
     given = _given(settings)
     if given is None:
         return None
-    _check_names(given)
+    check_keys("speculative_config", given, release)
     _check_types(given)
     method = _method(given, release)
     tokens = given.get("num_speculative_tokens")
@@ -162,23 +131,6 @@ def _given(settings: EngineSettings) -> dict[str, Any] | None:
     if found is None:
         return None
     return {str(name).replace("-", "_"): value for name, value in found.items()}
-
-
-def _check_names(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if name in _READ or name in _WITHOUT_EFFECT:
-            continue
-        if name not in _SWITCHED_OFF:
-            raise Refused(
-                f"1 validation error for SpeculativeConfig\n{name}\n  Unexpected "
-                "keyword argument [type=unexpected_keyword_argument, "
-                f"input_value={value!r}, input_type={type(value).__name__}]"
-            )
-        if value not in _SWITCHED_OFF[name]:
-            raise UnknownArchitecture(
-                f"speculative_config.{name}={value!r} changes memory in a way that is "
-                "not modelled yet. Leave it out."
-            )
 
 
 def _check_types(given: Mapping[str, Any]) -> None:

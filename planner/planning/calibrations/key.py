@@ -46,7 +46,7 @@ _RESOLVED = tuple(
     field.name for field in fields(ResolvedSettings) if field.name not in _ONLY_DIVIDE
 )
 _NOT_ON_THE_GPU = (
-    *("others", "trust_remote_code", "max_cpu_loras", "kv_offloading_size"),
+    *("others", "server", "trust_remote_code", "max_cpu_loras", "kv_offloading_size"),
     *PLANNER_ONLY,
 )
 _GIVEN = tuple(

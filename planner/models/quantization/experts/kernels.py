@@ -7,6 +7,7 @@ Only Triton's and Marlin's support adapters (LoRAExpertsMixin).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from math import lcm
 
@@ -42,6 +43,26 @@ class Kernel(StrEnum):
     """On Hopper replaced by Humming, except for FP8."""
 
 
+_REQUESTED: Mapping[str, Kernel] = {
+    "triton": Kernel.PLAIN,
+    "flashinfer_trtllm": Kernel.TRTLLM,
+    "flashinfer_cutlass": Kernel.FLASHINFER_CUTLASS,
+    "deep_gemm": Kernel.DEEPGEMM,
+    "marlin": Kernel.MARLIN,
+    "humming": Kernel.MARLIN,
+}
+"""Names of moe_backend; Marlin and Humming are told apart where tensors are made.
+
+Source: vLLM 0.33.0 `config/kernel.py` MoEBackend.
+"""
+
+
+def _requested(layout: ParallelLayout, *known: Kernel) -> Kernel | None:
+    """Return the kernel that moe_backend names, if it is among those known here."""
+    found = _REQUESTED.get(layout.moe_backend)
+    return found if found in known else None
+
+
 def is_datacenter_blackwell(layout: ParallelLayout) -> bool:
     """Whether the GPUs are B200, B300 or similar."""
     return layout.compute_capability[0] == DATACENTER_BLACKWELL
@@ -59,8 +80,12 @@ def fp8_tensor_kernel(
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend.
     """
-    if layout.capability < SM89:
-        return Kernel.MARLIN
+    asked = _requested(
+        layout,
+        *(Kernel.PLAIN, Kernel.MARLIN, Kernel.TRTLLM, Kernel.FLASHINFER_CUTLASS),
+    )
+    if layout.capability < SM89 or asked is not None:
+        return asked or Kernel.MARLIN
     if (
         layout.enable_lora
         or not is_static
@@ -95,13 +120,15 @@ def fp8_block_kernel(
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend;
     `utils/deep_gemm.py` should_auto_disable_deep_gemm.
     """
-    if layout.capability < SM89:
-        return Kernel.MARLIN
+    asked = _requested(layout, Kernel.PLAIN, Kernel.MARLIN, Kernel.TRTLLM)
+    if layout.capability < SM89 or asked is not None:
+        return asked or Kernel.MARLIN
     is_b200, is_rtx = is_datacenter_blackwell(layout), is_consumer_blackwell(layout)
     if layout.enable_lora or is_refined or not (is_b200 or is_rtx):
         return Kernel.PLAIN
     if (
         is_b200
+        and layout.moe_backend != "deep_gemm"
         and layout.release.prefers_flashinfer_quantised_experts
         and on_rank.activation in _FP8_TRTLLM_ACTIVATIONS
         and on_rank.global_num_experts <= _MOST_TRTLLM_EXPERTS
@@ -127,6 +154,9 @@ def mxfp8_kernel(on_rank: ExpertsOnRank, layout: ParallelLayout) -> Kernel:
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp8.py` select_mxfp8_moe_backend.
     """
+    asked = _requested(layout, Kernel.MARLIN, Kernel.TRTLLM, Kernel.DEEPGEMM)
+    if asked is not None:
+        return asked
     if layout.enable_lora or not is_datacenter_blackwell(layout):
         return Kernel.MARLIN
     if (
@@ -144,6 +174,9 @@ def nvfp4_kernel(
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/nvfp4.py` select_nvfp4_moe_backend.
     """
+    asked = _requested(layout, Kernel.MARLIN, Kernel.TRTLLM, Kernel.FLASHINFER_CUTLASS)
+    if asked is not None:
+        return asked
     if not has_input_scale or layout.capability < SM100 or layout.enable_lora:
         return Kernel.MARLIN
     if (

@@ -110,11 +110,13 @@ class Mxfp4Experts:
 
 
 def _is_left_to_marlin(layout: ParallelLayout) -> bool:
-    """Whether no other kernel on vLLM's list supports adapters.
+    """Whether Marlin or Humming is asked for, or no other supports adapters.
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py` (TRITON_UNFUSED is not on
     the list); read from 0.28.0 on.
     """
+    if layout.moe_backend in ("marlin", "humming"):
+        return True
     return layout.enable_lora and layout.release >= (0, 28)
 
 

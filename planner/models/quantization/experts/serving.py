@@ -107,6 +107,8 @@ def biases(
 
 def prefers_humming(layout: ParallelLayout) -> bool:
     """Whether vLLM chooses Humming where it would choose Marlin on other GPUs."""
+    if layout.moe_backend in ("marlin", "humming"):
+        return layout.moe_backend == "humming"
     is_hopper = layout.capability == SM90
     return is_hopper and layout.release.prefers_humming and not layout.enable_lora
 
@@ -242,10 +244,15 @@ def by_fp8_block(
     bit inputs; what its GEMMs copy of them is not in vLLM's tree.
     """
     release = layout.release
+    is_asked = layout.moe_backend == "flashinfer_cutlass"
+    if kernel is Kernel.PLAIN and layout.moe_backend == "deep_gemm":
+        kernel = Kernel.DEEPGEMM  # its tensors are as published before Blackwell
     is_shared = on_rank.uses_expert_parallel and layout.expert_ranks > 1
     prefers_flashinfer = release.prefers_flashinfer_quantised_experts and (
         is_shared or release < _PREFERS_TRITON_BLOCK_EXPERTS_SINCE
     )
+    if layout.moe_backend != "auto":
+        prefers_flashinfer = is_asked
     if (
         kernel is Kernel.PLAIN
         and layout.capability == SM90
