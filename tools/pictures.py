@@ -151,7 +151,7 @@ def _paste(page: Page, text: str) -> None:
     box = page.get_by_label("Paste a model, a command")
     box.fill(text)
     page.get_by_role("button", name="Read", exact=True).click()
-    page.locator(".planner-read dl").wait_for(timeout=_PATIENCE)
+    page.locator(".planner-read dl.pl-read").wait_for(timeout=_PATIENCE)
     page.locator(".pl-subject", has_text="Qwen3").last.wait_for(timeout=_PATIENCE)
 
 
