@@ -84,7 +84,6 @@ export class FieldView {
     );
     this.control = this.makeControl(label);
     this.control.id = ids.control;
-    this.control.setAttribute("aria-describedby", `${ids.mark} ${ids.say}`);
     this.help.addEventListener("click", () => this.explain());
     this.reset.addEventListener("click", () => this.takeBack());
     this.node.addEventListener("keydown", (event) => this.escaped(event));
@@ -192,6 +191,8 @@ export class FieldView {
     this.own.hidden = Boolean(state.set || state.plain);
     this.reset.hidden = !state.set || Boolean(state.plain);
     this.mark.hidden = !state.mark;
+    const { mark, say } = this.ids;
+    setAttribute(this.control, "aria-describedby", state.mark ? `${mark} ${say}` : say);
     setText(this.mark, state.mark ?? "");
     const since = state.since && `came with vLLM ${state.since}`;
     setText(this.hint, since || (state.hint ?? ""));
