@@ -104,6 +104,7 @@ SLOW = frozenset(
     planner.show.charts.compared_bars:figure_spec
     planner.show.charts.ray_nodes:figure_spec
     planner.show.comparison:pinned_html
+    planner.show.explanation:explanation_html
     planner.show.comparison:spoken
     planner.show.ray:section_html
     planner.solve.advice:advise

@@ -55,8 +55,16 @@ def _headings(edition: Edition) -> list[int]:
     return [len(mark[1]) for mark in marks if mark]
 
 
+def _python(cell: Any) -> str:
+    """Return the Python of a cell: neither a magic's line nor the text of `%%vllm`."""
+    return "" if cell.source.startswith("%") else cell.source
+
+
 def _is_import_only(cell: Any) -> bool:
-    body = ast.parse(cell.source).body
+    """Whether a cell only brings names; `%load_ext` brings magics."""
+    if cell.source.startswith("%%"):
+        return False
+    body = ast.parse(_python(cell)).body
     return all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 
@@ -108,7 +116,7 @@ def test_a_notebook_runs_from_top_to_bottom(edition: Edition) -> None:
 def test_a_cell_holds_no_logic(edition: Edition) -> None:
     """Imports, assignments and calls; what else is wanted belongs in the package."""
     nodes = [
-        node for cell in _code(edition) for node in ast.walk(ast.parse(cell.source))
+        node for cell in _code(edition) for node in ast.walk(ast.parse(_python(cell)))
     ]
     refused = {type(node).__name__ for node in nodes if not isinstance(node, ALLOWED)}
 

@@ -98,7 +98,15 @@ def _cell(number: int, cell: Any) -> Any:  # noqa: ANN401 - nbformat ships no ty
     is_code = cell.cell_type == "code"
     make: Any = nbformat.v4.new_code_cell if is_code else nbformat.v4.new_markdown_cell
     kept = {name: cell.metadata[name] for name in ("tags",) if name in cell.metadata}
-    return make(source=cell.source, metadata=kept, id=str(number))
+    return make(source=_uncommented(cell.source), metadata=kept, id=str(number))
+
+
+def _uncommented(source: str) -> str:
+    """Return a cell; a text below `%%vllm` is no Python, so a comment in the source."""
+    first, *rest = source.splitlines()
+    if not first.startswith("%%"):
+        return source
+    return "\n".join([first, *(line.removeprefix("# ") for line in rest)])
 
 
 def is_current(edition: Edition) -> bool:

@@ -132,6 +132,37 @@ def _advice(page: Page) -> None:
     page.locator(".planner-advice").evaluate("node => node.scrollIntoView()")
 
 
+_COMMAND = """\
+docker run --gpus 2 -p 8000:8000 vllm/vllm-openai:v0.32.0 \\
+  --model Qwen/Qwen3-32B --tensor-parallel-size 2 --max-model-len 32k \\
+  --enable-auto-tool-choice --tool-call-parser hermes --max-num-seq 64
+"""
+_CRASH = """\
+INFO 05-14 09:12:09 [utils.py:297] version 0.33.0
+INFO 05-14 09:12:09 [utils.py:297] model   Qwen/Qwen3-8B
+INFO 05-14 09:12:51 [gpu_worker.py:466] Available KV cache memory: 4.92 GiB
+ValueError: To serve at least one request with the models's max seq len (40960), \
+(5.62 GiB KV cache is needed, which is larger than the available KV cache memory \
+(4.92 GiB). Based on the available memory, the estimated maximum model length is 35824.
+"""
+
+
+def _paste(page: Page, text: str) -> None:
+    box = page.get_by_label("Paste a model, a command")
+    box.fill(text)
+    page.get_by_role("button", name="Read", exact=True).click()
+    page.locator(".planner-read dl.pl-read").wait_for(timeout=_PATIENCE)
+    page.locator(".pl-subject", has_text="Qwen3").last.wait_for(timeout=_PATIENCE)
+
+
+def _pasted(page: Page) -> None:
+    _paste(page, _COMMAND)
+
+
+def _crashed(page: Page) -> None:
+    _paste(page, _CRASH)
+
+
 def _ended(page: Page) -> None:
     page.evaluate(
         "() => { const { baseUrl, kernelId } = JSON.parse("
@@ -173,6 +204,8 @@ STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "drafted": (f"{_70B}&tensor_parallel_size=4&max_model_len=32768", _drafted),
     "compared": (f"{_70B}&tensor_parallel_size=2", _compared),
     "exported": ("", _exported),
+    "pasted": ("", _pasted),
+    "crashed": ("?gpu=L4", _crashed),
     "ended": ("", _ended),
 }
 """Query of the address, and what a visitor does then."""

@@ -61,6 +61,21 @@ planner.plan(
 ).explore()
 
 # %% [markdown]
+# ## Bring what you have
+#
+# Paste a command, a container, a manifest, a log or an error into the box of the explorer, or into a cell that begins with `%%vllm`.
+# Nothing of it is run; what the text does not tell, such as the GPU, stands on the first line.
+
+# %%
+# %load_ext planner
+
+# %%
+# %%vllm --gpu L40S
+# docker run --gpus 1 -p 8000:8000 vllm/vllm-openai:v0.33.0 \
+#   --model Qwen/Qwen3-14B --max-model-len 32768 \
+#   --enable-auto-tool-choice --tool-call-parser hermes
+
+# %% [markdown]
 # ## Confirm it
 #
 # A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and compares what vLLM measures with the estimate.

@@ -1,6 +1,7 @@
-"""`%plan` in Jupyter and IPython: a plan from the flags of `vllm serve`.
+"""`%plan` and `%%vllm` in Jupyter and IPython: a plan from flags, or from a text.
 
-`%load_ext planner` registers it together with its completion; `%plan?` is its help.
+`%load_ext planner` registers both, and the completion of `%plan`; `%plan?` and
+`%%vllm?` are their help.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import argparse
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from IPython.core.completer import (
     CompletionContext,
@@ -21,6 +22,7 @@ from IPython.core.completer import (
 from IPython.core.completer import SimpleCompletion as Completion
 from IPython.core.magic import no_var_expand, output_can_be_silenced
 
+import planner
 from planner.app.cli import refuse_unknown
 from planner.app.cli.engine_flags import add_file_argument, file_with_flags
 from planner.app.cli.plan import load_line
@@ -30,14 +32,18 @@ from planner.engine.gpu import catalogue as gpu_catalogue
 from planner.engine.releases import MODELLED
 from planner.errors import PlannerError
 from planner.models import catalogue
+from planner.show.html import tag
 from planner.solve import serving
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from planner.app.widgets.explorer import Explorer
+    from planner.export.texts import Reading
+    from planner.export.texts.explaining import Explanation
     from planner.planning.result import Plan
 
+Result = TypeVar("Result")
 _HELP = """Plan vLLM's GPU memory: what vLLM would do with a model.
 
     %plan Qwen/Qwen3-8B --gpu H100 --max-model-len 32768
@@ -49,16 +55,27 @@ $name or {name} is replaced by a variable of the notebook. The value is the plan
 is displayed; --explore opens the explorer on it instead. The Tab key completes models,
 flags, GPUs and the values of lists.
 """
+_VLLM_HELP = """Plan the start of vLLM that a cell describes; nothing of it is run.
+
+    %%vllm --gpu H100
+    docker run --gpus 2 vllm/vllm-openai:v0.33.0 \\
+      --model Qwen/Qwen3-32B --tensor-parallel-size 2
+
+The cell holds a command, a container, a manifest, Python code, a log or an error. The
+value shows what was read and its plan, or why the start failed and what would help; its
+parts are `.reading`, `.plan` and `.explanation`. In the next cell it is `_`.
+"""
 _LINE = re.compile(r"\s*(?:[\w.,\s]+=\s*)?%plan\s(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"(?:\$|\{)([^\W\d]\w*)(\}?)\Z")
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register `%plan` and its completion with a shell, once."""
+    """Register `%plan`, its completion and `%%vllm` with a shell, once."""
     parser = _parser()
+    _load_cell(shell, _cell_parser())
 
     def plan(line: str) -> Plan | Explorer | None:
-        return _answer(shell, parser, line)
+        return _shortly(lambda: _planned(parser, _words(line, shell.user_ns)))
 
     plan.__doc__ = f"{_HELP}\n{parser.format_help()}"
     no_var_expand(plan)  # braces may be JSON
@@ -67,10 +84,52 @@ def load(shell: InteractiveShell) -> None:
     _complete_with(shell, parser)
 
 
+def _load_cell(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
+    def vllm(line: str, cell: str) -> Pasted | Explorer | None:
+        return _shortly(lambda: _pasted(parser, _words(line, shell.user_ns), cell))
+
+    vllm.__doc__ = f"{_VLLM_HELP}\n{parser.format_help()}"
+    no_var_expand(vllm)
+    output_can_be_silenced(vllm)
+    shell.register_magic_function(vllm, "cell", "vllm")  # type: ignore[arg-type]
+
+
 def unload(shell: InteractiveShell) -> None:
-    """Remove `%plan` and its completion."""
+    """Remove `%plan`, its completion and `%%vllm`."""
     shell.magics_manager.magics["line"].pop("plan", None)
+    shell.magics_manager.magics["cell"].pop("vllm", None)
     _forget_matchers(shell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pasted:
+    """What `%%vllm` read in a cell, with its plan."""
+
+    reading: Reading
+    plan: Plan | None = None
+    """None where something is still open; see `not_planned`."""
+    not_planned: str = ""
+    explanation: Explanation | None = None
+    """Of a log, an error or a running server."""
+
+    @property
+    def _shown(self) -> tuple[Any, ...]:
+        parts = (self.reading, self.explanation or self.plan)
+        return tuple(part for part in parts if part is not None)
+
+    def __str__(self) -> str:
+        """Return what is shown, as text."""
+        told = [f"Not planned: {self.not_planned}"] if self.not_planned else []
+        return "\n\n".join([*map(str, self._shown), *told])
+
+    def __repr__(self) -> str:
+        """Return it in a line."""
+        return f"<{self.reading.kind}: {self.reading.model or 'no model'}>"
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        pages = [part._repr_mimebundle_()["text/html"] for part in self._shown]
+        told = tag("p", f"Not planned: {self.not_planned}") if self.not_planned else ""
+        return {"text/plain": str(self), "text/html": "".join([*pages, told])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +172,7 @@ class _Parser(argparse.ArgumentParser):
         Raises:
             PlannerError: always.
         """
-        raise PlannerError(f"{message[:1].upper()}{message[1:]}. `%plan?` helps.")
+        raise PlannerError(f"{message[:1].upper()}{message[1:]}. `{self.prog}?` helps.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,16 +185,51 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _answer(
-    shell: InteractiveShell, parser: argparse.ArgumentParser, line: str
-) -> Plan | Explorer | None:
+def _shortly(answer: Callable[[], Result]) -> Result:
+    """Return an answer; a notebook shows the planner's errors as one sentence."""
     try:
-        return _planned(parser, _words(line, shell.user_ns))
+        return answer()
     except PlannerError as error:
         sentence = str(error)
         # IPython calls this method of the exception to show it.
         error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
         raise
+
+
+def _cell_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="%%vllm", add_help=False, allow_abbrev=False)
+    parser.add_argument("--gpu", help="the GPU, where the text does not name it")
+    parser.add_argument("--model", help="likewise the model")
+    parser.add_argument("--vllm-version", help="likewise the release of vLLM")
+    parser.add_argument(
+        "--start", type=int, default=1, metavar="N", help="which of several starts"
+    )
+    parser.add_argument(
+        "--explore", action="store_true", help="open the explorer on the plan"
+    )
+    parser.add_argument("-h", "--help", action="store_true", help="print this text")
+    return parser
+
+
+def _pasted(
+    parser: argparse.ArgumentParser, words: list[str], cell: str
+) -> Pasted | Explorer | None:
+    options = vars(parser.parse_args(words))
+    if options.pop("help"):
+        print(_VLLM_HELP, parser.format_help(), sep="\n")  # noqa: T201 - its help
+        return None
+    is_explorer = options.pop("explore")
+    reading = planner.read(cell, start=options.pop("start"))
+    told = {name: value for name, value in options.items() if value is not None}
+    if is_explorer:
+        return reading.plan(**told).explore()
+    if reading.log is not None:
+        explained: Explanation = reading.explain(**told)
+        return Pasted(reading=reading, plan=explained.plan, explanation=explained)
+    try:
+        return Pasted(reading=reading, plan=reading.plan(**told))
+    except PlannerError as error:
+        return Pasted(reading=reading, not_planned=str(error))
 
 
 def _planned(

@@ -194,15 +194,19 @@ def explanation_mimebundle(explanation: Explanation) -> dict[str, str]:
     }
 
 
-def explanation_html(explanation: Explanation) -> Html:
-    """Show an explanation, without the style sheet; needs no script."""
+def explanation_html(explanation: Explanation, fixes: Html | None = None) -> Html:
+    """Show an explanation, without the style sheet; needs no script.
+
+    With `fixes`, that is shown for them, and the plan is left to the page around it.
+    """
+    is_alone = fixes is None
     return fragment(
         _headline_html(explanation),
         _failure_html(explanation.failure),
-        _plan_html(explanation),
+        _plan_html(explanation) if is_alone or explanation.plan is None else None,
         _titled("What it means", explanation.findings),
         _measured_html(explanation),
-        _fixes_html(explanation),
+        _fixes_html(explanation) if is_alone else fixes,
     )
 
 

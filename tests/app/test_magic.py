@@ -259,3 +259,66 @@ def test_a_model_is_offered_once() -> None:
     assert QWEN in next_words(parser, "").offered
     assert "--gpu" in next_words(parser, "--cudagraph-capture-sizes 1 2 ").offered
     assert () == next_words(parser, f"'{QWEN} Qw").offered
+
+
+# %%vllm
+
+DOCKER = (
+    "docker run --gpus 1 vllm/vllm-openai:v0.33.0 \\\n"
+    f"  --model {QWEN} --max-model-len 16384 --enable-auto-tool-choice  # tools"
+)
+
+
+def test_a_cell_shows_what_was_read_and_its_plan(kernel) -> None:
+    """Text for terminals, HTML for notebooks; what was kept is named."""
+    said = kernel.run(f"%%vllm --gpu L4\n{DOCKER}")
+    data = said["execute_result"]["data"]
+
+    assert "enable_auto_tool_choice" in data["text/plain"]
+    assert f"{QWEN} on L4" in data["text/plain"]
+    assert "pl-verdict" in data["text/html"]
+
+
+def test_a_cell_is_a_value_with_its_plan(kernel) -> None:
+    """The last value of the notebook: reading, plan, and no explanation of a start."""
+    kernel.run(f"%%vllm --gpu H100\n{DOCKER}")
+    kernel.run("found = Out[max(Out)]")
+
+    assert f"('container', '{QWEN}', 16384, None)" == kernel.text(
+        "(str(found.reading.kind), found.plan.name,"
+        " found.plan.resolved.max_model_len, found.explanation)"
+    )
+
+
+def test_a_cell_without_a_gpu_says_what_to_give(kernel) -> None:
+    """What was read is shown all the same."""
+    said = kernel.run(f"%%vllm\nvllm serve {QWEN} --max-model-len 4096")
+    text = said["execute_result"]["data"]["text/plain"]
+
+    assert QWEN in text
+    assert "Not planned: The text does not say on which GPU" in text
+
+
+def test_a_cell_that_is_no_start_is_refused_in_a_sentence(kernel) -> None:
+    """No traceback."""
+    assert "No start of vLLM was found" in kernel.sentence("%%vllm\nwhat is this?")
+    assert "`%%vllm?` helps" in kernel.sentence(f"%%vllm --gpux L4\n{DOCKER}")
+
+
+def test_nothing_in_a_cell_is_run_or_replaced(kernel) -> None:
+    """Neither the shell's substitutions nor the notebook's braces."""
+    kernel.run("mark = 1")
+    kernel.run(
+        "%%vllm --gpu L4\n"
+        f"vllm serve {QWEN} --served-model-name $(touch ran) {{mark}} --seed 1"
+    )
+
+    assert "False" == kernel.text("__import__('os').path.exists('ran')")
+
+
+def test_the_help_of_a_cell_names_its_options(kernel) -> None:
+    """`%%vllm -h` prints it."""
+    said = kernel.run("%%vllm -h\n ")
+
+    assert "--start N" in said["stream"]["text"]
+    assert "nothing of it is run" in said["stream"]["text"]

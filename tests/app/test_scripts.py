@@ -13,8 +13,8 @@ from planner.app.widgets.static_files import STATIC, lean, script
 
 MODULES = sorted(STATIC.glob("*.js"))
 WIDGETS = [path.name for path in MODULES if "\nexport default {\n" in path.read_text()]
-MOST_BYTES = 14_540
-"""All widgets' scripts, compressed, before they were modules."""
+MOST_BYTES = 14_540 + 800
+"""All widgets' scripts, compressed, before they were modules; the box for a text."""
 ROOT = Path(__file__).parents[2]
 
 _IMPORT = re.compile(r'^import (?:\{([\w,\s]*)\} from )?"\./(\w+\.js)";$', re.MULTILINE)

@@ -97,6 +97,7 @@ def snapshot_html(plan: Plan) -> Html:
         tag("style", style(), Html(sheet("chart.css", "explorer.css"))),
         _div(
             "planner-body",
+            _div("planner-paste"),
             _div("planner-controls"),
             _div(
                 "planner-results",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -19,6 +20,7 @@ from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.form import FieldError, Form
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
+from planner.app.widgets.reading_section import ReadingSection
 from planner.app.widgets.section import (
     FurtherArguments,
     Offer,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from planner.engine.gpu import GPU
     from planner.models.architecture import ModelArchitecture
     from planner.planning.result import Plan
+    from planner.show.html import Html
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT_GPU = "H100"
@@ -44,6 +47,15 @@ MOST_READ_MODELS = 8
 """How many of the models that it read a session keeps."""
 ADDRESS_SECONDS = 0.3
 """Browsers refuse to change the address with every step of a slider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """The state of all controls."""
+
+    values: Mapping[str, Any]
+    others: Mapping[str, Any]
+    """Arguments and variables without a control."""
 
 
 class Explorer(w.VBox):
@@ -80,7 +92,8 @@ class Explorer(w.VBox):
         self.form.set(arguments)
         self.form.main.add_class("planner-controls")
         self.results.put(ArgumentSection(self.form, self.further))
-        body = w.Box([self.form.main, self.results])
+        self.pasted = ReadingSection(self)
+        body = w.Box([self.pasted, self.form.main, self.results])
         body.add_class("planner-body")
         super().__init__([body, self.address])
         self.add_class("planner-explorer")
@@ -109,6 +122,32 @@ class Explorer(w.VBox):
             self._is_showing = False
         self._recompute()
 
+    def remember(self) -> Remembered:
+        """Return the state of all controls."""
+        return Remembered(values=self.form.values(), others=dict(self._others))
+
+    def bring_back(self, before: Remembered) -> None:
+        """Return to a state of the controls, and plan once."""
+        self._is_showing = True
+        try:
+            self.form.restore(before.values)
+            self._others = dict(before.others)
+        finally:
+            self._is_showing = False
+        self._recompute()
+
+    def request(self) -> dict[str, Any]:
+        """Return the arguments of `planner.plan` that the controls ask for.
+
+        Raises:
+            PlannerError: when a control's entry is invalid; the control shows it too.
+        """
+        return self._others | self.form.gather()
+
+    def give_back(self, write: Callable[[], Html] | None) -> None:
+        """Offer the user's own text among the exports; None: there is none."""
+        self.results.export.give_back(write)
+
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         """Add a static version to the live view."""
         bundle: dict[str, object] = super()._repr_mimebundle_(**options)
@@ -116,10 +155,11 @@ class Explorer(w.VBox):
             return bundle
         return bundle | {"text/html": snapshot_html(self.plan)}
 
-    def _changed(self, _change: object) -> None:
+    def _changed(self, change: object) -> None:
         """Plan again after a change of a control, which ends the undo of advice."""
         if self._is_showing:
             return
+        self.pasted.changed(change)
         self._before = None
         self._recompute()
 
@@ -129,7 +169,7 @@ class Explorer(w.VBox):
         self.form.model.show_reading("")
         self.results.offer(None)
         try:
-            request = self._others | self.form.gather()
+            request = self.request()
         except FieldError:
             self.results.answer.say("")
             return

@@ -80,6 +80,9 @@ FORMATS = {
     "csv": Format("Memory lines as CSV", "plan.csv", "text/csv", export.csv),
 }
 """By the name of the function that writes the format."""
+OWN = "own"
+"""The user's own text, where one was pasted."""
+_OWN_TITLE = "Your text, with the changes made here"
 
 
 class ExportView(anywidget.AnyWidget):
@@ -93,14 +96,13 @@ class ExportView(anywidget.AnyWidget):
     html = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, choose: Callable[[str], None]) -> None:
-        titles = [[name, one.title] for name, one in FORMATS.items()]
-        super().__init__(formats=titles, chosen=next(iter(FORMATS)))
+        super().__init__(formats=_titles(), chosen=next(iter(FORMATS)))
         self._choose = choose
         self.on_msg(self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
-            case {"format": str(name)} if name in FORMATS:
+            case {"format": str(name)} if name in dict(self.formats):
                 self._choose(name)
             case _:
                 log.warning("a page requested an unknown format")
@@ -113,12 +115,29 @@ class ExportSection(Section):
         super().__init__("Export", "export")
         self.view: ExportView | None = None
         self._plan: Plan | None = None
+        self._own: Callable[[], Html] | None = None
         self._later = Later(PAUSE_SECONDS)
+
+    def give_back(self, write: Callable[[], Html] | None) -> None:
+        """Offer the user's own text, which `write` writes; None: there is none."""
+        self._own = write
+        if self.view is not None:
+            self._list_formats(self.view)
+            self.refresh()
+
+    def _list_formats(self, view: ExportView) -> None:
+        """Put the user's own text first while there is one, and choose it."""
+        had_own = view.formats[0][0] == OWN
+        if self._own is not None:
+            view.formats, view.chosen = [[OWN, _OWN_TITLE], *_titles()], OWN
+        elif had_own:
+            view.formats, view.chosen = _titles(), next(iter(FORMATS))
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the list of formats, created when first opened."""
         if self.view is None:
             self.view = ExportView(self.choose)
+            self._list_formats(self.view)
         return (self.view,)
 
     def show(self, plan: Plan) -> None:
@@ -137,15 +156,23 @@ class ExportSection(Section):
         """Export the plan again, or show why the format cannot express it."""
         if self._plan is None or self.view is None:
             return
-        chosen = FORMATS[self.view.chosen]
         try:
-            self.view.html = _html(chosen, chosen.write(self._plan))
+            self.view.html = self._written(self.view.chosen, self._plan)
         except PlannerError as error:
             # That a format cannot express a layout is a result, not invalid input.
             self.view.html = alert_html(str(error))
         except Exception:
             log.exception("the plan was not written as %s", self.view.chosen)
             self.view.html = alert_html(UNEXPECTED)
+
+    def _written(self, chosen: str, plan: Plan) -> Html:
+        if chosen == OWN and self._own is not None:
+            return self._own()
+        return _html(FORMATS[chosen], FORMATS[chosen].write(plan))
+
+
+def _titles() -> list[list[str]]:
+    return [[name, one.title] for name, one in FORMATS.items()]
 
 
 def _html(chosen: Format, text: str) -> Html:

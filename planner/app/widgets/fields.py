@@ -43,6 +43,8 @@ class Field:
         self.error = ""
         self.since = ""
         """The first release with the argument, where the planned one lacks it."""
+        self.mark = ""
+        """A word beside it, such as for what a pasted text set."""
         self._value = default
         self._changed: list[Callback] = []
         self._touched: list[Callback] = []
@@ -101,6 +103,10 @@ class Field:
         """Show that the planned release lacks the argument; empty: it has it."""
         self._put_words("since", release)
 
+    def show_mark(self, mark: str) -> None:
+        """Show a word beside it; an empty text takes it off."""
+        self._put_words("mark", mark)
+
     def read(self) -> Any:  # noqa: ANN401 - any argument's
         """Return the value for vLLM; None where it is left to vLLM.
 
@@ -134,6 +140,7 @@ class Field:
             "c": self.chosen,
             "e": self.error,
             "since": self.since,
+            "mark": self.mark,
         }
         return {key: value for key, value in made.items() if value}
 

@@ -95,17 +95,32 @@ class Form:
 
     def take(self, inputs: Inputs) -> dict[str, Any]:
         """Set all fields to these inputs; return those that have no field."""
-        card = self.fields["gpu"]
-        assert isinstance(card, ChoiceField)
-        options, chosen = choices.gpus(inputs.gpu)
-        if options != card.options:
-            card.options = options
+        chosen = self._offer_gpu(inputs.gpu)
         start = {"entrypoint": inputs.entrypoint, "vllm_version": inputs.vllm_version}
         name = getattr(inputs.model, "name", inputs.model)
         values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
         for name, field in self.fields.items():
             field.put(values.pop(name, None))
         return values | ({"env": dict(inputs.env)} if inputs.env else {})
+
+    def values(self) -> dict[str, Any]:
+        """Return every field's value as it was entered; see `restore`."""
+        return {name: field.value for name, field in self.fields.items()}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Return to the values of `values`."""
+        self._offer_gpu(values["gpu"])
+        for name, value in values.items():
+            self.fields[name].value = value
+
+    def _offer_gpu(self, gpu: str | GPU) -> object:
+        """Update the list of GPUs so that it has this one; return its value there."""
+        card = self.fields["gpu"]
+        assert isinstance(card, ChoiceField)
+        options, chosen = choices.gpus(gpu)
+        if options != card.options:
+            card.options = options
+        return chosen
 
     def show_defaults(self, resolved: object) -> None:
         """Show what vLLM chose where it was left to vLLM."""

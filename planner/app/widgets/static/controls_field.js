@@ -26,7 +26,7 @@ export class FieldView {
   constructor(store, name) {
     this.store = store;
     this.name = name;
-    this.ids = { control: newId(), say: newId(), help: newId() };
+    this.ids = { control: newId(), say: newId(), help: newId(), mark: newId() };
     this.isTyped = false;
     /** @type {HTMLElement | null} What is wrong, made anew for each error. */
     this.alert = null;
@@ -60,6 +60,7 @@ export class FieldView {
       },
       "Reset",
     );
+    this.mark = make("span", { id: ids.mark, class: "pc-mark", hidden: true });
     this.own = make("span", { class: "pc-own" }, CHOICE);
     this.hint = make("p", { class: "pc-hint" });
     this.say = make("div", { id: ids.say, class: "pc-say" }, this.hint);
@@ -73,6 +74,7 @@ export class FieldView {
         { class: "pc-head" },
         make("label", { for: ids.control, class: "pl-name" }, label),
         this.help,
+        this.mark,
         this.own,
         this.reset,
       ),
@@ -82,7 +84,6 @@ export class FieldView {
     );
     this.control = this.makeControl(label);
     this.control.id = ids.control;
-    this.control.setAttribute("aria-describedby", ids.say);
     this.help.addEventListener("click", () => this.explain());
     this.reset.addEventListener("click", () => this.takeBack());
     this.node.addEventListener("keydown", (event) => this.escaped(event));
@@ -189,6 +190,10 @@ export class FieldView {
     this.node.classList.toggle("is-set", Boolean(state.set));
     this.own.hidden = Boolean(state.set || state.plain);
     this.reset.hidden = !state.set || Boolean(state.plain);
+    this.mark.hidden = !state.mark;
+    const { mark, say } = this.ids;
+    setAttribute(this.control, "aria-describedby", state.mark ? `${mark} ${say}` : say);
+    setText(this.mark, state.mark ?? "");
     const since = state.since && `came with vLLM ${state.since}`;
     setText(this.hint, since || (state.hint ?? ""));
     this.node.classList.toggle("is-later", Boolean(state.since));

@@ -77,6 +77,7 @@ export class ModelBox {
     input.addEventListener("focus", () => input.select());
     input.addEventListener("blur", () => this.left());
     input.addEventListener("keydown", (event) => this.pressed(event));
+    input.addEventListener("paste", (event) => this.pasted(event));
     // Focus stays in the entry while an option is pressed.
     list.addEventListener("pointerdown", (event) => event.preventDefault());
     list.addEventListener("click", ({ target }) => {
@@ -85,6 +86,22 @@ export class ModelBox {
       const option = target.closest("[role=option]");
       if (option) this.choose(nameOf(option));
     });
+  }
+
+  // More than a name goes to the box for texts, with its lines.
+  /** @param {ClipboardEvent} event */
+  pasted(event) {
+    const text = event.clipboardData?.getData("text") ?? "";
+    /** @type {HTMLTextAreaElement | null | undefined} */
+    const box = this.input
+      .closest(".planner-explorer")
+      ?.querySelector(".pl-paste-text");
+    if (!box || !/\S\s+\S/.test(text)) return;
+    event.preventDefault();
+    this.restore();
+    box.focus();
+    box.value = text;
+    box.dispatchEvent(new InputEvent("input", { inputType: "insertFromPaste" }));
   }
 
   typed() {

@@ -14,6 +14,7 @@
  * @property {string} [c] vLLM's choice
  * @property {string} [e] what is wrong
  * @property {string} [since] the first release that has it, where the planned one does not
+ * @property {string} [mark] a word beside its name
  * @property {number[]} [steps] of its slider
  * @property {[key: string, label: string][]} [options] of its list
  * @property {[name: string, size: string, kind: string][]} [rows] bundled models

@@ -20,12 +20,16 @@ export default {
     lists += 1;
     const id = `planner-format-${lists}`;
     const select = make("select", { id });
-    for (const [name, title] of model.get("formats")) {
-      select.append(make("option", { value: name }, title));
-    }
+    const list = () => {
+      const formats = model.get("formats");
+      select.replaceChildren(
+        ...formats.map(([value, title]) => make("option", { value }, title)),
+      );
+    };
     const label = make("label", { for: id, class: "pl-name" }, "format");
     el.append(make("div", { class: "pl-choose" }, label, select));
     const show = () => {
+      list();
       select.value = model.get("chosen");
       fill(part(el, "written"), model.get("html"));
       fillLinks(el);
@@ -33,7 +37,7 @@ export default {
     show();
     select.addEventListener("change", () => model.send({ format: select.value }));
     el.addEventListener("click", copy);
-    model.on("change:html change:chosen", show);
-    return () => model.off("change:html change:chosen", show);
+    model.on("change:html change:chosen change:formats", show);
+    return () => model.off("change:html change:chosen change:formats", show);
   },
 };
