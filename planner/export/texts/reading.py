@@ -14,7 +14,7 @@ from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
 from planner.engine.server import SERVER_FLAGS, ServerFlag
 from planner.errors import PlannerError
 from planner.export.texts.passage import Edit, edited
-from planner.export.texts.sites import Site, Start
+from planner.export.texts.sites import Start, merged
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -242,7 +242,7 @@ def _nearest(written: str) -> str:
 
 def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Reading:
     """Return what a text says, from the places of its arguments."""
-    values = _merged(start.sites)
+    values = merged(start.sites)
     model = values.pop("model", None)
     engine = {name: value for name, value in values.items() if name in ARGUMENTS}
     kept = {
@@ -284,36 +284,6 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
 
 def _is_known(name: str) -> bool:
     return name in ARGUMENTS or name in SERVER_FLAGS or name == "model"
-
-
-def _merged(sites: Iterable[Site]) -> dict[str, Any]:
-    """Return the values by name; of a name that stands twice, the last one's.
-
-    Parts of a table are put together: `--compilation-config.mode 3` beside `-cc {...}`.
-    """
-    values: dict[str, Any] = {}
-    for site in sites:
-        if site.value is None:
-            continue
-        if not site.path:
-            values[site.name] = site.value
-            continue
-        table = values.get(site.name)
-        values[site.name] = _put(
-            table if isinstance(table, Mapping) else {}, site.path, site
-        )
-    return values
-
-
-def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[str, Any]:
-    name, *rest = path
-    old = table.get(name)
-    if rest:
-        inner = old if isinstance(old, Mapping) else {}
-        return {**table, name: _put(inner, tuple(rest), site)}
-    if site.is_appended:
-        return {**table, name: [*(old if isinstance(old, list) else []), site.value]}
-    return {**table, name: site.value}
 
 
 def _open(start: Start) -> list[str]:

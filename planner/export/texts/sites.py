@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -130,3 +130,33 @@ def _continued(gaps: Sequence[str]) -> str:
     usual = [gap for gap in gaps if gap.strip() in ("\\", "\\\\")]
     folded = [gap for gap in gaps if "\n" in gap and not gap.strip()]
     return (usual or folded or [" "])[-1]
+
+
+def merged(sites: Iterable[Site]) -> dict[str, Any]:
+    """Return the values by name; of a name that stands twice, the last one's.
+
+    Parts of a table are put together: `--compilation-config.mode 3` beside `-cc {...}`.
+    """
+    values: dict[str, Any] = {}
+    for site in sites:
+        if site.value is None:
+            continue
+        if not site.path:
+            values[site.name] = site.value
+            continue
+        table = values.get(site.name)
+        values[site.name] = _put(
+            table if isinstance(table, Mapping) else {}, site.path, site
+        )
+    return values
+
+
+def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[str, Any]:
+    name, *rest = path
+    old = table.get(name)
+    if rest:
+        inner = old if isinstance(old, Mapping) else {}
+        return {**table, name: _put(inner, tuple(rest), site)}
+    if site.is_appended:
+        return {**table, name: [*(old if isinstance(old, list) else []), site.value]}
+    return {**table, name: site.value}
