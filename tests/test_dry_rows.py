@@ -15,6 +15,7 @@ import pytest
 
 import planner
 from planner.units import GIB
+from tools.configs import named
 
 ROWS = Path(__file__).parent / "data/dry"
 RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("*.jsonl"))
@@ -22,9 +23,9 @@ RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("*.jsonl
 # What was reached when the rows were recorded; a change may only mend it. Shares of
 # weights within a percent and of peaks within 0.02 GiB, and the median error of peaks.
 REACHED = {
-    "0.33.0": (0.91, 0.77, 0.005),
-    "0.25.1": (0.92, 0.40, 0.051),
-    "0.19.1": (0.94, 0.84, 0.003),
+    "0.33.0": (0.93, 0.83, 0.003),
+    "0.25.1": (0.92, 0.77, 0.004),
+    "0.19.1": (0.94, 0.89, 0.002),
 }
 
 
@@ -34,11 +35,11 @@ def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
     found = []
     for line in (ROWS / f"vllm-{release}.jsonl").read_text().splitlines():
         row = json.loads(line)
-        if "weights" not in row:
+        if "weights" not in row or row.get("peak") is None:
             continue
         try:
             plan = planner.plan(
-                row["model"], gpu=row["gpu"], vllm_version=release, **row["args"]
+                named(row["model"]), gpu=row["gpu"], vllm_version=release, **row["args"]
             )
         except planner.UnknownArchitecture:
             continue
@@ -56,7 +57,7 @@ def peak_difference_gib(row: dict[str, Any], plan: planner.Plan) -> float:
 def test_there_are_rows() -> None:
     """Of the newest release at least."""
     assert "0.33.0" in RELEASES
-    assert len(compared("0.33.0")) > 70
+    assert len(compared("0.33.0")) > 190
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -74,7 +75,7 @@ def test_weights_are_those_that_vllm_loads(release: str) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_peaks_are_those_of_vllms_profile_run(release: str) -> None:
-    """The worst is 0.25.1, whose sampler takes more than the planner counts."""
+    """The worst are encoders, and inputs that FP8 kernels copy."""
     off = [
         peak_difference_gib(row, plan)
         for row, plan in compared(release)

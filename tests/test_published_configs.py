@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,15 @@ def test_every_start_is_of_a_folder_that_is_kept() -> None:
     """Where its model's config.json is known."""
     names = {row["dir"] for row in configs.index()}
     assert {row["config"] for row in read_records() if row["config"]} <= names
+
+
+def test_a_folder_is_found_by_its_name() -> None:
+    """Those that no catalogue names; a model of the catalogue keeps its name."""
+    folder = configs.named("synthetic--Qwen3-8B-AWQ")
+
+    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
+    assert "awq" == config["quantization_config"]["quant_method"]
+    assert "Qwen/Qwen3-8B" == configs.named("Qwen/Qwen3-8B")
 
 
 def test_what_is_unpacked_and_packed_again_is_the_same(tmp_path) -> None:

@@ -57,6 +57,12 @@ def folder(name: str) -> Path:
     return path
 
 
+def named(model: str) -> str:
+    """Return the path of the folder of that name, if there is one; else the name."""
+    is_folder = any(row["dir"] == model for row in index())
+    return str(folder(model)) if is_folder else model
+
+
 def write(path: Path, contents: dict[str, Any]) -> None:
     """Write a folder with these files."""
     path.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,10 @@
 usage: PLANNER_VLLM_PYTHON=... python -m tools.dry_sweep [--cases FILE] [--out FILE]
            [--gpu NAME] [--limit N] [--seconds N]
 
-A case is a line of JSON: {"model": ..., "gpu": ..., "args": {...}}. Without a file: a
-model of each architecture of the catalogue, then the others, on as many GPUs as they
-need. Cases that the output holds are left out, so that a sweep can be continued.
+A case is a line of JSON: {"model": ..., "gpu": ..., "args": {...}}. A model is a name,
+or that of a folder of tests/data/configs. Without a file: a model of each architecture
+of the catalogue, then the others, on as many GPUs as they need. Cases that the output
+holds are left out, so that a sweep can be continued.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from planner.errors import PlannerError
 from planner.models.catalogue import entries
 from planner.planning.inputs import Inputs
 from planner.surroundings import cache_folder
+from tools.configs import named
 
 RANKS = (1, 2, 4, 8)
 OUT = Path("tests/data/dry")
@@ -143,7 +145,7 @@ def _task(
     folder.mkdir()
     gpu = gpu_named(case["gpu"])
     inputs = Inputs(
-        model=case["model"],
+        model=named(case["model"]),
         gpu=gpu,
         vllm_version=found.version,
         engine_args=case["args"],

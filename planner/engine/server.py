@@ -56,6 +56,8 @@ class ServerFlag:
     """The first release without it; empty: the newest has it."""
     instead: str = ""
     """What took the place of a flag that is gone; empty: nothing."""
+    is_mistaken: bool = False
+    """Whether no release has it, although people's commands do: vLLM refuses it."""
     of_engine: bool = False
     """Whether it was an engine argument, which may have mattered for memory."""
 
@@ -84,7 +86,23 @@ def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ServerFlag]:
 
 _TABLE = json.loads(_DATA.read_text(encoding="utf-8"))
 
-SERVER_FLAGS: Mapping[str, ServerFlag] = _read(_TABLE["flags"])
+_MISTAKEN = {"tool_call_parser_plugin": "tool_parser_plugin"}
+"""Flags in published commands that no release has, with the one that is meant."""
+
+SERVER_FLAGS: Mapping[str, ServerFlag] = {
+    **_read(_TABLE["flags"]),
+    **{
+        name: ServerFlag(
+            name=name,
+            kind=Takes.ONE,
+            text=f"A mistake for {meant}.",
+            gone="0.0.0",
+            instead=meant,
+            is_mistaken=True,
+        )
+        for name, meant in _MISTAKEN.items()
+    },
+}
 """Every flag of the server, and every removed engine argument, by its name."""
 
 _OTHER_SPELLINGS: Mapping[str, str] = _TABLE["spellings"]

@@ -183,6 +183,8 @@ def table(settings: EngineSettings, name: str) -> Mapping[str, Any]:
     return {str(key).replace("-", "_"): value for key, value in given.items()}
 
 
+_MAY_BE_TEXT = ("attention_config", "kernel_config", "hf_overrides")
+"""Tables that `table` reads from JSON as well."""
 _CLASSES = {
     "attention_config": "AttentionConfig",
     "kernel_config": "KernelConfig",
@@ -315,8 +317,8 @@ def _type_refusal(argument: Argument, value: object) -> str:
     """Require the type of the argument's example: a list or a mapping."""
     if argument.is_list:
         is_right, what = _are_names(value), "a list of names is"
-    elif isinstance(value, str):
-        return ""  # JSON, read by the argument's rule
+    elif argument.name in _MAY_BE_TEXT and isinstance(value, str):
+        return ""
     else:
         is_right, what = isinstance(value, Mapping), "names and values are"
     return "" if is_right else f"{what} needed, such as {argument.example}."

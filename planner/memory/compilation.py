@@ -176,7 +176,7 @@ def resolve_compilation(
     if settings.enforce_eager or gpu.is_cpu:
         graphs, is_compiled = GraphMode.NONE, not settings.enforce_eager
     else:
-        is_broken = _breaks_graphs(release, model.architecture)
+        is_broken = breaks_graphs(release, model.architecture)
         graphs, is_compiled = _resolved(
             mode, requested or _BY_LEVEL[level], level, release
         )
@@ -314,7 +314,7 @@ def _graph_mode(config: Mapping[str, Any]) -> GraphMode | None:
     )
 
 
-def _breaks_graphs(release: Release, architecture: str) -> bool:
+def breaks_graphs(release: Release, architecture: str) -> bool:
     """Return whether an architecture has piecewise graphs without being compiled.
 
     Source: vLLM 0.33.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES;

@@ -312,6 +312,8 @@ class ModelArchitecture:
     """As the config declares it: of Llama 4's chunks, or of nothing."""
     has_softcap: bool = False
     """Whether the config caps attention's logits."""
+    residual_streams: int = 1
+    """Hidden states that pass from layer to layer: several with hyper-connections."""
     is_encoder_decoder: bool = False
     """A decoder that attends to an encoder's output (Whisper)."""
     float16_refusal: str | None = None

@@ -81,6 +81,8 @@ class ExpertsKernel(StrEnum):
     MARLIN = "Marlin"
     HUMMING = "Humming"
     FLASHINFER_CUTLASS = "FlashInfer CUTLASS"
+    FLASHINFER_BLOCKS = "FlashInfer block FP8"
+    """CUTLASS too; it quantises inputs itself, in blocks, on Hopper."""
     TRTLLM = "FlashInfer TRT-LLM"
     OAI_TRITON = "OpenAI Triton"
 
@@ -111,6 +113,7 @@ class ServedExperts:
     """Whether the release takes intermediate results from the shared workspace."""
     input_copy: InputCopy | None = None
     """None: the kernel reads inputs as they are."""
+    has_fp4_weights: bool = False
     is_declared: bool = False
     """Whether vLLM's configuration of the layer has the padded sizes."""
 

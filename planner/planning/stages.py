@@ -6,7 +6,11 @@ from dataclasses import dataclass, replace
 
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.memory.account import Line
-from planner.memory.compilation import GraphMode, specializes_lora_graphs
+from planner.memory.compilation import (
+    GraphMode,
+    breaks_graphs,
+    specializes_lora_graphs,
+)
 from planner.memory.estimate import (
     Budget,
     RankMemory,
@@ -292,7 +296,8 @@ def _profile_run(
         flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
         enforce_eager=resolved.enforce_eager,
         skips_warm_up=question.env.skips_cpu_warm_up,
-        is_compiled=resolved.is_compiled,
+        is_compiled=resolved.is_compiled
+        and not breaks_graphs(question.release, question.model.architecture),
         may_fuse_all_reduce=resolved.may_fuse_all_reduce,
         graph_mode=GraphMode(resolved.cudagraph_mode),
         capture_sizes=resolved.cudagraph_capture_sizes,

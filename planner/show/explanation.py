@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
@@ -26,13 +28,16 @@ from planner.show.verdict import subject, verdict_text
 from planner.units import format_gib
 
 if TYPE_CHECKING:
+    from planner.confirming.confirmation import Confirmation
     from planner.engine.gpu import GPU
+    from planner.export.texts.checks import Failure
     from planner.export.texts.explaining import Explanation
-    from planner.export.texts.failing import Failure
     from planner.export.texts.fixing import Fix
     from planner.export.texts.reading import Reading
 
 _MISSING = "not in the text"
+_SECRET = re.compile(r"(?:^|_)(?:api_key|hf_token|password)s?\Z")
+"""Arguments whose values are not shown."""
 _LONGEST = 300
 """Characters of an error that are shown at first."""
 
@@ -61,11 +66,12 @@ def _rows(reading: Reading) -> Iterator[tuple[str, str]]:
     if reading.gpus is not None:
         yield "GPUs", f"{reading.gpus:,}"
     yield "vLLM", reading.vllm_version or _MISSING
-    yield "Arguments", _arguments(reading.engine_args) or "none"
+    told = reading.to_dict()
+    yield "Arguments", _arguments(told["inputs"]["engine_args"]) or "none"
     if reading.env:
         yield "Variables", " ".join(f"{n}={value}" for n, value in reading.env.items())
-    if reading.kept:
-        yield "Kept, no effect on memory", _arguments(reading.kept)
+    if told["kept"]:
+        yield "Kept, no effect on memory", _arguments(told["kept"])
     if reading.unknown:
         yield "Not known to vLLM", ", ".join(reading.unknown)
     yield from _outcome(reading)
@@ -91,7 +97,10 @@ def _gpu(gpu: str | GPU | None) -> str:
 
 
 def _arguments(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={_value(value)}" for name, value in values.items())
+    return " ".join(
+        f"{name}={'***' if _SECRET.search(name) else _value(value)}"
+        for name, value in values.items()
+    )
 
 
 def _value(value: object) -> str:
@@ -152,10 +161,20 @@ def _plan_lines(explanation: Explanation) -> list[str]:
 
 
 def _measured_lines(explanation: Explanation) -> list[str]:
-    confirmation = explanation.confirmation
-    if confirmation is None or not confirmation.rows:
+    confirmation = _measured(explanation)
+    if confirmation is None:
         return []
     return ["", "Planned and measured:", *comparison_lines(confirmation)]
+
+
+def _measured(explanation: Explanation) -> Confirmation | None:
+    """Return the comparison of what was measured; None where no size was."""
+    confirmation = explanation.confirmation
+    if confirmation is None:
+        return None
+    rows = tuple(row for row in confirmation.rows if row.measured is not None)
+    has_size = any(row.unit == "bytes" for row in rows)
+    return replace(confirmation, rows=rows) if has_size else None
 
 
 def _fix_lines(number: int, fix: Fix) -> list[str]:
@@ -226,8 +245,8 @@ def _plan_html(explanation: Explanation) -> Html:
 
 
 def _measured_html(explanation: Explanation) -> Html:
-    confirmation = explanation.confirmation
-    if confirmation is None or not confirmation.rows:
+    confirmation = _measured(explanation)
+    if confirmation is None:
         return NOTHING
     return fragment(
         bars_html(confirmation),

@@ -165,7 +165,7 @@ def test_a_link_opens_the_page_that_was_named(capsys):
     [
         (["plan"], "Name a model"),
         (["plan", "-f", "no/such.yaml"], "No such file"),
-        (["export", MODEL, "--format", "compose", "-tp"], "'-tp' was not expected"),
+        (["export", MODEL, "--format", "compose", "-xy"], "'-xy' was not expected"),
         (
             ["export", MODEL, "--format", "json", "--output", "no/such/folder/x"],
             "No such file or directory",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -79,6 +79,83 @@ def test_a_sound_token_of_voxtral_holds_eight_steps(families: ModuleType) -> Non
     tekken = made.files["tekken.json"]
     assert tekken["audio"]["frame_rate"] == 100 / 2 / 4
     assert len({token["token_bytes"] for token in tekken["vocab"]}) == 2000 - 1000
+
+
+def test_voxtral_in_mistrals_own_format_is_known_by_its_architecture(
+    families: ModuleType,
+) -> None:
+    """vLLM's configuration of params.json has no model_type: 100 / 2 / 4 a second."""
+    made = families.made_for(
+        {
+            "model_type": "",
+            "architectures": ["VoxtralForConditionalGeneration"],
+            "text_config": {"vocab_size": 2000},
+            "audio_config": {"num_mel_bins": 128, "downsample_factor": 4},
+        }
+    )
+    assert made.files["tekken.json"]["audio"]["frame_rate"] == 12.5
+
+
+def test_a_tokenizer_can_pad_what_config_json_does_not_say_how(
+    families: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Granite Speech's processor pads: the last token that is free; else the given."""
+    # What it imports of Transformers is not asked here.
+    monkeypatch.setitem(sys.modules, "dry_configs", ModuleType("dry_configs"))
+    files = import_module("dry_files")
+    made = families.Made(special={"<|audio|>": 999})
+    config = {"vocab_size": 1000}
+
+    assert files._special(config, made) == {"<|audio|>": 999, "<pad>": 998}
+    assert files._special({**config, "pad_token_id": 3}, made)["<pad>"] == 3
+
+
+class _Sound:
+    """What a Fourier transform asks of a tensor."""
+
+    shape = (8, 400)
+    dtype = SimpleNamespace(to_complex=lambda: "complex64")
+
+    def new_empty(self, size: list[int], dtype: str) -> tuple[list[int], str]:
+        return size, dtype
+
+
+@pytest.mark.usefixtures("families")
+@pytest.mark.parametrize(("onesided", "width"), [(True, 201), (False, 400)])
+def test_a_spectrogram_has_half_the_frequencies_of_its_window(
+    onesided: bool, width: int
+) -> None:
+    """Of 400 samples: 400 / 2 and the constant one; the others mirror them."""
+    encoders = import_module("dry_encoders")
+    size = encoders._fourier(_Sound(), [1], 0, onesided)
+    assert size == ([8, width], "complex64")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "listed", "is_quantised"),
+    [
+        ("model.layers.0.self_attn.qkv_proj", [], True),
+        ("model.layers.0.mlp.gate_up_proj", [], True),
+        ("model.layers.0.mlp.gate", [], False),
+        ("visual.blocks.0.attn.qkv", [], False),
+        ("lm_head", [], False),
+        ("model.layers.0.mlp.gate", ["mlp.gate"], "vLLM's own"),
+    ],
+)
+@pytest.mark.usefixtures("families")
+def test_gptq_without_weights_takes_the_layers_of_the_usual_checkpoint(
+    prefix: str, listed: list[str], is_quantised: object
+) -> None:
+    """Linear layers of the decoder; vLLM's own rule where it knows which."""
+    import_module("dry_releases")
+    (hook,) = import_module("dry_hooks").HOOKS[
+        "vllm.model_executor.layers.quantization.utils.gptq_utils"
+    ]
+    module = SimpleNamespace(is_layer_gptq_quantized=lambda *_args: "vLLM's own")
+
+    hook(module)
+
+    assert module.is_layer_gptq_quantized(prefix, listed) == is_quantised
 
 
 @pytest.mark.parametrize(

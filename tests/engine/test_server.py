@@ -76,9 +76,7 @@ def test_a_flag_is_found_by_any_spelling(spelled: str, name: str) -> None:
     assert isinstance(found[1], Argument | ServerFlag)
 
 
-@pytest.mark.parametrize(
-    "spelled", ["--tool-call-parser-plugin", "--no-foo", "-x", "--"]
-)
+@pytest.mark.parametrize("spelled", ["--tool-parser-plugins", "--no-foo", "-x", "--"])
 def test_what_no_release_knows_is_none(spelled: str) -> None:
     """The caller names the nearest flag."""
     assert flag_named(spelled) is None
@@ -132,4 +130,14 @@ def test_every_flag_of_vllm_s_recipes_is_known() -> None:
         for word in json.loads(line)["argv"][3:]
         if word.startswith("--")
     }
-    assert {"--tool-call-parser-plugin"} == {w for w in words if flag_named(w) is None}
+    assert set() == {word for word in words if flag_named(word) is None}
+
+
+def test_a_flag_that_recipes_name_and_no_release_has() -> None:
+    """It is known as a mistake, with the flag that is meant."""
+    name, flag = flag_named("--tool-call-parser-plugin") or ("", None)
+
+    assert isinstance(flag, ServerFlag)
+    assert flag.is_mistaken
+    assert "tool_parser_plugin" == flag.instead
+    assert name not in {one for one in SERVER_FLAGS if not SERVER_FLAGS[one].gone}

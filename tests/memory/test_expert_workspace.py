@@ -163,30 +163,69 @@ def test_block_fp8_copies_the_inputs_of_both_gemms(tokens: int) -> None:
 def test_ranks_that_share_block_fp8_experts_take_flashinfer() -> None:
     """0.17.0 on Hopper: 4,096 x 2 bytes a token kept, whatever the columns.
 
-    For a moment inputs of 8 x 4,096 and outputs of 8 x 4,096, 2 bytes each, and the
-    output and routing as above. 0.14.1 had Triton, 0.15.1 FlashInfer for all.
+    For a moment inputs of 8 x 4,096 and outputs of 8 x 3,072, 2 bytes each; 8 x 4,096
+    bytes of FP8 inputs, with 32 scales for each of 65,536 rows (and 31 to fill up each
+    of 32 experts); the output and routing as above. 0.14.1 had Triton, 0.15.1
+    FlashInfer for all.
     """
     config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
     ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
     start = run(config, "0.17.0", **ranks)
     assert 8192 * 4096 * 2 == expert_workspace_bytes(start)
-    assert 8192 * (8 * 2 * 4096 * 2 + 4096 * 2 + 128 * 4 + 8 * 12) == (
+    products = 8 * (4096 * 2 + 3072 * 2 + 4096)
+    scales = (65536 + 31 * 32) * 32 * 4
+    assert 8192 * (products + 4096 * 2 + 128 * 4 + 8 * 12) + scales == (
         expert_transient_bytes(start)
     )
     assert "FlashInfer" in expert_workspace(run(config, "0.15.1")).why
     assert "Triton" in expert_workspace(run(config, "0.14.1", **ranks)).why
 
 
-def test_qwen3_235b_needs_what_a_start_needed() -> None:
-    """0.20.0, 65,536 tokens, four ranks that share the experts: 12.38 GiB measured.
+def test_replicas_gather_what_enters_the_experts() -> None:
+    """8 replicas of 1,024 tokens on Hopper: 8,192 enter, 1,024 come out.
 
-    Of these 2.35 GiB are not PyTorch's, so 10.03 are; input and residual are 1 GiB.
+    In 16 bits for FlashInfer (4,096 x 2), with weight and expert of 8 choices; scores
+    of 1,024 tokens for 128 experts. The products as above, of 16 experts: 31 x 16 rows
+    to fill up, in whole tiles of 32.
     """
     config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
-    ranks = {"tensor_parallel_size": 4, "enable_expert_parallel": True}
-    start = run(config, "0.20.0", tokens=65536, **ranks)
-    size = expert_workspace_bytes(start) + expert_transient_bytes(start)
-    assert f"{size / GIB + 1:.2f}" == "10.04"
+    ranks = {"data_parallel_size": 8, "enable_expert_parallel": True}
+    start = run(config, tokens=1024, **ranks)
+    assert 8192 * 4096 * 2 == expert_workspace_bytes(start)
+    products = 8192 * 8 * (4096 * 2 + 3072 * 2 + 4096) + (65536 + 15 * 32) * 32 * 4
+    gathered = 8192 * (4096 * 2 + 8 * 8)
+    own = 1024 * (4096 * 2 + 128 * 4 + 8 * 12)
+    assert products + gathered + own == expert_transient_bytes(start)
+
+
+def test_one_call_for_all_replicas_returns_the_output_of_all() -> None:
+    """TensorRT-LLM on B200, FP8 blocks: 8 x 16,384 tokens, 128 experts of 1,536.
+
+    Tiles of 64 for 1,048,576 rows. A row: 3 x 1,536 bytes and 36 scales of 4, 4,096 x 2
+    of the second product, 4 for its place. Inputs: 4,096 bytes and 32 scales, which are
+    transposed. Output 4,096 x 2, scores 128 x 4.
+    """
+    config = {**QWEN3_235B, "quantization_config": BLOCK_FP8}
+    ranks = {"data_parallel_size": 8, "enable_expert_parallel": True}
+    start = run(config, tokens=16384, capability=(10, 0), **ranks)
+    rows = (128 + (1048576 - 128) // 64) * 64
+    products = rows * (3 * 1536 + 36 * 4 + 4096 * 2 + 4)
+    gathered = 131072 * (4096 + 2 * 32 * 4 + 4096 * 2 + 128 * 4)
+    own = 16384 * (128 * 4 + 8 * 12)
+    assert products + gathered + own == expert_transient_bytes(start)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tile"), [(64, 8), (65, 8), (1024, 32), (4096, 64), (65536, 64)]
+)
+def test_tiles_are_one_below_the_first_that_holds_an_experts_rows(
+    tokens: int, tile: int
+) -> None:
+    """8 of 128 experts a token: 64 tokens give each 4 rows, 1,024 give 64."""
+    rows = (128 + (tokens * 8 - 128) // tile) * tile
+    start = run(QWEN3_235B, tokens=tokens, capability=(10, 0))
+    own = tokens * (4096 * 2 + 128 * 4 + 8 * 12)
+    assert rows * (1536 * 2 + 4096 * 2 + 4) + own == expert_transient_bytes(start)
 
 
 def test_marlin_took_all_tokens_at_once_even_before_0_18() -> None:
@@ -220,14 +259,15 @@ def test_trtllm_brings_buffers_of_its_own() -> None:
 
     One start of 131,072 tokens with FlashInfer's kernels asked for (131,072 x 8 + 63 x
     384) x 7,168 x 2 bytes = 14.32 GiB when it ran out of memory, the second GEMM's
-    results; the first one's are 2,048 wide.
+    results; the first one's are 2,048 wide, and 4 bytes say where a row came from.
     """
     start = run(KIMI, tokens=131072, capability=(10, 0))
     assert 0 == expert_workspace_bytes(start)
     rows = 131072 * 8 + 63 * 384
     assert f"{rows * 7168 * 2 / GIB:.2f}" == "14.32"
     output, routing = 131072 * 7168 * 2, 131072 * (384 * 4 + 8 * 12)
-    assert rows * (7168 + 2048) * 2 + output + routing == expert_transient_bytes(start)
+    products = rows * ((7168 + 2048) * 2 + 4)
+    assert products + output + routing == expert_transient_bytes(start)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,13 @@ def test_context_of_deepseek_v3_on_eight_ranks() -> None:
     assert 4 * GIB == latent_context_bytes(run(V3))
 
 
+def test_without_compilation_queries_and_output_are_held_beside() -> None:
+    """8,192 tokens x 16 heads x (128 + 64 + 128) x 2 bytes more than 0.5 GiB."""
+    eager = replace(run(V3, tensor_parallel_size=8), enforce_eager=True)
+    held = 8192 * 16 * (128 + 64 + 128) * 2
+    assert GIB // 2 + held == latent_context_bytes(eager)
+
+
 def test_context_is_that_of_eight_requests_in_whole_blocks() -> None:
     """8 x 1,001 = 8,008 tokens, less than 4 x 256 blocks of 64 = 65,536.
 

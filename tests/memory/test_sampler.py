@@ -49,6 +49,17 @@ def test_the_top_k_kernel_keeps_a_row_per_multiprocessor() -> None:
     assert sampling(run(version="0.16.0", uses_v2_runner=False)).kept_bytes == 0
 
 
+def test_the_first_runner_draws_with_flashinfer_and_without() -> None:
+    """From 0.21: its kernel's 132 x 128,256 x 4 bytes, or a sort of 7 rows."""
+    facts = {"uses_v2_runner": False}
+    assert sampling(run(version="0.25.1", **facts)).kept_bytes == 132 * 128256 * 4
+    assert sampling(run(version="0.25.1")).kept_bytes == 0
+    earlier = run(version="0.20.2", use_flashinfer_sampler=True, **facts)
+    assert sampling(earlier).kept_bytes == 0
+    few = sampling(run(version="0.25.1", max_num_seqs=7, **facts))
+    assert few.size_bytes == 7 * 128256 * 50 + (8192 + 14) * _HIDDEN
+
+
 def test_a_rank_that_draws_no_tokens_holds_no_logits() -> None:
     """Earlier stages, and encoders."""
     assert sampling(run(is_last_stage=False)).size_bytes == 0

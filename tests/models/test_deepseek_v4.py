@@ -200,3 +200,27 @@ def test_a_block_holds_at_least_one_compressed_token() -> None:
         made = plan("deepseek-ai/DeepSeek-V4-Flash", gpu="H200", block_size=size)
         said = made.error.message if made.error else ""
         assert is_refused is ("integer division or modulo by zero" in said)
+
+
+def test_attention_holds_padded_queries_and_outputs() -> None:
+    """A token of DeepSeek-V4-Flash on eight ranks: 8 heads of 512, padded to 64.
+
+    Queries and outputs: 2 x 64 x 512 x 2 bytes; the latent projections of 1,024 + 512,
+    twice; in 32 bits what is compressed into 512 and, for the indexer, 128: of two
+    windows, values and gates; 64 indexer heads of 128 bytes, a scale and a weight.
+    """
+    attention = 2 * 64 * 512 * 2 + 2 * (1024 + 512) * 2
+    compressed = 2 * 2 * (512 + 128) * 4
+    indexer = 64 * (128 + 4 + 2)
+    streams = (2 * 4 + 2) * 4096 * 2  # before and after mixing, input and output
+    each = attention + compressed + indexer + streams
+    shared = 512 * 2**20 + 2 * 8192 * 512 * 4  # an indexer's logits, and choices
+    planned = plan(
+        "deepseek-ai/DeepSeek-V4-Flash",
+        gpu="H200",
+        tensor_parallel_size=8,
+        max_model_len=4096,
+    )
+    peak = planned.ranks[0].line("peak activation")
+    assert 8192 * each + shared == peak.size_bytes
+    assert "64 padded heads" in peak.why

@@ -103,19 +103,27 @@ def _split(
 ) -> tuple[list[str], dict[str, Any]]:
     """Put in what a command after `--` says, and split off the server's flags."""
     words = read.expanded(arguments)
-    (commands,) = (
-        action.choices
-        for action in parser._actions
-        if isinstance(action, argparse._SubParsersAction)
-    )
-    command = commands.get(words[0]) if words else None
-    if command is None or "read" in words[:1]:
+    if not words or words[0] not in _PLANNING:
         return words, {}
-    own = [flag for action in command._actions for flag in action.option_strings]
-    takes_engine_arguments = words[0] in _PLANNING
-    if not takes_engine_arguments:
-        return words, {}
-    return read.without_server_flags(words, own)
+    (commands,) = _subcommands(parser)
+    return read.without_server_flags(words, _own_flags(commands.choices[words[0]]))
+
+
+def _subcommands(
+    parser: argparse.ArgumentParser,
+) -> list[argparse._SubParsersAction[argparse.ArgumentParser]]:
+    # argparse has no other way to ask a parser what it knows.
+    actions = parser._actions
+    return [one for one in actions if isinstance(one, argparse._SubParsersAction)]
+
+
+def _own_flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the flags of a command and of the commands in it."""
+    inner = [one for found in _subcommands(parser) for one in found.choices.values()]
+    return [
+        *(flag for action in parser._actions for flag in action.option_strings),
+        *(flag for one in inner for flag in _own_flags(one)),
+    ]
 
 
 def refuse_unknown(words: list[str], help_hint: str) -> None:

@@ -17,6 +17,8 @@ from planner.confirming.run import confirm
 from planner.confirming.start import stage_lines
 from planner.engine.gpu import CPU
 from planner.errors import PlannerError
+from planner.export.texts.explaining import differences
+from planner.export.texts.logs import reading_of_log
 from planner.planning.result import Plan
 
 _OWN = ("weights", "python", "time_limit_seconds", "load_requests", "port", "is_stored")
@@ -112,7 +114,11 @@ def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> i
         figures = measurement.log.to_dict()
         sys.stdout.write(json.dumps(figures, indent=2) + "\n")
     else:
-        _show(confirmation_of(plan, measurement, log_text=text), as_json=as_json)
+        notes = differences(reading_of_log(text), plan)
+        found = confirmation_of(plan, measurement, log_text=text, notes=notes)
+        if not as_json and notes:
+            sys.stdout.write("Not the same start. " + " ".join(notes) + "\n\n")
+        _show(found, as_json=as_json)
     return DOES_NOT_FIT if measurement.is_started is False else FITS
 
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.engine.arguments import Argument
 from planner.engine.flags import flags
 from planner.engine.gpu import GPU
-from planner.engine.server import SERVER_FLAGS, flag_named, takes_value
+from planner.engine.server import flag_named, takes_value, turns_off
 from planner.errors import PlannerError
 from planner.export.texts import Reading, read
 from planner.export.texts.command import typed
@@ -117,34 +118,56 @@ def words_of(found: Reading) -> list[str]:
 def without_server_flags(
     words: Sequence[str], own: Sequence[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Split the flags of vLLM's server off a command line.
+    """Spell engine arguments as the parser does, and split off what it does not have.
+
+    Split off are flags of vLLM's server and the parts of tables: what
+    `--speculative-config.method mtp` says.
 
     Args:
         words: the command line.
         own: flags that the planner's command has itself.
     """
     rest: list[str] = []
-    kept: dict[str, Any] = {}
+    split: dict[str, Any] = {}
     at = 0
     while at < len(words):
         word = words[at]
-        named = None if word.partition("=")[0] in own else _server_flag(word)
+        flag, equals, value = word.partition("=")
+        found = flag_named(flag) if word.startswith("-") and flag not in own else None
         at += 1
-        if named is None:
+        if found is None:
             rest.append(word)
             continue
-        flag = SERVER_FLAGS[named]
-        values = [word.partition("=")[2]] if "=" in word else []
-        if not values and takes_value(flag):
-            end = _end_of_values(words, at, is_list=flag.is_list)
+        name, entry = found
+        path = flag.split(".")[1:]
+        if isinstance(entry, Argument) and not path:
+            rest += _spelled(entry, word)
+            continue
+        values = [value] if equals else []
+        if not values and (path or takes_value(entry)):
+            end = _end_of_values(words, at, is_list=entry.is_list and not path)
             values, at = list(words[at:end]), end
-        kept[named] = typed(flag, values)
-    return rest, kept
+        given = typed(entry, values, path=tuple(path))
+        split[name] = _put(split.get(name), path, given)
+    return rest, split
 
 
-def _server_flag(word: str) -> str | None:
-    named = flag_named(word) if word.startswith("--") else None
-    return None if named is None or named[0] not in SERVER_FLAGS else named[0]
+def _spelled(argument: Argument, word: str) -> list[str]:
+    """Return an engine argument's flag in its own spelling: -tp, -O3, underscores."""
+    flag, equals, value = word.partition("=")
+    level = flag.removeprefix("-O") if flag.startswith("-O") else ""
+    if turns_off(flag):
+        return ["--no-" + argument.flag.removeprefix("--")]
+    return [argument.flag + equals + value, *([level] if level else [])]
+
+
+def _put(table: object, path: Sequence[str], value: object) -> object:
+    """Return a table with a value put in at a path; the value itself without one."""
+    if not path:
+        return value
+    name = path[0].replace("-", "_")
+    old = dict(table) if isinstance(table, dict) else {}
+    return {**old, name: _put(old.get(name), path[1:], value)}
 
 
 def _end_of_values(words: Sequence[str], at: int, *, is_list: bool) -> int:

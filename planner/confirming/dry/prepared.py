@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from planner.engine.releases import Release, number_of
 from planner.engine.settings import EngineSettings, given_arguments
 from planner.errors import PlannerError
 from planner.memory.lines.outside import CUDA_CONTEXT
+from planner.models.architecture import ModelArchitecture
 from planner.models.sources.load import load
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -36,6 +37,9 @@ _SET_BY_US = (
     *("load_format", "worker_extension_cls", "served_model_name", "host", "port"),
     *("disable_log_stats", "skip_tokenizer_init"),
 )
+_MISTRALS = "consolidated.safetensors"
+_NO_WEIGHTS = (2).to_bytes(8, "little") + b"{}"
+"""A file of safetensors without tensors: the length of its header, and the header."""
 _KEY_DIGITS = 16
 _STAND_IN = "Qwen/Qwen3-8B"
 """Whose driver memory is assumed for a model that the planner does not read."""
@@ -94,7 +98,7 @@ def launch(
     prepared: Prepared, scratch: Path, caches: Path
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
     """Write the task into `scratch`; return the command, its variables and notes."""
-    folder = _model_folder(prepared.inputs)
+    folder = _model_folder(prepared.inputs.model)
     layout = prepared.settings
     world = layout.gpus_total
     stages = layout.pipeline_parallel_size or 1
@@ -148,8 +152,10 @@ def _arguments(prepared: Prepared, folder: Path) -> dict[str, Any]:
     given = given_arguments(prepared.settings)
     planned = {name: value for name, value in given.items() if name not in _SET_BY_US}
     release = Release(number_of(prepared.found.version))
+    values = python_values(planned, release)
     return {
-        **python_values(planned, release),
+        **values,
+        **_with_draft(values.get("speculative_config")),
         "model": str(folder),
         "load_format": "dummy",
         "disable_log_stats": True,
@@ -157,19 +163,26 @@ def _arguments(prepared: Prepared, folder: Path) -> dict[str, Any]:
     }
 
 
-def _model_folder(inputs: Inputs) -> Path:
+def _with_draft(asked: object) -> dict[str, Any]:
+    """Return speculative_config with the folder of its model: vLLM is offline."""
+    name = asked.get("model") if isinstance(asked, Mapping) else None
+    if not isinstance(asked, Mapping) or not isinstance(name, str) or "/" not in name:
+        return {}
+    return {"speculative_config": {**asked, "model": str(_model_folder(name))}}
+
+
+def _model_folder(model: str | ModelArchitecture) -> Path:
     """Return a folder with the model's small files; vLLM may add to it.
 
     Its path depends on its content only: vLLM's compile cache depends on the path.
     """
-    model = inputs.model
     local = local_folder(model) if isinstance(model, str) else None
     if local is not None:
         return _linked(local)
     files = load(model) if isinstance(model, str) else model.files
     if files is None:
         raise PlannerError(
-            f"{inputs.model} was not read from files, so vLLM cannot start it. Give "
+            f"{model} was not read from files, so vLLM cannot start it. Give "
             "its name, or the folder of its config.json."
         )
     contents = (files.config, files.hf_quant_config, files.preprocessor_config)
@@ -190,9 +203,22 @@ def _linked(local: Path) -> Path:
         (folder / local.name).mkdir()
         for file in small:
             (folder / local.name / file.name).symlink_to(file)
+        if _is_mistrals(local):
+            (folder / local.name / _MISTRALS).write_bytes(_NO_WEIGHTS)
         return folder / local.name
 
     return _made(_place(f"{local}{dates}"), link)
+
+
+def _is_mistrals(local: Path) -> bool:
+    """Whether vLLM reads a folder's params.json, in Mistral's own format.
+
+    Source: vLLM 0.33.0 transformers_utils/repo_utils.py is_mistral_model_repo: it knows
+    the format by the weights' name, and weights are left out here.
+    """
+    if any(local.glob("consolidated*.safetensors")):
+        return True
+    return not (local / "config.json").is_file()
 
 
 def _place(text: str) -> Path:

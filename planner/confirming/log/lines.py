@@ -75,6 +75,11 @@ _HEAD_CHARACTERS = 4_000
 _START_CHARACTERS = 400_000
 _TAIL_CHARACTERS = 20_000
 _LINE_CHARACTERS = 20_000
+_WORD = re.compile(r"\S+")
+_DIGITS = re.compile(r"[\d,.]+")
+_WORD_CHARACTERS = 2_000
+_MOST_DIGITS = 40
+_MOST_MARKS = 5_000
 _OF_AN_ERROR = 12
 """Lines that are kept after an error's."""
 _NARROW, _WIDE = 40, 250
@@ -123,13 +128,19 @@ def excerpt_of(text: str) -> str:
     The rest is requests, and starts before the last. A short log is returned whole.
     """
     if len(text) <= SHORT:
-        return text
+        return _bounded(text)
     begin = max(_last_start(text) - _HEAD_CHARACTERS, 0)
     end = begin + _START_CHARACTERS
     tail = max(len(text) - _TAIL_CHARACTERS, end)
     pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
     crash = _crash(text, end, tail)
-    return "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
+    return _bounded("\n".join([*map(_telling, pieces), crash, _telling(text[tail:])]))
+
+
+def _bounded(text: str) -> str:
+    """Cut words and numbers that no program writes: patterns need time for them."""
+    words = _WORD.sub(lambda word: word[0][:_WORD_CHARACTERS], text)
+    return _DIGITS.sub(lambda digits: digits[0][:_MOST_DIGITS], words)
 
 
 def _last_start(text: str) -> int:
@@ -137,7 +148,7 @@ def _last_start(text: str) -> int:
     marks = sorted({at for mark in _BEGINS for at in _places(text, mark)})
     end = len(text)
     found: int | None = None
-    for at in reversed(marks):
+    for at in reversed(marks[-_MOST_MARKS:]):
         has_content = any(text.find(word, at, end) >= 0 for word in _CONTENT)
         if found is not None and has_content:
             break

@@ -34,16 +34,16 @@ _VERSIONS = (
 )
 """The last four are people's notes."""
 _MODEL = (
-    r"LLM engine \([^)]*\) with config:\s+model='([^']+)'",
+    r"LLM engine \([^)]{0,200}\) with config:\s+model='([^']+)'",
     r"█\s+model\s+(\S+)",
     r"vLLM\s+server\s+version\s+\S+,\s+serving\s+model\s+(\S+)",
     r"Starting\s+to\s+load\s+model\s+(\S+?)\.\.\.",
-    r"args:\s+Namespace\([^\n]*?\bmodel='([^']+)'",
+    r"args:\s+Namespace\([^\n]{0,3000}?\bmodel='([^']+)'",
     r"\bvllm\s+serve\s+([\w./-]*\w)",
-    r"LLM\s+engine\b[^\n]*?\bmodel='([^']+)'",
+    r"LLM\s+engine\b[^\n]{0,300}?\bmodel='([^']+)'",
     r"\bLLM\(\s*(?:model=)?['\"]([^'\"]+)['\"]",
     r"(?<![\w-])--model(?:=|\s+)['\"]?([\w./-]*\w)",
-    r'^\s*\{[^\n]*?"model":\s*"([^"]+)"',
+    r'^\s*\{[^\n]{0,3000}?"model":\s*"([^"]+)"',
     r"(?:^|[;|,]\s*)model[ :]+([\w.-]+/[\w.-]*\w)",
     r"\bserved_model_name='?([\w.-]+/[\w.-]*\w)",
 )
@@ -51,7 +51,7 @@ _MODEL = (
 _ARGUMENTS = re.compile(r"non-default\s+args:\s+\{")
 _PAIR = re.compile(r"['\"](?P<name>\w+)['\"]:\s*")
 _CONFIG = re.compile(
-    r"LLM\s+engine\s+(?:\([^)]*\)\s*)?(?:with\s+config:|\.\.\.)\s+(?P<config>.*)",
+    r"LLM\s+engine\s+(?:\([^)]{0,200}\)\s*)?(?:with\s+config:|\.\.\.)\s+(?P<config>.*)",
     re.S,
 )
 _RESOLVED = {

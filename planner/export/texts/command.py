@@ -45,6 +45,8 @@ _PROGRAMS: Mapping[tuple[str, ...], str] = {
     ("run-batch",): "serve",
 }
 """What follows `vllm`, with the entry point that the program uses."""
+_READ_BY = {"bench": "the benchmark", "run-batch": "run-batch"}
+"""Programs that have flags of their own, and no model without a flag."""
 _SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
 _EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
 
@@ -76,7 +78,7 @@ def program_in(words: Sequence[str]) -> Program | None:
             for names, entrypoint in _PROGRAMS.items():
                 end = at + 1 + len(names)
                 if tuple(words[at + 1 : end]) == names:
-                    of = "the benchmark" if names[0] == "bench" else ""
+                    of = _READ_BY.get(names[0], "")
                     return Program(
                         first=end, entrypoint=entrypoint, of=of, takes_model=not of
                     )

@@ -21,6 +21,7 @@ from planner.export.texts.command import (
     start_of,
 )
 from planner.export.texts.evaluation import evaluation_in
+from planner.export.texts.passage import Edit
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
@@ -44,6 +45,15 @@ _IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
 )
 _MOST_DIGITS = 3
+_NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
+"""Images with vLLM inside whose tags count releases of something else."""
+_LABELS: Mapping[str, str] = {
+    "nvidia-tesla-a100": "A100-40GB",
+    "nvidia-h100-mega-80gb": "H100",
+    "A100-40G": "A100-40GB",
+    "A100-80G": "A100-80GB",
+}
+"""Labels of GKE and of Ray that are no product's name."""
 _DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
@@ -294,11 +304,32 @@ def version_of(image: Word) -> Site | None:
     """Return the release in an image's tag; None for `latest` and the like."""
     _name, colon, tag = image.value.partition("@")[0].rpartition(":")
     match = _VERSION_TAG.search(tag) if colon else None
-    if match is None:
+    if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
-    word = image.part(start, start + len(match["version"]))
-    return env_site("vllm_version", replace(word, write=str))
+    return _release_in(image, start, start + len(match["version"]))
+
+
+def _release_in(image: Word, start: int, end: int) -> Site:
+    """Return the release in an image's name, without a digest when it is changed.
+
+    Where a variable stands for the tag, all that it stands for is written.
+    """
+    places, value = image.passage.places, image.value
+    first, last = start, end if "@" not in value else len(value)
+    while first and places[first - 1] == places[start]:
+        first -= 1
+    while last < len(value) and places[last] == places[start]:
+        last += 1
+    before, after = value[first:start], value[end:last].partition("@")[0]
+    site = env_site("vllm_version", image.part(start, end))
+    word = image.part(first, last)
+    return replace(
+        site,
+        replace=lambda new: [
+            Edit(start=word.start, end=word.end, text=f"{before}{new}{after}")
+        ],
+    )
 
 
 def _image_notes(image: Word | None, version: Site | None) -> list[str]:
@@ -313,6 +344,8 @@ def _image_notes(image: Word | None, version: Site | None) -> list[str]:
 def gpu_named_in(text: str) -> str | GPU | None:
     """Return the GPU that a label or a product's name stands for; None: not known."""
     words = re.sub(r"[-_]+", " ", text).strip()
+    if text in _LABELS:
+        return GPU.named(_LABELS[text])
     for name in (text, words, re.sub(r"(?i)^nvidia\s+", "", words)):
         try:
             return GPU.named(name)

@@ -17,8 +17,16 @@ from planner.confirming.from_log import measurement_of
 from planner.confirming.log import LogReading, excerpt_of
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.export.texts.failing import Check, Failure, Stage, failure_of
-from planner.export.texts.fixing import Fix, answers, fix_of
+from planner.export.texts.checks import Check, Failure, Stage
+from planner.export.texts.failing import failure_of
+from planner.export.texts.fixing import (
+    Answer,
+    Fix,
+    answers,
+    answers_of_text,
+    fix_of,
+    unplanned,
+)
 from planner.export.texts.reading import Kind, Reading
 from planner.export.texts.server_use import (
     counted,
@@ -37,6 +45,9 @@ from planner.units import GIB, MIB, format_gib
 _ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
 _MOST_FIXES = 6
+_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
+_SAME = 40
+"""Characters that identify an error."""
 _REDUNDANCY_BYTES = 150 * MIB
 """Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` compile_or_warm_up_model."""
 _OWN_ADVICE = re.compile(r"--kv-cache-memory(?:-bytes)?=(\d+)")
@@ -78,17 +89,7 @@ class Explanation:
             else confirmation_dict(self.confirmation),
             "findings": list(self.findings),
             "kv_cache_memory_bytes": self.kv_cache_memory_bytes,
-            "fixes": [
-                {
-                    "title": fix.title,
-                    "changes": dict(fix.changes),
-                    "cost": fix.cost,
-                    "result": fix.result,
-                    "starts": fix.starts,
-                    "text": fix.text,
-                }
-                for fix in self.fixes
-            ],
+            "fixes": [fix.to_dict() for fix in self.fixes],
             "reading": self.reading.to_dict(),
         }
 
@@ -137,6 +138,14 @@ def _of_text_alone(
     reading: Reading, failure: Failure | None, refusal: str
 ) -> Explanation:
     found = use_of(reading.log) if reading.kind is Kind.SERVER else ()
+    fixes = (
+        (
+            unplanned(reading, answer)
+            for answer in answers_of_text(failure, reading.log or LogReading())
+        )
+        if failure is not None
+        else ()
+    )
     return Explanation(
         reading=reading,
         headline=_headline(failure, reading),
@@ -144,6 +153,7 @@ def _of_text_alone(
         not_planned=refusal,
         findings=tuple(found),
         kv_cache_memory_bytes=_safe_bytes(reading),
+        fixes=tuple(fixes),
     )
 
 
@@ -207,9 +217,11 @@ class _Case:
     def failed(self) -> Explanation:
         """Explain a start that failed."""
         failure = self.failure
-        fixes = [*self.own_fixes(failure)] if failure is not None else []
-        if self.plan.error is not None or not fixes:
+        fixes = [] if failure is None else [*self.own_fixes(failure)]
+        is_sized = failure is not None and failure.check in _SIZED
+        if self.plan.error is not None or is_sized or not fixes:
             fixes += self.advised(self.plan, only_starting=True)
+        fixes.sort(key=lambda fix: fix.burden)
         return self._explained(
             headline=_headline(failure, self.reading),
             failure=failure,
@@ -268,19 +280,24 @@ class _Case:
     def _beside_plan(self) -> Iterator[str]:
         """Yield whether the plan expected the failure."""
         error = self.plan.error
-        if error is not None:
+        told = "" if self.log.error is None else self.log.error
+        if error is not None and error.message[:_SAME] in told:
+            yield "The plan expects the same refusal."
+        elif error is not None:
             yield f"The plan expects a refusal too: {error.message}"
         elif self.failure is not None and self.failure.check in _OF_THE_ACCOUNT:
             yield (
-                "The plan expects it to start: the text's start had less memory, or "
-                "other arguments, than are planned here."
+                "The plan expects it to start: this start had less memory for the KV "
+                "cache than planned, or other arguments. The changes below are counted "
+                "from what it had."
             )
 
     def _unused(self) -> Iterator[str]:
+        """Yield what memory a start left unused, and the cache that is safe."""
         total, wanted = _gib(self.log, "total_gpu_gib"), _gib(self.log, "requested_gib")
+        rank = self.plan.limiting_rank
         if total is None:
             total = self.plan.gpu.total_memory_bytes
-        rank = self.plan.limiting_rank
         if wanted is None and rank is not None:
             wanted = rank.requested_memory_bytes
         if wanted is not None and total - wanted > 0:
@@ -299,7 +316,7 @@ class _Case:
     def own_fixes(self, failure: Failure) -> Iterator[Fix]:
         """Yield what answers a failed check directly, planned."""
         for answer in answers(failure, self.log, self.plan):
-            fix = fix_of(self.reading, self.gpu, self.changes, answer)
+            fix = self._fix(answer)
             if fix is not None and fix.starts:
                 yield fix
 
@@ -309,26 +326,41 @@ class _Case:
         """Return the changes that `advise` finds."""
         advice: Advice = late(_ADVISE, plan, load)
         made = (
-            fix_of(
-                self.reading,
-                self.gpu,
-                self.changes,
-                (item.title, dict(item.changes), item.cost),
+            self._fix(
+                Answer(
+                    title=item.title,
+                    changes=item.changes,
+                    cost=item.cost,
+                    burden=item.burden,
+                )
             )
             for item in advice.offered
-            if item.starts or not only_starting
         )
-        return [fix for fix in made if fix is not None]
+        return [fix for fix in made if fix and (fix.starts or not only_starting)]
+
+    def _fix(self, answer: Answer) -> Fix | None:
+        return fix_of(self.reading, self.gpu, self.changes, answer, self._shift_bytes())
+
+    def _shift_bytes(self) -> int | None:
+        """Return the KV cache of a start that failed for it, less the planned one."""
+        if self.failure is None or self.failure.check not in _SIZED:
+            return None
+        rank, had = self.plan.limiting_rank, _gib(self.log, "available_kv_gib")
+        if rank is None or had is None:
+            return None
+        return had - rank.available_kv_cache_bytes
 
 
-_OF_THE_ACCOUNT = (Check.NO_KV, Check.MAX_MODEL_LEN, Check.FREE_MEMORY)
+_SIZED = (Check.NO_KV, Check.MAX_MODEL_LEN)
+_OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
 
 
 def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-    """Return the first of the changes, in their order, each once."""
-    found: dict[str, Fix] = {}
+    """Return the first changes, in their order; of one figure only the first value."""
+    found: dict[object, Fix] = {}
     for fix in fixes:
-        found.setdefault(repr(sorted(fix.changes.items(), key=repr)), fix)
+        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
+        found.setdefault(tuple(sorted(named)), fix)
     return tuple(found.values())[:_MOST_FIXES]
 
 

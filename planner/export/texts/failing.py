@@ -12,62 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from planner.confirming.log import Allocation, LogReading, allocation_in
+from planner.export.texts.checks import HINTS, SENTENCES, Check, Failure, Stage
 from planner.units import GIB, MIB, format_gib, format_size
 
 _CONTEXT_BYTES = GIB
 """A process's CUDA context and NCCL's buffers take less: more is another program's."""
 _WORTH_NAMING_BYTES = 64 * MIB
-
-
-class Check(StrEnum):
-    """What stopped a start, or a running engine."""
-
-    FREE_MEMORY = "free memory"
-    NO_KV = "no KV cache"
-    MAX_MODEL_LEN = "max_model_len"
-    TOO_LONG = "max_model_len refused"
-    WARM_UP = "warm-up"
-    ALLOCATION = "allocation"
-    CUDA = "CUDA out of memory"
-    NCCL = "NCCL"
-    GPUS = "GPUs"
-    PLACEMENT = "Ray placement"
-    KILLED = "killed"
-    OTHER = "other"
-
-
-class Stage(StrEnum):
-    """How far a start came."""
-
-    BEFORE = "before anything is loaded"
-    LOADING = "while the weights are loaded"
-    PROFILE = "in the profile run"
-    SIZING = "when the KV cache is sized, after the profile run"
-    CAPTURE = "after the KV cache was allocated: graph capture and warm-up"
-    SERVING = "while it served requests"
-    UNKNOWN = "at a stage that the text does not tell"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a start, or a running engine, stopped."""
-
-    check: Check
-    stage: Stage
-    sentence: str
-    """Which check failed, in one sentence."""
-    arithmetic: tuple[str, ...] = ()
-    """The check with the text's own figures."""
-    others: tuple[str, ...] = ()
-    """What else was on the GPU."""
-    hints: tuple[str, ...] = ()
-    """What to do that is no flag of vLLM."""
-    missing_bytes: int | None = None
-    """How much memory was short; None if the text does not tell."""
+_LAST = 4_000
+"""Characters at a text's end that may have the cause."""
 
 
 _SIGNS: tuple[tuple[Check, str], ...] = (
@@ -98,60 +52,6 @@ _SIGNS: tuple[tuple[Check, str], ...] = (
 )
 """The first that the error has names the check."""
 
-_SENTENCES: Mapping[Check, str] = {
-    Check.FREE_MEMORY: (
-        "Before loading, vLLM compares the GPU's free memory with its budget, "
-        "gpu_memory_utilization x the total: less was free."
-    ),
-    Check.NO_KV: (
-        "After the profile run nothing of the budget is left for the KV cache: "
-        "weights, activations and graphs take all of it."
-    ),
-    Check.MAX_MODEL_LEN: (
-        "The KV cache must hold at least one request of max_model_len tokens: it is "
-        "smaller than that."
-    ),
-    Check.TOO_LONG: "max_model_len is longer than the model's own configuration says.",
-    Check.WARM_UP: (
-        "With everything allocated, vLLM samples for max_num_seqs requests at once: "
-        "their logits had no room. This memory is outside of the budget."
-    ),
-    Check.ALLOCATION: "PyTorch could not allocate: the GPU was full.",
-    Check.CUDA: "CUDA itself could not allocate: the GPU was full.",
-    Check.NCCL: "NCCL, which connects the GPUs, failed.",
-    Check.GPUS: "vLLM was asked to use more GPUs than it sees.",
-    Check.PLACEMENT: "Ray could not place the workers: no node has what they ask for.",
-    Check.KILLED: (
-        "The system ended the process: the machine's or the container's CPU memory "
-        "was full. The GPU's memory is not the cause."
-    ),
-    Check.OTHER: "vLLM stopped, and not at one of its checks of memory.",
-}
-
-_HINTS: Mapping[Check, tuple[str, ...]] = {
-    Check.KILLED: (
-        "Give the container more memory (docker run --memory, "
-        "resources.limits.memory) and shared memory (--ipc=host, --shm-size 16g, an "
-        "emptyDir of medium Memory at /dev/shm): all workers together read the "
-        "checkpoint, and its pages count.",
-        "Fewer workers load at once with --max-parallel-loading-workers; "
-        "--safetensors-load-strategy lazy does not read a checkpoint ahead.",
-    ),
-    Check.NCCL: (
-        "NCCL_DEBUG=INFO names the cause. Usual: too little shared memory (--ipc=host "
-        "or --shm-size 16g), a GPU that another process filled, no route between the "
-        "GPUs (--disable-custom-all-reduce, NCCL_P2P_DISABLE=1 to find out).",
-    ),
-    Check.GPUS: (
-        "Grant the container all of its GPUs (docker run --gpus all, nvidia.com/gpu), "
-        "or lower --tensor-parallel-size.",
-    ),
-    Check.PLACEMENT: (
-        "`ray status` shows what the nodes have. Each worker needs a GPU of its own; "
-        "tensor parallel x pipeline parallel of them must be free at once.",
-    ),
-}
-
 
 def failure_of(log: LogReading, text: str) -> Failure | None:
     """Return why the start that wrote a log stopped; None if it did not.
@@ -163,17 +63,19 @@ def failure_of(log: LogReading, text: str) -> Failure | None:
     error = log.later_error if log.started else log.error
     if error is None and log.started is not False:
         return None
-    words = error or text[-4000:]
+    words = error or text[-_LAST:]
     check = _check(words)
+    if check is Check.NCCL:
+        words = text[-_LAST:]
     failed = allocation_in(text) if check in _OF_ALLOCATION else None
     arithmetic, missing = _ARITHMETIC.get(check, _nothing)(log, words, failed)
     return Failure(
         check=check,
         stage=_stage(log, check, text),
-        sentence=_SENTENCES[check],
+        sentence=SENTENCES[check],
         arithmetic=arithmetic,
         others=tuple(_others(log, failed)),
-        hints=(*_HINTS.get(check, ()), *_allocation_hints(failed)),
+        hints=(*HINTS.get(check, ()), *_allocation_hints(failed)),
         missing_bytes=missing,
     )
 
@@ -330,6 +232,35 @@ def _not_torch(failed: Allocation) -> int | None:
     return max(rest, 0)
 
 
+def _too_long(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+    asked = re.search(r"max_model_len \((\d+)\)", words)
+    derived = re.search(r"derived max_model_len \([^)=]*=(\d+)", words)
+    if asked is None or derived is None:
+        return (), None
+    return (
+        f"Asked for: {int(asked[1]):,} tokens. Derived: {int(derived[1]):,}.",
+    ), None
+
+
+def _gpus(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+    asked = re.search(r"World size \((\d+)\)", words)
+    there = re.search(r"available GPUs \((\d+)\)", words)
+    if asked is None or there is None:
+        return (), None
+    return (f"Asked for: {asked[1]} GPUs. There are: {there[1]}.",), None
+
+
+def _nccl(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+    """Return what NCCL says below its "Last error:"."""
+    told = re.search(r"Last error:\s*(.+)", words)
+    found = [] if told is None else [f"NCCL's last error: {told[1].strip()}"]
+    if re.search(r"/dev/shm|shared memory segment", words):
+        found.append(
+            "The container's shared memory, /dev/shm, is full: docker gives 64 MiB."
+        )
+    return tuple(found), None
+
+
 _OF_ALLOCATION = (Check.ALLOCATION, Check.WARM_UP, Check.CUDA)
 _ARITHMETIC: Mapping[
     Check, Callable[[LogReading, str, Allocation | None], _Arithmetic]
@@ -339,6 +270,9 @@ _ARITHMETIC: Mapping[
     Check.MAX_MODEL_LEN: _max_model_len,
     Check.ALLOCATION: _allocation,
     Check.WARM_UP: _allocation,
+    Check.TOO_LONG: _too_long,
+    Check.GPUS: _gpus,
+    Check.NCCL: _nccl,
 }
 
 

@@ -6,19 +6,20 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from planner.confirming.log import LogReading
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
+from planner.export.texts.checks import Check, Failure, Stage
 from planner.export.texts.command import flag_words
-from planner.export.texts.failing import Check, Failure, Stage
 from planner.export.texts.logs import command_in
 from planner.export.texts.reading import Reading
-from planner.planning.result import Plan
+from planner.planning.result import Outcome, Plan
 from planner.show.verdict import verdict
+from planner.solve.advice.situation import Burden
 from planner.units import MIB, format_gib
 
 _NOT_FLAGS = ("gpu", "entrypoint", "env", "vllm_version", "model")
@@ -29,8 +30,16 @@ _NEARLY = 0.98
 _STEP = 256
 _MOST_SHARE = 0.97
 _FEWEST_TOKENS = 2048
-Answer: TypeAlias = "tuple[str, dict[str, Any], str]"
-"""A title, the changes, and what they cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A change that may help, before it is planned."""
+
+    title: str
+    changes: Mapping[str, Any]
+    cost: str
+    burden: Burden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +56,36 @@ class Fix:
     starts: bool
     text: str
     """The text with this change, everything else as it was."""
-    plan: Plan = field(repr=False)
+    burden: Burden
+    """What it takes from its user: the cheapest comes first."""
+    plan: Plan | None = field(repr=False)
+    """None where the text does not tell enough for a plan."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as plain values."""
+        return {
+            "title": self.title,
+            "changes": dict(self.changes),
+            "cost": self.cost,
+            "burden": self.burden.name.lower(),
+            "result": self.result,
+            "starts": self.starts,
+            "text": self.text,
+        }
+
+
+def unplanned(reading: Reading, answer: Answer) -> Fix:
+    """Return a change that vLLM's own figures answer, where nothing can be planned."""
+    return Fix(
+        title=answer.title,
+        changes=dict(answer.changes),
+        cost=answer.cost,
+        burden=answer.burden,
+        result="? By vLLM's own figures in the text; not planned",
+        starts=False,
+        text=changed_text(reading, answer.changes, None),
+        plan=None,
+    )
 
 
 def fix_of(
@@ -55,40 +93,62 @@ def fix_of(
     gpu: str | GPU | None,
     given: Mapping[str, Any],
     answer: Answer,
+    shift_bytes: int | None = None,
 ) -> Fix | None:
-    """Return a change, planned; None where it cannot be planned."""
-    title, changes, cost = answer
-    together = {**given, **changes}
+    """Return a change, planned; None where it cannot be planned.
+
+    Args:
+        reading: the text to change.
+        gpu: the GPU, where it is not the text's.
+        given: changes that are made in any case.
+        answer: the change.
+        shift_bytes: how much more KV cache a start had than was planned for it; it is
+            added to the plan of the change. None if no start was measured.
+    """
+    together = {**given, **answer.changes}
     device = together.pop("gpu", gpu)
     try:
         plan = reading.inputs(device, **together).plan()
     except PlannerError:
         return None
+    starts = plan.fits if shift_bytes is None else _holds(plan, shift_bytes)
     return Fix(
-        title=title,
-        changes=dict(changes),
-        cost=cost,
-        result=_result(plan),
-        starts=plan.fits,
-        text=changed_text(reading, {**given, **changes}, plan),
+        title=answer.title,
+        changes=dict(answer.changes),
+        cost=answer.cost,
+        burden=answer.burden,
+        result=_result(plan, starts=starts),
+        starts=starts,
+        text=changed_text(reading, together, plan),
         plan=plan,
     )
 
 
-def _result(plan: Plan) -> str:
+def _holds(plan: Plan, shift_bytes: int) -> bool:
+    """Return whether one request fits, counted from what a start measured."""
+    margin = plan.margin_bytes
+    is_sized = plan.outcome in (Outcome.FITS, Outcome.TOO_CLOSE)
+    return is_sized and margin is not None and margin + shift_bytes >= 0
+
+
+def _result(plan: Plan, *, starts: bool) -> str:
     said = verdict(plan)
     rank = plan.limiting_rank
-    if not plan.fits or rank is None or plan.resolved is None:
+    if not starts or rank is None or plan.resolved is None:
         return f"{said.symbol} {said.headline}"
+    measured = "" if plan.fits else ", counted from what the log measured"
     return (
-        f"{said.symbol} {said.headline}: KV cache "
-        f"{format_gib(rank.available_kv_cache_bytes)}, {plan.max_concurrency:.2f} "
-        f"requests of {plan.resolved.max_model_len:,} tokens"
+        f"\u2714 Fits{measured}: KV cache "
+        f"{format_gib(rank.available_kv_cache_bytes)} planned, "
+        f"{plan.max_concurrency:.2f} requests of {plan.resolved.max_model_len:,} tokens"
     )
 
 
-def changed_text(reading: Reading, changes: Mapping[str, Any], plan: Plan) -> str:
+def changed_text(
+    reading: Reading, changes: Mapping[str, Any], plan: Plan | None
+) -> str:
     """Return the user's text with changes; for a log, the command that starts it."""
+    otherwise = "" if plan is None else plan.command()
     flags = {
         name: value
         for name, value in changes.items()
@@ -99,16 +159,17 @@ def changed_text(reading: Reading, changes: Mapping[str, Any], plan: Plan) -> st
         try:
             return own.text(**flags)
         except PlannerError:
-            return plan.command()
+            return otherwise
     if reading.log is None:
-        return plan.command()
+        return otherwise
     return _command(reading, flags, plan)
 
 
-def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan) -> str:
+def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan | None) -> str:
     """Return the command of a log's arguments, those of the server included."""
     log_model = None if reading.log is None else reading.log.model
-    model = changes.get("model") or log_model or plan.name
+    named = None if plan is None else plan.name
+    model = changes.get("model") or log_model or named or reading.model or "MODEL"
     values = {**reading.engine_args, **reading.kept, **changes}
     words = [
         word
@@ -122,10 +183,8 @@ def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan) -> str:
     return " ".join([*variables, shlex.join(["vllm", "serve", str(model), *words])])
 
 
-def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:
-    """Yield the changes that answer a failed check directly, the cheapest first."""
-    total = plan.gpu.total_memory_bytes
-    missing = failure.missing_bytes or 0
+def answers_of_text(failure: Failure, log: LogReading) -> Iterator[Answer]:
+    """Yield the changes that vLLM's own figures of a failed check answer."""
     if failure.check is Check.FREE_MEMORY:
         free = log.figures.get("free_at_start_gib")
         whole = log.figures.get("total_gpu_gib")
@@ -133,22 +192,29 @@ def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:
             yield _share(int(free / whole * 100) / 100, "what is free")
     elif failure.check is Check.MAX_MODEL_LEN:
         yield from _shorter(log)
-        yield from _more_share(plan, missing, total)
-    elif failure.check is Check.NO_KV:
-        yield from _more_share(plan, missing, total)
     elif failure.check is Check.TOO_LONG:
         yield from _derived(log)
     elif failure.check is Check.GPUS:
         yield from _fewer_gpus(log)
+
+
+def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:
+    """Yield the changes that answer a failed check directly, the cheapest first."""
+    yield from answers_of_text(failure, log)
+    total = plan.gpu.total_memory_bytes
+    missing = failure.missing_bytes or 0
+    if failure.check in (Check.MAX_MODEL_LEN, Check.NO_KV):
+        yield from _more_share(plan, missing, total)
     elif failure.check in (Check.WARM_UP, Check.ALLOCATION, Check.CUDA):
         yield from _after_full(failure, plan, missing + _SPARE_BYTES, total)
 
 
 def _share(share: float, of_what: str) -> Answer:
-    return (
-        f"Set gpu_memory_utilization to {share:.2f}: {of_what}",
-        {"gpu_memory_utilization": round(share, 2)},
-        "A smaller KV cache.",
+    return Answer(
+        title=f"Set gpu_memory_utilization to {share:.2f}: {of_what}",
+        changes={"gpu_memory_utilization": round(share, 2)},
+        cost="A smaller KV cache.",
+        burden=Burden.SPEED,
     )
 
 
@@ -162,10 +228,11 @@ def _more_share(plan: Plan, missing: int, total: int) -> Iterator[Answer]:
     free = plan.gpu.free_memory_bytes or total
     wanted = -int(-(_of(plan) + (missing + _SPARE_BYTES) / total) * 100 // 1) / 100
     if missing and wanted <= min(_MOST_SHARE, free / total):
-        yield (
-            f"Set gpu_memory_utilization to {wanted:.2f}",
-            {"gpu_memory_utilization": wanted},
-            "Less memory outside of the budget: for the sampler, NCCL, other programs.",
+        yield Answer(
+            title=f"Set gpu_memory_utilization to {wanted:.2f}",
+            changes={"gpu_memory_utilization": wanted},
+            cost="Less memory is left for the sampler and for other programs.",
+            burden=Burden.SPEED,
         )
 
 
@@ -173,30 +240,33 @@ def _shorter(log: LogReading) -> Iterator[Answer]:
     most = log.figures.get("estimated_max_len")
     length = int(most * _NEARLY) // _STEP * _STEP if most else 0
     if length:
-        yield (
-            f"Serve at most {length:,} tokens a request",
-            {"max_model_len": length},
-            f"Longer requests are refused. vLLM's own estimate was {most:,} tokens.",
+        yield Answer(
+            title=f"Serve at most {length:,} tokens a request",
+            changes={"max_model_len": length},
+            cost=f"Longer requests are refused; vLLM's own estimate: {most:,} tokens.",
+            burden=Burden.ABILITY,
         )
 
 
 def _derived(log: LogReading) -> Iterator[Answer]:
     match = re.search(r"derived max_model_len \([^)=]*=(\d+)", log.error or "")
     if match is not None:
-        yield (
-            f"Serve {int(match[1]):,} tokens, what the model is made for",
-            {"max_model_len": int(match[1])},
-            "Longer requests are refused.",
+        yield Answer(
+            title=f"Serve {int(match[1]):,} tokens, what the model is made for",
+            changes={"max_model_len": int(match[1])},
+            cost="Longer requests are refused.",
+            burden=Burden.ABILITY,
         )
 
 
 def _fewer_gpus(log: LogReading) -> Iterator[Answer]:
     match = re.search(r"number of available GPUs \((\d+)\)", log.error or "")
     if match is not None and int(match[1]):
-        yield (
-            f"Use the {match[1]} GPUs that are there",
-            {"tensor_parallel_size": int(match[1])},
-            "Each GPU holds a larger part of the weights.",
+        yield Answer(
+            title=f"Use the {match[1]} GPUs that are there",
+            changes={"tensor_parallel_size": int(match[1])},
+            cost="Each GPU holds a larger part of the weights.",
+            burden=Burden.SPEED,
         )
 
 
@@ -210,10 +280,11 @@ def _after_full(
     if failure.stage is Stage.PROFILE:
         tokens = resolved.max_num_batched_tokens // 2
         if tokens >= _FEWEST_TOKENS:
-            yield (
-                f"Process at most {tokens:,} tokens in a step",
-                {"max_num_batched_tokens": tokens},
-                "Prompts are processed in more steps.",
+            yield Answer(
+                title=f"Process at most {tokens:,} tokens in a step",
+                changes={"max_num_batched_tokens": tokens},
+                cost="Prompts are processed in more steps.",
+                burden=Burden.SPEED,
             )
         return
     lower = int((_of(plan) - missing / total) * 100) / 100
@@ -222,14 +293,16 @@ def _after_full(
     if failure.check is Check.WARM_UP or failure.stage is Stage.CAPTURE:
         requests = resolved.max_num_seqs // 2
         if requests:
-            yield (
-                f"Run at most {requests:,} requests at once",
-                {"max_num_seqs": requests},
-                "More requests wait; the sampler and the graphs need less.",
+            yield Answer(
+                title=f"Run at most {requests:,} requests at once",
+                changes={"max_num_seqs": requests},
+                cost="More requests wait; the sampler and the graphs need less.",
+                burden=Burden.SPEED,
             )
     if failure.stage is Stage.CAPTURE and not resolved.enforce_eager:
-        yield (
-            "Capture no CUDA graphs",
-            {"enforce_eager": True},
-            "Slower answers, most of all for small models and few requests.",
+        yield Answer(
+            title="Capture no CUDA graphs",
+            changes={"enforce_eager": True},
+            cost="Slower answers, most of all for small models and few requests.",
+            burden=Burden.SPEED,
         )

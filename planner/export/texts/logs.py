@@ -37,17 +37,18 @@ _SIGN = re.compile(
     r"Traceback \(most recent call last\)|OutOfMemoryError:|CUDA out of memory\b"
     r"|CUDA error: out of memory|Tried to allocate [\d.]+ [KMG]i?B"
     r"|(?i:available KV cache(?: memory)?): -?\d|Model loading took:? [\d.]+ G"
-    r"|Loading model weights took [\d.]+|KV cache size: [\d,]+ tokens"
+    r"|Loading model weights took [\d.]+"
+    r"|KV cache size(?: as reported at startup)?: [\d,]+ tokens"
     r"|aximum concurrency for [\d,]+ tokens|Graph capturing (?:finished|took)"
     r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
     r"|server version v?\d|Engine ?[Cc]ore (?:failed|encountered|hit|init)"
     r"|No available memory for the cache blocks|max seq len \(\d+\)"
-    r"|User-specified max_model_len \(\d|Free memory on device .*\d/\d[\d.]* GiB"
+    r"|User-specified max_model_len \(\d|Free memory on device .{0,40}\d/\d[\d.]* GiB"
     r"|memory reserved for KV Cache is|warming up sampler with \d+ dummy requests"
     r"|NCCL (?:error|WARN)"
     r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
     r"|\bOOMKilled\b|(?i:exit(?:ed)?(?: with)?(?: code| status)?[ :=(]+137\b)"
-    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|Out of memory: Killed process \d"
+    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|(?i:out of memory): Killed process \d"
     r"|oom-kill:|larger than the number of available GPUs \(\d"
     r"|total number of available GPUs|Current node has no GPU available"
     r"|^\s*(?:[a-z_]\w*\.)*\w*(?:Error|Exception): \S|Bus error \(core dumped\)"
@@ -66,7 +67,7 @@ _AMPERE = (8, 0)
 """The first compute capability with bfloat16."""
 _SAME_SIZE = 0.005
 """How much totals of one kind of GPU differ between drivers."""
-_LOOKED_AT = 200_000
+_LOOKED_AT = 100_000
 _LONGEST_CODE = 50_000
 _BEFORE = 20_000
 """Characters before the log that may hold the command which started it."""
@@ -76,7 +77,7 @@ _COUNT_OF_GPUS = re.compile(
 )
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _WORKER = re.compile(r"\bWorker_(?:\w*?_)?TP(\d+)\b|VllmWorker(?: rank=|-)(\d+)\b")
-_WORLD = re.compile(r"\brank \d+ in world size (\d+) is assigned")
+_WORLD = re.compile(r"\brank \d+ in world size (\d+) is|World size \((\d+)\) is")
 _OF_A_START = ("weights_gib", "kv_tokens", "cudagraph_gib", "activation_gib")
 
 
@@ -156,12 +157,12 @@ def _complete(log: LogReading, excerpt: str) -> LogReading:
     """Add what a container or the kernel says of a process that was killed."""
     if log.error is not None or log.started:
         return log
-    lines = list(_signs(excerpt))
-    if not lines:
+    if log.figures:
         return log
+    lines = [line.strip() for line in _signs(excerpt)]
     killed = [line for line in lines if re.search(r"(?i)kill|137", line)]
-    last = (killed or lines)[-1].strip()
-    return replace(log, started=False, error=last[:2000]) if not log.figures else log
+    told = "; ".join(dict.fromkeys(killed or lines[-1:]))
+    return replace(log, started=False, error=told[:2000]) if told else log
 
 
 def _kind(log: LogReading, excerpt: str) -> Kind:
@@ -280,7 +281,7 @@ class _Given:
         sizes = [engine.get(name) for name in _PARALLEL]
         whole = [size for size in sizes if isinstance(size, int) and size > 0]
         ranks = [int(one[0] or one[1]) for one in _WORKER.findall(self.excerpt)]
-        world = [int(size) for size in _WORLD.findall(self.excerpt)]
+        world = [int(one or other) for one, other in _WORLD.findall(self.excerpt)]
         counted = _COUNT_OF_GPUS.search(self.excerpt) if self.noted else None
         if whole or self.log.setting.arguments or self.command is not None:
             return prod(whole), ()
@@ -306,8 +307,9 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     total = _bytes(log, "total_gpu_gib") or (failed.total_bytes if failed else None)
     if total is None:
         return named, ()
-    free = _bytes(log, "free_at_start_gib") or total
-    facts = {"total_memory_bytes": total, "free_memory_bytes": min(free, total)}
+    free = _bytes(log, "free_at_start_gib")
+    left = None if free is None else min(free, total)
+    facts = {"total_memory_bytes": total, "free_memory_bytes": left}
     if isinstance(named, GPU):
         return GPU.named(named.name, **facts), ()
     alike = _of_size(total, is_bfloat16="bfloat16" in str(log.setting.shown))

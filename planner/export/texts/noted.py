@@ -28,7 +28,7 @@ RECORD = re.compile(
 _LONGEST_NOTE = 6_000
 _SUGGESTION = re.compile(
     r"equivalent|increas|decreas|consider|\btry\b|instead|can achieve|suggest|\buse\b"
-    r"|setting `?--|comfortably|replace",
+    r"|\bset\b|setting `?--|comfortably|replace",
     re.IGNORECASE,
 )
 """Words around an argument that was not given."""

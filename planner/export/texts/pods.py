@@ -18,14 +18,9 @@ from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Word, commands_of
 from planner.export.texts.sites import Start, WordList, shell_list
-from planner.export.texts.yaml_edits import (
-    Reads,
-    joined_lists,
-    list_of,
-    passage_of,
-    word_of,
-)
+from planner.export.texts.yaml_edits import passage_of
 from planner.export.texts.yaml_nodes import Node
+from planner.export.texts.yaml_words import Reads, joined_lists, list_of, word_of
 
 _OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
 _OF_COMPOSE = re.compile(
@@ -33,6 +28,7 @@ _OF_COMPOSE = re.compile(
     r"|(?P<name>[A-Za-z_]\w*))"
 )
 _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
+_DEEPEST = 16
 _LABELS = (
     "nvidia.com/gpu.product",
     "cloud.google.com/gke-accelerator",
@@ -106,7 +102,7 @@ def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
     """Return a container's variables, and what is open about them, in sentences."""
     found: dict[str, Word] = {}
     unknown: list[str] = []
-    for item in container.list("env"):
+    for item in container.items_of("env"):
         name, value = item.word("name"), item.get("value")
         if value is not None and value.kind == "scalar":
             known = {one: word.value for one, word in found.items()}
@@ -137,7 +133,7 @@ def starts_in_container(
     lists = [list_of(node, reads) for node in nodes if node is not None and node.items]
     if not lists:
         return
-    has_command = bool(container.list("command"))
+    has_command = bool(container.items_of("command"))
     image = container.get("image")
     starts = starts_of_list(
         joined_lists(lists),
@@ -157,14 +153,14 @@ def _placed(
     """Return a start with what its pod tells."""
     granted = gpus_of(container)
     notes = list(start.notes)
-    if container.list("envFrom"):
+    if container.items_of("envFrom"):
         notes.append("Variables from a config map or a secret (envFrom) are not read.")
     if around.pods > 1:
         notes.append(f"A group of {around.pods} pods serves together.")
     return replace(
         start,
         gpu=start.gpu or around.gpu,
-        gpus=None if granted is None else granted * around.pods,
+        gpus=start.gpus if granted is None else granted * around.pods,
         shown=around.shown or container.word("name"),
         notes=tuple(notes),
         open=(*start.open, *around.open, *unknown),
@@ -196,13 +192,13 @@ def gpu_of(*places: Node | None) -> tuple[str | GPU | None, tuple[str, ...]]:
 
 def _labelled(place: Node | None, depth: int) -> Iterator[str]:
     """Yield the values of GPU labels below a place."""
-    if place is None or depth > 8:
+    if place is None or depth > _DEEPEST:
         return
     for item in place.items[:100]:
         yield from _labelled(item, depth + 1)
     key = place.word("key") or place.word("labelKey")
     if key in _LABELS and place.word("operator") in ("", "In"):
-        values = place.list("values") or place.list("labelValues")
+        values = place.items_of("values") or place.items_of("labelValues")
         yield from (value.text for value in values)
     for name, value in place.pairs[:100]:
         if name.text in _LABELS and value.text:
@@ -213,7 +209,7 @@ def _labelled(place: Node | None, depth: int) -> Iterator[str]:
 
 def pods_in(node: Node, depth: int = 0) -> Iterator[Node]:
     """Yield what is shaped as a pod's specification, in the order of the text."""
-    if depth > 16:
+    if depth > _DEEPEST:
         return
     containers = node.get("containers")
     if containers is not None and containers.items:
@@ -251,9 +247,11 @@ def _service(name: str, service: Node, text: str) -> Iterator[Found]:
         text,
         env,
         entrypoint="" if entrypoint is None else "-",
-        image=None if image is None or not image.text else word_of(image, compose_reads),
+        image=None
+        if image is None or not image.text
+        else word_of(image, compose_reads),
     ):
-        found = replace(start, gpus=_compose_gpus(service), shown=name)
+        found = replace(start, gpus=_compose_gpus(service) or start.gpus, shown=name)
         yield Found(kind=Kind.COMPOSE, start=found)
 
 
@@ -290,10 +288,10 @@ def _compose_variables(node: Node | None) -> dict[str, Word]:
 
 def _compose_gpus(service: Node) -> int | None:
     """Return the GPUs of a service; None for all of them."""
-    devices = service.list("deploy", "resources", "reservations", "devices")
-    for device in (*devices, *service.list("gpus")):
-        if device.list("device_ids"):
-            return len(device.list("device_ids"))
+    devices = service.items_of("deploy", "resources", "reservations", "devices")
+    for device in (*devices, *service.items_of("gpus")):
+        if device.items_of("device_ids"):
+            return len(device.items_of("device_ids"))
         if device.word("count").isdigit():
             return int(device.word("count"))
     count = service.word("gpus")

@@ -155,16 +155,18 @@ class Reading:
         Raises:
             PlannerError: for a change that has no place in the text.
         """
-        if changes and self.start is None:
+        if not changes:
+            return []
+        if (start := self.start) is None:
             raise PlannerError(
                 f"A {self.kind} holds no arguments that could be changed. "
                 "`.inputs(...).plan().command()` writes a command."
             )
-        return [
-            edit
-            for name, value in changes.items()
-            for edit in _edits(self.start, name, value)
-        ]
+        made = [_edits(start, name, value) for name, value in changes.items()]
+        # A list or table that two arguments need is begun once.
+        edits = list(dict.fromkeys(edit for each in made for edit in each))
+        _check_apart(edits)
+        return edits
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reading in the form of the public contract."""
@@ -333,11 +335,13 @@ def _gone_notes(
         ARGUMENTS[name] for name in engine if is_gone(name, newest)
     ]
     removed += [SERVER_FLAGS[name] for name in kept if SERVER_FLAGS[name].gone]
-    return [
-        f"vLLM {newest} has no {one.flag} any more (it went with {one.gone}): left out."
-        f"{_instead(one)}"
-        for one in removed
-    ]
+    return [f"{_missing(one, newest)}: left out.{_instead(one)}" for one in removed]
+
+
+def _missing(flag: Argument | ServerFlag, newest: str) -> str:
+    if isinstance(flag, ServerFlag) and flag.is_mistaken:
+        return f"No release of vLLM has {flag.flag}, so it refuses the command"
+    return f"vLLM {newest} has no {flag.flag} any more (it went with {flag.gone})"
 
 
 def _instead(flag: Argument | ServerFlag) -> str:
@@ -349,9 +353,8 @@ def _unknown_notes(unknown: Iterable[str]) -> list[str]:
     return [_unknown_words([name]) for name in unknown]
 
 
-def _edits(start: Start | None, name: str, value: object) -> list[Edit]:
+def _edits(start: Start, name: str, value: object) -> list[Edit]:
     """Return the edits that change one input in its place."""
-    assert start is not None
     if name == "env":
         return _env_edits(start, value)
     if name == "vllm_version":
@@ -368,6 +371,18 @@ def _edits(start: Start | None, name: str, value: object) -> list[Edit]:
         return whole[-1].replace(value)
     taken_out = [edit for site in sites for edit in site.remove()]
     return [*taken_out, *start.add(name, value)]
+
+
+def _check_apart(edits: Iterable[Edit]) -> None:
+    """Refuse edits of one place that cannot both be made."""
+    done = -1
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < done:
+            raise PlannerError(
+                "Two changes have the same place in the text: make one, read the text "
+                "again, and make the other."
+            )
+        done = max(done, edit.end)
 
 
 def _env_edits(start: Start, value: object) -> list[Edit]:

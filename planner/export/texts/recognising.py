@@ -12,6 +12,7 @@ from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
 from planner.export.texts.logs import is_log, reading_of_log
 from planner.export.texts.manifests import starts_in_manifest
+from planner.export.texts.noted import is_noted
 from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.running import is_address, reading_of_server
@@ -61,13 +62,24 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         )
     found = _first(given)
     if not found:
-        raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
+        return _note(given)
     if not 1 <= start <= len(found):
         raise PlannerError(
             f"start={start}: the text holds {len(found)} starts of vLLM; count from 1."
         )
     chosen = found[start - 1]
     return reading_of(chosen.kind, given, chosen.start, len(found))
+
+
+def _note(given: str) -> Reading:
+    """Return what people noted of a start.
+
+    Raises:
+        PlannerError: where nothing of one is in the text.
+    """
+    if is_noted(given):
+        return reading_of_log(given)
+    raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
 
 
 def _first(text: str) -> Sequence[Found]:

@@ -123,6 +123,10 @@ def shell_list(words: Sequence[Word], text: str) -> WordList:
 
 
 def _continued(gaps: Sequence[str]) -> str:
-    """Return what stands before a flag: a continued line where the text has those."""
+    """Return what stands before a flag: a continued line where the text has those.
+
+    In a folded text of YAML a line continues without a backslash.
+    """
     usual = [gap for gap in gaps if gap.strip() in ("\\", "\\\\")]
-    return usual[-1] if usual else " "
+    folded = [gap for gap in gaps if "\n" in gap and not gap.strip()]
+    return (usual or folded or [" "])[-1]

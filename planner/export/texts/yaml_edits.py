@@ -10,22 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from planner.engine.flags import plain
 from planner.errors import PlannerError
 from planner.export.texts.passage import Edit, Passage
-from planner.export.texts.shell import Word
-from planner.export.texts.sites import WordList
 from planner.export.texts.yaml_nodes import Node, resolved
 from planner.export.yaml_text import quoted, yaml_text
 
 _FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 _ESCAPE = re.compile(
     r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
-    r"|(?P<line>\r?\n[ \t]*)|(?P<one>.))"
+    r"|(?P<line>(?:\r?\n[ \t]*)+)|(?P<one>.))"
 )
 _ESCAPES = dict(
     zip(
@@ -45,7 +42,9 @@ def passage_of(node: Node) -> Passage:
     """
     if node.style in ("|", ">"):
         pieces, places, indent = _block(node)
-        encode: Callable[[str], str] = partial(_in_block, indent)
+        encode: Callable[[str], str] = partial(
+            _in_block, line_break(node.page.text) + indent
+        )
     else:
         quotes = 1 if node.style in ("'", '"') else 0
         pieces, places = _flow(node, node.start + quotes, node.end - quotes)
@@ -79,7 +78,9 @@ def _unescaped(escape: re.Match[str]) -> str:
     code = escape["x"] or escape["u"] or escape["U"]
     if code:
         return chr(min(int(code, 16), 0x10FFFF))
-    return "" if escape["line"] else _ESCAPES.get(escape["one"], escape["one"])
+    if escape["line"]:
+        return "\n" * (escape["line"].count("\n") - 1)
+    return _ESCAPES.get(escape["one"], escape["one"])
 
 
 def _block(node: Node) -> tuple[list[str], list[int], str]:
@@ -127,8 +128,8 @@ def _lines(
     yield from ((False, at, "\n") for at in breaks)
 
 
-def _in_block(indent: str, new: str) -> str:
-    return new.replace("\n", "\n" + indent)
+def _in_block(line: str, new: str) -> str:
+    return new.replace("\n", line)
 
 
 def _in_double(new: str) -> str:
@@ -186,180 +187,28 @@ def _text(value: str, style: str, *, is_text: bool = True) -> str:
     return quoted(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """How words are written in one of the lists that make up a command."""
-
-    before_flag: str = " "
-    before_value: str = " "
-    is_joined: bool = False
-    """Whether flags are written --flag=value."""
-    first: int = -1
-    """Where the first item of a list in one line stands: it has no comma before it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YamlList(WordList):
-    """Words of a command that stand in one list or several of a document."""
-
-    layouts: Mapping[int, Layout] = field(default_factory=dict)
-    """The layout of each word, by its place."""
-
-    def remove(self, first: int, last: int) -> list[Edit]:
-        """Return the edits that take out words, `last` excluded; comments stay."""
-        if last <= first:
-            return []
-        start, end = self.spans[first][0], self.spans[last - 1][1]
-        layout = self.layouts[self.words[first].start]
-        if layout.first == self.words[first].start and last < len(self.words):
-            follower = self.words[last].start
-            if self.layouts[follower] is layout:
-                return [Edit(start=start, end=follower, text="")]
-        if "\n" not in layout.before_flag:
-            return [Edit(start=start, end=end, text="")]
-        return [
-            Edit(start=begin, end=stop, text="") for begin, stop in self.spans[first:last]
-        ]
-
-    def insert(
-        self, after: int, values: Sequence[str], *, is_flag: bool = True
-    ) -> list[Edit]:
-        """Return the edit that adds a flag and its values, or further values."""
-        if not values:
-            return []
-        if not self.words:
-            raise PlannerError("The text has no list of arguments to add to.")
-        word = self.words[after]
-        layout = self.layouts[word.start]
-        if is_flag and layout.is_joined and len(values) == 2:
-            values = ["=".join(values)]
-        befores = [layout.before_flag if is_flag else layout.before_value]
-        befores += [layout.before_value] * (len(values) - 1)
-        text = "".join(
-            before + word.write(value)
-            for before, value in zip(befores, values, strict=True)
-        )
-        place = self.spans[after][1]
-        return [Edit(start=place, end=place, text=text)]
-
-
-def joined_lists(lists: Sequence[WordList]) -> YamlList:
-    """Return lists that follow each other, such as command and args, as one."""
-    layouts: dict[int, Layout] = {}
-    for one in lists:
-        own = Layout(before_flag=one.before_flag, before_value=one.before_value)
-        known = one.layouts if isinstance(one, YamlList) else {}
-        layouts |= {word.start: known.get(word.start, own) for word in one.words}
-    return YamlList(
-        words=tuple(word for one in lists for word in one.words),
-        spans=tuple(span for one in lists for span in one.spans),
-        layouts=layouts,
-    )
-
-
-Reads = Callable[[Passage], "tuple[Passage, tuple[str, ...]]"]
-"""Puts in what variables stand for; returns the names of those not known, too."""
-
-
-def word_of(node: Node, reads: Reads, flag_style: str | None = None) -> Word:
-    """Return a scalar as a word of a command, or as a variable's value."""
-    passage, variables = reads(passage_of(node))
-    return Word(
-        passage=passage,
-        start=node.page.places[node.start],
-        end=node.page.places[node.end if node.is_alias else node.at[1]],
-        write=partial(_word, node, passage, flag_style),
-        variables=variables,
-    )
-
-
-def _word(node: Node, passage: Passage, flag_style: str | None, value: str) -> str:
-    """Write a word in the place of an item, or after it."""
-    style = node.style if node.style in ("'", '"') else ""
-    if node.style == "json" or node.page.text[node.start] == '"':
-        style = '"'
-    if flag_style is not None and value.startswith("-"):
-        style = flag_style
-    is_text = node.kind != "scalar" or isinstance(node.value, str)
-    escaped = value.replace("$", "$$") if passage.encode("$") == "$$" else value
-    return node.page.encode(written(escaped, style, is_text=is_text))
-
-
-def list_of(node: Node, reads: Reads) -> YamlList:
-    """Return the items of a list as words."""
-    items = [item for item in node.items if item.kind == "scalar"]
-    flags = [item for item in items if item.text.startswith("-")]
-    styles = [item.style if item.style in ("'", '"') else "" for item in flags]
-    flag_style = max(styles, key=styles.count) if styles else None
-    layout = _layout(node, items, flags)
-    words = [word_of(item, reads, flag_style) for item in items]
-    return YamlList(
-        words=tuple(words),
-        spans=tuple(_spans(node, items)),
-        layouts=dict.fromkeys((word.start for word in words), layout),
-    )
-
-
-def _layout(node: Node, items: Sequence[Node], flags: Sequence[Node]) -> Layout:
-    text, encode = node.page.text, node.page.encode
-    joined = [item for item in flags if "=" in item.text]
-    is_joined = len(joined) * 2 > len(flags)
-    if not node.style:
-        dash = node.start
-        line = text.rfind("\n", 0, dash) + 1
-        before = encode(_line_break(text) + " " * (dash - line) + "- ")
-        return Layout(before_flag=before, before_value=before, is_joined=is_joined)
-    gaps = [
-        text[one.end : two.start]
-        for one, two in zip(items, items[1:], strict=False)
-    ]
-    lines = [gap for gap in gaps if "\n" in gap and "#" not in gap]
-    values = [gap for gap in gaps if "\n" not in gap]
-    return Layout(
-        before_flag=encode(lines[-1] if lines else ", "),
-        before_value=encode(lines[-1] if lines and not values else ", "),
-        is_joined=is_joined,
-        first=node.page.places[items[0].start] if items else -1,
-    )
-
-
-def _spans(node: Node, items: Sequence[Node]) -> Iterator[tuple[int, int]]:
-    places, text = node.page.places, node.page.text
-    for at, item in enumerate(items):
-        if not node.style:
-            start, end = _lines_of(text, item)
-        else:
-            start = items[at - 1].at[1] if at else item.at[0]
-            end = item.at[1]
-        yield places[start], places[end]
-
-
-def _lines_of(text: str, item: Node) -> tuple[int, int]:
-    """Return the lines of an item, with the line break before and no break after."""
-    line = text.rfind("\n", 0, item.at[0])
-    if text[max(line - 1, 0)] == "\r":
-        line -= 1
-    return max(line, 0), _line_end(text, item.at[1])
-
-
-def _line_end(text: str, at: int) -> int:
+def line_end(text: str, at: int) -> int:
+    """Return where the line of a place ends, before its line break."""
     end = text.find("\n", at)
     if end < 0:
         return len(text)
     return end - 1 if text[end - 1] == "\r" else end
 
 
-def _line_break(text: str) -> str:
+def line_break(text: str) -> str:
+    """Return the line break that a text uses."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def replaced(key: Node, value: Node, new: object, *, is_text: bool = False) -> list[Edit]:
+def replaced(
+    key: Node, value: Node, new: object, *, is_text: bool = False
+) -> list[Edit]:
     """Return the edit that writes another value of an entry."""
     start, end = value.at
     style = value.style if value.style in ("'", '"', "json") else ""
     if value.page.text[key.start] == '"' and not isinstance(new, str) and style == '"':
         style = "json" if value.page.text.lstrip()[:1] in "{[" else style
-    text = written(new, style, is_text=is_text)
+    text = written(new, style, is_text=is_text or isinstance(new, str))
     if start == end:
         text = " " + text
     elif value.kind != "scalar" and not value.style and not value.is_alias:
@@ -382,7 +231,7 @@ def removed(table: Node, key: Node, value: Node) -> list[Edit]:
     if table.style or before.strip():  # the first of a line: the next takes its place
         return [page.edit(key.at[0], pairs[at + 1][0].at[0], "")]
     start = text.rfind("\n", 0, key.at[0]) + 1
-    end = _line_end(text, value.at[1])
+    end = line_end(text, value.at[1])
     if end < len(text):
         end = text.index("\n", end) + 1
     elif start:
@@ -390,29 +239,65 @@ def removed(table: Node, key: Node, value: Node) -> list[Edit]:
     return [page.edit(start, end, "")]
 
 
-def added(table: Node, name: str, value: object, *, is_text: bool = False) -> list[Edit]:
+def added(
+    table: Node, name: str, value: object, *, is_text: bool = False
+) -> list[Edit]:
     """Return the edit that adds an entry after the last one, in its style."""
     page, text = table.page, table.page.text
     quotes = bool(table.pairs) and table.pairs[-1][0].style == '"'
     style = '"' if table.style == "json" or quotes else ""
     last = table.pairs[-1][1] if table.pairs else None
-    own = last.style if is_text and last is not None and last.style in ("'", '"') else ""
-    entry = f"{written(name, style)}: {written(value, own, is_text=is_text)}"
+    own = (
+        last.style if is_text and last is not None and last.style in ("'", '"') else ""
+    )
+    entry = f"{written(name, style)}: {written(value, own, is_text=True)}"
     if table.style == "json" or (table.style and isinstance(value, str)):
-        entry = f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"
+        entry = (
+            f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"
+        )
     if last is None:
         return [page.edit(table.end - 1, table.end - 1, entry)]
     key = table.pairs[-1][0]
     line = text.rfind("\n", 0, key.at[0]) + 1
     if table.style:
         is_own_line = not text[line : key.at[0]].strip()
-        gap = f",{_line_break(text)}{text[line : key.at[0]]}" if is_own_line else ", "
+        gap = f",{line_break(text)}{text[line : key.at[0]]}" if is_own_line else ", "
         return [page.edit(last.at[1], last.at[1], gap + entry)]
-    end = _line_end(text, last.at[1])
+    end = line_end(text, last.at[1])
     indent = " " * (key.at[0] - line)
-    return [page.edit(end, end, f"{_line_break(text)}{indent}{entry}")]
+    return [page.edit(end, end, f"{line_break(text)}{indent}{entry}")]
 
 
 def replaced_file(edits: Sequence[Edit], passage: Passage) -> list[Edit]:
     """Return edits of a text inside a scalar as edits of the whole text."""
     return [passage.edit(edit.start, edit.end, edit.text) for edit in edits]
+
+
+def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]:
+    """Return the edits that add an entry to a table that may not be there yet.
+
+    Several of them can be made at once: they write the same line for the table itself.
+    """
+    pair = table.entry(below)
+    if pair is not None and pair[1].pairs:
+        return added(pair[1], name, value)
+    if pair is not None:
+        return replaced(*pair, {name: value})
+    if table.style:
+        return at_the_end(table, below, {name: value})
+    page, text = table.page, table.page.text
+    key, last = table.pairs[-1]
+    end = line_end(text, last.at[1])
+    indent = line_break(text) + " " * (key.at[0] - text.rfind("\n", 0, key.at[0]) - 1)
+    lines = (f"{indent}{below}:", f"{indent}  {name}: {written(value, '')}")
+    return [page.edit(end, end, line) for line in lines]
+
+
+def at_the_end(table: Node, name: str, value: object) -> list[Edit]:
+    """Return an edit that no other may be made beside: it rewrites the last value."""
+    (edit,) = added(table, name, value)
+    page, last = table.page, table.end - 2
+    if table.pairs:
+        last = table.pairs[-1][1].at[1] - 1
+    start = page.places[last]
+    return [replace(edit, start=start, text=page.encode(page.text[last]) + edit.text)]

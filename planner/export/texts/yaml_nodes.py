@@ -19,11 +19,12 @@ from planner.export.texts.passage import Passage
 
 _MOST_NODES = 20_000
 _DEEPEST = 40
+_LONGEST_NUMBER = 40
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
 _SWITCH = re.compile(r"(?:(yes|true|on)|(?:no|false|off))\Z", re.IGNORECASE)
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)\Z")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+\Z")
-_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]\d+)?\Z")
+_NUMBER = re.compile(r"(?:[-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]\d+)?\Z")
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _JSON = re.compile(
     r'(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<plain>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?'
@@ -56,7 +57,7 @@ class Node:
     @property
     def is_alias(self) -> bool:
         """Whether an anchor elsewhere holds its content."""
-        return self.at[0] != self.start and self.page.text[self.at[0]] == "*"
+        return self.at[0] != self.start and self.page.text.startswith("*", self.at[0])
 
     @property
     def is_nothing(self) -> bool:
@@ -91,7 +92,7 @@ class Node:
         is_text = found is not None and found.kind == "scalar" and not found.is_nothing
         return found.text if found is not None and is_text else ""
 
-    def list(self, *names: str) -> tuple[Node, ...]:
+    def items_of(self, *names: str) -> tuple[Node, ...]:
         """Return the items under names; none without a list."""
         found = self.get(*names)
         return () if found is None else found.items
@@ -142,11 +143,11 @@ def resolved(text: str) -> Any:  # noqa: ANN401 - any plain value
         return None
     if match := _SWITCH.match(text):
         return match[1] is not None
-    if len(text) < 40 and _WHOLE.match(text):
+    if len(text) < _LONGEST_NUMBER and _WHOLE.match(text):
         return int(text.replace("_", ""), 0)
-    if len(text) < 40 and _OCTAL.match(text):
+    if len(text) < _LONGEST_NUMBER and _OCTAL.match(text):
         return int(text.replace("_", ""), 8)
-    if len(text) < 40 and _NUMBER.match(text):
+    if len(text) < _LONGEST_NUMBER and _NUMBER.match(text):
         return float(text.replace("_", ""))
     return text
 
@@ -167,9 +168,9 @@ def documents(page: Passage) -> list[Node]:
         import yaml  # noqa: PLC0415 - an extra: JSON needs no YAML
     except ImportError:
         raise PlannerError(
-            "Manifests and configurations in YAML need PyYAML: `pip install pyyaml`, or "
-            "`pip install 'vllm-memory-planner[app]'`. JSON of the same shape is read "
-            "without it."
+            "Manifests and configurations in YAML need PyYAML: `pip install pyyaml`, "
+            "or `pip install 'vllm-memory-planner[app]'`. JSON of the same shape is "
+            "read without it."
         ) from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -177,7 +178,11 @@ def documents(page: Passage) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f"Line {mark.line + 1}: "
-        raise PlannerError(f"{line}the text is not valid YAML: {error.problem}.") from None
+        raise PlannerError(
+            f"{line}the text is not valid YAML: {error.problem}."
+        ) from None
+    except PlannerError:
+        raise
     except (yaml.YAMLError, ValueError) as error:
         raise PlannerError(f"The text is not valid YAML: {error}.") from None
 
@@ -189,10 +194,10 @@ def _composed(page: Passage, yaml: Any, events: Any) -> Iterator[Node]:  # noqa:
     for count, event in enumerate(events):
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append((event, []))
-        if count > 2 * _MOST_NODES or len(stack) > _DEEPEST:
+        if count > _MOST_NODES or len(stack) > _DEEPEST:
             raise PlannerError(
                 f"Line {event.start_mark.line + 1}: the text holds more than "
-                f"{2 * _MOST_NODES:,} values, or is nested deeper than {_DEEPEST} "
+                f"{_MOST_NODES:,} values, or is nested deeper than {_DEEPEST} "
                 "levels: give the part on vLLM."
             )
         node = _node(page, yaml, event, stack, anchors)
@@ -206,7 +211,7 @@ def _composed(page: Passage, yaml: Any, events: Any) -> Iterator[Node]:  # noqa:
             yield node
 
 
-def _node(  # noqa: PLR0913 - what a composer holds
+def _node(
     page: Passage,
     yaml: Any,  # noqa: ANN401 - the library
     event: Any,  # noqa: ANN401 - PyYAML's

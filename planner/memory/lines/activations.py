@@ -33,12 +33,41 @@ from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
-from planner.models.layers import ColumnParallelLinear, Part, RowParallelLinear
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Part,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
 from planner.units import MIB, format_size
 
 # While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
 # start with a warm compile cache does not. MiB by compute capability.
 _L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
+_KEEPS_EXPERT_INPUT_ONCE_SINCE = (0, 17)
+"""Experts and shared experts read the same hidden states.
+
+Before, shared experts had a copy.
+
+Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
+`layers/fused_moe/runner/`.
+"""
+_NAMES_MLP_INPUT = frozenset(
+    """
+    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
+    InternLM2ForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
+    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
+    Qwen3ForSequenceClassification Qwen3Model SolarForCausalLM StableLmForCausalLM
+    """.split()
+)
+"""Models whose MLP has a name for gate and up, so that they outlive the activation.
+
+Llama's reuses the name, and frees them before the down projection.
+
+Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
+`models/llama.py` LlamaMLP.forward.
+"""
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -114,16 +143,24 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
+    streams = run.model.residual_streams
+    beside = callers = held + tokens
+    if streams > 1:
+        # Residual streams before and after mixing, the input and the previous output.
+        beside = callers = (2 * streams + 2) * tokens
+    elif not run.compiles and run.release >= _KEEPS_EXPERT_INPUT_ONCE_SINCE:
+        # The experts' input is one of the three that their callers hold.
+        beside = 3 * tokens
     scratch, context = expert_transient(run), latent_context(run)
     steps = [
         (dense.size_bytes, dense.why),
         (
-            held + tokens + scratch.size_bytes if scratch.size_bytes else 0,
-            f"forward pass: hidden states {format_size(held + tokens)} + {scratch.why}",
+            beside + scratch.size_bytes if scratch.size_bytes else 0,
+            f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
         ),
         (
-            held + tokens + context.size_bytes if context.size_bytes else 0,
-            f"forward pass: hidden states {format_size(held + tokens)} + {context.why}",
+            callers + context.size_bytes if context.size_bytes else 0,
+            f"forward pass: hidden states {format_size(callers)} + {context.why}",
         ),
     ]
     widest, why = max(steps)
@@ -221,7 +258,11 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     for module in kind.modules:
         steps += _module_widths(run, module)
     width, shape = max(steps)
-    held, text = _held(run, run.model.hidden_size, _attention_width(run, kind))
+    hidden = run.model.hidden_size
+    held, text = _held(run, hidden, _attention_width(run, kind))
+    if not run.compiles and run.model.towers and run.is_first_stage:
+        # Residuals are added up in the buffer in which images and text are merged.
+        held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
     return held + width, f"{text} + {shape}"
 
 
@@ -251,16 +292,26 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
     return count * hidden, f"{count} x {hidden:,} hidden states"
 
 
+def _language_model(run: ProfileRun) -> str:
+    return run.model.language_architecture or run.model.architecture
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     ranks = run.layout.tensor_parallel_size
+    if isinstance(module, ReplicatedLinear):
+        ranks = 1
     if (
-        isinstance(module, ColumnParallelLinear | RecordedModule)
+        isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
         and module.part in _MLP_PARTS
         and module.output_sizes
     ):
         inner = divide(module.output_sizes[0], ranks)
         wide = len(module.output_sizes) * inner
-        return [(wide + inner, f"{wide:,} MLP input + {inner:,} activation")]
+        text = f"{wide:,} MLP input + {inner:,} activation"
+        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
+            return [(wide + inner, text)]
+        hidden = run.model.hidden_size
+        return [(wide + inner + hidden, f"{text} + {hidden:,} output")]
     if isinstance(module, FusedMoE):
         router = 4 * module.num_experts // run.element_size
         return [(router, f"{router:,} router")]

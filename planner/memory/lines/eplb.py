@@ -27,6 +27,7 @@ _KERNELS = (
     ExpertsKernel.TRITON,
     ExpertsKernel.DEEPGEMM,
     ExpertsKernel.FLASHINFER_CUTLASS,
+    ExpertsKernel.FLASHINFER_BLOCKS,
 )
 """Kernels that are chosen with EPLB as without."""
 _CLASSES = (

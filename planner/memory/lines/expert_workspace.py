@@ -20,11 +20,15 @@ from planner.units import format_size
 _ALIGNMENT = 256
 _DEEPGEMM_ROWS = 128
 """DeepGEMM rounds the tokens of each expert up to a multiple of so many rows."""
-_TRTLLM_ROWS = 64
-"""The same for FlashInfer's TRT-LLM kernels, derived from one log."""
+_TRTLLM_TILES = (8, 16, 32, 64)
+"""Rows of FlashInfer's TRT-LLM tiles; every kernel has these."""
+_FP8_BLOCK, _SCALE_ROWS = 128, 32
+_SLOT_BYTES = 4
+"""Where a row came from."""
 _ROUTER_BYTES = 4
 _CHOICE_BYTES = 12
 """Weight, expert and row of a chosen expert."""
+_GATHERED_CHOICE_BYTES = 8  # weight and expert
 _SHARES_EXPERT_OUTPUT_SINCE = (0, 15)
 """The output shares the first buffer, even where it is the larger.
 
@@ -67,6 +71,11 @@ class _Block:
         return self.run.max_num_batched_tokens * layout.data_parallel_size
 
     @property
+    def is_gathered(self) -> bool:
+        """Whether the tokens of other ranks enter the experts too."""
+        return self.run.layout.data_parallel_size > 1
+
+    @property
     def chunk(self) -> int:
         """Tokens computed at once.
 
@@ -90,9 +99,9 @@ class _Block:
 
         Source: vLLM 0.33.0 `layers/fused_moe/experts/`, classes named Monolithic.
         """
-        is_alone = self.run.layout.data_parallel_size == 1
         is_triton = self.served.kernel is ExpertsKernel.OAI_TRITON
-        return self.served.kernel is ExpertsKernel.TRTLLM or (is_triton and is_alone)
+        is_trtllm = self.served.kernel is ExpertsKernel.TRTLLM
+        return is_trtllm or (is_triton and not self.is_gathered)
 
 
 @once_for_all_lengths
@@ -231,8 +240,9 @@ def _transient(block: _Block) -> Sized:
     hidden = tokens * served.hidden_size * size
     parts = {
         "intermediate results": _intermediate_bytes(block),
+        "gathered from replicas": _gathered_bytes(block),
         "quantised inputs": _copied_bytes(block),
-        "output": 0 if _overwrites_input(block) else hidden,
+        "output": _output_bytes(block),
         "shared experts' output": hidden if block.has_shared_experts else 0,
         "routing": tokens * _routing_bytes(block.experts),
     }
@@ -247,9 +257,31 @@ def _routing_bytes(experts: FusedMoE) -> int:
     return _ROUTER_BYTES * experts.num_experts + _CHOICE_BYTES * experts.top_k
 
 
-def _overwrites_input(block: _Block) -> bool:
-    is_triton = block.served.kernel is ExpertsKernel.TRITON
-    return is_triton and block.run.release < _OVERWRITES_EXPERT_INPUT_BEFORE
+def _gathered_bytes(block: _Block) -> int:
+    """Return what comes from all data-parallel ranks: 16 bit inputs, and routing.
+
+    Quantised inputs are counted as such. Routing is scores, or chosen experts.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/prepare_finalize/naive_dp_ep.py`.
+    """
+    served, experts = block.served, block.experts
+    if not block.is_gathered:
+        return 0
+    row = 0 if served.input_copy else served.hidden_size * block.run.element_size
+    if block.is_monolithic:
+        return block.tokens * (row + _ROUTER_BYTES * experts.num_experts)
+    return block.tokens * (row + _GATHERED_CHOICE_BYTES * experts.top_k)
+
+
+def _output_bytes(block: _Block) -> int:
+    """Return the layer's output, which one call computes for all ranks' tokens."""
+    served, run = block.served, block.run
+    if served.kernel is ExpertsKernel.TRITON and (
+        run.release < _OVERWRITES_EXPERT_INPUT_BEFORE
+    ):
+        return 0
+    tokens = block.tokens if block.is_monolithic else run.max_num_batched_tokens
+    return tokens * served.hidden_size * run.element_size
 
 
 def _intermediate_bytes(block: _Block) -> int:
@@ -260,11 +292,8 @@ def _intermediate_bytes(block: _Block) -> int:
     match served.kernel:
         case ExpertsKernel.TRTLLM:
             return _trtllm_bytes(block)
-        case ExpertsKernel.FLASHINFER_CUTLASS:
-            inputs = rows * _input_bytes(
-                block, max(served.intermediate_size, served.hidden_size)
-            )
-            return inputs + rows * wide * size
+        case ExpertsKernel.FLASHINFER_CUTLASS | ExpertsKernel.FLASHINFER_BLOCKS:
+            return _flashinfer_bytes(block, rows)
         case ExpertsKernel.OAI_TRITON:
             return rows * (served.intermediate_size + served.hidden_size) * size
     if served.keeps_workspace:
@@ -275,24 +304,78 @@ def _intermediate_bytes(block: _Block) -> int:
     return (shapes.first + shapes.second) * size
 
 
-def _input_bytes(block: _Block, columns: int) -> int:
-    """Return the bytes of a row as the kernel reads it."""
-    copy = block.served.input_copy
-    return columns * block.run.element_size if copy is None else copy.row_bytes(columns)
+def _flashinfer_bytes(block: _Block, rows: int) -> int:
+    """Return the workspace of FlashInfer's CUTLASS kernels for so many rows.
+
+    The inputs of both products overlap, and so do their outputs, except in blocks.
+
+    Source: FlashInfer 0.7.2 `cutlass_fused_moe_kernels.cuh`
+    getWorkspaceDeviceBufferSizes.
+    """
+    served, size = block.served, block.run.element_size
+    hidden, copy = served.hidden_size, served.input_copy
+    widest = max(hidden, served.intermediate_size)
+    row = widest * size if copy is None else copy.row_bytes(widest)
+    inputs = rows * max(row, hidden * size)
+    first = rows * block.gate_and_up * size
+    if served.kernel is ExpertsKernel.FLASHINFER_BLOCKS:
+        return inputs + first + _block_copy_bytes(block, rows, widest)
+    return inputs + max(first, rows * hidden * size)
+
+
+def _block_copy_bytes(block: _Block, rows: int, columns: int) -> int:
+    """Return the inputs of a product in FP8, whose scales are padded by expert.
+
+    Source: FlashInfer 0.7.2 `fp8_blockscale_gemm.cu` getWorkspaceSizeBase.
+    """
+    experts = block.run.layout.local_num_experts(block.experts.num_experts)
+    padded = (rows + (_SCALE_ROWS - 1) * experts) // _SCALE_ROWS * _SCALE_ROWS
+    return rows * columns + padded * (-(-columns // _FP8_BLOCK)) * 4
 
 
 def _trtllm_bytes(block: _Block) -> int:
     """Return the buffers of FlashInfer's TRT-LLM kernels: both outputs, in tiles.
 
-    Their code is not part of vLLM. The second GEMM's output is the (tokens x top_k +
-    63 x experts) x hidden x 2 bytes that a start of Kimi-K2.6 on B200 requested when it
-    ran out of memory.
+    Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu` prepare_moe of
+    each launcher; `trtllm/fused_moe/runner.h` getMaxNumCtasInBatchDim.
     """
-    served = block.served
-    rows = block.tokens * block.experts.top_k
-    rows += (_TRTLLM_ROWS - 1) * block.experts.num_experts
-    first = _input_bytes(block, served.intermediate_size)
-    return rows * (first + served.hidden_size * block.run.element_size)
+    served, experts = block.served, block.experts
+    rows = block.tokens * experts.top_k
+    tile, filled = _trtllm_tile(block, rows), min(experts.num_experts, rows)
+    rows = (filled + (rows - filled) // tile) * tile
+    second = served.hidden_size * block.run.element_size
+    return rows * (_trtllm_row_bytes(block) + second + _SLOT_BYTES)
+
+
+def _trtllm_tile(block: _Block, rows: int) -> int:
+    """Return the tile before tuning: one below the first that holds an expert's rows.
+
+    Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu`
+    computeSelectedTileN, selectDefaultTileN, getSupportedTileNums.
+    """
+    each = rows / block.run.layout.local_num_experts(block.experts.num_experts)
+    tiles = _trtllm_tiles(block.served)
+    fewer = sum(tile < each for tile in tiles)
+    return tiles[max(0, min(fewer, len(tiles) - 1) - 1)]
+
+
+def _trtllm_tiles(served: ServedExperts) -> tuple[int, ...]:
+    copy = served.input_copy
+    if served.has_fp4_weights:
+        return _TRTLLM_TILES if copy is None else (*_TRTLLM_TILES, 128, 192, 256)
+    is_mxfp8 = copy is not None and copy.scale_bytes == 1
+    return (*_TRTLLM_TILES, 128, 256) if is_mxfp8 else (*_TRTLLM_TILES, 128)
+
+
+def _trtllm_row_bytes(block: _Block) -> int:
+    """Return the first output of a row; FP8's activation is a step of its own."""
+    columns, copy = block.served.intermediate_size, block.served.input_copy
+    if copy is None:
+        return columns * block.run.element_size
+    if copy.scale_bytes == 1:
+        return copy.row_bytes(columns)
+    values = 2 * columns if not copy.group_size else block.gate_and_up + columns
+    return values + values // _FP8_BLOCK * 4
 
 
 def _copied_bytes(block: _Block) -> int:
@@ -311,4 +394,7 @@ def _copied_bytes(block: _Block) -> int:
         return rows * (gathered + copy.row_bytes(served.hidden_size)) + second
     tokens = block.tokens if served.keeps_workspace else block.chunk
     first = tokens * copy.row_bytes(served.hidden_size)
+    if served.kernel is ExpertsKernel.TRTLLM and copy.group_size == _FP8_BLOCK:
+        # Scales are transposed, by a copy.
+        first += tokens * copy.scale_bytes * -(-served.hidden_size // _FP8_BLOCK)
     return first + (second if served.kernel is ExpertsKernel.TRITON else 0)

@@ -20,6 +20,8 @@ from planner.models.caches import (
     MLALayer,
     PooledIndexerLayer,
 )
+from planner.models.families.compressed_attention import AttentionSinks
+from planner.models.layers import TokenBuffer
 from planner.units import MIB, format_size
 
 _MOST_CONTEXT_TOKENS = 64 * 1024
@@ -123,7 +125,8 @@ def latent_context(run: ProfileRun) -> Sized:
     `layers/sparse_attn_indexer.py`.
     """
     context = [_context(run, layer) for layer in _latent_layers(run)]
-    return larger([*context, _indexer_logits(run)])
+    compressed = [_compressed(run, layer) for layer in _compressed_layers(run)]
+    return larger([*context, *compressed, _indexer_logits(run)])
 
 
 def latent_context_bytes(run: ProfileRun) -> int:
@@ -208,12 +211,40 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
     tokens, heads = context_tokens(run), _heads(run, layer)
     width = layer.qk_nope_head_dim + layer.v_head_dim
     size_bytes = tokens * heads * width * run.element_size
+    # Compiled, the output is counted as attention's, and queries are not counted.
+    beside = 0
+    if not run.compiles:
+        step = run.max_num_batched_tokens * heads * run.element_size
+        beside = step * (layer.qk_rope_head_dim + width)
+    queries = f" + queries and output {format_size(beside)}" if beside else ""
     return Sized(
-        size_bytes=size_bytes,
+        size_bytes=size_bytes + beside,
         why=(
             f"latent attention: {tokens:,} tokens of context x {heads} heads x "
             f"({layer.qk_nope_head_dim} key + {layer.v_head_dim} value) x "
-            f"{run.element_size} bytes = {format_size(size_bytes)}"
+            f"{run.element_size} bytes = {format_size(size_bytes)}{queries}"
+        ),
+    )
+
+
+@once
+def _compressed_layers(run: ProfileRun) -> tuple[AttentionSinks, ...]:
+    kinds = run.model.layer_kinds
+    modules = (module for kind in kinds for module in kind.modules)
+    return tuple({one: None for one in modules if isinstance(one, AttentionSinks)})
+
+
+def _compressed(run: ProfileRun, layer: AttentionSinks) -> Sized:
+    """Return what DeepSeek-V4's attention holds, with its indexer's logits."""
+    each = layer.bytes_per_token(run.layout)
+    logits = _indexer_logits(run).size_bytes if layer.is_indexed else 0
+    size_bytes = run.max_num_batched_tokens * each + logits
+    return Sized(
+        size_bytes=size_bytes,
+        why=(
+            f"attention: {run.max_num_batched_tokens:,} tokens x {each:,} bytes "
+            f"({layer.padded_heads(run.layout)} padded heads) + indexer "
+            f"{format_size(logits)} = {format_size(size_bytes)}"
         ),
     )
 
@@ -227,6 +258,12 @@ def _indexer_logits(run: ProfileRun) -> Sized:
     is_whole = run.layout.decode_context_parallel_size == 1
     if run.release >= _SHARES_INDEXER_ROWS_SINCE and is_divided and is_whole:
         widths = [layer.index_topk or 0 for layer in _latent_layers(run)]
+        widths += [
+            module.columns
+            for module in run.model.every_stage
+            if isinstance(module, TokenBuffer)
+            and module.name.endswith("topk_indices_buffer")
+        ]
         rows = 2 * run.max_num_batched_tokens
         exchanged = rows * max(widths, default=0) * _INT32
     size_bytes = _INDEXER_LOGITS + exchanged

@@ -39,6 +39,12 @@ _SAMPLES_WITH_FLASHINFER_SINCE = (0, 21)
 
 Source: vLLM 0.21.0 `v1/sample/ops/topk_topp_sampler.py` TopKTopPSampler.
 """
+_V1_SAMPLES_TWICE_SINCE = (0, 21)
+"""The first runner's profile run samples without FlashInfer too.
+
+Source: vLLM 0.21.0 and 0.33.0 `v1/worker/gpu_model_runner.py` _dummy_sampler_run
+(forward_native).
+"""
 _SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE = (0, 11, 1)
 """FlashInfer samples wherever it is installed, which pip does not do.
 
@@ -116,10 +122,19 @@ def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:
     release, size = run.release, run.element_size
     if run.uses_v2_runner and release < _V2_SAMPLES_WITH_ALL_PARAMETERS_SINCE:
         return size + (_FP32 if release < _V2_COPIES_LOGITS_BEFORE else 0), 0
-    rows = run.num_requests
     if uses_flashinfer_sampler(run):
         # Masked logits and probabilities beside the fp32 copy.
-        return size + 3 * _FP32, 0
+        flashinfer = size + 3 * _FP32
+        if run.uses_v2_runner or release < _V1_SAMPLES_TWICE_SINCE:
+            return flashinfer, 0
+        again, kept = _without_flashinfer(run)
+        return max(flashinfer, again), kept
+    return _without_flashinfer(run)
+
+
+def _without_flashinfer(run: ProfileRun) -> tuple[int, int]:
+    """Return the same of PyTorch's sort, or of the Triton kernel that followed it."""
+    release, size, rows = run.release, run.element_size, run.num_requests
     has_few = release < _SORTS_FEW_REQUESTS_BEFORE and rows < _TRITON_ROWS
     if release < _SORTS_TO_SAMPLE_BEFORE or has_few:
         is_plain = rows == 1 or rows >= _MANY_ROWS

@@ -27,6 +27,7 @@ from planner.models.tensors import Tensor
 
 INDEXED = 4
 """Tokens compressed into one in the layers that choose among them."""
+_HALF, _SINGLE = 2, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,43 @@ class AttentionSinks:
     """
 
     name: str
-    num_heads: int
+    shape: CompressedShape
+    ratio: int
     part: Part = Part.ATTENTION
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an indexer chooses among compressed tokens."""
+        return self.ratio == INDEXED
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the sinks on a rank."""
-        heads = divide(self.num_heads, layout.tensor_parallel_size)
-        return (Tensor(_padded_heads(heads, layout), "float32"),)
+        return (Tensor(self.padded_heads(layout), "float32"),)
+
+    def padded_heads(self, layout: ParallelLayout) -> int:
+        """Return the heads of a rank's queries and outputs."""
+        heads = divide(self.shape.num_heads, layout.tensor_parallel_size)
+        return _padded_heads(heads, layout)
+
+    def bytes_per_token(self, layout: ParallelLayout) -> int:
+        """Return what attention holds of a token in 16 bits, beside its input.
+
+        Padded queries and outputs; the latent projections, and again with their norm;
+        what is to be compressed, in 32 bits, twice where two windows overlap; and the
+        indexer's: the same, queries in FP8 with a scale, and weights.
+
+        Source: vLLM 0.33.0 `models/deepseek_v4/attention.py` DeepseekV4Attention.
+        """
+        shape = self.shape
+        held = 2 * _HALF * self.padded_heads(layout) * shape.head_dim
+        held += 2 * _HALF * (shape.q_lora_rank + shape.head_dim)
+        overlap = 2 if self.is_indexed else 1
+        if self.ratio:
+            held += 2 * _SINGLE * overlap * shape.head_dim
+        if not self.is_indexed:
+            return held
+        held += 2 * _SINGLE * overlap * shape.index_head_dim
+        return held + shape.index_heads * (shape.index_head_dim + _SINGLE + _HALF)
 
 
 def _padded_heads(heads: int, layout: ParallelLayout) -> int:
@@ -100,7 +131,7 @@ def compressed_attention(shape: CompressedShape, ratio: int) -> tuple[Module, ..
     hidden, heads = shape.hidden_size, shape.num_heads * shape.head_dim
     column = partial(ColumnParallelLinear, part=Part.ATTENTION)
     modules: tuple[Module, ...] = (
-        AttentionSinks(name="attn.attn_sink", num_heads=shape.num_heads),
+        AttentionSinks(name="attn.attn_sink", shape=shape, ratio=ratio),
         ReplicatedLinear(
             name="attn.fused_wqa_wkv",
             part=Part.ATTENTION,

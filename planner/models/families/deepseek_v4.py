@@ -148,6 +148,7 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
         head_size=shape.head_dim,
+        residual_streams=facts.integer("hc_mult"),
         prefix_renames=(("layers.", "model.layers."),),
     )
 

@@ -114,6 +114,7 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
         head_size=shape.kept_size,
+        residual_streams=facts.integer("hc_mult"),
     )
 
 

@@ -30,6 +30,14 @@ DEEP_GEMM_WORKSPACE = Tensor(32 * MIB, "uint8", workspace="DeepGEMM's workspace"
 
 Source: DeepGEMM `csrc/jit/device_runtime.hpp` (kCublasLtWorkspaceSize).
 """
+_ALLOCATES_DEEP_GEMM_WORKSPACE_BEFORE = (0, 30)
+"""DeepGEMM's runtime allocates its workspace when it is made, for whatever call.
+
+Later it does so in a product by cuBLASLt, for which vLLM does not ask.
+
+Source: DeepGEMM of vLLM 0.29.0, `csrc/jit/device_runtime.hpp` DeviceRuntime; of 0.30.0,
+`csrc/runtime/runtime.hpp` get_cublaslt_workspace.
+"""
 _RUNS_DEEP_GEMM_ON_RTX_SINCE = (0, 24)
 """DeepGEMM serves RTX Blackwell.
 
@@ -111,12 +119,14 @@ def block_tensors(
     by_block = Tensor(blocks, "float32")
     if avoids_deep_gemm(model_type, layout) or not runs_deep_gemm(on_rank, layout):
         return (weight, by_block)
+    has_workspace = layout.release < _ALLOCATES_DEEP_GEMM_WORKSPACE_BEFORE
+    workspace = (DEEP_GEMM_WORKSPACE,) if has_workspace else ()
     if layout.capability < SM100:
-        return (weight, by_block, DEEP_GEMM_WORKSPACE)
+        return (weight, by_block, *workspace)
     # A scale of one byte for each row and block, four to an integer.
     groups = ceil_div(ceil_div(columns, BLOCK), 4)
     by_row = Tensor(groups * round_up(rows, 4), "int32")
-    return (weight, by_row, DEEP_GEMM_WORKSPACE)
+    return (weight, by_row, *workspace)
 
 
 _WITHOUT_DEEP_GEMM = {

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from planner.engine.arguments import PLANNER_ONLY
+from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Memory
 from planner.engine.environment import Environment
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
@@ -167,12 +167,20 @@ def as_text(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
+def _given(settings: EngineSettings) -> dict[str, Any]:
+    """Return given settings that have no resolved value, counted or not."""
+    named = [(name, getattr(settings, name)) for name in _GIVEN]
+    others = [
+        (name, value)
+        for name, value in settings.others
+        if ARGUMENTS[name].memory is not Memory.NONE
+    ]
+    return {n: plain(value) for n, value in (*named, *others) if value is not None}
+
+
 def _settings(start: Start) -> dict[str, Any]:
     settings = {name: plain(getattr(start.resolved, name)) for name in _RESOLVED}
-    for name in _GIVEN:
-        value = getattr(start.settings, name)
-        if value is not None:
-            settings[name] = plain(value)
+    settings |= _given(start.settings)
     for name in _VARIABLES:
         value = getattr(start.env, name)
         if value != getattr(_NO_VARIABLES, name):

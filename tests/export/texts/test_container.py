@@ -29,11 +29,11 @@ def test_the_images_tag_is_the_release(tag: str, version: str | None) -> None:
 
 
 def test_another_release_is_written_into_the_tag() -> None:
-    """And nothing else changes."""
+    """Without the digest, which names the old image, and nothing else changes."""
     text = "docker run vllm/vllm-openai:v0.11.0@sha256:ab --model org/m"
 
     assert planner.read(text).text(vllm_version="0.33.0") == text.replace(
-        "0.11.0", "0.33.0"
+        "0.11.0@sha256:ab", "0.33.0"
     )
 
 

@@ -193,7 +193,7 @@ def test_no_redirect_is_followed(server: Answers) -> None:
     """Only the server whose address was typed is asked."""
     server.pages["/version"] = (302, "http://169.254.169.254/latest")
 
-    with pytest.raises(PlannerError, match="169.254.169.254/latest, which was not"):
+    with pytest.raises(PlannerError, match=r"169\.254\.169\.254/latest, which was not"):
         reading_of_server(server.address)
 
 

@@ -1,9 +1,9 @@
 """What encoders of images and sounds call and a GPU that computes nothing lacks.
 
-Values that they read back (`dry_values`), and convolutions that cuDNN would do, which
-sees no real GPU: as there, their output is allocated, and copies of inputs that are
-not contiguous. Left out is cuDNN's workspace, for its heuristics choose the algorithm:
-the figure is a lower bound there.
+Values that they read back (`dry_values`), and what cuDNN and cuFFT would do, which see
+no real GPU: as there, the output of a convolution or of a Fourier transform is
+allocated, and copies of a convolution's inputs that are not contiguous. Left out are
+their workspaces, whose size heuristics choose: the figure is a lower bound there.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ _KEPT: list[Any] = []
 
 
 @after_import("vllm.v1.worker.gpu_worker")
-def _convolutions(_module: Any) -> None:
-    """Replace cuDNN's forward convolutions; PyTorch chooses between them as ever.
+def _kernels(_module: Any) -> None:
+    """Replace cuDNN's forward convolutions and cuFFT's transform of a spectrogram.
+
+    PyTorch chooses between convolutions as ever.
 
     Source: PyTorch `aten/src/ATen/native/cudnn/ConvShared.cpp`
-    cudnn_convolution_forward, cudnn_convolution_backward_input_forward.
+    cudnn_convolution_forward, cudnn_convolution_backward_input_forward;
+    `aten/src/ATen/native/cuda/SpectralOps.cpp` _fft_r2c_cufft.
     """
     import torch
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("cudnn_convolution", _convolution, "CUDA")
     library.impl("cudnn_convolution_transpose", _transposed, "CUDA")
+    library.impl("_fft_r2c", _fourier, "CUDA")
     _KEPT.append(library)
 
 
@@ -107,6 +111,13 @@ def _transposed(  # noqa: PLR0913 - as PyTorch calls it
         covered = d * (weight.shape[axis] - 1) + 1
         size.append((x.shape[axis] - 1) * s - 2 * p + covered + extra)
     return _output(x, weight, size)
+
+
+def _fourier(x: Any, axes: list[int], _normalization: int, onesided: bool) -> Any:
+    size = list(x.shape)
+    if onesided:
+        size[axes[-1]] = size[axes[-1]] // 2 + 1
+    return x.new_empty(size, dtype=x.dtype.to_complex())
 
 
 def _output(x: Any, weight: Any, size: list[int]) -> Any:

@@ -16,6 +16,8 @@ FAMILIES = {
 }
 """model_type of config.json -> function that makes its files."""
 
+_MISTRALS = {"VoxtralForConditionalGeneration": "voxtral"}
+"""Architecture -> model_type, which Mistral's own format does not say."""
 _ENCODERS = {
     "vision_config",
     "audio_config",
@@ -34,7 +36,8 @@ def made_for(config: Config) -> Made:
     Raises:
         MissingFilesError: for an unknown family, or one whose processor is code.
     """
-    kind = str(config.get("model_type"))
+    architecture = next(iter(config.get("architectures") or ()), "")
+    kind = str(config.get("model_type") or _MISTRALS.get(architecture))
     if kind in FAMILIES:
         return FAMILIES[kind](config)
     if kind in _REMOTE:

@@ -88,11 +88,15 @@ def _voxtral(config: Config) -> Made:
     """Mistral's own tokenizer, and Whisper's spectrogram in frames of its conv layers.
 
     Source: Transformers 5.20 VoxtralProcessor (WhisperFeatureExtractor), VoxtralConfig
-    (a token holds what `intermediate_size` has of `hidden_size`).
+    (a token holds what `intermediate_size` has of `hidden_size`); vLLM's configuration
+    made of params.json says it as `downsample_factor`.
     """
     whisper = whisper_settings(config["audio_config"])
     audio = config["audio_config"]
-    steps = 2 * audio["intermediate_size"] // audio["hidden_size"]
+    steps = 2 * (
+        audio.get("downsample_factor")
+        or audio["intermediate_size"] // audio["hidden_size"]
+    )
     spectrogram = {
         "num_mel_bins": whisper["feature_size"],
         "hop_length": whisper["hop_length"],

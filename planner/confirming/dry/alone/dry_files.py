@@ -51,18 +51,23 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
 
 
 def _completed(folder: Path) -> dict[str, Any]:
-    """Return config.json with what its configuration class fills in, as token ids."""
+    """Return config.json with what its configuration class fills in, as token ids.
+
+    A folder in Mistral's own format has params.json instead, which vLLM converts.
+    """
     from transformers.utils import logging
     from vllm.transformers_utils.config import get_config
 
-    given = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    path = folder / _CONFIG
+    given = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     dry_configs.register(given)
     logging.set_verbosity_error()
     try:
         filled = get_config(str(folder), trust_remote_code=False).to_dict()
     except (ValueError, OSError):  # its class is remote code
         filled = {}
-    return {**given, **filled, "model_type": given.get("model_type")}
+    kind = given.get("model_type", filled.get("model_type"))
+    return {**given, **filled, "model_type": kind}
 
 
 def _add(folder: Path, name: str, content: object) -> None:
@@ -117,7 +122,10 @@ def _special(config: Mapping[str, Any], made: Made) -> dict[str, int]:
             found[text] = number
     taken = set(found.values())
     free = (number for number in reversed(range(_size(config))) if number not in taken)
-    for text in (*made.special, *made.words):
+    wanted = [*made.special, *made.words]
+    if _end(config, "pad_token") is None:  # processors pad all the same
+        wanted.append(_ENDS["pad_token"])
+    for text in wanted:
         if text not in found:
             found[text] = next(free)
     return found

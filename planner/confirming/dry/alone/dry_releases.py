@@ -5,9 +5,15 @@ Each hook looks for what it changes, so that it does nothing in a release withou
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dry_hooks import after_import
+
+_LEFT_OUT = re.compile(
+    r"(^|\.)(gate|router|shared_expert_gate|lm_head)$|visual|vision|audio|projector"
+)
+"""Layers that checkpoints of GPTQ do not quantise."""
 
 
 @after_import("vllm.distributed.device_communicators.custom_all_reduce")
@@ -33,6 +39,25 @@ def _symmetric_memory(module: Any) -> None:
         raise RuntimeError("a dry run has no symmetric memory")
 
     module.empty = empty
+
+
+@after_import("vllm.model_executor.layers.quantization.utils.gptq_utils")
+def _gptq_layers(module: Any) -> None:
+    """Without headers of weights, GPTQ's layers are those of the usual checkpoint.
+
+    vLLM reads there which layers are quantised. It took all for others up to 0.25, and
+    takes all for quantised in 0.33: the usual ones leave routers and encoders out.
+    """
+    read = module.is_layer_gptq_quantized
+
+    def is_layer_gptq_quantized(
+        prefix: str, quantized_layers: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if quantized_layers:
+            return read(prefix, quantized_layers, *args, **kwargs)
+        return _LEFT_OUT.search(prefix) is None
+
+    module.is_layer_gptq_quantized = is_layer_gptq_quantized
 
 
 def _without_headers(module: Any) -> None:

@@ -75,6 +75,7 @@ def _config(task: dict[str, Any]) -> Any:
     A model that only reads text starts without a tokenizer.
     """
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.transformers_utils import repo_utils
     from vllm.usage.usage_lib import UsageContext
 
     usage = UsageContext[_USAGES[task["entrypoint"]]]
@@ -89,6 +90,7 @@ def _config(task: dict[str, Any]) -> Any:
     import dry_files
 
     dry_files.write(Path(arguments["model"]), {})
+    repo_utils.list_repo_files.cache_clear()  # there are more now
     return EngineArgs(**arguments).create_engine_config(usage)
 
 

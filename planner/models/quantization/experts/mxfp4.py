@@ -92,8 +92,18 @@ class Mxfp4Experts:
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes."""
-        return serving.by_mxfp4(on_rank, layout, self._kernel(on_rank, layout))
+        """Return the kernel that computes the experts, and its sizes.
+
+        FlashInfer reads inputs of 16 bits for gpt-oss, else MXFP8.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py` _get_priority_backends
+        and _get_priority_backends_for_gpt_oss.
+        """
+        kernel = self._kernel(on_rank, layout)
+        is_oss = self.source == Mxfp4Source.GPT_OSS
+        reads_mxfp8 = kernel is ExpertsKernel.TRTLLM and not is_oss
+        copy = serving.MXFP8 if reads_mxfp8 else None
+        return serving.by_mxfp4(on_rank, layout, kernel, input_copy=copy)
 
     def _kernel(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ExpertsKernel:
         if self.source == Mxfp4Source.COMPRESSED_TENSORS:

@@ -241,7 +241,7 @@ def by_fp8_block(
 
     Source: vLLM 0.15.0 and 0.16.0 `layers/fused_moe/oracle/fp8.py`: FlashInfer's
     CUTLASS kernel came first, then only where ranks share the experts. It reads 16
-    bit inputs; what its GEMMs copy of them is not in vLLM's tree.
+    bit inputs.
     """
     release = layout.release
     is_asked = layout.moe_backend == "flashinfer_cutlass"
@@ -262,7 +262,7 @@ def by_fp8_block(
     ):
         return served(
             on_rank,
-            ExpertsKernel.FLASHINFER_CUTLASS,
+            ExpertsKernel.FLASHINFER_BLOCKS,
             keeps_workspace=release.keeps_expert_workspace,
         )
     return by_fp8(on_rank, layout, kernel, FP8_BY_BLOCK)
@@ -296,15 +296,28 @@ def by_nvfp4(
     found = _KERNELS[kernel]
     if not layout.release.prefers_flashinfer_quantised_experts:
         found = ExpertsKernel.CUTLASS_FP4
-    return served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4)
+    return replace(
+        served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4),
+        has_fp4_weights=True,
+    )
 
 
 def by_mxfp4(
-    on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: ExpertsKernel
+    on_rank: ExpertsOnRank,
+    layout: ParallelLayout,
+    kernel: ExpertsKernel,
+    *,
+    input_copy: InputCopy | None = None,
 ) -> ServedExperts:
     """Return the kernel for MXFP4, whose padding is the weights'."""
-    found = served(
-        on_rank, kernel, keeps_workspace=layout.release >= _KEEPS_MXFP4_WORKSPACE_SINCE
+    found = replace(
+        served(
+            on_rank,
+            kernel,
+            keeps_workspace=layout.release >= _KEEPS_MXFP4_WORKSPACE_SINCE,
+            input_copy=input_copy,
+        ),
+        has_fp4_weights=True,
     )
     if kernel not in (ExpertsKernel.MARLIN, ExpertsKernel.TRTLLM):
         return found
