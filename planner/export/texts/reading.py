@@ -150,11 +150,7 @@ class Reading:
         return edited(self.given, self.edits(**changes))
 
     def edits(self, **changes: Any) -> list[Edit]:  # noqa: ANN401 - vLLM's own types
-        """Return the places of the text that these changes write anew; see `text`.
-
-        Raises:
-            PlannerError: for a change that has no place in the text.
-        """
+        """Return the places that these changes write anew; raises as `text` does."""
         if not changes:
             return []
         if (start := self.start) is None:
