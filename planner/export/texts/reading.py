@@ -150,19 +150,30 @@ class Reading:
         return edited(self.given, self.edits(**changes))
 
     def edits(self, **changes: Any) -> list[Edit]:  # noqa: ANN401 - vLLM's own types
-        """Return the places that these changes write anew; raises as `text` does."""
-        if not changes:
-            return []
-        if (start := self.start) is None:
+        """Return the places of the text that these changes write anew; see `text`.
+
+        Raises:
+            PlannerError: for a change that has no place in the text.
+        """
+        if changes and self.start is None:
             raise PlannerError(
                 f"A {self.kind} holds no arguments that could be changed. "
                 "`.inputs(...).plan().command()` writes a command."
             )
-        made = [_edits(start, name, value) for name, value in changes.items()]
+        start = self.start
+        found = (
+            []
+            if start is None
+            else [
+                edit
+                for name, value in changes.items()
+                for edit in _edits(start, name, value)
+            ]
+        )
         # A list or table that two arguments need is begun once.
-        edits = list(dict.fromkeys(edit for each in made for edit in each))
-        _check_apart(edits)
-        return edits
+        found = list(dict.fromkeys(found))
+        _check_apart(found)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reading in the form of the public contract."""
@@ -349,8 +360,9 @@ def _unknown_notes(unknown: Iterable[str]) -> list[str]:
     return [_unknown_words([name]) for name in unknown]
 
 
-def _edits(start: Start, name: str, value: object) -> list[Edit]:
+def _edits(start: Start | None, name: str, value: object) -> list[Edit]:
     """Return the edits that change one input in its place."""
+    assert start is not None
     if name == "env":
         return _env_edits(start, value)
     if name == "vllm_version":
