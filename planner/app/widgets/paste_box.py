@@ -327,17 +327,19 @@ def _placed(
     reading: Reading, changed: Mapping[str, Any]
 ) -> tuple[list[Edit], list[str]]:
     """Return the edits of all changes that have a place, and why others have none."""
-    edits: list[Edit] = []
+    placed: dict[str, Any] = {}
     remarks: list[str] = []
     for name, value in changed.items():
         if name == "env" and None in value.values():
             remarks.append("A variable was taken out: take it out where it is set.")
             continue
         try:
-            edits += reading.edits(**{name: value})
+            reading.edits(**placed, **{name: value})
         except PlannerError as error:
             remarks.append(str(error))
-    return edits, remarks
+        else:
+            placed[name] = value
+    return reading.edits(**placed), remarks
 
 
 def _marked(text: str, edits: Sequence[Edit]) -> list[Content]:

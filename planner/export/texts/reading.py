@@ -150,30 +150,19 @@ class Reading:
         return edited(self.given, self.edits(**changes))
 
     def edits(self, **changes: Any) -> list[Edit]:  # noqa: ANN401 - vLLM's own types
-        """Return the places of the text that these changes write anew; see `text`.
-
-        Raises:
-            PlannerError: for a change that has no place in the text.
-        """
-        if changes and self.start is None:
+        """Return the places that these changes write anew; raises as `text` does."""
+        if not changes:
+            return []
+        if (start := self.start) is None:
             raise PlannerError(
                 f"A {self.kind} holds no arguments that could be changed. "
                 "`.inputs(...).plan().command()` writes a command."
             )
-        start = self.start
-        found = (
-            []
-            if start is None
-            else [
-                edit
-                for name, value in changes.items()
-                for edit in _edits(start, name, value)
-            ]
-        )
+        made = [_edits(start, name, value) for name, value in changes.items()]
         # A list or table that two arguments need is begun once.
-        found = list(dict.fromkeys(found))
-        _check_apart(found)
-        return found
+        edits = list(dict.fromkeys(edit for each in made for edit in each))
+        _check_apart(edits)
+        return edits
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reading in the form of the public contract."""
