@@ -25,9 +25,9 @@ GOOD = (Outcome.FITS, Outcome.TOO_CLOSE)
 HEAD = """# The commands of vLLM's recipes
 
 The [recipes](https://docs.vllm.ai/projects/recipes) of the vLLM project say how to
-serve a model on a kind of hardware. `planner.read` reads each of their commands for NVIDIA
-GPUs as it stands, and plans it. This page is written by `tools/recipes_page.py`; the
-commands are of 2026-08-21, planned as vLLM {newest}.
+serve a model on a kind of hardware. `planner.read` reads each of their commands for
+NVIDIA GPUs as it stands, and plans it. This page is written by `tools/recipes_page.py`;
+the commands are of 2026-08-21, planned as vLLM {newest}.
 
 Of {all} commands, {read} are read whole, every flag and variable of them. The model of
 {planned} is in the catalogue; their verdicts:

@@ -51,6 +51,12 @@ _GPU_WORD = re.compile(
     r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
 )
 
+_OTHER = re.compile(
+    r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
+    re.MULTILINE,
+)
+"""What begins a command or a manifest of something else."""
+
 
 def is_note(text: str) -> bool:
     """Return whether a text is short, and people's words rather than a log."""
@@ -155,7 +161,7 @@ def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
 
 def is_noted(text: str) -> bool:
     """Return whether a text that nothing else was found in is a note of a start."""
-    if len(text) > _LONGEST_NOTE:
+    if len(text) > _LONGEST_NOTE or _OTHER.search(text):
         return False
     log = read_log(text)
     return bool(log.figures) or log.is_vllm or log.error is not None
