@@ -102,9 +102,9 @@ def _split(
     parser: argparse.ArgumentParser, arguments: Sequence[str]
 ) -> tuple[list[str], dict[str, Any]]:
     """Put in what a command after `--` says, and split off the server's flags."""
+    if not arguments or arguments[0] not in _PLANNING:
+        return list(arguments), {}
     words = read.expanded(arguments)
-    if not words or words[0] not in _PLANNING:
-        return words, {}
     (commands,) = _subcommands(parser)
     return read.without_server_flags(words, _own_flags(commands.choices[words[0]]))
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
@@ -21,6 +22,9 @@ from planner.export.texts.reading import Kind
 if TYPE_CHECKING:
     from planner.planning.result import Plan
 
+_READ_FILES = ("plan", "export")
+"""Commands whose own -f takes any form."""
+_OF_MODELS = ("config.json", "params.json")
 _EPILOG = (
     "Every command that plans takes the same after `--`: `planner advise --gpu L4 -- "
     "vllm serve ...`."
@@ -76,9 +80,10 @@ def _planned(found: Reading, options: dict[str, Any]) -> tuple[Plan | None, str]
 
 
 def expanded(words: Sequence[str]) -> list[str]:
-    """Return a command line with what a command after `--` says in its place.
+    """Return a command line with what a text says in its place.
 
-    The words before `--` follow those of the text, so that they count instead.
+    The text stands after `--`, or is the file that `-f` or the model's place names. The
+    other words follow those of the text, so that they count instead.
 
     >>> expanded(["plan", "--gpu", "L4", "--", "vllm", "serve", "org/m", "-tp", "2"])
     ['plan', 'org/m', '--tensor-parallel-size', '2', '--gpu', 'L4']
@@ -86,17 +91,40 @@ def expanded(words: Sequence[str]) -> list[str]:
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
     """
-    if "--" not in words:
-        return list(words)
-    at = list(words).index("--")
-    before, after = list(words[:at]), list(words[at + 1 :])
-    found = read(after[0] if len(after) == 1 else shlex.join(after))
+    if "--" in words:
+        at = list(words).index("--")
+        before, after = list(words[:at]), list(words[at + 1 :])
+        found = read(after[0] if len(after) == 1 else shlex.join(after))
+    else:
+        before, path = _without_file(words)
+        if path is None:
+            return list(words)
+        found = read(path)
     if found.model is None:
         raise PlannerError("What follows -- does not name the model that is served.")
     if found.unknown:
         raise PlannerError(" ".join(found.notes))
-    first = next((n for n, word in enumerate(before) if word.startswith("-")), at)
+    flags_from = (n for n, word in enumerate(before) if word.startswith("-"))
+    first = next(flags_from, len(before))
     return [*before[:first], *words_of(found), *before[first:]]
+
+
+def _without_file(words: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Split off a file with a text, of `-f FILE` or in the model's place.
+
+    A plan file is left where the command reads it itself, and a model's own files.
+    """
+    for at, word in enumerate(words[1:], 1):
+        before = words[at - 1]
+        is_file_flag = before in ("-f", "--file") and words[0] not in _READ_FILES
+        is_alone = not before.startswith("-") and words[0] != "compare"
+        if word.startswith("-") or not (is_file_flag or is_alone):
+            continue
+        path = Path(word)
+        if path.name not in _OF_MODELS and path.is_file():
+            start = at - 1 if is_file_flag else at
+            return [*words[:start], *words[at + 1 :]], path
+    return list(words), None
 
 
 def words_of(found: Reading) -> list[str]:

@@ -1,0 +1,113 @@
+"""`planner read`, and texts in place of arguments."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from planner.app.cli import main
+
+TEXTS = Path(__file__).parents[1] / "data/texts"
+DOCKER = TEXTS / "docker-tagged.sh"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command and return what it prints."""
+    main(words)
+    return capsys.readouterr().out
+
+
+def test_a_file_is_read_planned_and_explained(capsys) -> None:
+    """The text's own release, and the GPU that is given."""
+    text = printed(capsys, "read", str(DOCKER), "--gpu", "L40S")
+
+    assert "Qwen/Qwen3-14B on 2 x L40S, vLLM 0.19.1" in text
+    assert "container" in text
+
+
+def test_what_is_open_is_said_where_it_cannot_be_planned(capsys) -> None:
+    """The exit status is that of a text that was read."""
+    assert main(["read", str(DOCKER)]) == 0
+    assert "Not planned: The text does not say on which GPU" in capsys.readouterr().out
+
+
+def test_standard_input_as_json(capsys, monkeypatch) -> None:
+    """The reading in the form of the contract, and its plan."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("vllm serve Qwen/Qwen3-8B -tp 2"))
+    found = json.loads(printed(capsys, "read", "-", "--gpu", "L4", "--json"))
+
+    assert found["inputs"]["engine_args"] == {"tensor_parallel_size": 2}
+    assert found["plan"]["gpus_total"] == 2
+
+
+def test_a_command_after_two_dashes_takes_the_place_of_arguments(capsys) -> None:
+    """What stands before them counts instead."""
+    line = printed(
+        capsys,
+        *("export", "--format", "command", "--max-model-len", "4096", "--"),
+        *("vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "8k", "--port", "8001"),
+    )
+
+    assert line == "vllm serve Qwen/Qwen3-8B --max-model-len 4096 --port 8001\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "-f", str(DOCKER)),
+        ("plan", str(DOCKER)),
+        ("plan", "--", str(DOCKER)),
+        ("advise", str(DOCKER)),
+        ("advise", "-f", str(DOCKER)),
+        ("plan", "--", *shlex.split(DOCKER.read_text(encoding="utf-8"), comments=True)),
+    ],
+)
+def test_a_file_of_any_form_takes_the_place_of_arguments(words, capsys) -> None:
+    """With -f, in the model's place, after two dashes, or as words."""
+    first = printed(capsys, words[0], "--gpu", "L40S", *words[1:]).splitlines()[0]
+
+    assert first == "Qwen/Qwen3-14B on 2 x L40S, vLLM 0.19.1"
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("-tp 2", "--tensor-parallel-size 2"),
+        ("--max_model_len 8k", "--max-model-len 8000"),
+        ("-O3", "--optimization-level 3"),
+        ("--no_enable_prefix_caching", "--no-enable-prefix-caching"),
+        (
+            "--speculative-config.method ngram "
+            "--speculative-config.num_speculative_tokens=2",
+            '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 2}\'',
+        ),
+        ("--tool-call-parser hermes", "--tool-call-parser hermes"),
+        ("--api-key a b", "--api-key a b"),
+    ],
+)
+def test_arguments_are_spelled_as_vllm_takes_them(given, written, capsys) -> None:
+    """Short, dotted, with underscores; the server's as well."""
+    words = ("export", "Qwen/Qwen3-8B", *given.split(), "--format", "command")
+
+    assert printed(capsys, *words) == f"vllm serve Qwen/Qwen3-8B {written}\n"
+
+
+def test_variables_are_given_by_name_and_value(capsys) -> None:
+    """As `docker run --env` takes them."""
+    words = ("plan", "Qwen/Qwen3-8B", "--gpu", "L4", "--json")
+    without = json.loads(printed(capsys, *words))
+    with_it = json.loads(printed(capsys, *words, "--env", "VLLM_USE_V2_MODEL_RUNNER=0"))
+
+    assert without["available_kv_cache_bytes"] != with_it["available_kv_cache_bytes"]
+
+
+def test_a_text_that_cannot_take_their_place_is_bad_input(capsys) -> None:
+    """It names no model, or a flag that no release knows."""
+    assert main(["plan", "--", "vllm", "serve"]) == 2
+    assert "does not name the model" in capsys.readouterr().err
+    assert main(["plan", "--", "vllm", "serve", "a/b", "--max-modle-len", "5"]) == 2
+    assert "--max-model-len" in capsys.readouterr().err
