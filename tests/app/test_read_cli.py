@@ -13,6 +13,8 @@ from planner.app.cli import main
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 DOCKER = TEXTS / "docker-tagged.sh"
+ONE_LINE = DOCKER.read_text(encoding="utf-8").replace("\\\n", " ")
+WORDS = shlex.split(ONE_LINE, comments=True)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -63,7 +65,7 @@ def test_a_command_after_two_dashes_takes_the_place_of_arguments(capsys) -> None
         ("plan", "--", str(DOCKER)),
         ("advise", str(DOCKER)),
         ("advise", "-f", str(DOCKER)),
-        ("plan", "--", *shlex.split(DOCKER.read_text(encoding="utf-8"), comments=True)),
+        ("plan", "--", *WORDS),
     ],
 )
 def test_a_file_of_any_form_takes_the_place_of_arguments(words, capsys) -> None:
