@@ -113,3 +113,13 @@ def test_a_text_that_cannot_take_their_place_is_bad_input(capsys) -> None:
     assert "does not name the model" in capsys.readouterr().err
     assert main(["plan", "--", "vllm", "serve", "a/b", "--max-modle-len", "5"]) == 2
     assert "--max-model-len" in capsys.readouterr().err
+
+
+def test_an_exported_command_keeps_variables_and_the_servers_flags(capsys) -> None:
+    """What was read comes back whole, whichever form it had."""
+    line = printed(capsys, "export", "--format", "command", "-f", str(DOCKER))
+
+    assert line == (
+        "VLLM_SLEEP_WHEN_IDLE=1 vllm serve Qwen/Qwen3-14B "
+        "--gpu-memory-utilization 0.85 --tensor-parallel-size 2\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -84,7 +85,7 @@ def written(
         found = ray.pipeline_of(plan, dict(given or {}))
         return str(getattr(export, kind.replace("-", "_"))(found))
     writers: Mapping[str, Callable[[], str]] = {
-        "command": plan.command,
+        "command": lambda: command_with_variables(plan),
         "link": lambda: export.link(plan, base),
         "markdown": lambda: export.markdown(plan, base=base),
         "html": lambda: export.html(plan, base=base),
@@ -92,6 +93,12 @@ def written(
     write = writers.get(kind) or (lambda: str(getattr(export, kind)(plan)))
     text = write()
     return text if text.endswith("\n") else text + "\n"
+
+
+def command_with_variables(plan: Plan) -> str:
+    """Return the plan's command with its environment variables before it."""
+    variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env]
+    return " ".join([*variables, plan.command()])
 
 
 def write_whole(path: Path, text: str) -> None:
