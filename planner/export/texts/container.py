@@ -82,6 +82,9 @@ def starts_in_words(
     if container is not None:
         yield from _contained(found, container, text, assigned)
         return
+    if "kubectl" in values and "run" in values and "--" in values:
+        yield from _run_in_a_pod(found, values, text)
+        return
     own = {**assigned, **_of_env_program(found.words)}
     program = program_in(values)
     if program is not None:
@@ -101,6 +104,22 @@ def starts_in_words(
     evaluated = evaluation_in(found, env_sites(own))
     if evaluated is not None:
         yield Found(kind=Kind.EVALUATION, start=evaluated)
+
+
+def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator[Found]:
+    """Yield the start of `kubectl run NAME --image=IMAGE -- ARGUMENTS`."""
+    env: dict[str, Word] = {}
+    image = None
+    for word in found.words[: values.index("--")]:
+        flag, equals, value = word.value.partition("=")
+        if flag == "--image" and equals:
+            image = word.part(len("--image="))
+        elif flag == "--env" and "=" in value:
+            name = value.partition("=")[0]
+            env[name] = word.part(len(f"--env={name}="))
+    first = values.index("--") + 1
+    for start in starts_of_list(found, first, text, env, image=image):
+        yield Found(kind=Kind.CONTAINER, start=start)
 
 
 def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
@@ -166,6 +185,7 @@ class _Run:
         self.entrypoint: Word | None = None
         self.gpus: str | None = None
         self.name = ""
+        self.notes: list[str] = []
         self.image = self._read(first)
 
     def _read(self, at: int) -> int:
@@ -188,6 +208,8 @@ class _Run:
             name, equals, _ = value.value.partition("=")
             if equals:
                 self.env[name] = value.part(len(name) + 1)
+        elif flag == "--env-file":
+            self.notes.append(f"The variables in {value.value} are not read.")
         elif flag == "--gpus":
             self.gpus = value.value
         elif flag == "--entrypoint":
@@ -217,7 +239,7 @@ def _contained(
                 one,
                 gpus=_count(run.gpus) or one.gpus,
                 shown=run.name,
-                notes=(*one.notes, *_not_passed(assigned)),
+                notes=(*one.notes, *run.notes, *_not_passed(assigned)),
             ),
         )
 

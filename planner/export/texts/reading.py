@@ -262,6 +262,7 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         notes=(
             *start.notes,
             *_gone_notes(engine, kept, version),
+            *_file_notes(kept),
             *_unknown_notes(unknown),
         ),
         gpus=start.gpus,
@@ -308,6 +309,14 @@ def _missing(flag: Argument | ServerFlag, newest: str) -> str:
     if isinstance(flag, ServerFlag) and flag.is_mistaken:
         return f"No release of vLLM has {flag.flag}, so it refuses the command"
     return f"vLLM {newest} has no {flag.flag} any more (it went with {flag.gone})"
+
+
+def _file_notes(kept: Mapping[str, Any]) -> list[str]:
+    """Return that a configuration file, which a flag names, is a text of its own."""
+    name = kept.get("config")
+    if name is None:
+        return []
+    return [f"What {name} says is not read: give the file's own text as well."]
 
 
 def _instead(flag: Argument | ServerFlag) -> str:

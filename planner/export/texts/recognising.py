@@ -10,6 +10,7 @@ from pathlib import Path
 from planner.errors import PlannerError
 from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
+from planner.export.texts.image_file import starts_in_image_file
 from planner.export.texts.logs import is_log, reading_of_log
 from planner.export.texts.manifests import starts_in_manifest
 from planner.export.texts.noted import is_noted
@@ -25,7 +26,8 @@ _MOST_BYTES = 64 << 20
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096
 _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
-_MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z")
+_MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z|(?:~|\.{1,2})?/[^\s:]+\Z|[A-Za-z]:\\\S+\Z")
+"""A model of the Hub or the catalogue, or a folder."""
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -87,6 +89,7 @@ def _first(text: str) -> Sequence[Found]:
     readers: tuple[Callable[[str], Iterator[Found]], ...] = (
         starts_in_code,
         starts_in_manifest,
+        starts_in_image_file,
         _starts_in_shell,
     )
     for reader in readers:

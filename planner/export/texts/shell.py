@@ -17,7 +17,12 @@ from planner.export.texts.passage import Edit, Passage
 
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;<>()#]+")
 _PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#]+(?=\s|\Z)")
-_BLANK = re.compile(r"(?:[ \t\r\f\v]|\\[ \t]*\r?\n)+")
+_BLANK = re.compile(r"(?:[ \t\r\f\v]|[\\^`][ \t]*\r?\n)+")
+"""Blanks and continued lines, those of Windows' two shells included."""
+_FRAME = re.compile(
+    r"^[ \t]*(?:```[^\n`]*|~~~[^\n]*|ExecStart=[-@:+!]*|Environment=)", re.MULTILINE
+)
+"""What frames a command in Markdown, or begins one in a unit of systemd."""
 _COMMENT = re.compile(r"#[^\n]*")
 _OPERATOR = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])|&&|\|\||;;|[|&;()]|\n")
 _REDIRECTION = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])\Z")
@@ -27,6 +32,8 @@ _VARIABLE = re.compile(
 )
 _SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
 _ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
+_ASSIGNS = ("export", "declare", "set", "ENV", "ARG")
+"""What begins a line that sets variables: of a shell, of a Dockerfile."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=")
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
@@ -111,7 +118,7 @@ class _Reader:
     ) -> Iterator[Command]:
         own: dict[str, Word] = {}
         rest = list(words)
-        if rest and rest[0].value in ("export", "declare", "set", "ENV"):
+        if rest and rest[0].value in _ASSIGNS:
             is_kept, rest = True, rest[1:]
         else:
             is_kept = False
@@ -286,4 +293,5 @@ def commands_of(
     >>> [word.value for word in command.words], command.assigned["A"].value
     (['vllm', 'serve', 'org/m'], '1')
     """
-    return list(_Reader(passage, known or {}).commands())
+    plain = _FRAME.sub(lambda match: " " * len(match[0]), passage.text)
+    return list(_Reader(replace(passage, text=plain), known or {}).commands())

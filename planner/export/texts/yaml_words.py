@@ -216,6 +216,8 @@ def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
         if pair is None:
             return at_the_end(table, below, values)
         return replaced(*pair, values)
+    if not table.pairs:
+        raise PlannerError(f"The text has no place for {words[0]}: its table is empty.")
     page, text = table.page, table.page.text
     key, last = pair or table.pairs[-1]
     end = line_end(text, last.at[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 import planner
 from planner.errors import PlannerError
 from planner.export.texts.manifests import starts_in_manifest
-from planner.export.texts.reading import reading_of
 
 FOLDER = Path(__file__).parents[2] / "data/texts"
 NAMES = list(json.loads((FOLDER / "manifests.json").read_text(encoding="utf-8")))
@@ -297,14 +295,13 @@ BOMB = "a: &a [x, x]\n" + "".join(
     ],
     ids=["anchors", "itself", "deep", "braces", "many", "list", "{{", "json", "block"],
 )
-def test_bombs_end_soon(text: str) -> None:
-    """In starts or a sentence; several times the 0.2 s are left to slow machines."""
-    begin = time.perf_counter()
+def test_a_bomb_is_no_start(text: str) -> None:
+    """It ends, in the one start that it has or a sentence; benchmarks measure when."""
+    found = []
     with suppress(PlannerError):
-        for found in starts_in_manifest(text):
-            reading_of(found.kind, text, found.start)
+        found = [one.start.shown for one in starts_in_manifest(text)]
 
-    assert time.perf_counter() - begin < 1
+    assert len(found) <= 1
 
 
 def test_without_pyyaml_json_is_read_and_yaml_names_the_package(
