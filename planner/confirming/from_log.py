@@ -8,9 +8,9 @@ from typing import Any
 
 from planner.confirming.log import LogReading, read_log
 from planner.confirming.measurement import EngineFigures, Measurement
+from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU, GPU
 from planner.engine.releases import NEWEST
-from planner.engine.settings import settings_from
 from planner.errors import PlannerError
 from planner.planning.planning import plan
 from planner.planning.result import Plan
@@ -79,16 +79,8 @@ def plan_arguments(reading: LogReading) -> dict[str, object]:
     return {
         name: value
         for name, value in reading.arguments.items()
-        if name not in _NOT_TAKEN and value is not None and _is_known(name, value)
+        if name not in _NOT_TAKEN and value is not None and name in ARGUMENTS
     }
-
-
-def _is_known(name: str, value: object) -> bool:
-    try:
-        settings_from({name: value})
-    except PlannerError as refusal:
-        return "is not an engine argument" not in str(refusal)
-    return True
 
 
 def _engine_figures(reading: LogReading) -> EngineFigures:

@@ -113,7 +113,7 @@ def test_what_is_offloaded_is_the_least_that_starts():
 
 def test_a_gpu_on_which_nothing_starts_is_offered_only_beside_more_of_them():
     """DeepSeek-V3: 625 GiB of weights are for no single GPU, but for 8 x 140 GiB."""
-    advice = planner.advise(_plan("deepseek-ai/DeepSeek-V3"))
+    advice = planner.advise(_plan("deepseek-ai/DeepSeek-V3", gpu="L40S"))
     assert not any("gpu" in item.changes for item in advice.items)
     assert advice.pair.changes == {"tensor_parallel_size": 8, "gpu": "H200"}
     assert advice.best is advice.pair
@@ -129,7 +129,7 @@ def test_a_gpu_on_which_nothing_starts_is_offered_only_beside_more_of_them():
         # 131 GiB of weights: no card for a desk, and none of 8 x 24 GiB at most.
         ("meta-llama/Llama-3.1-70B-Instruct", "A10G", []),
         # No data centre's GPU is newer than 12.0 and larger than this one.
-        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "RTXPRO6000", ["B300"]),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "RTXPRO6000", ["GB200"]),
     ],
 )
 def test_the_smallest_gpu_of_the_same_class_comes_first(model, now, offered):

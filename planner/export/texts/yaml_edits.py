@@ -36,6 +36,7 @@ _ESCAPES = dict(
 def passage_of(node: Node) -> Passage:
     r"""Return what a scalar holds, with the place of each of its characters.
 
+    >>> from planner.export.texts.yaml_nodes import documents
     >>> (one,) = documents(Passage.whole('{"a": "x\\ty"}'))
     >>> list(passage_of(one.pairs[0][1]).places)
     [7, 8, 10, 11]
