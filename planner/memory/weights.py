@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
 from planner.memory.account import HostLine, WeightPart
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
@@ -16,6 +17,12 @@ from planner.units import MIB, format_size
 _ALLOCATION_UNIT = 512
 _LARGE_BYTES = 10 * MIB
 _SEGMENT_BYTES = 2 * MIB
+_UNSPLIT_BYTES = 20 * MIB
+_LIMITS_SPLITS_SINCE = (0, 21)
+"""While it loads, vLLM lets no block of 20 MiB or more be split.
+
+Source: vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split.
+"""
 _BUILDS_TOWERS_ONCE_SINCE = (0, 33)
 """Only the first pipeline stage has the encoders of images and audio.
 
@@ -62,11 +69,12 @@ class _Tally:
             self.workspaces.update(other.workspaces)
 
 
-def allocated_bytes(tensor_bytes: int) -> int:
+def allocated_bytes(tensor_bytes: int, release: Release) -> int:
     """Return the bytes that PyTorch's caching allocator counts for a tensor.
 
     Sizes are rounded up to 512 bytes. A tensor of 10 MiB or more gets its own segment,
-    rounded up to 2 MiB, whose tail counts as allocated when it is 1 MiB or less.
+    rounded up to 2 MiB, whose tail counts as allocated when it is 1 MiB or less, or
+    when the release does not let it be split off.
 
     Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
     get_allocation_size and should_split.
@@ -75,7 +83,8 @@ def allocated_bytes(tensor_bytes: int) -> int:
     if rounded < _LARGE_BYTES:
         return rounded
     segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
-    return segment if segment - rounded <= MIB else rounded
+    is_unsplit = rounded >= _UNSPLIT_BYTES and release >= _LIMITS_SPLITS_SINCE
+    return segment if is_unsplit or segment - rounded <= MIB else rounded
 
 
 @lru_cache(maxsize=256)
@@ -178,7 +187,7 @@ def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Ta
             tally.bytes_by_part[module.part] = (
                 tally.bytes_by_part.get(module.part, 0) + tensor_bytes
             )
-            tally.allocated_bytes += allocated_bytes(tensor_bytes)
+            tally.allocated_bytes += allocated_bytes(tensor_bytes, layout.release)
     return tally
 
 
