@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
@@ -141,6 +142,11 @@ def stage_weights(
             total.add(draft)
         if is_last and not is_first:
             total.add(tied)
+        total.allocated_bytes += _reuse_bytes(
+            (m for index in layers for m in model.layer_kinds[index].modules),
+            layout,
+            dtype,
+        )
         stages.append(_finish(total))
         begin += size
     return tuple(stages)
@@ -189,6 +195,103 @@ def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Ta
             )
             tally.allocated_bytes += allocated_bytes(tensor_bytes, layout.release)
     return tally
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block of a segment of the caching allocator, which is split and joined."""
+
+    size_bytes: int
+    is_used: bool = False
+
+
+@dataclass(slots=True)
+class _Segments:
+    """The caching allocator's segments of tensors over 1 MiB, with limited splits.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_free_block,
+    get_allocation_size, should_split and try_merge_blocks.
+    """
+
+    segments: list[list[_Block]] = field(default_factory=list)
+
+    def allocate(self, tensor_bytes: int) -> _Block:
+        size = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+        free = (b for segment in self.segments for b in segment if not b.is_used)
+        block = min(
+            (b for b in free if b.size_bytes >= size),
+            key=lambda b: b.size_bytes,
+            default=None,
+        )
+        if block is None or _is_oversized(block, size):
+            whole = -(-size // _SEGMENT_BYTES) * _SEGMENT_BYTES
+            block = _Block(_UNSPLIT_BYTES if size < _LARGE_BYTES else whole)
+            self.segments.append([block])
+        block.is_used = True
+        rest = block.size_bytes - size
+        if rest > MIB and size < _UNSPLIT_BYTES:
+            block.size_bytes = size
+            segment, index = self._place(block)
+            segment.insert(index + 1, _Block(rest))
+        return block
+
+    def _place(self, block: _Block) -> tuple[list[_Block], int]:
+        return next(
+            (segment, index)
+            for segment in self.segments
+            for index, other in enumerate(segment)
+            if other is block
+        )
+
+    def release(self, block: _Block) -> None:
+        block.is_used = False
+        segment, index = self._place(block)
+        for neighbour in segment[index + 1 : index + 2] + segment[:index][-1:]:
+            if not neighbour.is_used:
+                block.size_bytes += neighbour.size_bytes
+                segment[:] = [b for b in segment if b is not neighbour]
+
+
+def _is_oversized(block: _Block, size: int) -> bool:
+    """Return whether the allocator leaves a block alone, being much larger."""
+    least = size + _UNSPLIT_BYTES if size >= _UNSPLIT_BYTES else _UNSPLIT_BYTES
+    return block.size_bytes >= least
+
+
+def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> int:
+    """Return what weights quantised while loading take beyond their own segments.
+
+    They take blocks that unquantised weights of earlier layers left, which may be
+    larger. The layers' weights are taken in the order in which they are built.
+
+    Source: vLLM 0.33.0 `model_loader/reload/layerwise.py` _layerwise_process;
+    `layers/quantization/online/fp8.py` process_weights_after_loading.
+    """
+    if layout.release < _LIMITS_SPLITS_SINCE:
+        return 0  # larger blocks are split
+    segments, beyond = _Segments(), 0
+    for module in modules:
+        if not getattr(getattr(module, "method", None), "loads_unquantised", False):
+            continue
+        linear: Any = module
+        loaded = [
+            segments.allocate(size)
+            for size in _large(replace(linear, method=None), layout, dtype)
+        ]
+        for size in _large(module, layout, dtype):
+            taken = segments.allocate(size).size_bytes
+            beyond += taken - allocated_bytes(size, layout.release)
+        for block in loaded:
+            segments.release(block)
+    return beyond
+
+
+def _large(module: Module, layout: ParallelLayout, dtype: str) -> list[int]:
+    """Return the sizes of a module's tensors over 1 MiB."""
+    sizes = (
+        t.elements * element_bytes(t.dtype or dtype) for t in module.tensors(layout)
+    )
+    return [size for size in sizes if size > MIB]
 
 
 def _finish(total: _Tally) -> StageWeights:

@@ -114,6 +114,17 @@ def test_since_0_21_any_tail_of_20_mib_or_more_counts_as_allocated() -> None:
     assert size == allocated_bytes(size, resolve_version("0.20.2")[0])
 
 
+def test_weights_quantised_while_loading_take_what_others_left() -> None:
+    """Qwen3-14B: 35 MiB of q, k and v take the 50 MiB of the last layer's o.
+
+    The first layer's take 36 MiB; o 26 for 25, gate and up 170, down 86 for 85; the
+    embeddings 1,484 twice, and buffers 10. The rest, in small pieces, is under 1 MiB.
+    """
+    plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", quantization="fp8")
+    mib = 36 + 39 * 50 + 40 * (26 + 170 + 86) + 2 * 1484 + 10
+    assert mib * MIB <= plan.ranks[0].allocated_weights_bytes < (mib + 2) * MIB
+
+
 @given(st.integers(0, 1 << 36), st.sampled_from(["0.20.2", "0.21.0"]))
 def test_allocation_never_loses_a_byte_nor_wastes_two_mebibytes(
     size: int, version: str
