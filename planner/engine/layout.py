@@ -49,6 +49,8 @@ class ParallelLayout:
     pipeline_parallel_size: int = 1
     data_parallel_size: int = 1
     decode_context_parallel_size: int = 1
+    prefill_context_parallel_size: int = 1
+    """Ranks that share prompts, of which only experts are divided here."""
     enable_expert_parallel: bool = False
     enable_eplb: bool = False
     """Whether experts are moved between ranks to balance their load."""
@@ -85,11 +87,12 @@ class ParallelLayout:
 
     @property
     def expert_ranks(self) -> int:
-        """Ranks that share the experts of a layer: tensor x data parallel.
+        """Ranks that share a layer's experts: tensor x prefill context x data parallel.
 
         Source: vLLM 0.33.0 `layers/fused_moe/config.py` FusedMoEParallelConfig.make.
         """
-        return self.tensor_parallel_size * self.data_parallel_size
+        ranks = self.tensor_parallel_size * self.data_parallel_size
+        return ranks * self.prefill_context_parallel_size
 
     @property
     def experts_tensor_parallel_size(self) -> int:

@@ -155,6 +155,13 @@ class Tower:
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None
     """Its heads, where ranks that do not divide them hold it in full."""
+    reads_raw_pixels_since: tuple[int, int] | None = None
+    """The first release whose GPU gets pixels as bytes, not normalised; None: none."""
+    beside_mlp: int | None = None
+    """Values as wide as itself that a block holds beside an MLP's own, when its code
+    has been read; None: a range is assumed."""
+    gathers_attention: bool = False
+    """Whether each rank gathers queries, keys and values and then copies its part."""
     has_mistral_format: bool = False
     """Whether it is published in Mistral's own format beside Transformers'."""
 

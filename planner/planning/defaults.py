@@ -157,6 +157,7 @@ def layout_of(
         pipeline_parallel_size=settings.pipeline_parallel_size or 1,
         data_parallel_size=settings.data_parallel_size or 1,
         decode_context_parallel_size=settings.decode_context_parallel_size or 1,
+        prefill_context_parallel_size=_prefill_ranks(settings),
         enable_expert_parallel=bool(settings.enable_expert_parallel),
         enable_eplb=bool(settings.enable_eplb),
         num_redundant_experts=redundant_experts(settings),
@@ -167,6 +168,12 @@ def layout_of(
         moe_backend=moe_backend(settings),
         release=release,
     )
+
+
+def _prefill_ranks(settings: EngineSettings) -> int:
+    """Return the ranks that share prompts, of which plans count little else."""
+    given = dict(settings.others).get("prefill_context_parallel_size")
+    return given if isinstance(given, int) else 1
 
 
 def resolve_dtype(requested: str | None, model: ModelArchitecture, gpu: GPU) -> str:

@@ -66,6 +66,14 @@ def test_experts_are_cut_over_tensor_and_data_parallel() -> None:
     assert 128 == layout.local_num_experts(128)
 
 
+def test_ranks_that_share_prompts_share_experts() -> None:
+    """DeepSeek-V2-Lite's 64 experts: half of each on two ranks, or 32 whole ones."""
+    layout = ParallelLayout(prefill_context_parallel_size=2)
+    assert 2 == layout.experts_tensor_parallel_size
+    whole = ParallelLayout(prefill_context_parallel_size=2, enable_expert_parallel=True)
+    assert 32 == whole.local_num_experts(64)
+
+
 def test_uneven_experts_put_one_more_on_the_first_ranks() -> None:
     """60 experts on 8 ranks: four ranks hold 8, four hold 7; the fullest counts."""
     layout = ParallelLayout(tensor_parallel_size=8, enable_expert_parallel=True)

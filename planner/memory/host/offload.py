@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
 from planner.errors import UnknownArchitecture
 from planner.memory.account import Basis, HostLine
 from planner.memory.host.offloading import Offloading, order_of
@@ -84,11 +85,11 @@ def without_offloaded(  # noqa: PLR0913 - what it depends on
     ):
         layers = [kinds[index] for index in model.layers[begin : begin + size]]
         if offloading.is_prefetching:
-            left.append(_prefetched(stage, layers, offloading))
+            left.append(_prefetched(stage, layers, offloading, layout.release))
         else:
             first = _of_towers(towers, dtype) if number == 0 else ()
             moved = _moved(first, layers, offloading)
-            left.append(_without(stage, moved, offloading.why))
+            left.append(_without(stage, moved, offloading.why, layout.release))
         begin += size
     return tuple(left)
 
@@ -141,7 +142,10 @@ def _moved(
 
 
 def _prefetched(
-    stage: StageWeights, layers: Sequence[tuple[Parameter, ...]], offloading: Offloading
+    stage: StageWeights,
+    layers: Sequence[tuple[Parameter, ...]],
+    offloading: Offloading,
+    release: Release,
 ) -> StageWeights:
     """Move layers of each group; the GPU keeps buffers for those being copied."""
     chosen = [
@@ -159,10 +163,12 @@ def _prefetched(
         f"the last {offloading.num_in_group} of every {offloading.group_size} layers, "
         f"{layers_moved} in total"
     )
-    return replace(_without(stage, moved, why), prefetch_bytes=pool)
+    return replace(_without(stage, moved, why, release), prefetch_bytes=pool)
 
 
-def _without(stage: StageWeights, moved: list[Parameter], why: str) -> StageWeights:
+def _without(
+    stage: StageWeights, moved: list[Parameter], why: str, release: Release
+) -> StageWeights:
     if not moved:
         return stage
     moved_bytes = sum(one.size_bytes for one in moved)
@@ -178,7 +184,7 @@ def _without(stage: StageWeights, moved: list[Parameter], why: str) -> StageWeig
         stage,
         weights_bytes=stage.weights_bytes - moved_bytes,
         allocated_bytes=stage.allocated_bytes
-        - sum(allocated_bytes(one.size_bytes) for one in moved),
+        - sum(allocated_bytes(one.size_bytes, release) for one in moved),
         parts=tuple(part for part in parts if part.size_bytes),
         offloaded_bytes=moved_bytes,
         offloaded=_host_line(moved, why),

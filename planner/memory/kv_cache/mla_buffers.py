@@ -60,10 +60,12 @@ def sparse_buffers(
 
     Source: vLLM 0.33.0 `v1/attention/backends/mla/index_group.py`
     SparseMLAIndexGroupBuilder, get_sparse_mla_index_group_max_rows;
+    `v1/attention/backend.py` max_decode_query_len;
     `v1/attention/backends/mla/flashattn_mla_sparse.py` FlashAttnMLASparseImpl.
     """
     has_groups = context.layout.release >= _SPARSE_INDEX_GROUPS_SINCE
-    rows = min(context.max_num_batched_tokens, context.max_num_seqs) + 1
+    decoded = context.max_num_seqs * (1 + context.num_speculative_tokens)
+    rows = min(context.max_num_batched_tokens, decoded) + 1
     found: list[Module] = []
     has_group = False
     for held in caches:

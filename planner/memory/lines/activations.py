@@ -88,7 +88,7 @@ def line(run: ProfileRun) -> Line:
     """
     moments = [_forward_moment(run), _encoder(run)]
     if run.samples:
-        moments.append(_sampling(run))
+        moments += [_sampling(run), *_checking(run)]
         moments += _drafting(run)
     peak = max(moments, key=lambda moment: moment.size_bytes)
     below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
@@ -126,15 +126,33 @@ def _sampling(run: ProfileRun) -> _Moment:
     sampled = sampling(run)
     kept, text = _kept(run, sampled=True)
     images = encoder_kept_bytes(run)
-    checked = checking_bytes(run)
-    size_bytes = sampled.size_bytes + kept + images + checked
+    size_bytes = sampled.size_bytes + kept + images
     spread = size_bytes * run.peak_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
         low_bytes=sampled.low_bytes + kept + images - spread,
-        high_bytes=size_bytes + spread + checked,
-        why=f"{sampled.why}{text}{_images(images)}"
-        + (f" + checking guesses {format_size(checked)}" if checked else ""),
+        high_bytes=size_bytes + spread,
+        why=f"{sampled.why}{text}{_images(images)}",
+    )
+
+
+def _checking(run: ProfileRun) -> tuple[_Moment, ...]:
+    """Return the first model runner's trial of rejection sampling, after sampling."""
+    checked = checking_bytes(run)
+    if not checked:
+        return ()
+    states, images = sampling(run).states_bytes, encoder_kept_bytes(run)
+    kept, text = _kept(run, sampled=True)
+    size_bytes = checked + states + kept + images
+    spread = size_bytes * run.peak_spread_percent // 100
+    return (
+        _Moment(
+            size_bytes=size_bytes,
+            low_bytes=size_bytes - spread,
+            high_bytes=size_bytes + spread,
+            why=f"checking guesses: logits and copies {format_size(checked)} + hidden "
+            f"states {format_size(states)}{text}{_images(images)}",
+        ),
     )
 
 

@@ -10,6 +10,10 @@ _dummy_sampler_run.
 from __future__ import annotations
 
 from planner.memory.account import Sized
+from planner.memory.lines.sampler import (
+    bytes_per_logit_without_flashinfer,
+    sorts_vocabulary,
+)
 from planner.memory.profile_run import ProfileRun, once
 from planner.models.architecture import Speculation
 from planner.units import format_size
@@ -17,6 +21,16 @@ from planner.units import format_size
 _FP32, _INT32, _INT64 = 4, 4, 8
 _AUX_STATES = 3
 _SCANNED_TOKENS = 256
+_SAMPLES_BONUS_SINCE = (0, 11, 1)
+"""Rejection sampling takes the logits of both rows, and samples the bonus token.
+
+Source: vLLM 0.11.0 and 0.11.1 `v1/sample/rejection_sampler.py`.
+"""
+_KEEPS_RAW_LOGITS_SINCE = (0, 14)
+"""It copies the target's logits before it changes them.
+
+Source: vLLM 0.13.0 and 0.14.0 `v1/sample/rejection_sampler.py`.
+"""
 
 
 @once
@@ -152,17 +166,29 @@ def block_draft_pass(run: ProfileRun) -> Sized | None:
 
 
 def checking_bytes(run: ProfileRun) -> int:
-    """Return the logits of the first model runner's trial of rejection sampling.
+    """Return what the first model runner's trial of rejection sampling holds.
 
-    Two rows per request, beside the row that was sampled from; and a draft's
-    probabilities where they are stored.
+    A row per request is sampled as if FlashInfer did not. Beside it there are logits
+    of two rows per request; in fp32 those of the bonus token, the target's before they
+    are changed, and reciprocals of random numbers, which sorting outweighs; and a
+    draft's probabilities where they are stored.
+
+    Source: vLLM 0.11.0, 0.11.1, 0.14.0, 0.17.0 and 0.33.0
+    `v1/sample/rejection_sampler.py` RejectionSampler, sample_recovered_tokens; 0.25.1
+    `v1/worker/gpu_model_runner.py` _dummy_sampler_run.
     """
     speculation = _speculation(run)
     if speculation is None or run.uses_v2_runner:
         return 0
-    entries = run.num_requests * run.model.vocab_size
-    kept = 2 * _FP32 if speculation.is_probabilistic else 0
-    return entries * (3 * run.element_size + kept)
+    each, release = bytes_per_logit_without_flashinfer(run), run.release
+    each += (2 if release >= _SAMPLES_BONUS_SINCE else 1) * run.element_size
+    each += _FP32 * (
+        (release >= _SAMPLES_BONUS_SINCE)
+        + (release >= _KEEPS_RAW_LOGITS_SINCE)
+        + (not sorts_vocabulary(run))
+        + speculation.is_probabilistic
+    )
+    return run.num_requests * run.model.vocab_size * each
 
 
 def _speculation(run: ProfileRun) -> Speculation | None:

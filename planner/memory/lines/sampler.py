@@ -77,6 +77,8 @@ class Sampling:
     """With FlashInfer, where its use depends on whether it is installed."""
     kept_bytes: int
     """A buffer that the top-k kernel caches."""
+    states_bytes: int = 0
+    """Hidden states that are kept meanwhile."""
     why: str
 
 
@@ -109,6 +111,7 @@ def sampling(run: ProfileRun) -> Sampling:
         size_bytes=size_bytes,
         low_bytes=rows * vocabulary * fewest + steps + chosen,
         kept_bytes=kept,
+        states_bytes=steps + chosen,
         why=(
             f"sampling: {rows:,} max_num_seqs x {vocabulary:,} tokens x {copies} bytes "
             f"of logits and copies + hidden states {format_size(steps + chosen)} = "
@@ -134,15 +137,30 @@ def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:
 
 def _without_flashinfer(run: ProfileRun) -> tuple[int, int]:
     """Return the same of PyTorch's sort, or of the Triton kernel that followed it."""
-    release, size, rows = run.release, run.element_size, run.num_requests
-    has_few = release < _SORTS_FEW_REQUESTS_BEFORE and rows < _TRITON_ROWS
-    if release < _SORTS_TO_SAMPLE_BEFORE or has_few:
+    size, rows = run.element_size, run.num_requests
+    if sorts_vocabulary(run):
         is_plain = rows == 1 or rows >= _MANY_ROWS
         return size + _FP32 + (_SORT if is_plain else _SORT_ROWS), 0
     if run.uses_v2_runner:
         return size + _FP32, _triton_buffer_bytes(run)
     # Softmax and random numbers beside the fp32 copy, which is masked in place.
     return size + 3 * _FP32, _triton_buffer_bytes(run)
+
+
+def bytes_per_logit_without_flashinfer(run: ProfileRun) -> int:
+    """Return the bytes alive per logit when vLLM's own code samples."""
+    return _without_flashinfer(run)[0]
+
+
+def sorts_vocabulary(run: ProfileRun) -> bool:
+    """Return whether PyTorch sorts the whole vocabulary for top-k and top-p.
+
+    Source: vLLM 0.17.0 and 0.29.0 `v1/sample/ops/topk_topp_sampler.py`.
+    """
+    has_few = run.num_requests < _TRITON_ROWS
+    return run.release < _SORTS_TO_SAMPLE_BEFORE or (
+        has_few and run.release < _SORTS_FEW_REQUESTS_BEFORE
+    )
 
 
 def uses_flashinfer_sampler(run: ProfileRun) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.memory.media.pixels import resized
 from planner.memory.media.towers import is_of, widths
 from planner.memory.profile_run import ProfileRun, once
-from planner.models.architecture import MediaItem
+from planner.models.architecture import MediaItem, Tower
 
 _ASSUMED_PATCHES = 4
 """Patches per token of an unknown family: most merge 2 x 2."""
@@ -153,12 +154,40 @@ def encoder_kept_bytes(run: ProfileRun) -> int:
     if batch is None:
         return 0
     width = run.model.hidden_size * (1 + run.model.deepstack_layers)
-    rows = batch.embeddings
+    rows = _gathered_rows(run, batch)
     budget = encoder_budget_tokens(run)
     if _pads_outputs(run) and rows < batch.items * budget:
         rows = batch.items * budget
     inputs = 0 if run.uses_v2_runner else batch.inputs
     return (rows * width + inputs) * run.element_size
+
+
+def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:
+    """Return the rows of all outputs, which views of what was gathered keep in full.
+
+    Ranks that encode whole items pad their outputs to the longest before they gather
+    them.
+
+    Source: vLLM 0.33.0 `models/vision.py` run_dp_sharded_mrope_vision_model,
+    run_dp_sharded_vision_model.
+    """
+    ranks = max(
+        (
+            _data_parallel_ranks(run, tower, layout)
+            for tower, layout in run.towers
+            if batch.modality in tower.modalities
+        ),
+        default=1,
+    )
+    each = batch.embeddings // batch.items
+    return ranks * -(-batch.items // ranks) * each
+
+
+def _data_parallel_ranks(run: ProfileRun, tower: Tower, layout: ParallelLayout) -> int:
+    """Return the ranks that divide the items of a tower among them."""
+    ranks = run.layout.tensor_parallel_size
+    is_whole = layout.tensor_parallel_size < ranks
+    return ranks if tower.supports_data_parallel and is_whole else 1
 
 
 def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
@@ -176,9 +205,9 @@ def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
     if batch is None:
         return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
     served = _served(run, batch)
+    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
     low, middle, high = (
-        (max(rows * range_[end] for rows, range_ in served) + batch.inputs)
-        * run.element_size
+        max(rows * range_[end] for rows, range_ in served) * run.element_size + inputs
         for end in range(3)
     )
     high += batch.embeddings * run.model.hidden_size * run.element_size
@@ -195,16 +224,22 @@ def _served(
     for tower, layout in run.towers:
         if batch.modality not in tower.modalities:
             continue
-        is_data_parallel = (
-            tower.supports_data_parallel
-            and layout.tensor_parallel_size < run.layout.tensor_parallel_size
-        )
-        ranks = run.layout.tensor_parallel_size if is_data_parallel else 1
+        ranks = _data_parallel_ranks(run, tower, layout)
         patches = batch.patches
         if not batch.is_one_by_one:
             patches = patches // batch.items * -(-batch.items // ranks)
         found.append((patches, widths(tower, layout)))
     return found
+
+
+def _reads_raw_pixels(run: ProfileRun) -> bool:
+    """Whether pixels reach the GPU as bytes, which it normalises.
+
+    Source: vLLM 0.28.0, 0.32.0 and 0.33.0 `config/model.py`
+    _resolve_mm_device_do_normalize, `models/interfaces.py`.
+    """
+    since = (tower.reads_raw_pixels_since for tower, _layout in run.towers)
+    return any(first is not None and run.release >= first for first in since)
 
 
 def _profiles_encoder(run: ProfileRun) -> bool:

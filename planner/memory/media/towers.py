@@ -221,12 +221,33 @@ def widths(tower: Tower, layout: ParallelLayout) -> Range:
         return 0, 0, 0
     size = Counter(linear.input_size for linear in linears).most_common(1)[0][0]
     attention = _ATTENTION_IN_FP32 if tower.rotates_in_fp32 else _ATTENTION
-    found = [_width(linear, size, attention) for linear in dict.fromkeys(linears)]
+    beside = _BESIDE_MLP
+    if tower.beside_mlp is not None:
+        beside = (tower.beside_mlp,) * 3
+    found = [
+        _width(linear, size, attention, beside) for linear in dict.fromkeys(linears)
+    ]
+    if tower.gathers_attention:
+        found += [(_gathered(size, layout),) * 3]
     low, middle, high = (max(range_[end] for range_ in found) for end in range(3))
     return low, middle, high
 
 
-def _width(linear: _Linear, size: int, attention: Range) -> Range:
+def _gathered(size: int, layout: ParallelLayout) -> int:
+    """Return the values of attention at its output, of which each rank has a part.
+
+    A part: queries, keys and values as projected, queries and keys side by side and
+    rotated, and the output; in full the input, before and after the norm, and the
+    output's projection; over several ranks also that sum, and what was gathered.
+
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VisionAttention, Qwen2VisionBlock.
+    """
+    ranks = layout.tensor_parallel_size
+    whole = 3 if ranks == 1 else 3 + 1 + 3
+    return whole * size + (3 + 2 + 2 + 1) * size // ranks
+
+
+def _width(linear: _Linear, size: int, attention: Range, beside_mlp: Range) -> Range:
     if linear.is_qkv:
         query = linear.first_output
         low, middle, high = (
@@ -240,7 +261,7 @@ def _width(linear: _Linear, size: int, attention: Range) -> Range:
     # A layer after the blocks takes several rows together.
     together = max(1, linear.input_size // size)
     rows = _BEHIND_POOLING.get(linear.name, together)
-    low, middle, high = (own // rows + beside * size for beside in _BESIDE_MLP)
+    low, middle, high = (own // rows + beside * size for beside in beside_mlp)
     return low, middle, high
 
 

@@ -45,6 +45,7 @@ def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
             ),
         ),
         items=tiles.paligemma_items(vision),
+        beside_mlp=4,
     )
     whole = with_towers(
         model,
@@ -77,6 +78,7 @@ def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
             blocks.norms(f"{projector}.mm_soft_emb_norm", size, bias=False),
         ),
         items=tiles.gemma3_items(vision),
+        beside_mlp=4,
     )
     whole = with_towers(
         with_mm_prefix(model),

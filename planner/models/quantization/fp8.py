@@ -34,6 +34,8 @@ class Fp8TensorLinear:
 
     has_input_scale: bool
     """Whether activations have one scale, published with the weights."""
+    loads_unquantised: bool = False
+    """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
 
     def tensors(
         self, on_rank: LinearOnRank, layout: ParallelLayout

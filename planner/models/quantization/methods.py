@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -122,6 +122,9 @@ class Fp8ChannelLinear:
     Source: vLLM 0.33.0 `layers/quantization/online/fp8.py` Fp8PtpcOnlineLinearMethod.
     """
 
+    loads_unquantised: ClassVar[bool] = True
+    """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
+
     def tensors(
         self, on_rank: LinearOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
@@ -197,7 +200,7 @@ def online_config(name: str, model_type: str) -> OnlineConfig:
     """
     methods: dict[str, tuple[LinearMethod | None, ExpertsMethod]] = {
         "fp8_per_tensor": (
-            Fp8TensorLinear(has_input_scale=False),
+            Fp8TensorLinear(has_input_scale=False, loads_unquantised=True),
             Fp8TensorExperts(is_online=True),
         ),
         "fp8_per_channel": (Fp8ChannelLinear(), Fp8ChannelExperts(is_online=True)),

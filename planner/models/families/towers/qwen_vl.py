@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from planner.models.architecture import MediaItem, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
@@ -33,7 +35,13 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
     modules += _merger(
         f"{name}.merger", size, 4, facts.integer("hidden_size"), bias=True
     )
-    return _tower(modules, items.qwen2_vl_items(facts))
+    return _tower(
+        modules,
+        items.qwen2_vl_items(facts),
+        reads_raw_pixels_since=(0, 28),
+        beside_mlp=2,
+        gathers_attention=True,
+    )
 
 
 def qwen2_5_vl_tower(
@@ -70,7 +78,13 @@ def qwen2_5_vl_tower(
         bias=False,
     )
     largest = items.qwen3_omni_items if is_omni else items.qwen2_vl_items
-    return _tower(modules, largest(facts), supports_data_parallel=not is_omni)
+    return _tower(
+        modules,
+        largest(facts),
+        supports_data_parallel=not is_omni,
+        reads_raw_pixels_since=None if is_omni else (0, 28),
+        beside_mlp=3,
+    )
 
 
 def qwen3_vl_tower(
@@ -105,7 +119,7 @@ def qwen3_vl_tower(
         modules += _qwen3_merger(facts, merger, norm_size=merged)
     modules += _qwen3_blocks(facts, name)
     modules += _deepstack_buffers(levels, deepstack_columns)
-    return _tower(modules, items.qwen3_vl_items(facts))
+    return _tower(modules, items.qwen3_vl_items(facts), reads_raw_pixels_since=(0, 32))
 
 
 def qwen3_omni_vision_tower(
@@ -208,10 +222,12 @@ def _tower(
     largest: tuple[MediaItem, ...],
     *,
     supports_data_parallel: bool = True,
+    **facts: Any,  # noqa: ANN401 - fields of Tower
 ) -> Tower:
     return Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=tuple(modules),
         items=largest,
         supports_data_parallel=supports_data_parallel,
+        **facts,
     )
