@@ -276,26 +276,40 @@ def _row(start: Located) -> dict[str, Any]:
 def kept(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield each comparable start beside the row that serves it."""
     rows = _read(given.rows)
-    alike = [likeness(_start_of(row, given.configs)) for row in rows]
+    done = [(likeness(_start_of(row, given.configs)), row) for row in rows]
     releases = {row["dry_release"] for row in rows}
     for record in _chosen(given.corpus or [CORPUS], given.only):
         start = located(record, given.configs, releases)
         cache = _kinds(record, warm=False)[-1]
-        mine = likeness(start) if start else None
-        own = [
-            row
-            for row, other in zip(rows, alike, strict=True)
-            if row["cache"] == cache and other == mine
-        ]
-        own.sort(key=lambda row: row["id"] != record["id"])
-        yield _kept(record, start, cache, own[0] if own else None)
+        found = _served(start, cache, done, releases) if start else None
+        start, row = found or (start, None)
+        yield _kept(record, start, row, cache)
+
+
+def _served(
+    start: Located,
+    cache: str,
+    done: Sequence[tuple[object, Mapping[str, Any]]],
+    releases: Iterable[str],
+) -> tuple[Located, Mapping[str, Any]] | None:
+    """Return the row of the nearest release that serves a start; its own first."""
+    version, left = start.record["vllm_version"], set(releases)
+    while left:
+        release = nearest(version, left)
+        left.remove(release)
+        here = replace(start, dry_release=release)
+        mine = likeness(here)
+        own = [row for like, row in done if row["cache"] == cache and like == mine]
+        if own:
+            return here, min(own, key=lambda row: row["id"] != start.record["id"])
+    return None
 
 
 def _kept(
     record: Mapping[str, Any],
     start: Located | None,
-    cache: str,
     row: Mapping[str, Any] | None,
+    cache: str,
 ) -> dict[str, Any]:
     measured, args = record["measured"], record["args"]
     line = {
