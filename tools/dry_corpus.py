@@ -167,15 +167,22 @@ def located(
     if folder is None or gpu is None:
         return None
     release = nearest(record["vllm_version"], versions)
+    gpu = _gpu(gpu.name, gpu.total_memory_bytes)
     return Located(record=record, folder=folder, gpu=gpu, dry_release=release)
+
+
+def _gpu(name: str, total_memory_bytes: int | None) -> GPU:
+    """Return a GPU that is equal whether or not a log states its usual total."""
+    gpu = GPU.named(name)
+    if gpu.total_memory_bytes == total_memory_bytes:
+        return gpu
+    return GPU.named(name, total_memory_bytes=total_memory_bytes)
 
 
 def _start_of(row: Mapping[str, Any], folders: Path | None) -> Located:
     """Return the start that was run for a row."""
     folder = _config_folder(row["model"], folders)
-    gpu, total = GPU.named(row["gpu"]), row["total_memory_bytes"]
-    if gpu.total_memory_bytes != total:
-        gpu = GPU.named(row["gpu"], total_memory_bytes=total)
+    gpu = _gpu(row["gpu"], row["total_memory_bytes"])
     record = {**row, "config": row["model"], "vllm_version": row["release"]}
     if folder is None:
         raise ValueError(f"{row['model']}: its config.json is not there (--configs).")
@@ -270,6 +277,7 @@ def _row(start: Located) -> dict[str, Any]:
         "dry_release": start.dry_release,
         "args": start.record["args"],
         "env": start.record.get("env"),
+        "entrypoint": start.record.get("entrypoint", "serve"),
     }
 
 

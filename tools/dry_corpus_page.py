@@ -74,6 +74,12 @@ def _summary(starts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"within 0.02 GiB in {peak[0]} of {peak[1]} whose logs print it, and the KV "
         f"cache is within the driver's range in {kv[0]} of {kv[1]}."
     )
+    alike = [start for start in answered if start["has_equal_rules"]]
+    held, of = shares(alike)["activation_gib"]
+    yield (
+        f"Where the release that was started has the log's rules, the peak is within "
+        f"in {held} of {of}."
+    )
 
 
 def table(starts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
