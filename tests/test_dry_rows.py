@@ -18,7 +18,7 @@ from planner.units import GIB
 from tools.configs import named
 
 ROWS = Path(__file__).parent / "data/dry"
-RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("*.jsonl"))
+RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("vllm-*.jsonl"))
 
 # What was reached when the rows were recorded; a change may only mend it. Shares of
 # weights within a percent and of peaks within 0.02 GiB, and the median error of peaks.

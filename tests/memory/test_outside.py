@@ -7,6 +7,7 @@ from planner.memory.lines.outside import lines
 from planner.units import GIB
 from tests.configs import LLAMA_8B, architecture, gpu
 from tests.runs import run
+from tools.configs import named
 
 SIZES = tuple(range(8, 513, 8))
 
@@ -23,6 +24,37 @@ def test_a_context_is_always_there() -> None:
     two = names(layout=ParallelLayout(tensor_parallel_size=2))["CUDA context"]
     assert 0.4 * GIB < alone < 0.7 * GIB
     assert two > alone
+
+
+def test_nccl_starts_with_less_where_there_is_no_switch() -> None:
+    """Two T4: 0.51 + 0.10 GiB are gone, where two H100 miss 0.51 + 1.02 GiB."""
+    two = ParallelLayout(tensor_parallel_size=2)
+    joined, apart = (
+        next(each for each in lines(start, (), 0) if each.name == "CUDA context")
+        for start in (
+            run(layout=two),
+            run(layout=two, gpu=gpu(compute_capability=(7, 5))),
+        )
+    )
+    assert abs(joined.size_bytes - 1.535 * GIB) < 0.01 * GIB
+    assert abs(apart.size_bytes - 0.606 * GIB) < 0.01 * GIB
+    # Four RTX PRO 6000 without NVLink: 95.01 GiB less 94.05 GiB that were free.
+    assert apart.low_bytes < (95.01 - 94.05) * GIB < apart.high_bytes
+    assert ("measured", "assumed") == (joined.basis.value, apart.basis.value)
+
+
+def test_two_t4_start_at_nine_tenths() -> None:
+    """A published start of 0.31 asked for 13.1 of 14.56 GiB, and had them."""
+    plan = planner.plan(
+        named("Qwen--Qwen2.5-3B"),
+        "T4",
+        tensor_parallel_size=2,
+        gpu_memory_utilization=0.9,
+        max_model_len=4096,
+        dtype="float16",
+        vllm_version="0.31.0",
+    )
+    assert plan.error is None
 
 
 def test_older_releases_leave_sampler_state_and_graphs_uncharged() -> None:

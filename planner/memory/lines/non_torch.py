@@ -21,7 +21,8 @@ from planner.units import KIB, MIB, format_size
 
 _TWO = 2
 _FUSED_RANKS = (2, 4, 8)
-_FEW_STARTS = 3
+FEW_STARTS = 3
+"""With fewer published starts, a figure is an assumption."""
 # Largest fused message in MiB, by number of ranks.
 _FUSED_HOPPER_MIB = {2: 64.0, 4: 2.0, 8: 0.5}
 _FUSED_BLACKWELL_MIB = {2: 64.0, 4: 32.0, 8: 1.0}
@@ -49,7 +50,7 @@ def line(run: ProfileRun) -> Line:
         size_bytes=total.size_bytes,
         low_bytes=max(0, total.low_bytes),
         high_bytes=total.high_bytes,
-        basis=Basis.ASSUMED if total.starts < _FEW_STARTS else Basis.MEASURED,
+        basis=Basis.ASSUMED if total.starts < FEW_STARTS else Basis.MEASURED,
         why=f"{' + '.join(words)} (from {total.starts} published starts or more)",
     )
 
@@ -76,10 +77,10 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     if _counts_graph_residue(release) and is_alone and _captures(run):
         names.append("graph profiling")
     if ranks > 1:
-        has_switch = run.gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
-        wires = "NVSwitch" if has_switch else "other"
+        is_switched = has_switch(run.gpu)
+        wires = "NVSwitch" if is_switched else "other"
         count = ", two ranks" if ranks == _TWO else ", more ranks"
-        names.append(f"NCCL, {wires}{count if has_switch else ''}")
+        names.append(f"NCCL, {wires}{count if is_switched else ''}")
         if release.counts_distributed_start:
             names.append(f"start of NCCL, {wires}")
     if _pins_segments(release):
@@ -92,6 +93,11 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
 def _captures(run: ProfileRun) -> bool:
     """Return whether CUDA graphs are captured, whose profiling leaves a residue."""
     return not run.enforce_eager and run.graph_mode is not GraphMode.NONE
+
+
+def has_switch(gpu: GPU) -> bool:
+    """Return whether servers of this GPU join it to the others by NVSwitch."""
+    return gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
 
 
 def is_unified(gpu: GPU) -> bool:

@@ -9,12 +9,14 @@ allocated after profiling.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes
+from planner.memory.lines.non_torch import FEW_STARTS, has_switch
 from planner.memory.lines.persistent import kept_before
 from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, format_size
@@ -51,10 +53,26 @@ def _context(run: ProfileRun) -> Line:
     why = f"context {format_size(parts[0].size_bytes)}"
     is_spread = run.layout.world_size > 1
     if is_spread and not run.release.counts_distributed_start:
-        parts.append(non_torch("start of NCCL beside the budget"))
+        parts.append(_start_of_nccl(run))
         why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
-    return ranged_line(
-        CUDA_CONTEXT, _sum(parts), Basis.MEASURED, f"{why} (published runs)"
+    basis = Basis.ASSUMED if parts[-1].starts < FEW_STARTS else Basis.MEASURED
+    return ranged_line(CUDA_CONTEXT, _sum(parts), basis, f"{why} (published runs)")
+
+
+def _start_of_nccl(run: ProfileRun) -> Fitted:
+    """Return NCCL's buffers: those of NVSwitch were measured beside the budget.
+
+    Over other wires NCCL has fewer channels, and without peer access its buffers are in
+    the host's memory. One start that counts them shows how many; NVSwitch is the bound.
+
+    Source: NCCL `src/transport/shm.cc`, `src/graph/search.cc`.
+    """
+    switched = non_torch("start of NCCL beside the budget")
+    if has_switch(run.gpu):
+        return switched
+    other = non_torch("start of NCCL, other")
+    return replace(
+        other, low_bytes=max(0, other.low_bytes), high_bytes=switched.size_bytes
     )
 
 
