@@ -179,12 +179,12 @@ def test_why_do_gdn_models_hold_fewer_tokens_in_newer_releases():
 def test_text_only_use_still_profiles_the_largest_image():
     """#38459, #22173: I send text, yet the largest video is profiled.
 
-    On an L4, the encoder and its trial take 16 of 20 GiB.
+    On an L4, the encoder and its trial take 13 of 20 GiB.
     """
     plan = planner.plan("Qwen/Qwen2.5-VL-7B-Instruct", gpu="L4")
     assert not plan.fits
     item = _item(planner.advise(plan), "language_model_only")
-    assert item.gain_bytes > 15 * GIB
+    assert item.gain_bytes > 13 * GIB
     assert any("even if only text is sent" in w for w in planner.advise(plan).warnings)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _READ_FILES = ("plan", "export")
 """Commands whose own -f takes any form."""
+_READ_PLAN_FILES = ("compare", "speed")
+"""Commands that take plan files in a model's place, with their load."""
 _OF_MODELS = ("config.json", "params.json")
 _EPILOG = (
     "Every command that plans takes the same after `--`: `planner advise --gpu L4 -- "
@@ -117,7 +119,7 @@ def _without_file(words: Sequence[str]) -> tuple[list[str], Path | None]:
     for at, word in enumerate(words[1:], 1):
         before = words[at - 1]
         is_file_flag = before in ("-f", "--file") and words[0] not in _READ_FILES
-        is_alone = not before.startswith("-") and words[0] != "compare"
+        is_alone = not before.startswith("-") and words[0] not in _READ_PLAN_FILES
         if word.startswith("-") or not (is_file_flag or is_alone):
             continue
         path = Path(word)
