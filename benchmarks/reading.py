@@ -24,7 +24,7 @@ from tests.export.texts.test_mutated_texts import NUM_TEXTS, TEXTS, mutated  # n
 
 LIMIT_MS, LIMIT_MB = 200.0, 100.0
 _MB = 1_000_000
-_LONG = 100_000
+_LONG = 64_000
 
 
 def long_texts() -> Iterator[tuple[str, str]]:

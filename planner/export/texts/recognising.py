@@ -20,7 +20,7 @@ from planner.export.texts.running import is_address, reading_of_server
 from planner.export.texts.shell import commands_of
 from planner.surroundings import is_published
 
-LONGEST = 100_000
+LONGEST = 64_000
 """Characters of a command, a manifest or code; of a log, any number."""
 _MOST_BYTES = 64 << 20
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096

@@ -114,9 +114,9 @@ def change_and_read_again(found: planner.Reading) -> None:
         (" \n\t ", "The text is empty"),
         ("\0\0\0", "binary data"),
         ("x" * 5_000_000, "5,000,000 characters"),
-        ("{" * 90_000, "No start of vLLM"),
-        ("{{ " * 30_000, "No start of vLLM"),
-        ("[" * 90_000, "No start of vLLM"),
+        ("{" * 60_000, "No start of vLLM"),
+        ("{{ " * 20_000, "No start of vLLM"),
+        ("[" * 60_000, "No start of vLLM"),
         ("hello, could you tell me how much memory I need?", "No start of vLLM"),
     ],
 )
