@@ -44,7 +44,7 @@ from planner.units import GIB, MIB, format_gib
 
 _ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
-_MOST_FIXES = 6
+_MOST_FIXES = 8
 _FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _SAME = 40
 """Characters that identify an error."""
