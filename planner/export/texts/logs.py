@@ -41,7 +41,7 @@ _SIGN = re.compile(
     r"|KV cache size(?: as reported at startup)?: [\d,]+ tokens"
     r"|aximum concurrency for [\d,]+ tokens|Graph capturing (?:finished|took)"
     r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
-    r"|server version v?\d|Engine ?[Cc]ore (?:failed|encountered|hit|init)"
+    r"|server version v?\d|Engine ?[Cc][o]re (?:failed|encountered|hit|init)"
     r"|No available memory for the cache blocks|max seq len \(\d+\)"
     r"|User-specified max_model_len \(\d|Free memory on device .{0,40}\d/\d[\d.]* GiB"
     r"|memory reserved for KV Cache is|warming up sampler with \d+ dummy requests"

@@ -27,7 +27,8 @@ RECORD = re.compile(
 """The head of a record of vLLM, of every release."""
 _LONGEST_NOTE = 6_000
 _SUGGESTION = re.compile(
-    r"equivalent|increas|decreas|consider|\btry\b|instead|can achieve|suggest|\buse\b"
+    r"equivalent|increase|increasing|decrease|decreasing|consider|\btry\b|instead"
+    r"|can achieve|suggest|\buse\b"
     r"|\bset\b|setting `?--|comfortably|replace",
     re.IGNORECASE,
 )

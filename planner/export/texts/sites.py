@@ -97,11 +97,11 @@ class WordList:
         if not values:
             return []
         write = self.words[after].write
-        befores = [self.before_flag if is_flag else self.before_value]
-        befores += [self.before_value] * (len(values) - 1)
+        leads = [self.before_flag if is_flag else self.before_value]
+        leads += [self.before_value] * (len(values) - 1)
         written = "".join(
             before + write(value) + self.after
-            for before, value in zip(befores, values, strict=True)
+            for before, value in zip(leads, values, strict=True)
         )
         place = self.spans[after][1]
         return [Edit(start=place, end=place, text=written)]

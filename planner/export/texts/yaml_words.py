@@ -74,11 +74,11 @@ class YamlList(WordList):
         has_one_value = len(values) == 1 + 1
         if is_flag and layout.is_joined and has_one_value:
             values = ["=".join(values)]
-        befores = [layout.before_flag if is_flag else layout.before_value]
-        befores += [layout.before_value] * (len(values) - 1)
+        leads = [layout.before_flag if is_flag else layout.before_value]
+        leads += [layout.before_value] * (len(values) - 1)
         text = "".join(
             before + word.write(value)
-            for before, value in zip(befores, values, strict=True)
+            for before, value in zip(leads, values, strict=True)
         )
         place = self.spans[after][1]
         return [Edit(start=place, end=place, text=text)]
