@@ -262,11 +262,11 @@ STARTS = [json.loads(line) for line in dry_corpus.STARTS.read_text().splitlines(
 
 # Of the published starts so many stand beside a dry run, and of these so many figures
 # are within. More may be added; none may be lost.
-ANSWERED = 35
+ANSWERED = 40
 WITHIN = {
-    "weights_gib": (35, 35),
+    "weights_gib": (39, 40),
     "activation_gib": (22, 28),
-    "available_kv_gib": (33, 33),
+    "available_kv_gib": (37, 38),
 }
 
 
