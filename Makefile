@@ -20,7 +20,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry check format coverage bench bench-sweep bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry check format coverage bench bench-sweep bench-gpus bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -84,11 +84,14 @@ format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
 coverage: $(VENV)/test.stamp ## which lines no test reaches
 	$(BIN)/python -m pytest --cov --cov-report=term -m "not browser"
 
-bench: $(VENV)/app.stamp ## import time and the time of one plan, against their limits
+bench: $(VENV)/app.stamp ## times of an import, a plan and cold commands, against their limits
 	$(BIN)/python benchmarks/core.py
 
 bench-sweep: $(VENV)/app.stamp ## 10,000 plans of one model, against their limit
 	$(BIN)/python benchmarks/sweep.py
+
+bench-gpus: $(VENV)/app.stamp ## the first rows and all of "Which GPUs?", against their limits
+	$(BIN)/python benchmarks/set_ups.py
 
 bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's, into docs/performance.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.app \

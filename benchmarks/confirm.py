@@ -53,7 +53,7 @@ def main() -> int:
             page.goto(address)
             page.evaluate(FIRST_CHART)
             idle = _steps(page, 20)
-            page.get_by_role("button", name="Run it on this machine").click()
+            page.get_by_role("tab", name="Run", exact=True).click()
             page.get_by_role("button", name="Run", exact=True).click()
             page.locator(".pl-run-stage", has_text="starting").wait_for()
             busy = _steps(page, None)

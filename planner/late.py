@@ -20,12 +20,14 @@ Result = TypeVar("Result")
 # Method of a value -> the function of an upper room that implements it.
 SHOWN = {
     "Plan.changed": "planner.planning.inputs:changed",
+    "Plan.serving": "planner.planning.serving:of_plan",
+    "Plan.to_dict": "planner.planning.as_dict:plan_dict",
     "Plan.command": "planner.planning.entrypoints:serve_line",
     "Plan.to_frame": "planner.show.frames:plan_frame",
     "Plan.figure": "planner.show.charts.memory_bars:figure",
     "Plan.dry_run": "planner.confirming.dry.run:of_plan",
     "Plan.explore": "planner.app.widgets.explorer:for_plan",
-    "Plan.__str__": "planner.show.verdict:plan_text",
+    "Plan.__str__": "planner.show.plan_text:plan_text",
     "Plan._repr_mimebundle_": "planner.show.page:mimebundle",
     "Confirmation.to_frame": "planner.show.frames:confirmation_frame",
     "Confirmation.figure": "planner.show.charts.confirmed_bars:figure",
@@ -70,6 +72,12 @@ SHOWN = {
     "Curve.figure": "planner.show.charts.curve:figure",
     "Solution.__str__": "planner.show.solution:solution_text",
     "Solution._repr_mimebundle_": "planner.show.solution:mimebundle",
+    "LoadMap.figure": "planner.show.charts.load_map:figure",
+    "LoadMap.__str__": "planner.show.load_map:map_text",
+    "LoadMap._repr_mimebundle_": "planner.show.load_map:mimebundle",
+    "SetUps.to_frame": "planner.show.set_ups:frame",
+    "SetUps.__str__": "planner.show.set_ups:set_ups_text",
+    "SetUps._repr_mimebundle_": "planner.show.set_ups:mimebundle",
     "SpeedBound.to_frame": "planner.show.speed:frame",
     "SpeedBound.__str__": "planner.show.speed:speed_text",
     "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
@@ -82,33 +90,75 @@ SHOWN = {
 SLOW = frozenset(
     """
     difflib:get_close_matches
+    hashlib:sha256
     http.client:HTTPConnection
     http.client:HTTPSConnection
     tempfile:gettempdir
+    textwrap:wrap
+    planner.app.cli.read:expanded
+    planner.app.cli.words:understood
     planner.app.voila.app:serve
     planner.app.widgets.explorer:Explorer
     planner.app.widgets.run_panel:RunPanel
     planner.confirming.dry.run:DryOptions
     planner.confirming.dry.run:DryStart
+    planner.confirming.dry.run:dry_python
     planner.confirming.many_cluster:ClusterRuns
     planner.confirming.run:Run
+    planner.confirming.start:stage_lines
+    planner.engine.devices.attached:first_attached
+    planner.engine.devices.processor:processor_gpu
+    planner.engine.settings:settings_from
+    planner.export.plan_file:read_yaml
+    planner.export.texts.command:typed
+    planner.export.texts.recognising:read
     planner.export:ray_data
     planner.learn.account:recorded
     planner.learn.progress:keep
+    planner.memory.lora.lora:graph_cases
+    planner.memory.lora.lora:lora_config
+    planner.memory.lora.lora:with_adapters
+    planner.memory.lora.towers:Encoding
+    planner.memory.lora.towers:adapters_on_host
+    planner.memory.lora.towers:with_tower_adapters
+    planner.models.drafts.attaching:speculating
+    planner.models.quantization.methods:method_named
+    planner.models.sources.folder:read
+    planner.models.sources.hub_published:load
+    planner.models.sources.hub_published:search
     planner.models.sources.huggingface:fetch
     planner.models.sources.huggingface:search_hub
+    planner.planning.calibrations.dry:dry_lines
+    planner.planning.calibrations.dry:with_dry_cache
+    planner.planning.calibrations.store:candidates
     planner.ray:Node
     planner.ray:pipeline
     planner.show.advice:counted
+    planner.show.advice:heading
     planner.show.advice:result
     planner.show.charts.compared_bars:figure_spec
     planner.show.charts.ray_nodes:figure_spec
     planner.show.comparison:pinned_html
     planner.show.explanation:explanation_html
+    planner.show.charts.load_map:figure_spec
     planner.show.comparison:spoken
+    planner.show.load_map:spoken_map
+    planner.show.host:host_lines
+    planner.show.palette:swatch
     planner.show.ray:section_html
+    planner.show.set_ups:drawn
+    planner.show.set_ups:row_key
     planner.solve.advice:advise
     planner.solve.comparing.comparison:compare
+    planner.solve.load_map:usual_map
+    planner.solve.price_list:gpu_prices
+    planner.solve.price_list:save_price
+    planner.solve.price_list:saved_prices_path
+    planner.solve.set_up_search:page_search
+    planner.show.speed:speed_html
+    planner.solve.advice:advise
+    planner.solve.comparing.comparison:compare
+    planner.solve.speed.bound:speed_bound
     """.split()
 )
 

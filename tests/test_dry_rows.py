@@ -15,7 +15,7 @@ import pytest
 
 import planner
 from planner.units import GIB
-from tools.configs import named
+from tools.configs import folder, index, named
 
 ROWS = Path(__file__).parent / "data/dry"
 RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("vllm-*.jsonl"))
@@ -30,6 +30,15 @@ REACHED = {
 
 
 @cache
+def as_recorded(model: str) -> str:
+    """Return the config of the start: a copy that is mended now was not then."""
+    for row in index():
+        if row["model"] == model and "mended" in row:
+            return str(folder(row["dir"]))
+    return named(model)
+
+
+@cache
 def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
     """Return the rows that the planner plans, each with its plan."""
     found = []
@@ -39,7 +48,10 @@ def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
             continue
         try:
             plan = planner.plan(
-                named(row["model"]), gpu=row["gpu"], vllm_version=release, **row["args"]
+                as_recorded(row["model"]),
+                gpu=row["gpu"],
+                vllm_version=release,
+                **row["args"],
             )
         except planner.UnknownArchitecture:
             continue

@@ -85,9 +85,9 @@ def test_the_explorer_asks_no_vllm_where_it_has_no_plan() -> None:
 def test_the_explorer_s_button_promises_no_start() -> None:
     """It opens the same panel."""
     section = RunSection()
-    section.toggle.value = True
+    section.turn(True)
 
-    assert "recorded" in section.toggle.description
+    assert "recorded" in section.title
     assert section.panel is not None
     assert "none" == section.panel.run_button.layout.display
 

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from planner.planning.inputs import Inputs
 from tools import notebooks
 from tools.notebooks import Edition
 
@@ -154,3 +155,20 @@ def test_text_comes_before_code(edition: Edition) -> None:
 
     assert "markdown" == _cells(edition)[0].cell_type
     assert [] == unannounced
+
+
+def test_the_run_panel_is_for_the_plan_on_the_screen() -> None:
+    """Moving a control of the explorer changes what Run would start."""
+    (edition,) = [one for one in EDITIONS if one.path.stem == "explorer"]
+    needed = ("from ", "import ", "explorer = ", "run = ")
+    names: dict[str, Any] = {}
+    for cell in _code(edition):
+        if cell.source.startswith(needed):
+            exec(cell.source, names)
+    explorer, run = names["explorer"], names["run"]
+    before = explorer.plan
+    explorer.take(Inputs.of(before.changed(max_model_len=4096)))
+
+    assert before.settings.max_model_len is None
+    assert explorer.plan.settings.max_model_len == 4096
+    assert run.plan is explorer.plan

@@ -1,26 +1,44 @@
 """Builds planner/data/models.jsonl, the bundled catalogue, from published configs.
 
     python -m tools.build_catalogue
+    python -m tools.build_catalogue FOLDER --source TEXT
+    python -m tools.build_catalogue owner/name ...
+    python -m tools.build_catalogue @LIST
 
-Reads what `tools/configs.py` keeps: of each model its published config.json (and, where
-there are, hf_quant_config.json, preprocessor_config.json and the safetensors index),
-from where each one is and whether that is certain. Folders named synthetic--* are test
-inputs and stay out. The same files give the same bytes.
+The first builds from what `tools/configs.py` keeps. The others keep more of it before:
+FOLDER holds a folder with a config.json for each model, named owner--name (with an
+INDEX.jsonl as `tools/configs.py` writes it, or with the TEXT that says from where they
+are); names are read from the Hub through huggingface_hub, with their side files, number
+of parameters and bytes; LIST is a file with a name on each line. A model that is kept
+already stays as it is, because recorded answers belong to its files.
+
+What is kept: of each model its published config.json (and, where there are,
+hf_quant_config.json, preprocessor_config.json and the safetensors index), from where
+each one is and whether that is certain (INDEX.jsonl); models that are known by the
+config.json of another (RELATIVES.jsonl); how much each is used (POPULARITY.json).
+Folders named synthetic--* are test inputs and stay out. The same files give the same
+bytes.
 
 A copy that somebody edited for a compiler is not certain, whatever the index says: see
-EDITED.
+EDITED. Where a copy leaves something out that is published, the index says what it is
+(`mended`); where it cannot be said, the model stays out (`left_out`, with the reason).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
 import sys
+import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.models.catalogue import can_pack, pack
+from planner.models.files import ModelFiles, merged
+from planner.models.module_names import can_pack, pack
+from planner.models.recordings import config_key
 from tools import configs
 from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, PREPROCESSOR, WHOLE
 
@@ -45,30 +63,75 @@ def is_published(row: Mapping[str, Any]) -> bool:
     return not str(row["dir"]).startswith("synthetic--")
 
 
+def is_bundled(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the index is in the catalogue."""
+    return is_published(row) and "left_out" not in row
+
+
 def build() -> str:
     """Return the catalogue's text: one line per model, sorted by name."""
-    rows = filter(is_published, configs.index())
-    chosen = sorted(rows, key=lambda row: str(row["model"]).lower())
-    lines = (json.dumps(entry(row), separators=(",", ":")) for row in chosen)
-    return "".join(f"{line}\n" for line in lines)
+    own = [entry(row) for row in filter(is_bundled, configs.index())]
+    lines = [*own, *map(_relative, configs.relatives())]
+    chosen = sorted(lines, key=lambda line: str(line["id"]).lower())
+    return "".join(
+        json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+        for line in chosen
+    )
 
 
 def entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one model's line: who says so first, then the facts."""
+    """Return one model's line: what a list shows first, then the facts."""
     files = configs.files(row["dir"])
-    config = files["config.json"]
+    mended = row.get("mended", {})
+    config = merged(files["config.json"], mended.get("changes", {}))
     is_edited = _is_edited(row["source"], config)
-    facts = {
-        "id": row["model"],
-        "source": row["source"] + (_AS_EDITED if is_edited else ""),
-        "certain": row["certain"] and not is_edited,
-        "parameters": row.get("hf_params_total"),
-        "checkpoint_bytes": _index_total(files),
-        "config": _keep(config, row["model"]),
-        "hf_quant_config": _pack_names(files.get("hf_quant_config.json")),
-        "preprocessor_config": _preprocessor(files.get("preprocessor_config.json")),
-    }
+    source = row["source"] + (_AS_EDITED if is_edited else "")
+    if mended:
+        source += f"; {mended['source']}"
+    return _line(
+        id=row["model"],
+        source=source,
+        certain=row["certain"] and not is_edited and not mended,
+        shape_of=row.get("like"),
+        parameters=row.get("hf_params_total"),
+        **_use(row["model"]),
+        checkpoint_bytes=_index_total(files),
+        config=config if _is_recorded(config) else _keep(config, row["model"]),
+        hf_quant_config=_pack_names(files.get("hf_quant_config.json")),
+        preprocessor_config=_preprocessor(files.get("preprocessor_config.json")),
+    )
+
+
+def _is_recorded(config: Mapping[str, Any]) -> bool:
+    """Whether a bundled recording answers for a config.json, which it must equal."""
+    return (DATA.parent / "recordings" / f"{config_key(config)}.json").is_file()
+
+
+def _relative(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of a model that is known by another's config.json."""
+    is_rebuilt = row.get("kind") == "reconstructed"
+    return _line(
+        id=row["model"],
+        source=row["source"],
+        certain=False,
+        shape_of=None if is_rebuilt else row["like"],
+        parameters=row.get("parameters"),
+        **_use(row["model"]),
+        like=row["like"],
+        changes=row.get("changes"),
+        hf_quant_config=row.get("hf_quant_config"),
+    )
+
+
+def _line(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return {key: value for key, value in facts.items() if value not in (None, {})}
+
+
+def _use(model: str) -> dict[str, Any]:
+    """Return how much a model is used; `recipe` only where it is so."""
+    known = configs.popularity()
+    is_in_recipes = True if model in known["recipes"] else None
+    return {"downloads": known["downloads"].get(model), "recipe": is_in_recipes}
 
 
 def _is_edited(source: str, config: Mapping[str, Any]) -> bool:
@@ -141,7 +204,122 @@ def _by_value(layers: Mapping[str, Any]) -> list[list[Any]]:
     return [[json.loads(value), pack(names[value])] for value in sorted(names)]
 
 
+def add(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[str, ...]:
+    """Keep the files of models, and return the names of those that are new.
+
+    Args:
+        found: for each model its row of the index and its files by name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder)
+        configs.unpack(kept)
+        index = kept / configs.INDEX
+        known = {json.loads(line)["dir"] for line in index.read_text().splitlines()}
+        new = [(row, files) for row, files in found if row["dir"] not in known]
+        for row, files in new:
+            configs.write(kept / row["dir"], files)
+        rows = "".join(json.dumps(row) + "\n" for row, _ in new)
+        index.write_text(index.read_text() + rows)
+        configs.pack(kept)
+    names = tuple(str(row["model"]) for row, _ in new)
+    configs.forget_relatives(names)
+    return names
+
+
+def in_folder(
+    folder: Path, source: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the models of a folder of config.json files.
+
+    Raises:
+        SystemExit: if nothing says from where they are.
+    """
+    index = folder / configs.INDEX
+    if not index.is_file() and not source:
+        raise SystemExit(f"{folder} has no {configs.INDEX}: say --source TEXT.")
+    if index.is_file():
+        rows = [json.loads(line) for line in index.read_text().splitlines()]
+    else:
+        rows = [
+            {**_named(path.parent.name.replace("--", "/")), "source": source}
+            for path in sorted(folder.glob("*/config.json"))
+        ]
+    for row in rows:
+        yield row, configs.read(folder / row["dir"])
+
+
+def on_hub(names: Iterable[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield models of the Hub.
+
+    Raises:
+        PlannerError: for one that is not there, or gated.
+    """
+    from planner.models.sources.huggingface import fetch  # noqa: PLC0415 - optional
+
+    for name in names:
+        files = fetch(name)
+        row = {**_named(name), "source": files.source}
+        if count := _num_parameters(files):
+            row["hf_params_total"] = count
+        yield row, dict(_published(files))
+
+
+def _num_parameters(files: ModelFiles) -> int | None:
+    """Return the publisher's count, or that of the tensors where none is packed."""
+    by_dtype = files.num_parameters_by_dtype
+    if files.num_parameters or not set(by_dtype) <= {"BF16", "F16", "F32"}:
+        return files.num_parameters
+    return sum(by_dtype.values())
+
+
+def _named(model: str) -> dict[str, Any]:
+    return {"certain": True, "dir": model.replace("/", "--"), "model": model}
+
+
+def _published(files: ModelFiles) -> Iterator[tuple[str, Any]]:
+    yield "config.json", files.config
+    if files.hf_quant_config:
+        yield "hf_quant_config.json", files.hf_quant_config
+    if files.preprocessor_config:
+        yield "preprocessor_config.json", files.preprocessor_config
+    if files.checkpoint_bytes:
+        total = {"metadata": {"total_size": files.checkpoint_bytes}}
+        yield "model.safetensors.index.json", total
+
+
+def _asked(texts: Iterable[str]) -> Iterator[str]:
+    """Yield names, those in lists too."""
+    for text in texts:
+        if text.startswith("@"):
+            yield from Path(text[1:]).read_text(encoding="utf-8").split()
+        else:
+            yield text
+
+
+def main(arguments: list[str]) -> None:
+    """Add what is asked for, and build.
+
+    Raises:
+        SystemExit: for something else than a folder, a name or a list.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="FOLDER|owner/name|@LIST")
+    parser.add_argument("--source", default="", help="from where a folder's files are")
+    options = parser.parse_args(arguments)
+    names = []
+    for text in _asked(options.models):
+        if Path(text).is_dir():
+            add(in_folder(Path(text), options.source))
+        elif re.fullmatch(r"[\w.-]+/[\w.-]+", text):
+            names.append(text)
+        else:
+            raise SystemExit(f"{text!r} is neither a folder nor owner/name.")
+    if names:
+        add(on_hub(names))
+    DATA.write_text(build(), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        sys.exit(__doc__)
-    DATA.write_text(build())
+    main(sys.argv[1:])

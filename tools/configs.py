@@ -6,7 +6,10 @@
 FOLDER holds one folder per model, with what its publisher put beside the weights that a
 plan depends on, and INDEX.jsonl, which says of each folder which model it is, from
 where, and whether that is certain. To add a model: unpack, add its folder and its line,
-pack, and run `python -m tools.build_catalogue`.
+pack, and run `python -m tools.build_catalogue`; or let that tool do it.
+
+Models without files of their own are in RELATIVES.jsonl, and how much each model is
+used in POPULARITY.json.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ import lzma
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "configs"
 INDEX = "INDEX.jsonl"
+RELATIVES = "RELATIVES.jsonl"
+POPULARITY = "POPULARITY.json"
 PACKED = "files.jsonl.xz"
 FILES = (
     "config.json",
@@ -37,6 +43,33 @@ FILES = (
 def index() -> tuple[dict[str, Any], ...]:
     """Return a row for each folder: `dir`, `model`, `source`, `certain` and others."""
     return tuple(_rows(DATA))
+
+
+@cache
+def relatives() -> tuple[dict[str, Any], ...]:
+    """Return a row for each model that is known by the config.json of another.
+
+    `like` names that one, `changes` says what differs and `source` how that is known;
+    `kind` is "reconstructed" where more differs than the weights' values.
+    """
+    return tuple(_rows(DATA, RELATIVES))
+
+
+def forget_relatives(models: Iterable[str]) -> None:
+    """Drop the rows of models whose own config.json is kept now."""
+    own = frozenset(models)
+    left = [row for row in _rows(DATA, RELATIVES) if row["model"] not in own]
+    text = "".join(f"{json.dumps(row, sort_keys=True)}\n" for row in left)
+    (DATA / RELATIVES).write_text(text, encoding="utf-8")
+    for remembered in (index, relatives, _packed):
+        remembered.cache_clear()
+
+
+@cache
+def popularity() -> dict[str, Any]:
+    """Return `basis`, `recipes` (names) and `downloads` by name."""
+    known: dict[str, Any] = json.loads((DATA / POPULARITY).read_text(encoding="utf-8"))
+    return known
 
 
 def files(name: str) -> dict[str, Any]:
@@ -77,11 +110,12 @@ def unpack(into: Path) -> None:
     shutil.copy(DATA / INDEX, into / INDEX)
 
 
-def pack(configs: Path, into: Path = DATA) -> None:
+def pack(configs: Path, into: Path | None = None) -> None:
     """Put the folders that the index names into one file; the same bytes for the same.
 
     The index is sorted by folder.
     """
+    into = into or DATA
     ordered = sorted(_rows(configs), key=lambda row: str(row["dir"]))
     text = "".join(_line(configs / row["dir"]) for row in ordered)
     into.mkdir(parents=True, exist_ok=True)
@@ -96,13 +130,17 @@ def lines(packed: Path) -> str:
     return lzma.decompress((packed / PACKED).read_bytes()).decode()
 
 
-def _line(path: Path) -> str:
-    found = {
+def read(path: Path) -> dict[str, Any]:
+    """Return what is kept of a folder, by the files' names."""
+    return {
         name: json.loads((path / name).read_text(encoding="utf-8"))
         for name in FILES
         if (path / name).is_file()
     }
-    row = {"dir": path.name, "files": found}
+
+
+def _line(path: Path) -> str:
+    row = {"dir": path.name, "files": read(path)}
     return json.dumps(row, separators=(",", ":")) + "\n"
 
 
@@ -120,8 +158,8 @@ def _unpacked() -> Path:
     return Path(path)
 
 
-def _rows(configs: Path) -> list[dict[str, Any]]:
-    lines = (configs / INDEX).read_text(encoding="utf-8").splitlines()
+def _rows(configs: Path, name: str = INDEX) -> list[dict[str, Any]]:
+    lines = (configs / name).read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

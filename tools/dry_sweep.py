@@ -28,7 +28,7 @@ from planner.confirming.alone.offline import MARK
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, estimate_of, launch
 from planner.confirming.from_log import measurement_of
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.settings import settings_from
 from planner.errors import PlannerError
 from planner.models.catalogue import entries

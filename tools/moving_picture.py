@@ -150,6 +150,8 @@ def _shorter(film: Film) -> None:
 
 def _explained(film: Film) -> None:
     """A memory line opens to its arithmetic."""
+    film.click(film.page.get_by_role("tab", name="Memory"))
+    _settled(film)
     line = film.page.get_by_role("button", name="KV cache", exact=True).first
     line.scroll_into_view_if_needed()
     film.show(_SHORT)

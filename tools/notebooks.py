@@ -1,6 +1,7 @@
 """Build the notebooks from their text: notebooks/src/*.py becomes notebooks/*.ipynb.
 
-The app's own notebook ships with the package: it becomes planner/app/voila/app.ipynb.
+The app's own notebook ships with the package, as planner/app/voila/app.ipynb; the same
+as notebooks/app.ipynb is for `voila notebooks/app.ipynb`.
 A lesson, in notebooks/src/workshop/, becomes two: the learner's, without the cells
 tagged `solution`, and solutions/ beside it, without those tagged `learner`.
 
@@ -67,8 +68,13 @@ def editions() -> list[Edition]:
 
 def _editions_of(source: Path) -> list[Edition]:
     relative = source.relative_to(SOURCES)
-    folder = SHIPPED.get(str(relative), NOTEBOOKS)
-    path = folder / relative.with_suffix(".ipynb")
+    path = NOTEBOOKS / relative.with_suffix(".ipynb")
+    shipped = SHIPPED.get(str(relative))
+    if shipped is not None:
+        return [
+            Edition(source=source, path=shipped / path.name),
+            Edition(source=source, path=path),
+        ]
     if source.parent != LESSONS:
         return [Edition(source=source, path=path)]
     solved = path.parent / "solutions" / path.name

@@ -65,6 +65,7 @@ def _meaning(page: Page) -> None:
 
 
 def _line(page: Page) -> None:
+    page.get_by_role("tab", name="Memory").click()
     page.get_by_role("button", name="peak activation").click()
     page.get_by_role("button", name="KV cache").first.click()
     page.locator(".pl-panel[data-key=kv-cache] summary").click()
@@ -73,6 +74,7 @@ def _line(page: Page) -> None:
 
 
 def _machine(page: Page) -> None:
+    page.get_by_role("tab", name="Memory").click()
     page.locator(".pl-panel", has_text="CPU memory and disk").locator("summary").click()
     page.locator(".planner-bars").evaluate("node => node.scrollIntoView()")
 
@@ -111,15 +113,17 @@ def _drafted(page: Page) -> None:
 
 
 def _compared(page: Page) -> None:
-    page.get_by_role("button", name="Compare plans").click()
+    page.get_by_role("tab", name="Compare").click()
     page.get_by_role("button", name="Pin this plan").click()
+    page.get_by_role("tab", name="Advice").click()
     page.get_by_role("button", name="Apply:").first.click()
+    page.get_by_role("tab", name="Compare").click()
     page.locator(".planner-pins ins").first.wait_for(timeout=_PATIENCE)
     page.locator(".planner-pins").evaluate("node => node.scrollIntoView()")
 
 
 def _exported(page: Page) -> None:
-    page.get_by_role("button", name="Export").click()
+    page.get_by_role("tab", name="Export").click()
     page.get_by_label("format").select_option(label="Kubernetes")
     page.locator(".planner-export code", has_text="apiVersion").wait_for(
         timeout=_PATIENCE

@@ -8,6 +8,8 @@
 # Every name on the screen is vLLM's own, so you can paste what you find into `vllm serve` and find it again in vLLM's log.
 
 # %%
+from traitlets import dlink
+
 import planner
 from planner import Explorer, learn
 from planner.app.widgets.run_panel import RunPanel
@@ -18,7 +20,8 @@ from planner.app.widgets.run_panel import RunPanel
 # Raise `max_model_len` and watch what is left after one request; choose a smaller GPU and watch the KV cache shrink.
 
 # %%
-Explorer()
+explorer = Explorer()
+explorer
 
 # %% [markdown]
 # ## The same in one line
@@ -79,31 +82,33 @@ planner.plan(
 # ## Confirm it
 #
 # A plan can be checked: Run starts vLLM with exactly its arguments, in a process of its own, and compares what vLLM measures with the estimate.
-# On a machine with the planned GPU, open "Run it on this machine" in the explorer above, or call `planner.confirm(plan)`.
+# The panel below is for the plan on the screen of the first explorer, `explorer.plan`, and follows its controls.
+# The weights are random numbers of the right shapes, so nothing is downloaded.
+# It says which vLLM it would start, or how to install one; Stop ends it at once.
+
+# %%
+run = RunPanel(explorer.plan)
+follow = dlink((explorer, "plan"), (run, "plan"))
+run
+
+# %% [markdown]
+# Run needs the planned GPU on this machine; `planner.confirm(explorer.plan)` does the same in a cell.
 #
-# Without a GPU the same works with vLLM's CPU build.
-# `start_here()` is a small plan for this machine: for its GPU, or for its processor if it has no GPU.
+# "Ask vLLM" needs no GPU: the installed vLLM starts on a GPU that is not there, and shows what it measured beside the estimate, after about a minute.
+# It needs Linux, a C compiler and vLLM's build for NVIDIA GPUs in an environment of its own; `PLANNER_VLLM_PYTHON` names that environment's Python.
+# In a cell it is `explorer.plan.dry_run()`, and `explorer.plan.dry_run().plan()` is the plan with vLLM's own figures.
+
+# %% [markdown]
+# ## Without the planned GPU
+#
+# `start_here()` is a small plan for this machine: for its GPU, or for its processor if it has no GPU, which needs vLLM's CPU build.
 
 # %%
 small = learn.start_here()
 small
 
 # %% [markdown]
-# The weights are random numbers of the right shapes, so nothing is downloaded.
-# The panel says which vLLM it would start, or how to install one; Stop ends it at once.
+# Its panel is like the one above, for this plan alone.
 
 # %%
 RunPanel(small)
-
-# %% [markdown]
-# ## Ask vLLM itself, without a GPU
-#
-# A dry run lets the installed vLLM start on a GPU that is not there, and shows what vLLM measures beside the estimate.
-# It needs Linux, a C compiler and vLLM's build for NVIDIA GPUs in an environment of its own; `PLANNER_VLLM_PYTHON` names that environment's Python.
-#
-# "Ask vLLM" below starts one for this plan, which takes about a minute; nothing starts before you press it, and the panel says if no such vLLM is found.
-# In your own cells it is `card.dry_run()`, and `card.dry_run().plan()` is the plan with vLLM's own figures.
-
-# %%
-card = planner.plan("Qwen/Qwen3-0.6B", gpu="L4", max_model_len=4096, enforce_eager=True)
-RunPanel(card)

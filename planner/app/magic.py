@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -24,16 +24,10 @@ from IPython.core.magic import no_var_expand, output_can_be_silenced
 
 import planner
 from planner.app.cli import refuse_unknown
-from planner.app.cli.engine_flags import add_file_argument, file_with_flags
-from planner.app.cli.plan import load_line
-from planner.engine.arguments import ARGUMENTS
-from planner.engine.gpu import CPU
-from planner.engine.gpu import catalogue as gpu_catalogue
-from planner.engine.releases import MODELLED
+from planner.app.cli.engine_flags import add_file_argument, inputs_of
+from planner.app.completing import next_words
 from planner.errors import PlannerError
-from planner.models import catalogue
 from planner.show.html import tag
-from planner.solve import serving
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -132,37 +126,6 @@ class Pasted:
         return {"text/plain": str(self), "text/html": "".join([*pages, told])}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """The completions of the word that is being typed."""
-
-    typed: str
-    """The part of the line that they replace."""
-    offered: tuple[str, ...] = ()
-
-
-def next_words(parser: argparse.ArgumentParser, line: str) -> Words:
-    """Return the completions of `line`, which ends at the cursor.
-
-    Names that begin with the typed text; where there are none, names that contain it.
-    """
-    typed = _last_word(line)
-    try:
-        before = shlex.split(line[: len(line) - len(typed)])
-    except ValueError:  # inside quotes
-        return Words(typed=typed)
-    flag, joined, value = typed.partition("=")
-    if joined and flag.startswith("--"):
-        return Words(typed=value, offered=_matching(value, _of_flag(parser, flag)))
-    if typed.startswith("-"):
-        return Words(typed=typed, offered=_flags(parser, typed))
-    action, is_complete = _awaiting(parser, before)
-    offered = () if action is None else _matching(typed, _values(action))
-    if is_complete and not typed:
-        offered += _flags(parser, "--")
-    return Words(typed=typed, offered=offered)
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser that raises the planner's error instead of ending the program."""
 
@@ -242,12 +205,9 @@ def _planned(
         print(_HELP, parser.format_help(), sep="\n")  # noqa: T201 - its help
         return None
     refuse_unknown(unknown, "`%plan?` helps.")
-    plan_file = file_with_flags(options)
-    result = plan_file.inputs.plan()
+    result = inputs_of(options).plan()
     if is_explorer:
         return result.explore()
-    if plan_file.load is not None:
-        print(load_line(serving(result, plan_file.load)))  # noqa: T201 - beside the plan
     return result
 
 
@@ -302,89 +262,3 @@ def _forget_matchers(shell: InteractiveShell) -> None:
         for one in matchers
         if getattr(one, "matcher_identifier", "") != "planner.app.magic"
     ]
-
-
-def _last_word(line: str) -> str:
-    words = line.split(" ")
-    return words[-1].split("\t")[-1]
-
-
-def _awaiting(
-    parser: argparse.ArgumentParser, before: Sequence[str]
-) -> tuple[argparse.Action | None, bool]:
-    """Return the argument of the next word, and whether a flag may come instead."""
-    model = next(one for one in parser._actions if not one.option_strings)
-    flag: argparse.Action | None = None
-    has_model = False
-    taken = 0
-    for word in before:
-        if word.startswith("-"):
-            name, joined, _ = word.partition("=")
-            flag = None if joined else parser._option_string_actions.get(name)
-            taken = 0
-        elif flag is not None and _takes(flag, taken):
-            taken += 1
-        else:
-            flag, has_model = None, True
-    if flag is not None and _takes(flag, taken):
-        return flag, bool(taken) or flag.nargs == "?"
-    return (None if has_model else model), True
-
-
-def _takes(flag: argparse.Action, taken: int) -> bool:
-    """Whether a flag with `taken` values accepts one more."""
-    if flag.nargs == 0:
-        return False
-    return flag.nargs == "+" or taken == 0
-
-
-def _of_flag(parser: argparse.ArgumentParser, flag: str) -> tuple[str, ...]:
-    action = parser._option_string_actions.get(flag)
-    return () if action is None else _values(action)
-
-
-def _values(action: argparse.Action) -> tuple[str, ...]:
-    """Return the values of an argument, where they can be listed."""
-    if action.choices:
-        return tuple(str(choice) for choice in action.choices)
-    if action.dest == "model":
-        return tuple(entry.name for entry in catalogue.entries())
-    if action.dest == "gpu":
-        return (*(gpu.name for gpu in gpu_catalogue()), "attached", CPU)
-    if action.dest == "vllm_version":
-        return MODELLED
-    return _typed_words(action.dest)
-
-
-def _typed_words(name: str) -> tuple[str, ...]:
-    """Return the values of an engine argument, where they can be listed."""
-    if name == "max_model_len":
-        return ("auto",)
-    argument = ARGUMENTS.get(name)
-    if argument is None or not argument.is_modelled:
-        return ()
-    return tuple(map(str, argument.offered or argument.taken))
-
-
-def _flags(parser: argparse.ArgumentParser, typed: str) -> tuple[str, ...]:
-    """Return flags that begin with the typed text; hidden ones where no other does."""
-    shown, hidden = (
-        tuple(_names(parser, is_hidden=is_hidden)) for is_hidden in (False, True)
-    )
-    for names in (shown, hidden):
-        found = tuple(name for name in names if name.startswith(typed))
-        if found:
-            return found
-    return ()
-
-
-def _names(parser: argparse.ArgumentParser, *, is_hidden: bool) -> Iterator[str]:
-    for action in parser._actions:
-        if (action.help == argparse.SUPPRESS) == is_hidden:
-            yield from action.option_strings
-
-
-def _matching(typed: str, names: Sequence[str]) -> tuple[str, ...]:
-    wanted = typed.lower()
-    begin = tuple(name for name in names if name.lower().startswith(wanted))
-    return begin or tuple(name for name in names if wanted in name.lower())

@@ -10,9 +10,10 @@ from planner.engine.environment import environment_from
 from planner.engine.layout import UNIFIED
 from planner.engine.releases import number_of, resolve_version
 from planner.errors import PlannerError
+from planner.planning.calibrations import is_off
 from planner.planning.calibrations.key import Start, key_of
 from planner.planning.calibrations.record import CoveredLines, MeasuredRank, Record
-from planner.planning.calibrations.store import NotStored, Stored, is_off, write
+from planner.planning.calibrations.store import NotStored, Stored, write
 from planner.units import MIB, format_size
 
 if TYPE_CHECKING:

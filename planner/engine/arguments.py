@@ -38,6 +38,8 @@ from planner.errors import PlannerError
 _DATA = DATA / "arguments.json"
 _CHOICES_SHOWN = 6
 """Choices that a line of help has room for."""
+_CHOICES_BEGUN = 3
+"""Of more choices, those that it shows before an ellipsis."""
 _FITS_LENGTH_SINCE = (0, 14)
 """max_model_len -1 or auto is fitted to the memory.
 
@@ -74,9 +76,10 @@ class Kind(StrEnum):
 _METAVARS: Mapping[Kind, str] = {
     Kind.LENGTH: "N|auto",
     Kind.SIZE: "BYTES",
+    Kind.NUMBER: "NUMBER",
     Kind.SHARE: "SHARE",
-    Kind.CHOICE: "NAME",
-    Kind.TEXT: "NAME",
+    Kind.SWITCH: "true|false",
+    Kind.TEXT: "TEXT",
     Kind.TABLE: "JSON",
     Kind.NAMES: "NAME",
 }
@@ -240,14 +243,14 @@ class Argument:
     @property
     def metavar(self) -> str:
         """Placeholder for a value in the help."""
-        choices = self.taken
-        if (
-            self.kind is Kind.CHOICE
-            and len(choices) <= _CHOICES_SHOWN
-            and not self.unit
-        ):
-            return "{" + ",".join(map(str, choices)) + "}"
-        return self.unit or _METAVARS.get(self.kind, "N")
+        if self.unit:
+            return self.unit
+        shown = [*map(str, self.taken or self.offered)]
+        if len(shown) > _CHOICES_SHOWN or (shown and not self.taken):
+            shown = [*shown[:_CHOICES_BEGUN], "..."]
+        if shown and not self.is_list:
+            return "{" + ",".join(shown) + "}"
+        return _METAVARS.get(self.kind, "N")
 
     @property
     def taken(self) -> tuple[str | int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cache
 from planner.data import DATA
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
+from planner.late import late
 
 KNOWN = (
     "VLLM_PP_LAYER_PARTITION",
@@ -237,7 +237,7 @@ def _unread(
         if name not in known:
             if name in KNOWN:
                 continue
-            near = difflib.get_close_matches(name, known, n=1)
+            near: list[str] = late("difflib:get_close_matches", name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             notes.append(f"No release of vLLM reads {name}; it is kept.{hint}")
             continue

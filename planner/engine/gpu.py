@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from planner.data import DATA
+from planner.engine.gpu_text import EXAMPLE, facts_of, is_description
+from planner.engine.not_covered import why_not_covered
 from planner.errors import PlannerError
+from planner.late import late
 from planner.units import GIB, format_gib
 
 _NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
@@ -126,17 +128,22 @@ class GPU:
     def named(cls, name: str | None, /, **replacements: object) -> GPU:
         """Return the catalogue entry of that name, with some facts replaced.
 
-        Case, spaces, dashes and the vendor's words do not matter. A replaced total sets
+        Case, spaces, dashes and the vendor's words do not matter. A description in one
+        line, such as "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s", gives
+        a GPU that is not in the catalogue (`gpu_text`). A replaced total sets
         the basis to "given", and nvidia-smi's total with it unless given as well. A log
         often has the total but not the name: with None, the entry whose total is
         nearest to the given one is used.
 
         Raises:
-            PlannerError: for an unknown name, an unknown fact or an impossible figure.
+            PlannerError: for an unknown name, an unknown fact or an impossible figure,
+                and for an accelerator that is not NVIDIA's.
         """
         total_bytes = replacements.get("total_memory_bytes")
         if isinstance(name, str) and name.strip().upper() == CPU:
             return _described_processor(replacements)
+        if isinstance(name, str) and is_description(name):
+            return cls(**{**facts_of(name), **replacements})
         if name is None and isinstance(total_bytes, int):
             known = _of_size(total_bytes)
         else:
@@ -252,6 +259,9 @@ def _find(name: str | None) -> GPU:
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
+        other = why_not_covered(name)
+        if other:
+            raise PlannerError(other)
         raise PlannerError(
             f"GPU {name!r} is not in the catalogue. "
             f"Nearest: {', '.join(_nearest(name))}. {_OWN_GPU}"
@@ -261,7 +271,8 @@ def _find(name: str | None) -> GPU:
 
 _OWN_GPU = (
     "`planner gpus` lists all; describe another as planner.GPU(name=..., "
-    "total_memory_bytes=..., compute_capability=(9, 0))."
+    "total_memory_bytes=..., compute_capability=(9, 0)), or in one line: "
+    f"{EXAMPLE}."
 )
 
 
@@ -301,7 +312,8 @@ def _mentions(gpu: GPU, word: str) -> bool:
 def _nearest(name: str) -> list[str]:
     index, key = _index(), _key(name)
     longer = [known for known in index if key and _key(known).startswith(key)]
-    close = get_close_matches(key, [_key(known) for known in index], n=9, cutoff=0.0)
+    known = [_key(one) for one in index]
+    close: list[str] = late("difflib:get_close_matches", key, known, n=9, cutoff=0.0)
     return list(dict.fromkeys(index[known].name for known in [*longer, *close]))[:3]
 
 

@@ -65,6 +65,7 @@ class ParallelLayout:
     dtype: str = "bfloat16"
     """Of the model; kernels of quantised layers depend on it."""
     max_num_batched_tokens: int = 0
+    max_model_len: int = 0
     """Tokens of a step; buffers of some models scale with it."""
     enforce_eager: bool = False
     """Whether models run uncompiled, with vLLM's own operations."""

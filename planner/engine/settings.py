@@ -5,7 +5,6 @@ None means not given; `planner.planning.defaults.resolve` fills in vLLM's defaul
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError, Refused
+from planner.late import late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +253,7 @@ def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argumen
 
 def _unknown_argument(name: str) -> PlannerError:
     known = [*ARGUMENTS, *SERVER_FLAGS]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near: list[str] = late("difflib:get_close_matches", name, known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -20,12 +20,14 @@ from planner.engine import gpu as gpus
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU, Processor
+from planner.engine.gpu_text import is_description
 from planner.engine.releases import came_later, resolve_version
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.values import to_text
 from planner.models import catalogue
 from planner.models.sources.hub_errors import is_repo_id
+from planner.planning.load import Load
 from planner.surroundings import is_published
 
 if TYPE_CHECKING:
@@ -47,10 +49,15 @@ _READABLE = "/:@,"
 """Characters of a query that are not quoted."""
 _SIZE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
+_COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
+LOAD_PARTS = ("prompt_tokens", "output_tokens", "requests")
 _NONE = "none"
 _TEXT_FACTS = ("device_name", "source", "total_basis", "mig_profile")
 _BASES = ("given", "measured", "assumed")
 _LONGEST_NAME = 64
+_PEAKS = "dense_flops"
+_OWN = ("name", "processor")
+"""What of a GPU is written in a form of its own."""
 
 
 def link(plan: Plan, base: str = "") -> str:
@@ -84,7 +91,11 @@ def _pairs(plan: Plan) -> dict[str, str]:
     environment = {
         f"env.{name}": value for name, value in plan.env if name in ENVIRONMENT
     }
-    given = given_arguments(plan.settings)
+    given = {
+        name: value
+        for name, value in given_arguments(plan.settings).items()
+        if name not in plan.follows
+    }
     arguments = {
         name: to_text(name, value)
         for name, value in given.items()
@@ -101,8 +112,40 @@ def _pairs(plan: Plan) -> dict[str, str]:
         "vllm_version": plan.vllm_version,
         **entrypoint,
         **environment,
+        **load_to_link(plan.load),
         **arguments,
     }
+
+
+def load_to_link(load: Load | None) -> dict[str, str]:
+    """Return a load as "load.<part>"; empty without one."""
+    parts = {} if load is None else asdict(load)
+    return {f"load.{name}": str(number) for name, number in parts.items()}
+
+
+def load_from_link(parts: Mapping[str, str]) -> Load | None:
+    """Return the load of a link.
+
+    Args:
+        parts: text of each part, by its name in `Load`.
+
+    Raises:
+        PlannerError: for parts that make no load.
+    """
+    if not parts:
+        return None
+    numbers: dict[str, int] = {}
+    for name, text in parts.items():
+        if name not in LOAD_PARTS:
+            raise PlannerError(f"load.{name} is not part of a load.")
+        if not _COUNT.match(text):
+            raise PlannerError(
+                f"load.{name}={text!r}: a whole number of at most 9 digits is needed."
+            )
+        numbers[name] = int(text)
+    if "prompt_tokens" not in numbers:
+        raise PlannerError("load.prompt_tokens is missing.")
+    return Load(**{"output_tokens": 0, **numbers})
 
 
 def _speculation(config: object) -> dict[str, str]:
@@ -126,7 +169,7 @@ def gpu_to_link(gpu: GPU) -> dict[str, str]:
     usual = {
         fact.name: getattr(known, fact.name) if known else _default(fact.default)
         for fact in fields(GPU)
-        if fact.compare and fact.name not in ("name", "processor")
+        if (fact.compare or fact.name == _PEAKS) and fact.name not in _OWN
     }
     facts = {
         name: _fact_text(getattr(gpu, name))
@@ -147,6 +190,8 @@ def gpu_from_link(name: str, facts: Mapping[str, str]) -> GPU:
     Raises:
         PlannerError: for an impossible name or fact.
     """
+    if is_description(name):
+        name, facts = _described(name, facts)
     if len(name) > _LONGEST_NAME:
         raise PlannerError(f"gpu: a name of at most {_LONGEST_NAME} characters.")
     read = {fact: _parsed_fact(fact, text) for fact, text in facts.items()}
@@ -154,6 +199,14 @@ def gpu_from_link(name: str, facts: Mapping[str, str]) -> GPU:
     if _known(name) is None and "total_memory_bytes" in described:
         return GPU(name=name, **described)
     return replace(GPU.named(name), **described)
+
+
+def _described(text: str, facts: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the name and the facts of a GPU that is described in one line."""
+    gpu = GPU.named(text)
+    named = gpu_to_link(gpu)
+    own = {key.removeprefix("gpu."): value for key, value in named.items()}
+    return own.pop("gpu"), own | dict(facts)
 
 
 def _known(name: str) -> GPU | None:
@@ -168,6 +221,8 @@ def _fact_text(value: object) -> str:
     if value is None:
         return _NONE
     if isinstance(value, tuple):
+        if value and isinstance(value[0], tuple):
+            return ",".join(f"{dtype}:{peak}" for dtype, peak in value)
         return ".".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -222,6 +277,19 @@ def _text(fact: str, text: str) -> str:
     return text
 
 
+def _peaks(fact: str, text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, text.split(",")):
+        dtype, _, peak = part.partition(":")
+        if not _SIZE.match(peak):
+            raise PlannerError(
+                f"gpu.{fact}={text!r}: dtypes with a whole number each are needed, as "
+                "in bfloat16:100000000000000."
+            )
+        found.append((dtype, int(peak)))
+    return tuple(found)
+
+
 def _flags(_fact: str, text: str) -> tuple[str, ...] | None:
     return None if text == _NONE else tuple(filter(None, text.split(",")))
 
@@ -237,6 +305,7 @@ _READERS: Mapping[str, Callable[[str, str], Any]] = {
         _size,
     ),
     "compute_capability": _capability,
+    _PEAKS: _peaks,
     "processor.architecture": _text,
     "processor.flags": _flags,
 }

@@ -136,8 +136,10 @@ def short_name(plan: Plan) -> str:
 def headline(plan: Plan) -> str:
     """Return one line that describes the plan, for a comment."""
     count = f"{plan.gpus_total} x " if plan.gpus_total > 1 else ""
+    served = plan.serving
+    load = f", {served.words}" if served is not None and plan.fits else ""
     text = (
         f"{plan.name} with vLLM {plan.vllm_version} on {count}{plan.gpu.name}: "
-        f"{plan.outcome}."
+        f"{plan.outcome}{load}."
     )
     return "".join(character if character.isprintable() else " " for character in text)

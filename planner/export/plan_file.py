@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planner.engine.flags import plain
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST
-from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.links import gpu_from_link, gpu_to_link
 from planner.export.machines import environment
@@ -161,8 +160,11 @@ class PlanFile:
     """The content of a plan file."""
 
     inputs: Inputs
-    load: Load | None = None
-    """The load that the plan must serve, if the file names one."""
+
+    @property
+    def load(self) -> Load | None:
+        """The load that the plan must serve, if the file names one."""
+        return self.inputs.load
 
 
 def yaml(plan: Plan, load: Load | None = None) -> str:
@@ -179,7 +181,9 @@ def yaml(plan: Plan, load: Load | None = None) -> str:
     engine_args:
       max_model_len: 32768
     """
-    given = given_arguments(plan.settings)
+    inputs = Inputs.of(plan)
+    load = load or inputs.load
+    given = inputs.engine_args
     document: dict[str, Any] = {
         "model": plan.name,
         "gpu": _gpu(plan.gpu),
@@ -219,8 +223,9 @@ def read_yaml(text: str) -> PlanFile:
         entrypoint=start.get("entrypoint", "serve"),
         env=dict(_environment(entries.get("env"))),
         engine_args=dict(_arguments(entries.get("engine_args"))),
+        load=_load(entries.get("load")),
     )
-    return PlanFile(inputs=inputs, load=_load(entries.get("load")))
+    return PlanFile(inputs=inputs)
 
 
 def _gpu(gpu: GPU) -> object:

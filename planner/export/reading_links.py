@@ -12,6 +12,7 @@ from urllib.parse import unquote_plus
 from planner.engine.arguments import check_release
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
+from planner.engine.gpu_text import is_description
 from planner.engine.releases import NEWEST, resolve_version
 from planner.errors import PlannerError
 from planner.export.links import (
@@ -20,6 +21,7 @@ from planner.export.links import (
     FOREIGN,
     MOST,
     gpu_from_link,
+    load_from_link,
     model_from_link,
     why_kept_out,
 )
@@ -27,6 +29,7 @@ from planner.export.values import from_text
 from planner.models import catalogue
 from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
+from planner.planning.load import Load
 
 DEFAULT_GPU = "H100"
 LONGEST_LINK = 8000
@@ -111,6 +114,10 @@ def _take(pairs: dict[str, str], name: str, value: str, ignored: list[str]) -> N
         pairs[name] = value
 
 
+_PARTS = ("gpu.", "env.", "load.")
+"""What the names of parts begin with."""
+
+
 def _hides(text: str) -> bool:
     return any(unicodedata.category(character) in _HIDDEN for character in text)
 
@@ -160,7 +167,7 @@ class _Reading:
             vllm_version=self._release(),
             entrypoint=self._entrypoint(),
         )
-        given = start.changed(env=self._environment())
+        given = start.changed(env=self._environment(), load=self._load())
         arguments = dict(self._arguments(given))
         return self._plannable(given, arguments)
 
@@ -186,7 +193,19 @@ class _Reading:
         except PlannerError as error:
             self.ignored.append(f"gpu: {error} {DEFAULT_GPU} is shown instead.")
             return DEFAULT_GPU
-        return gpu if facts else gpu.name
+        return gpu if facts or is_description(name) else gpu.name
+
+    def _load(self) -> Load | None:
+        parts = {
+            key.removeprefix("load."): text
+            for key, text in self.pairs.items()
+            if key.startswith("load.")
+        }
+        try:
+            return load_from_link(parts)
+        except PlannerError as error:
+            self.ignored.append(f"{error} No load is shown.")
+            return None
 
     def _release(self) -> str:
         text = self.pairs.get("vllm_version", NEWEST)
@@ -234,7 +253,7 @@ class _Reading:
         release, _ = resolve_version(given.vllm_version)
         for name, text in self.pairs.items():
             if name in _START or "." in name:
-                if "." in name and not name.startswith(("gpu.", "env.")):
+                if "." in name and not name.startswith(_PARTS):
                     self.ignored.append(f"{name} is not known.")
                 continue
             if why_kept_out(name):

@@ -14,7 +14,7 @@ from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.from_log import measurement_of
 from planner.data import DATA
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import CPU, GPU, Processor
 from planner.errors import PlannerError
 from planner.learn.display import Shown, ShownAsText

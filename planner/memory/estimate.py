@@ -18,6 +18,7 @@ from planner.units import MIB, format_gib, format_size
 
 if TYPE_CHECKING:
     from planner.memory.account import HostLine
+    from planner.models.architecture import ModelArchitecture
 
 _REMEMBERED = 256
 """Profile runs; a sweep over lengths and sequences needs about a hundred."""
@@ -87,17 +88,34 @@ def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
     return ceil(total_memory_bytes * utilization)
 
 
+def config_basis(model: ModelArchitecture) -> Basis:
+    """Return how bytes are known that follow from a model's config.
+
+    Exact only for a published config.json as it stands: one of the same shape makes
+    them a conclusion, a reconstruction an assumption.
+    """
+    if model.is_certain:
+        return Basis.EXACT
+    return Basis.FORMULA if model.shape_of else Basis.ASSUMED
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def weights_line(
-    stage: StageWeights, dtype: str, quantization: str | None = None
+    stage: StageWeights,
+    dtype: str,
+    quantization: str | None = None,
+    basis: Basis = Basis.EXACT,
 ) -> Line:
-    """Return the line of parameters and buffers, as PyTorch allocates them."""
+    """Return the line of parameters and buffers, as PyTorch allocates them.
+
+    `basis` says how the model's config is known (`config_basis`).
+    """
     return Line(
         name="weights",
         size_bytes=stage.allocated_bytes,
         low_bytes=stage.allocated_bytes,
         high_bytes=stage.allocated_bytes,
-        basis=Basis.EXACT,
+        basis=basis,
         why=explain(stage, dtype, quantization),
     )
 
@@ -111,7 +129,9 @@ def used_lines(
     """Return all lines except the KV cache."""
     if run.gpu.is_cpu:
         return cpu_account.lines(run, stage)
-    weights = weights_line(stage, run.dtype, run.model.quantization)
+    weights = weights_line(
+        stage, run.dtype, run.model.quantization, config_basis(run.model)
+    )
     # Plans of one batch that differ only in their longest request share the lines.
     shared = run if run.depends_on_length else run.without_length
     lines = _profiled_lines(shared, is_charged=is_cudagraph_charged)

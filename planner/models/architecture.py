@@ -194,6 +194,8 @@ class QuantizationLimits:
     """vLLM's refusal of the checkpoint's own settings, after parallel checks."""
     refused_since: tuple[int, int, int] = (0, 0, 0)
     """The first release that refuses so."""
+    was_taken: bool = False
+    """Whether earlier releases took it, and are modelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -314,7 +316,8 @@ class ModelArchitecture:
     supports_pp: bool = True
     is_pooling: bool = False
     is_encoder_only: bool = False
-    """Attention without a KV cache (BERT and similar)."""
+    """What vLLM counts as an encoder, whose prompts are never split: BERT and similar,
+    and what pools a prompt's first token or its steps."""
     attention_chunk_size: int | None = None
     """As the config declares it: of Llama 4's chunks, or of nothing."""
     has_softcap: bool = False
@@ -327,6 +330,8 @@ class ModelArchitecture:
     """vLLM's reason for refusing float16 with this model type."""
     source: str = ""
     is_certain: bool = True
+    shape_of: str = ""
+    """The model of the same shape whose config.json was read; empty for its own."""
     reconciliation: Reconciliation | None = None
     """The computed weights beside the checkpoint's headers, where these are known."""
     speculation: Speculation | None = None

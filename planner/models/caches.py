@@ -29,6 +29,10 @@ class AttentionLayer:
     """Llama 4: tokens of a chunk, beyond which the layer does not attend."""
     has_sinks: bool = False
     """A learned sink per head, which not every kernel supports."""
+    uses_alibi_sqrt: bool = False
+    """Step 1's slopes, which only Triton's kernel computes."""
+    reference_window: int | None = None
+    """Unlimited-OCR: prompts are kept whole, and so many generated tokens."""
     is_mm_prefix: bool = False
     """Images attend in both directions, which not every kernel supports."""
     heeds_kv_cache_dtype: bool = True

@@ -1,12 +1,12 @@
 """The bundled models: facts of published config files, for use without a network.
 
 `planner/data/models.jsonl` holds one model per line: its name, where the facts come
-from, whether that is certain, and what of its config.json bears on memory
-(`tools/build_catalogue.py`).
+from, how certain that is, and what of its config.json bears on memory
+(`tools/build_catalogue.py`). A model that shares another's shape says `like` which, and
+`changes` what differs; the rest is read from there.
 
-`pack` and `unpack` shorten lists of module names, of which quantised checkpoints have
-tens of thousands that differ in their numbers only: braces hold the numbers, as in
-`layers.{0-59}.mlp.experts.{0-127}.w{1-3}`, and every combination is meant.
+`popular` orders them by use: first those that vLLM's recipes name, then the others,
+each by downloads from the Hub (`tests/data/configs/POPULARITY.json` names the source).
 
 `rank` orders names by what the user types. Every word typed must be found in the name;
 best first: the whole model name, its beginning, the beginning of one of its words,
@@ -19,31 +19,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import product
 from typing import Any
 
 from planner.data import DATA
 from planner.late import late
-from planner.models.files import ModelFiles
+from planner.models import estimates
+from planner.models.files import ModelFiles, merged
+from planner.models.module_names import with_names
 
 _DATA = DATA / "models.jsonl"
 _CLOSEST = "difflib:get_close_matches"
 _NEAR = 0.5
-
-_NUMBER = re.compile(r"(?<![0-9])(0|[1-9][0-9]*)(?![0-9])")
-_BRACES = re.compile(r"\{([0-9,-]+)\}")
+_ID = '{"id":"'
+_BODY = (',"changes":', ',"config":', ',"hf_quant_config":')
+"""What follows the facts that a list shows; inside a JSON string it cannot occur."""
 
 _WORD = re.compile(r"[0-9]+|[a-z]+")
 _SIGNS = re.compile(r"[-_. ]+")
 
 _WHOLE, _BEGINS, _OWNER_BEGINS, _WORD_BEGINS, _HOLDS, _LETTERS = range(6)
 _MISS = 1_000_000
-
-Row = tuple[frozenset[int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,41 +53,82 @@ class Entry:
     num_parameters: int | None
     """As the publisher counts them; None when not known."""
     is_certain: bool
-    """False when the facts are a reconstruction rather than the published file."""
+    """True for a published file as it stands, nothing else."""
     source: str
+    shape_of: str = ""
+    """The model of the same shape whose config.json it has; empty for its own."""
+    num_downloads: int | None = None
+    """From the Hub; None when not known."""
+    is_in_recipes: bool = False
+    """Whether vLLM's recipes name it."""
+
+    @property
+    def certainty(self) -> str:
+        """Say in words how certain its facts are."""
+        if self.is_certain:
+            return "published"
+        return f"same shape as {self.shape_of}" if self.shape_of else "reconstructed"
 
 
 def entries() -> tuple[Entry, ...]:
     """Return every bundled model, sorted by name."""
-    return tuple(entry for entry, _ in _models().values())
+    return tuple(_entries().values())
+
+
+@cache
+def popular() -> tuple[Entry, ...]:
+    """Return every bundled model, the most used first.
+
+    Those that vLLM's recipes name come before the others; each by downloads, and by
+    name where these are equal or unknown.
+    """
+    return tuple(sorted(entries(), key=_use))
+
+
+def _use(entry: Entry) -> tuple[bool, int]:
+    return not entry.is_in_recipes, -(entry.num_downloads or 0)
 
 
 def configs() -> tuple[tuple[Entry, Mapping[str, Any]], ...]:
-    """Return every bundled model with its config.json as the file keeps it."""
-    return tuple((entry, row["config"]) for entry, row in _models().values())
+    """Return every bundled model with its config.json as the file keeps it.
+
+    The most used come first.
+    """
+    return tuple((entry, _row(entry.name)["config"]) for entry in popular())
 
 
 def find(text: str) -> ModelFiles | None:
     """Return the model of this name, or None.
 
     The name may differ in case, and its organisation may be omitted where that is
-    unambiguous. The same name returns the same object.
+    unambiguous: where one organisation has the model's own config.json, and others have
+    copies, that one is meant. The same name returns the same object. `name~AWQ` is an
+    estimated checkpoint of a bundled model (`planner.models.estimates`).
+
+    Raises:
+        PlannerError: for an estimated checkpoint of a model that is quantised already.
     """
     name = _names().get(text) or _names().get(text.lower())
-    return _files(name) if name else None
+    if name:
+        return _files(name)
+    parts = estimates.split_name(text)
+    if parts is None:
+        return None
+    base = find(parts[0])
+    return None if base is None else estimates.estimated(base, parts[1])
 
 
 def search(text: str, limit: int = 20) -> tuple[Entry, ...]:
     """Return models whose names contain the typed words, best first."""
     found = rank(text, _search_index())
-    return tuple(_models()[name][0] for name in found[:limit])
+    return tuple(_entries()[name] for name in found[:limit])
 
 
 def nearest(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return the names closest to one that was not found."""
     wanted = text.lower()
     key = str.lower if "/" in wanted else _model_part
-    by_key = {key(name): name for name in reversed(tuple(_models()))}
+    by_key = {key(name): name for name in reversed(tuple(_lines()))}
     near: list[str] = late(_CLOSEST, wanted, by_key, n=limit, cutoff=_NEAR)
     return tuple(by_key[match] for match in near)
 
@@ -104,13 +143,12 @@ def entry_line(entry: Entry) -> str:
     """
     count = entry.num_parameters
     size = "" if count is None else f"{count / 10**9:,.1f} B"
-    basis = "published" if entry.is_certain else "reconstructed"
-    return f"{entry.name:55} {size:>10}  {basis}"
+    return f"{entry.name:55} {size:>10}  {entry.certainty}"
 
 
 def entry_dict(entry: Entry) -> dict[str, Any]:
     """Return an entry for JSON."""
-    return asdict(entry)
+    return asdict(entry) | {"certainty": entry.certainty}
 
 
 def _model_part(name: str) -> str:
@@ -118,9 +156,23 @@ def _model_part(name: str) -> str:
 
 
 @cache
-def _models() -> Mapping[str, tuple[Entry, Mapping[str, Any]]]:
-    rows = map(json.loads, _DATA.read_text("utf-8").splitlines())
-    return {row["id"]: (_entry(row), row) for row in rows}
+def _lines() -> Mapping[str, str]:
+    """Return each model's line; most are never read as JSON."""
+    lines = _DATA.read_text("utf-8").splitlines()
+    start = len(_ID)
+    return {line[start : line.index('"', start)]: line for line in lines}
+
+
+@cache
+def _entries() -> Mapping[str, Entry]:
+    return {name: _entry(json.loads(_head(line))) for name, line in _lines().items()}
+
+
+def _head(line: str) -> str:
+    """Return the part of a line that a list needs, which is JSON by itself."""
+    ends = (line.find(key) for key in _BODY)
+    end = min((end for end in ends if end >= 0), default=len(line) - 1)
+    return line[:end] + "}"
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
@@ -129,6 +181,9 @@ def _entry(row: Mapping[str, Any]) -> Entry:
         num_parameters=row.get("parameters"),
         is_certain=row["certain"],
         source=row["source"],
+        shape_of=row.get("shape_of", ""),
+        num_downloads=row.get("downloads"),
+        is_in_recipes=row.get("recipe", False),
     )
 
 
@@ -136,123 +191,49 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 def _names() -> Mapping[str, str]:
     """Return every unambiguous way to write a bundled name."""
     short: dict[str, str | None] = {}
-    for name in _models():
-        part = _model_part(name)
-        short[part] = None if part in short else name
+    # A model's own line comes before those that only share its shape.
+    for own in (True, False):
+        named: dict[str, str | None] = {}
+        for name, line in _lines().items():
+            if own is not (_LIKE in line):
+                part = _model_part(name)
+                named[part] = None if part in named else name
+        short = named | short
     names = {part: name for part, name in short.items() if name}
-    names.update((name.lower(), name) for name in _models())
-    names.update((name, name) for name in _models())
+    names.update((name.lower(), name) for name in _lines())
+    names.update((name, name) for name in _lines())
     return names
+
+
+_LIKE = ',"like":'
+
+
+@cache
+def _row(name: str) -> Mapping[str, Any]:
+    """Return a model's line with everything in it that is read from another's."""
+    row: dict[str, Any] = json.loads(_lines()[name])
+    if "like" in row:
+        other = _row(row["like"])
+        row["config"] = merged(other["config"], row.get("changes", {}))
+        for file in ("hf_quant_config", "preprocessor_config"):
+            row.setdefault(file, other.get(file))
+    return row
 
 
 @cache
 def _files(name: str) -> ModelFiles:
-    _, row = _models()[name]
+    row = _row(name)
     return ModelFiles(
         name=name,
-        config=_with_names(row["config"]),
-        hf_quant_config=_with_names(row.get("hf_quant_config")),
+        config=with_names(row["config"]),
+        hf_quant_config=with_names(row.get("hf_quant_config")),
         preprocessor_config=row.get("preprocessor_config"),
         num_parameters=row.get("parameters"),
         checkpoint_bytes=row.get("checkpoint_bytes"),
         source=f"bundled catalogue: {row['source']}",
         is_certain=row["certain"],
+        shape_of=row.get("shape_of", ""),
     )
-
-
-def _with_names(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Expand the lists of modules that the file keeps as patterns."""
-    if not isinstance(value, dict):
-        return value
-    return dict(_item(key, inner) for key, inner in value.items())
-
-
-def _item(key: str, value: Any) -> tuple[str, Any]:  # noqa: ANN401 - any JSON
-    if key == "quantized_layers{}":
-        return key[:-2], _layers(value)
-    if key.endswith("{}"):
-        return key[:-2], unpack(value)
-    return key, _with_names(value)
-
-
-def _layers(packed: Iterable[tuple[Any, list[str]]]) -> dict[str, Any]:
-    return {name: value for value, patterns in packed for name in unpack(patterns)}
-
-
-def can_pack(names: Iterable[str]) -> bool:
-    """Whether the names contain no braces (as regular expressions do)."""
-    return not any("{" in name or "}" in name for name in names)
-
-
-def pack(names: Iterable[str]) -> list[str]:
-    """Return patterns that match exactly these names; the order is not kept."""
-    rows: defaultdict[tuple[str, ...], set[tuple[int, ...]]] = defaultdict(set)
-    for name in set(names):
-        pieces = _NUMBER.split(name)
-        rows[tuple(pieces[::2])].add(tuple(int(piece) for piece in pieces[1::2]))
-    return sorted(
-        _pattern(words, row) for words, found in rows.items() for row in _merge(found)
-    )
-
-
-def unpack(patterns: Iterable[str]) -> list[str]:
-    """Return the names that the patterns match.
-
-    >>> unpack(["lm_head", "layers.{0-1,4}.mlp"])
-    ['lm_head', 'layers.0.mlp', 'layers.1.mlp', 'layers.4.mlp']
-    """
-    return [name for pattern in patterns for name in _expand(pattern)]
-
-
-def _expand(pattern: str) -> Iterable[str]:
-    pieces = _BRACES.split(pattern)
-    if len(pieces) == 1:
-        return (pattern,)
-    choices = [
-        [str(number) for number in _numbers(piece)] if index % 2 else [piece]
-        for index, piece in enumerate(pieces)
-    ]
-    return map("".join, product(*choices))
-
-
-def _numbers(ranges: str) -> Iterable[int]:
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def _merge(found: set[tuple[int, ...]]) -> list[Row]:
-    """Join number tuples that differ in one place only, place by place."""
-    rows: list[Row] = [tuple(frozenset((n,)) for n in numbers) for numbers in found]
-    for place in reversed(range(len(rows[0]))):
-        joined: defaultdict[tuple[Row, Row], set[int]] = defaultdict(set)
-        for row in rows:
-            joined[row[:place], row[place + 1 :]] |= row[place]
-        rows = [
-            (*before, frozenset(numbers), *after)
-            for (before, after), numbers in joined.items()
-        ]
-    return rows
-
-
-def _pattern(words: tuple[str, ...], row: Row) -> str:
-    pieces = [words[0]]
-    for numbers, word in zip(row, words[1:], strict=True):
-        pieces += [_ranges(numbers), word]
-    return "".join(pieces)
-
-
-def _ranges(numbers: frozenset[int]) -> str:
-    if len(numbers) == 1:
-        return str(*numbers)
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    texts = (str(a) if a == b else f"{a}-{b}" for a, b in ranges)
-    return "{" + ",".join(texts) + "}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,4 +311,4 @@ def _has_letters(word: str, whole: str) -> bool:
 
 @cache
 def _search_index() -> tuple[Named, ...]:
-    return tuple(map(Named.of, _models()))
+    return tuple(map(Named.of, _lines()))

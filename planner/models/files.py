@@ -56,6 +56,10 @@ class ModelFiles:
     """Where the facts come from, for people: a path, a repository and commit."""
     is_certain: bool = True
     """False when the source is a reconstruction rather than the published file."""
+    is_estimated: bool = False
+    """Whether they are those of a usual quantised checkpoint that nobody has named."""
+    shape_of: str = ""
+    """The model of the same shape whose config.json this is; empty for its own."""
 
     @property
     def asks_for_pooling(self) -> bool:
@@ -96,7 +100,7 @@ def _overridden(files: ModelFiles, text: str) -> ModelFiles:
         held = config.get(name)
         is_part = name.endswith("_config") and name not in _NO_CONFIGS
         if is_part and isinstance(value, dict) and isinstance(held, Mapping):
-            config[name] = _merged(held, value)
+            config[name] = merged(held, value)
             continue
         if name in _ROPE:
             for other in _ROPE:
@@ -105,12 +109,13 @@ def _overridden(files: ModelFiles, text: str) -> ModelFiles:
     return replace(files, config=config)
 
 
-def _merged(held: Mapping[str, Any], updates: Mapping[str, Any]) -> dict[str, Any]:
+def merged(held: Mapping[str, Any], updates: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with updates applied to it, tables within it at any depth."""
     found = dict(held)
     for name, value in updates.items():
         inner = found.get(name)
         if isinstance(value, Mapping) and isinstance(inner, Mapping):
-            found[name] = _merged(inner, value)
+            found[name] = merged(inner, value)
         else:
             found[name] = value
     return found

@@ -30,7 +30,7 @@ class Part(StrEnum):
     """Parts of the weights, in the order a model uses them."""
 
     EMBEDDINGS = "embeddings"
-    TOWERS = "vision and audio towers"
+    TOWERS = "encoder weights"
     ATTENTION = "attention"
     MIXERS = "state-space and linear attention"
     MLP = "mlp"

@@ -60,6 +60,13 @@ def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
     return derived * scaling
 
 
+_SHORTENED = {"EmbeddingGemma2Model": 8192}
+"""Tokens of a prompt where the user sets none and the config allows more.
+
+Source: vLLM 0.33.0 `models/config.py` EmbeddingGemma2ModelConfig.
+"""
+
+
 def resolve_max_model_len(
     requested: int | str | None,
     model: ModelArchitecture,
@@ -81,10 +88,23 @@ def resolve_max_model_len(
         )
         if is_short and model.original_max_position_embeddings:
             return model.original_max_position_embeddings
-        return int(derived)
+        return int(min(derived, _SHORTENED.get(model.architecture, derived)))
     if length > derived:
         _refuse_long(length, derived, model, env, release)
     return length
+
+
+def scheduled_length(
+    requested: int | str | None,
+    model: ModelArchitecture,
+    max_model_len: int,
+    release: Release = NEWEST_RELEASE,
+) -> int:
+    """Return the length by which vLLM resolves its batches: before it is shortened."""
+    is_given = requested not in (None, "auto", -1)
+    if is_given or model.architecture not in _SHORTENED:
+        return max_model_len
+    return int(derived_max_model_len(model, release))
 
 
 def _refuse_long(

@@ -6,7 +6,6 @@ that it was made from; bundled ones are in `planner/data/recordings/`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
+from planner.late import late
 from planner.surroundings import data_folder, is_published
 
 KIND = "vllm-memory-planner recording"
@@ -69,7 +69,7 @@ def config_key(config: Mapping[str, Any]) -> str:
     """
     kept = {name: value for name, value in config.items() if name not in _IRRELEVANT}
     text = json.dumps(kept, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+    return late("hashlib:sha256", text.encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def find_recording(config: Mapping[str, Any]) -> Recording | None:

@@ -338,7 +338,9 @@ def source_notes(model: ModelArchitecture) -> tuple[str, ...]:
             f"The name says {named[0]}, but the configuration names no quantization "
             "that vLLM reads: planned as vLLM would load it, unquantised.",
         )
-    if not model.is_certain:
+    if model.shape_of:
+        notes = (*notes, f"The config of {model.name} is another's: {model.source}.")
+    elif not model.is_certain:
         notes = (
             *notes,
             f"The config of {model.name} is a reconstruction: {model.source}.",

@@ -266,6 +266,8 @@ def prefix_caching(
     """
     if model.state_layers and release < _STATE_PREFIX_CACHING_SINCE:
         return False
+    if any(layer.reference_window for layer in model.attention_layers):
+        return False
     if settings.enable_prefix_caching is not None:
         return settings.enable_prefix_caching and _keeps_states(model, release)
     is_hybrid = bool(model.state_layers) and release < _CACHES_HYBRID_PREFIXES_SINCE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.errors import PlannerError, Refused, UnknownArchitecture
+from planner.late import late
 from planner.memory.account import Basis, HostLine, Per, VLLMError
 from planner.memory.estimate import RankMemory
 from planner.memory.host.kv_connectors import (
@@ -30,7 +31,6 @@ from planner.memory.host.tables import (
     worker_process,
 )
 from planner.memory.lines.non_torch import is_unified
-from planner.memory.lora.towers import adapters_on_host
 from planner.memory.media.frontend import cache_lines
 from planner.models.layers import Part
 from planner.planning.defaults import ResolvedSettings
@@ -115,11 +115,16 @@ def _of_worker(
         yield gpu_budget(rank.requested_memory_bytes)
     if rank.offloaded is not None:
         yield rank.offloaded
-    adapters = adapters_on_host(
-        question.model, question.settings, question.layout, resolved.dtype
-    )
-    if adapters is not None:
-        yield adapters
+    if question.settings.enable_lora:
+        adapters: HostLine | None = late(
+            "planner.memory.lora.towers:adapters_on_host",
+            question.model,
+            question.settings,
+            question.layout,
+            resolved.dtype,
+        )
+        if adapters is not None:
+            yield adapters
     if dict(question.settings.others).get("enable_sleep_mode"):
         yield asleep(rank.allocated_weights_bytes)
     seqs, length = resolved.max_num_seqs, resolved.max_model_len

@@ -10,10 +10,11 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST
 from planner.engine.settings import given_arguments
 from planner.models.architecture import ModelArchitecture
+from planner.planning.load import Load
 from planner.planning.planning import plan as plan_again
 from planner.planning.result import Plan
 
-_START = ("model", "gpu", "vllm_version", "entrypoint", "env")
+_START = ("model", "gpu", "vllm_version", "entrypoint", "env", "load")
 """Inputs that are not engine arguments."""
 
 
@@ -32,6 +33,8 @@ class Inputs:
     entrypoint: str = "serve"
     env: Mapping[str, str] = field(default_factory=dict)
     engine_args: Mapping[str, Any] = field(default_factory=dict)
+    load: Load | None = None
+    """What the start must serve; arguments that are not given follow from it."""
 
     @classmethod
     def of(cls, plan: Plan) -> Inputs:
@@ -47,7 +50,12 @@ class Inputs:
             vllm_version=plan.vllm_version,
             entrypoint=plan.entrypoint,
             env=dict(plan.env),
-            engine_args=given_arguments(plan.settings),
+            engine_args={
+                name: value
+                for name, value in given_arguments(plan.settings).items()
+                if name not in plan.follows
+            },
+            load=plan.load,
         )
 
     def changed(self, **changes: Any) -> Inputs:  # noqa: ANN401 - vLLM's own types
@@ -76,6 +84,7 @@ class Inputs:
             vllm_version=self.vllm_version,
             entrypoint=self.entrypoint,
             env=self.env or None,
+            load=self.load,
             **self.engine_args,
         )
 

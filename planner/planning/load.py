@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from planner.errors import PlannerError
 
@@ -42,3 +44,22 @@ class Load:
     def request_tokens(self) -> int:
         """Tokens of one finished request: the least `max_model_len` that allows it."""
         return self.prompt_tokens + self.output_tokens
+
+    def share(self, engines: int) -> int:
+        """Return the requests of the engine that has the most."""
+        return -(-self.requests // engines)
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the engine arguments that follow from the load: those not given.
+
+        `max_model_len` becomes the length of its requests, `max_num_seqs` the number
+        of requests on one engine.
+
+        >>> load = Load(prompt_tokens=3000, output_tokens=1000, requests=16)
+        >>> load.arguments({"data_parallel_size": 2})
+        {'max_model_len': 4000, 'max_num_seqs': 8}
+        """
+        engines = given.get("data_parallel_size")
+        share = self.share(engines if type(engines) is int and engines > 0 else 1)
+        wanted = {"max_model_len": self.request_tokens, "max_num_seqs": share}
+        return {n: value for n, value in wanted.items() if given.get(n) is None}

@@ -6,49 +6,40 @@ the weights, profile a run, divide the remaining memory into KV cache blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planner.engine.arguments import check_release
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
-from planner.engine.releases import NEWEST, Release, resolve_version
-from planner.engine.settings import EngineSettings, settings_from, table
+from planner.engine.releases import NEWEST, resolve_version
+from planner.engine.settings import settings_from
 from planner.errors import (
-    PlannerError,
     Refused,
     RefusedArgument,
-    RefusedSince,
-    UnknownArchitecture,
 )
 from planner.memory.account import VLLMError
-from planner.memory.checkpoint import reconcile
 from planner.memory.kv_cache import capacity
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kernels import Kernels
+from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import Request
 from planner.models.architecture import ModelArchitecture
-from planner.models.drafts.config import requested_speculation
-from planner.models.families import read
-from planner.models.families.pooling import as_run
-from planner.models.files import ModelFiles, overridden
 from planner.models.lengths import (
     derived_max_model_len,
     resolve_max_model_len,
-    without_windows,
 )
-from planner.models.quantization import requantised
-from planner.models.sources.load import load
 from planner.planning import batches
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
+from planner.planning.load import Load
+from planner.planning.model import architecture, check_refuses, draft_files
 from planner.planning.resolve import Question, resolve, with_speculation
 from planner.planning.result import KVCacheGroup, Outcome, Plan
 from planner.planning.stages import plan_stages, whole_groups
@@ -58,18 +49,21 @@ if TYPE_CHECKING:
     from planner.planning.calibrations.dry import DryFigures
     from planner.planning.inputs import Inputs
 
-_POOLING_CONVERTS = ("embed", "classify")
-"""Values of convert that make a generating model a pooling one; the head of classes
-that classify adds, a few rows of hidden_size, is not counted."""
+_Given: TypeAlias = (
+    "tuple[str | PathLike[str] | ModelArchitecture, str | GPU, str, str, "
+    "Mapping[str, str] | None, Mapping[str, Any]]"
+)
+"""Model, gpu, vllm_version, entrypoint, env and engine arguments."""
 
 
-def plan(
+def plan(  # noqa: PLR0913 - the inputs of a plan
     model: str | PathLike[str] | ModelArchitecture,
     gpu: str | GPU = "H100",
     *,
     vllm_version: str = NEWEST,
     entrypoint: str = "serve",
     env: Mapping[str, str] | None = None,
+    load: Load | None = None,
     **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> Plan:
     """Plan how vLLM would start this model on this GPU.
@@ -82,6 +76,8 @@ def plan(
         entrypoint: serve (`vllm serve`), llm (the `LLM` class) or engine (the async
             engine itself, as Ray Data LLM starts it).
         env: vLLM's environment variables.
+        load: what the start must serve; `max_model_len` and `max_num_seqs` follow from
+            it where they are not given.
         engine_args: vLLM's EngineArgs by name.
 
     Raises:
@@ -89,8 +85,7 @@ def plan(
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
     inputs = (model, gpu, vllm_version, entrypoint, env, engine_args)
-    question = _question(*inputs)
-    return question if isinstance(question, Plan) else _answer(question)
+    return _planned(inputs, load, None)
 
 
 def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
@@ -100,7 +95,7 @@ def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
-    question = _question(
+    given = (
         inputs.model,
         inputs.gpu,
         inputs.vllm_version,
@@ -108,20 +103,26 @@ def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
         inputs.env or None,
         inputs.engine_args,
     )
+    return _planned(given, inputs.load, figures)
+
+
+def _planned(given: _Given, load: Load | None, dry: DryFigures | None) -> Plan:
+    """Plan a start; arguments that are not given follow from its load."""
+    *_, engine_args = given
+    follows = {} if load is None else load.arguments(engine_args)
+    question = _question((*given[:5], {**engine_args, **follows}))
     if isinstance(question, Plan):
-        return question
-    return _answer(replace(question, dry=figures))
+        made = question
+    elif load is None and dry is None:
+        return _answer(question)
+    else:
+        made = _answer(replace(question, load=load, dry=dry))
+    return made if load is None else replace(made, load=load, follows=tuple(follows))
 
 
-def _question(  # noqa: PLR0913 - the inputs of a plan
-    model: str | PathLike[str] | ModelArchitecture,
-    gpu: str | GPU,
-    vllm_version: str,
-    entrypoint: str,
-    env: Mapping[str, str] | None,
-    engine_args: Mapping[str, Any],
-) -> Question | Plan:
+def _question(given: _Given) -> Question | Plan:
     """Read and check the inputs; a plan where vLLM refuses the model itself."""
+    model, gpu, vllm_version, entrypoint, env, engine_args = given
     settings = settings_from(engine_args)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     release, notes = resolve_version(vllm_version)
@@ -130,9 +131,9 @@ def _question(  # noqa: PLR0913 - the inputs of a plan
     given_env = tuple((env or {}).items())
     batches.check_entrypoint(entrypoint)
     try:
-        architecture = _architecture(model, settings)
+        found = architecture(model, settings)
     except Refused as refusal:
-        _check_refuses(refusal, release)
+        check_refuses(refusal, release)
         return Plan.refused(
             name=str(model),
             gpu=device,
@@ -143,120 +144,19 @@ def _question(  # noqa: PLR0913 - the inputs of a plan
             entrypoint=entrypoint,
             env=given_env,
         )
-    draft = _draft_files(settings, architecture, release)
+    draft = draft_files(settings, found, release)
     return Question(
-        model=architecture,
+        model=found,
         gpu=device,
         settings=settings,
         env=environment,
         layout=layout_of(settings, environment, device, release),
         entrypoint=entrypoint,
         release=release,
-        notes=(*notes, *source_notes(architecture)),
+        notes=(*notes, *source_notes(found)),
         given_env=given_env,
         draft=draft,
     )
-
-
-def _draft_files(
-    settings: EngineSettings, model: ModelArchitecture, release: Release
-) -> ModelFiles | None:
-    """Return the files of the draft that speculative_config names; None without one."""
-    try:
-        requested = requested_speculation(settings, release)
-    except Refused:
-        return None  # raised again later, in vLLM's order
-    if requested is None or requested.model is None or model.is_pooling:
-        return None
-    files = load(requested.model)
-    return None if files is model.files else files
-
-
-def _check_refuses(refusal: Refused, release: Release) -> None:
-    """Reject what only later releases refuse.
-
-    Raises:
-        UnknownArchitecture: with the message of the later releases.
-    """
-    if isinstance(refusal, RefusedSince) and release < refusal.since:
-        raise UnknownArchitecture(
-            f"vLLM {release.version} still serves a model that is not modelled, as "
-            f"later ones say: {refusal}"
-        ) from None
-
-
-def _architecture(
-    given: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
-) -> ModelArchitecture:
-    model = _model_or_files(given, settings)
-    method, trusted = settings.quantization, bool(settings.trust_remote_code)
-    asks_for_pooling = settings.convert in _POOLING_CONVERTS
-    if isinstance(model, ModelFiles):
-        found = _read(model, method, trusted=trusted)
-        asks_for_pooling |= model.asks_for_pooling
-    elif method is None:
-        found = model
-    elif model.files is not None:
-        # Only the checkpoint's own files determine what the argument does.
-        found = _read(model.files, method, trusted=True)
-        asks_for_pooling |= model.is_pooling
-    else:
-        found = requantised(model, method)
-    if settings.disable_sliding_window:
-        found = without_windows(found)
-    if settings.runner in (None, "auto") and asks_for_pooling:
-        return as_run(found, "pooling")
-    return as_run(found, settings.runner)
-
-
-def _model_or_files(
-    given: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
-) -> ModelFiles | ModelArchitecture:
-    """Return a model that was read already, or the files that have to be read."""
-    overrides = table(settings, "hf_overrides")
-    if not isinstance(given, ModelArchitecture):
-        files = load(given)
-    else:
-        # The settings name the draft again.
-        model = given if given.speculation is None else given.speculation.target
-        if not overrides:
-            return model
-        files = _files_of(model)
-    return overridden(files, overrides) if overrides else files
-
-
-def _files_of(model: ModelArchitecture) -> ModelFiles:
-    """Return the files a model was read from.
-
-    Raises:
-        PlannerError: where it was read from none, so that nothing can be overridden.
-    """
-    if model.files is None:
-        raise PlannerError(
-            f"hf_overrides: {model.name} comes without a config.json that it could "
-            "change. Change the ModelArchitecture itself, or give a folder or a name."
-        )
-    return model.files
-
-
-@lru_cache(maxsize=64)
-def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchitecture:
-    """Read a model; where vLLM refuses the method, with the checkpoint's own.
-
-    The same files give the same object, so that their plans are equal.
-    """
-    requested = read(files, method, trust_remote_code=trusted)
-    mismatch = requested.quantization_limits.mismatch
-    if mismatch is None:
-        return _with_files(requested, files)
-    own = read(files, None, trust_remote_code=trusted)
-    limits = replace(own.quantization_limits, mismatch=mismatch)
-    return _with_files(replace(own, quantization_limits=limits), files)
-
-
-def _with_files(model: ModelArchitecture, files: ModelFiles) -> ModelArchitecture:
-    checked = reconcile(model, files.tensor_shapes)
-    return replace(model, files=files, reconciliation=checked)
 
 
 def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
@@ -303,6 +203,7 @@ def _plan_resolved(
     groups = whole if question.release.groups_all_ranks else limiting.groups
     figures = capacity.capacity(groups, limiting.num_blocks, request, question.release)
     fewest = limiting_cache([stage.low for stage in stages]).num_blocks
+    asked = _load_figures(question, request, groups, limiting.num_blocks)
     lowest = capacity.capacity(groups, fewest, request, question.release)
     host = host_accounts(question, resolved, stages)
     error, outcome = verdict.error, verdict.outcome
@@ -335,6 +236,7 @@ def _plan_resolved(
         host=host,
         loading=host_loading(question, host, stages),
         blocks_per_request=figures.blocks_per_request,
+        blocks_per_load_request=asked,
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,
         max_concurrency=figures.max_concurrency,
@@ -352,6 +254,22 @@ def _plan_resolved(
         entrypoint=question.entrypoint,
         env=question.given_env,
     )
+
+
+def _load_figures(
+    question: Question,
+    request: Request,
+    groups: Sequence[LayerGroup],
+    num_blocks: int,
+) -> int:
+    """Return the blocks of one request of the load; 0 without a load."""
+    if question.load is None:
+        return 0
+    length = min(question.load.request_tokens, request.max_model_len)
+    of_load = capacity.capacity(
+        groups, num_blocks, request.of_length(length), question.release
+    )
+    return of_load.blocks_per_request
 
 
 def _measured(question: Question, resolved: ResolvedSettings) -> Found:

@@ -9,78 +9,10 @@ from __future__ import annotations
 
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
-from planner.engine.releases import NEWEST_RELEASE, Release, came_later
+from planner.engine.releases import Release, came_later
 from planner.engine.settings import EngineSettings
-from planner.errors import Refused, RefusedArgument, UnknownArchitecture
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
-from planner.models.caches import MLALayer
-
-_KV_CACHE_DTYPES = (
-    "auto",
-    "float16",
-    "bfloat16",
-    "fp8",
-    "fp8_e4m3",
-    "fp8_e5m2",
-    "fp8_inc",
-    "fp8_ds_mla",
-    "nvfp4_ds_mla",
-    "turboquant_k8v4",
-    "turboquant_4bit_nc",
-    "turboquant_k3v4_nc",
-    "turboquant_3bit_nc",
-    "octave_k3v4",
-    "octave_k3v3",
-    "octave_k3v3_compact",
-    "ultraquant_4bit",
-    "int4_per_token_head",
-    "int8_per_token_head",
-    "fp8_per_token_head",
-    "nvfp4",
-    "nvfp4_4over6",
-)
-"""In vLLM's order (`config/cache.py` CacheDType)."""
-
-
-def check_kv_cache_dtype(kv_cache_dtype: str, dtype: str) -> None:
-    """Refuse an unknown KV cache dtype, and a 16-bit dtype other than the model's.
-
-    Raises:
-        Refused: in vLLM's words.
-
-    Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/vllm.py` VllmConfig.
-    """
-    if kv_cache_dtype not in _KV_CACHE_DTYPES:
-        raise Refused(
-            f"Invalid kv_cache_dtype: {kv_cache_dtype!r}. Valid values are: "
-            f"{list(_KV_CACHE_DTYPES)}"
-        )
-    if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
-        return
-    choice = "`auto`" if dtype == "float32" else f"`auto` or `{dtype}`"
-    raise Refused(
-        f'kv_cache_dtype="{kv_cache_dtype}" is incompatible with dtype="{dtype}". '
-        f"Please set `--kv-cache-dtype` to {choice}."
-    )
-
-
-def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> None:
-    """Refuse plain NVFP4 for latent attention, which does not support it.
-
-    Raises:
-        Refused: in vLLM's words.
-
-    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
-    """
-    is_latent = any(isinstance(layer, MLALayer) for layer in model.cache_layers)
-    is_plain = kv_cache_dtype.startswith("nvfp4") and kv_cache_dtype != "nvfp4_ds_mla"
-    if is_latent and is_plain:
-        raise Refused(
-            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) "
-            "backends. Please use a different --kv-cache-dtype (e.g., 'fp8', 'auto', "
-            "or 'nvfp4_ds_mla' with a sparse MLA backend) for MLA models such as "
-            "DeepSeek."
-        )
 
 
 def check_device_dtype(dtype: str, gpu: GPU) -> None:
@@ -252,53 +184,6 @@ def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> No
         raise Refused(
             f"The model's number of query heads per KV head ({queries}) must be "
             f"divisible by `--decode-context-parallel-size` ({dcp}) for GQA/MQA."
-        )
-
-
-def check_quantization_argument(model: ModelArchitecture) -> None:
-    """Refuse a quantisation method other than the checkpoint's.
-
-    Raises:
-        RefusedArgument: in vLLM's words.
-
-    Source: vLLM 0.33.0 `config/model.py` _verify_quantization.
-    """
-    if model.quantization_limits.mismatch is not None:
-        raise RefusedArgument(model.quantization_limits.mismatch)
-
-
-def check_quantization(
-    model: ModelArchitecture, dtype: str, gpu: GPU, release: Release = NEWEST_RELEASE
-) -> None:
-    """Refuse settings, a GPU or a dtype that the quantisation does not support.
-
-    Raises:
-        Refused: in vLLM's words.
-        UnknownArchitecture: where only later releases refuse.
-
-    Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
-    """
-    limits, method = model.quantization_limits, model.quantization
-    if limits.refusal is not None:
-        if release < limits.refused_since:
-            raise UnknownArchitecture(
-                f"quantization={method!r}: vLLM {release.version} still takes a "
-                f"checkpoint that is not modelled, as later ones say: {limits.refusal}"
-            )
-        raise Refused(limits.refusal)
-    major, minor = gpu.compute_capability
-    capability = 10 * major + minor
-    if capability < limits.min_capability:
-        raise Refused(
-            f"The quantization method {method} is not supported for the current GPU. "
-            f"Minimum capability: {limits.min_capability}. Current capability: "
-            f"{capability}."
-        )
-    if limits.supported_dtypes and dtype not in limits.supported_dtypes:
-        supported = ", ".join(f"torch.{name}" for name in limits.supported_dtypes)
-        raise Refused(
-            f"torch.{dtype} is not supported for quantization method {method}. "
-            f"Supported dtypes: [{supported}]"
         )
 
 

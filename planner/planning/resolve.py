@@ -18,6 +18,7 @@ from planner.engine.settings import (
     table,
 )
 from planner.errors import UnknownArchitecture
+from planner.late import late
 from planner.memory.compilation import GraphMode, resolve_compilation
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.choosing import skipped_layers
@@ -35,15 +36,22 @@ from planner.memory.runner import (
     uses_v2_runner,
 )
 from planner.models.architecture import ModelArchitecture
-from planner.models.drafts.attaching import speculating
 from planner.models.drafts.config import requested_speculation
 from planner.models.files import ModelFiles
 from planner.models.layers import Part
-from planner.models.lengths import resolve_max_model_len
+from planner.models.lengths import resolve_max_model_len, scheduled_length
 from planner.planning import batches, defaults
 from planner.planning.calibrations.dry import DryFigures
 from planner.planning.capture_sizes import capture_sizes, in_whole_requests
 from planner.planning.defaults import ResolvedSettings
+from planner.planning.dtypes import (
+    check_kv_cache_dtype,
+    check_latent_cache_dtype,
+    check_quantization,
+    check_quantization_argument,
+    has_kv_scales,
+)
+from planner.planning.load import Load
 from planner.planning.older_and_cpu import (
     check_block_size,
     check_cpu_build,
@@ -57,17 +65,14 @@ from planner.planning.refusals import (
     check_architecture,
     check_batch,
     check_device_dtype,
-    check_kv_cache_dtype,
     check_kv_offloading,
-    check_latent_cache_dtype,
     check_mamba_block_size,
     check_parallel,
-    check_quantization,
-    check_quantization_argument,
     check_speculation,
     check_states,
 )
 
+_ATTACH = "planner.models.drafts.attaching:speculating"
 _OLDER_POOLING_TOKENS = 32768
 _OLDER_IMAGE_TOKENS = 5120
 
@@ -94,6 +99,8 @@ class Question:
     """Whether arguments that vLLM refuses by themselves are accepted."""
     dry: DryFigures | None = None
     """What vLLM itself measured of this start without a GPU."""
+    load: Load | None = None
+    """What the start must serve; arguments that follow from it are in `settings`."""
 
 
 def with_speculation(question: Question) -> Question:
@@ -112,8 +119,8 @@ def with_speculation(question: Question) -> Question:
         question.settings.max_model_len, question.model, question.env, question.release
     )
     try:
-        model = speculating(
-            question.model, requested, question.draft, length, question.layout
+        model: ModelArchitecture = late(
+            _ATTACH, question.model, requested, question.draft, length, question.layout
         )
     except UnknownArchitecture as unknown:
         return replace(question, uncounted_draft=str(unknown))
@@ -154,7 +161,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     if not question.is_waived:
         check_quantization_argument(model)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)
-    check_kv_cache_dtype(kv_dtype, dtype)
+    check_kv_cache_dtype(kv_dtype, dtype, release)
     kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu, release)
     tokens, seqs = _batch_sizes(question, length)
     # An encoder-decoder model never splits prompts, even if the user requests it.
@@ -253,7 +260,8 @@ def _batch_sizes(question: Question, max_model_len: int) -> tuple[int, int]:
     if question.entrypoint == "engine" and not release.fills_in_any_batch:
         return _older_engine_batch(settings, model, max_model_len, release)
     batch = batches.batch_defaults(question.gpu, question.entrypoint, release)
-    return batches.resolve_batch(settings, model, batch, max_model_len, release)
+    length = scheduled_length(settings.max_model_len, model, max_model_len, release)
+    return batches.resolve_batch(settings, model, batch, length, release)
 
 
 def _older_engine_batch(
@@ -346,7 +354,7 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         max_num_seqs=batch.max_num_seqs,
         num_speculative_tokens=model.query_len - 1,
         has_prefix_caching=defaults.prefix_caching(settings, model, question.release),
-        has_kv_cache_scales=model.quantization_limits.has_kv_scales,
+        has_kv_cache_scales=has_kv_scales(model, question.release),
         head_size=model.head_size,
         num_heads=model.num_attention_heads,
         num_kv_heads=model.num_kv_heads,

@@ -6,14 +6,14 @@ These are values, and their form as plain data for other programs;
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import Release, number_of
 from planner.engine.settings import EngineSettings, command
 from planner.late import late
-from planner.memory.account import Line, VLLMError
+from planner.memory.account import VLLMError
 from planner.memory.estimate import RankMemory
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from planner.memory.host.nodes import NodeAccount
     from planner.models.architecture import ModelArchitecture
     from planner.planning.defaults import ResolvedSettings
+    from planner.planning.load import Load
+    from planner.planning.serving import Serving
 
 
 class Outcome(StrEnum):
@@ -52,6 +54,18 @@ class KVCacheGroup:
     """Tokens in one block."""
     page_size_bytes: int
     """Bytes of one block of one layer on one rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """The KV cache of all engines together, each a copy of the model."""
+
+    engines: int
+    """data_parallel_size."""
+    num_gpu_blocks: int
+    kv_cache_size_tokens: int
+    max_concurrency: float
+    """Requests of `max_model_len` that all engines hold at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +119,12 @@ class Plan:
     """serve (`vllm serve`), llm (the `LLM` class) or engine (the async engine)."""
     env: tuple[tuple[str, str], ...] = ()
     """vLLM's environment variables as given."""
+    load: Load | None = None
+    """The load that the start must serve, over all engines; None: none was given."""
+    follows: tuple[str, ...] = ()
+    """Names of the arguments in `settings` that follow from the load."""
+    blocks_per_load_request: int = 0
+    """Blocks that one request of the load needs."""
 
     @classmethod
     def refused(  # noqa: PLR0913 - the fields of a value
@@ -170,6 +190,26 @@ class Plan:
         """GPUs in all: tensor x pipeline x data parallel."""
         return self.settings.gpus_total
 
+    @property
+    def engines(self) -> int:
+        """Copies of the model (data parallel), each with a KV cache of its own."""
+        return self.settings.data_parallel_size or 1
+
+    @property
+    def all_engines(self) -> Engines:
+        """The KV cache of all engines together; vLLM logs that of one."""
+        return Engines(
+            engines=self.engines,
+            num_gpu_blocks=self.engines * self.num_gpu_blocks,
+            kv_cache_size_tokens=self.engines * self.kv_cache_size_tokens,
+            max_concurrency=self.engines * self.max_concurrency,
+        )
+
+    @property
+    def serving(self) -> Serving | None:
+        """How the start serves its load; None without a load."""
+        return late("Plan.serving", self)
+
     def changed(self, **changes: Any) -> Plan:  # noqa: ANN401 - vLLM's own types
         """Plan again with engine arguments, model, gpu, vllm_version, ... replaced.
 
@@ -189,7 +229,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, in the form of the public contract."""
-        return plan_dict(self)
+        return late("Plan.to_dict", self)
 
     def to_frame(self) -> DataFrame:
         """Return the lines as a pandas frame, one row per rank and line."""
@@ -221,143 +261,3 @@ class Plan:
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
         return late("Plan._repr_mimebundle_", self)
-
-
-def plan_dict(plan: Plan) -> dict[str, Any]:
-    """Return the plan in the form of the public contract; sizes in whole bytes."""
-    return {
-        "model": plan.name,
-        "vllm_version": plan.vllm_version,
-        "fits": plan.fits,
-        "verdict": str(plan.outcome),
-        "error": None if plan.error is None else asdict(plan.error),
-        "resolved": _resolved(plan),
-        "gpu": _gpu(plan),
-        "ranks": [_rank(rank) for rank in plan.ranks],
-        **_totals(plan),
-        "host": [_node(account) for account in plan.host],
-        "loading": _loading(plan),
-        "kv_groups": [asdict(group) for group in plan.kv_groups],
-        "bytes_per_block": [rank.bytes_per_block for rank in plan.ranks],
-        "blocks_per_request": plan.blocks_per_request,
-        "num_gpu_blocks": plan.num_gpu_blocks,
-        "kv_cache_size_tokens": plan.kv_cache_size_tokens,
-        "max_concurrency": plan.max_concurrency,
-        "max_concurrency_low": plan.max_concurrency_low,
-        "max_model_len_that_fits": plan.max_model_len_that_fits,
-        "estimated_max_model_len": plan.estimated_max_model_len,
-        "gpus_total": plan.gpus_total,
-        "conditions": list(plan.conditions),
-        "notes": list(plan.notes),
-        "command": plan.command(),
-    }
-
-
-def _resolved(plan: Plan) -> dict[str, Any]:
-    if plan.resolved is None:
-        return {}
-    values = asdict(plan.resolved)
-    values["cudagraph_capture_sizes"] = list(plan.resolved.cudagraph_capture_sizes)
-    return values
-
-
-def _gpu(plan: Plan) -> dict[str, Any]:
-    return {
-        "name": plan.gpu.name,
-        "device_name": plan.gpu.device_name,
-        "total_memory_bytes": plan.gpu.total_memory_bytes,
-        "free_memory_bytes": plan.gpu.free_memory_bytes,
-        "compute_capability": list(plan.gpu.compute_capability),
-    }
-
-
-def _rank(rank: RankMemory) -> dict[str, Any]:
-    return {
-        "pp_rank": rank.pp_rank,
-        "weights_bytes": rank.weights_bytes,
-        "allocated_weights_bytes": rank.allocated_weights_bytes,
-        "requested_memory_bytes": rank.requested_memory_bytes,
-        "lines": [_line(line) for line in rank.lines],
-        "outside": [_line(line) for line in rank.outside],
-        "weight_parts": {part.name: part.size_bytes for part in rank.weight_parts},
-        "available_kv_cache_bytes": rank.available_kv_cache_bytes,
-    }
-
-
-def _line(line: Line) -> dict[str, Any]:
-    return {
-        "name": line.name,
-        "bytes": line.size_bytes,
-        "low_bytes": line.low_bytes,
-        "high_bytes": line.high_bytes,
-        "basis": str(line.basis),
-        "why": line.why,
-    }
-
-
-def _node(account: NodeAccount) -> dict[str, Any]:
-    return {
-        "nodes": list(account.nodes),
-        "gpus": account.gpus,
-        "engines": account.engines,
-        "capacity_bytes": account.capacity_bytes,
-        "needed_bytes": account.needed_bytes,
-        "lines": [
-            {
-                "name": line.name,
-                "bytes": line.size_bytes,
-                "basis": str(line.basis),
-                "per": str(line.per),
-                "why": line.why,
-            }
-            for line in account.lines
-        ],
-    }
-
-
-def _loading(plan: Plan) -> dict[str, Any] | None:
-    loading = plan.loading
-    if loading is None:
-        return None
-    return {
-        "load_format": loading.load_format,
-        "checkpoint_bytes": loading.checkpoint_bytes,
-        "read_bytes": loading.read_bytes,
-        "disk_bytes": loading.disk_bytes,
-        "page_cache_bytes": loading.page_cache_bytes,
-        "seconds": round(loading.seconds, 1),
-        "basis": str(loading.basis),
-        "why": f"{loading.reading_why}; {loading.seconds_why}",
-    }
-
-
-def _totals(plan: Plan) -> dict[str, Any]:
-    """Return figures of the largest and of the limiting rank; None when refused."""
-    rank = plan.limiting_rank
-    if rank is None:
-        names = (
-            "weights_bytes",
-            "allocated_weights_bytes",
-            "activation_bytes",
-            "cudagraph_bytes",
-            "non_torch_bytes",
-            "available_kv_cache_bytes",
-            "available_kv_cache_low_bytes",
-            "available_kv_cache_high_bytes",
-        )
-        return dict.fromkeys(names)
-    ranks = plan.ranks
-    return {
-        "weights_bytes": max(r.weights_bytes for r in ranks),
-        "allocated_weights_bytes": max(r.allocated_weights_bytes for r in ranks),
-        "activation_bytes": rank.line("peak activation").size_bytes,
-        "cudagraph_bytes": rank.captured_graph_bytes,
-        "non_torch_bytes": rank.line("non-torch").size_bytes,
-        "available_kv_cache_bytes": min(r.available_kv_cache_bytes for r in ranks),
-        "available_kv_cache_low_bytes": min(
-            r.available_kv_cache_low_bytes for r in ranks
-        ),
-        "available_kv_cache_high_bytes": min(
-            r.available_kv_cache_high_bytes for r in ranks
-        ),
-    }

@@ -9,7 +9,7 @@ parallel, each replica serves its share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
@@ -38,7 +38,7 @@ class Serving:
     @property
     def share(self) -> int:
         """Requests at once on the replica that has the most."""
-        return share_of(self.load.requests, self.plan)
+        return self.load.share(self.plan.engines)
 
     @property
     def num_blocks(self) -> int:
@@ -71,7 +71,7 @@ class Serving:
     def requests_held(self) -> int | None:
         """Requests of that length that all replicas hold at once; None: no limit."""
         held = self.held
-        return None if held is None else held * copies(self.plan)
+        return None if held is None else held * self.plan.engines
 
     @property
     def requests_served(self) -> int:
@@ -86,22 +86,23 @@ class Serving:
         if self.load.request_tokens > resolved.max_model_len:
             return 0
         most = resolved.max_num_seqs
-        return copies(plan) * (most if held is None else min(held, most))
+        return plan.engines * (most if held is None else min(held, most))
 
-
-def copies(plan: Plan) -> int:
-    """Return the replicas of the model, each with its own KV cache."""
-    return plan.settings.data_parallel_size or 1
-
-
-def share_of(requests: int, plan: Plan) -> int:
-    """Return the requests of the replica that has the most."""
-    return -(-requests // copies(plan))
+    @property
+    def words(self) -> str:
+        """How much of the load is served, such as "serves 1 of 20 at once"."""
+        asked = self.load.requests
+        return f"serves {min(self.requests_served, asked):,} of {asked:,} at once"
 
 
 def low_blocks(plan: Plan) -> int:
     """Return the KV cache blocks at the low end of the estimate's range."""
     return round(plan.max_concurrency_low * plan.blocks_per_request)
+
+
+def of_plan(plan: Plan) -> Serving | None:
+    """Compare a plan with its own load; see `Plan.serving`."""
+    return None if plan.load is None else serving(plan, plan.load)
 
 
 def serving(
@@ -111,9 +112,10 @@ def serving(
 
     Args:
         plan: taken as it is; no argument is adapted to the load.
-        load: None: one request of the plan's max_model_len.
+        load: None: the plan's own, or one request of its max_model_len.
         counted: cache of block counts for loads of this length, which is added to.
     """
+    load = load or plan.load
     if load is None:
         length = 1 if plan.resolved is None else plan.resolved.max_model_len
         load = Load(prompt_tokens=length, output_tokens=0)
@@ -130,6 +132,8 @@ def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
         or resolved.max_model_len <= load.request_tokens
     ):
         return of_longest
+    if plan.load is not None and plan.load.request_tokens == load.request_tokens:
+        return plan.blocks_per_load_request
     # The plan has the count for its longest request; this one is shorter.
     key = (
         load.request_tokens,
@@ -141,6 +145,7 @@ def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
     )
     if key not in counted:
         shorter = plan.changed(
+            load=None,
             max_model_len=load.request_tokens,
             max_num_seqs=resolved.max_num_seqs,
             max_num_batched_tokens=resolved.max_num_batched_tokens,
@@ -162,17 +167,16 @@ def serve(inputs: Inputs, load: Load | None, *, follows: bool = True) -> Serving
             stays vLLM's default, or as many as there are states for.
     """
     if load is None:
-        return serving(inputs.plan())
-    given = inputs.engine_args
-    changes: dict[str, Any] = {}
-    if given.get("max_model_len") in (None, "auto", -1):
-        changes["max_model_len"] = load.request_tokens
-    if follows and given.get("max_num_seqs") is None:
-        copies_given = given.get("data_parallel_size") or 1
-        changes["max_num_seqs"] = -(-load.requests // copies_given)
-    start = inputs.changed(**changes)
+        return serving(inputs.changed(load=None).plan())
+    is_open = inputs.engine_args.get("max_model_len") in (None, "auto", -1)
+    if follows:
+        is_auto = is_open and "max_model_len" in inputs.engine_args
+        given = inputs.changed(max_model_len=None) if is_auto else inputs
+        return serving(given.changed(load=load).plan(), load)
+    length = {"max_model_len": load.request_tokens} if is_open else {}
+    start = inputs.changed(load=None, **length)
     plan = start.plan()
-    if not follows and given.get("max_num_seqs") is None and _lacks_states(plan):
+    if start.engine_args.get("max_num_seqs") is None and _lacks_states(plan):
         plan = start.changed(max_num_seqs=low_blocks(plan)).plan()
     return serving(plan, load)
 

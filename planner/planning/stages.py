@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from planner.engine.arguments import ARGUMENTS, Memory
+from planner.late import late
 from planner.memory.account import Line
 from planner.memory.compilation import (
     GraphMode,
@@ -26,8 +28,6 @@ from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.activations import cold_compile_bytes
 from planner.memory.lines.eplb import window_size
 from planner.memory.lines.non_torch import fused_all_reduce_bytes
-from planner.memory.lora.lora import graph_cases, lora_config, with_adapters
-from planner.memory.lora.towers import Encoding, with_tower_adapters
 from planner.memory.media.encoder import (
     check_whole_items,
     encoder_budget_tokens,
@@ -51,10 +51,13 @@ from planner.planning.calibrations.apply import (
     captured_applied,
     non_torch_applied,
 )
-from planner.planning.calibrations.dry import dry_lines, with_dry_cache
 from planner.planning.defaults import ResolvedSettings, hybrid_manager
 from planner.planning.resolve import Question
 from planner.units import MIB
+
+if TYPE_CHECKING:
+    from planner.memory.lora.lora_stacks import LoRAConfig
+    from planner.memory.lora.towers import Encoding
 
 _OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE = (0, 20, 1)
 """num_gpu_blocks_override replaces the memory that vLLM checks.
@@ -103,7 +106,7 @@ def plan_stages(
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         if question.dry is not None:
-            rank = with_dry_cache(rank)
+            rank = late("planner.planning.calibrations.dry:with_dry_cache", rank)
         elif found.record is not None:
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
@@ -134,6 +137,7 @@ def _weights(
     layout = replace(
         question.layout,
         max_num_batched_tokens=resolved.max_num_batched_tokens,
+        max_model_len=resolved.max_model_len,
         enforce_eager=resolved.enforce_eager,
     )
     model, settings, dtype = question.model, question.settings, resolved.dtype
@@ -144,31 +148,48 @@ def _weights(
         forces_v2_runner=question.env.use_v2_model_runner,
         layout=replace(layout, dtype=dtype),
     )
-    lora = lora_config(
-        settings,
-        question.release,
-        max_num_seqs=resolved.max_num_seqs,
-        is_on_cpu=question.gpu.is_cpu,
-    )
+    lora = _adapters(question, resolved, is_on_cpu=question.gpu.is_cpu)
     towers = tuple(
         (tower, tower_layout(tower, layout, settings))
         for tower in built_towers(model, settings, question.release)
     )
-    adapted = towers
-    if lora is not None and model.is_multimodal:
-        encoding = _encoding(question, resolved)
-        adapted = with_tower_adapters(towers, model, lora, encoding)
-    loaded = stage_weights(
-        with_adapters(model, lora), layout, dtype, kernels.buffers, adapted
-    )
+    wrapped, adapted = model, towers
+    if lora is not None:
+        wrapped = late("planner.memory.lora.lora:with_adapters", model, lora)
+        if model.is_multimodal:
+            encoding = _encoding(question, resolved)
+            adapted = late(
+                "planner.memory.lora.towers:with_tower_adapters",
+                towers,
+                model,
+                lora,
+                encoding,
+            )
+    loaded = stage_weights(wrapped, layout, dtype, kernels.buffers, adapted)
     return without_offloaded(loaded, model, layout, dtype, offloading, towers)
+
+
+def _adapters(
+    question: Question, resolved: ResolvedSettings, *, is_on_cpu: bool = False
+) -> LoRAConfig | None:
+    """Return the requested adapters; None without enable_lora."""
+    if not question.settings.enable_lora:
+        return None
+    return late(
+        "planner.memory.lora.lora:lora_config",
+        question.settings,
+        question.release,
+        max_num_seqs=resolved.max_num_seqs,
+        is_on_cpu=is_on_cpu,
+    )
 
 
 def _encoding(question: Question, resolved: ResolvedSettings) -> Encoding:
     """Return the most that vLLM encodes, which sizes the adapters' tables."""
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     run = _profile_run(question, resolved, 0, sizes)
-    return Encoding(
+    return late(
+        "planner.memory.lora.towers:Encoding",
         budget_tokens=encoder_budget_tokens(run),
         items_per_prompt=items_per_prompt(run),
     )
@@ -187,7 +208,12 @@ def _lines(
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
     lines = _widened(lines, question)
     if question.dry is not None:
-        return dry_lines(lines, question.dry, run.pp_rank)
+        return late(
+            "planner.planning.calibrations.dry:dry_lines",
+            lines,
+            question.dry,
+            run.pp_rank,
+        )
     if found.kin is not None and not fused_all_reduce_bytes(run):
         return non_torch_applied(lines, found.kin, run.pp_rank)
     if found.record is None:
@@ -306,17 +332,22 @@ def _profile_run(
         is_first_stage=pp_rank == 0,
         is_last_stage=pp_rank == len(sizes) - 1,
         uses_v2_runner=resolved.uses_v2_model_runner,
-        graph_cases=graph_cases(
-            lora_config(
-                question.settings,
-                question.release,
-                max_num_seqs=resolved.max_num_seqs,
-            ),
-            uses_v2_runner=resolved.uses_v2_model_runner,
-            is_specialized=specializes_lora_graphs(question.settings),
-        ),
+        graph_cases=_graph_cases(question, resolved),
         kv_cache_dtype=resolved.kv_cache_dtype,
         use_flashinfer_sampler=question.env.use_flashinfer_sampler,
+    )
+
+
+def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:
+    """Return how many CUDA graphs vLLM captures for each batch size."""
+    lora = _adapters(question, resolved)
+    if lora is None:
+        return 1
+    return late(
+        "planner.memory.lora.lora:graph_cases",
+        lora,
+        uses_v2_runner=resolved.uses_v2_model_runner,
+        is_specialized=specializes_lora_graphs(question.settings),
     )
 
 

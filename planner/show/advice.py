@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.show.frames import make_frame
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
-from planner.show.pieces import listed, row, table
+from planner.show.pieces import NOTHING, listed, row, table, to_open
 from planner.show.tables import verdict_html
+from planner.show.terminal import legible
 from planner.show.verdict import noted, subject, verdict_text
 from planner.units import GIB, format_gib
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     "kind",
     "title",
+    "class",
     "flags",
     "starts",
     "serves",
@@ -27,9 +33,12 @@ COLUMNS = (
     "gain_gib",
     "gain_bytes",
     "gain_tokens",
+    "gain_tokens_all_engines",
     "cost",
 )
-_HEADS = ("Change", "Result", "Command line", "Cost")
+FOLDED_FROM = 5
+"""Changes that a page shows at once; the others are folded."""
+_HEADS = ("Change", "Result", "Price")
 _INDENT = "      "
 
 
@@ -39,6 +48,7 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
     return {
         "command": advice.plan.command(),
         "fits": advice.plan.fits,
+        "is_served": advice.is_served,
         "request_tokens": advice.request_tokens,
         "requests": advice.requests,
         "load": None
@@ -48,8 +58,19 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
             "output_tokens": load.output_tokens,
             "requests": load.requests,
         },
+        "best": None if advice.best is None else advice.best.title,
         "items": [_item_dict(item) for item in advice.items],
+        "combinations": [_item_dict(item) for item in advice.combinations],
         "pair": None if advice.pair is None else _item_dict(advice.pair),
+        "groups": [
+            {
+                "class": str(group.cost_class),
+                "rule": group.cost_class.rule,
+                "suffices": group.suffices,
+                "titles": [item.title for item in group.items],
+            }
+            for group in advice.groups
+        ],
         "notes": list(advice.plan.notes),
         "warnings": list(advice.warnings),
     }
@@ -59,27 +80,30 @@ def _item_dict(item: AdviceItem) -> dict[str, Any]:
     return {
         "kind": item.kind,
         "title": item.title,
+        "class": str(item.cost_class),
         "changes": dict(item.changes),
         "flags": item.flags,
         "removed_flags": item.removed_flags,
         "command": item.plan.command(),
         "cost": item.cost,
         "burden": item.burden.name.lower(),
+        "is_estimated": item.is_estimated,
         "starts": item.starts,
         "serves": item.serves,
         "gain_bytes": item.gain_bytes,
         "gain_tokens": item.gain_tokens,
+        "gain_tokens_all_engines": item.gain_tokens_all_engines,
         "gain_requests": item.gain_requests,
     }
 
 
 def advice_frame(advice: Advice) -> pd.DataFrame:
-    """Return one row per change, the pair last.
+    """Return one row per change, combinations last.
 
     Raises:
         PlannerError: when pandas is not installed.
     """
-    items = [*advice.items, *([advice.pair] if advice.pair else [])]
+    items = (*advice.items, *advice.combinations)
     return make_frame([_frame_row(item) for item in items], COLUMNS)
 
 
@@ -87,6 +111,7 @@ def _frame_row(item: AdviceItem) -> tuple[object, ...]:
     return (
         item.kind,
         item.title,
+        str(item.cost_class),
         item.flags,
         item.starts,
         item.serves,
@@ -94,19 +119,22 @@ def _frame_row(item: AdviceItem) -> tuple[object, ...]:
         item.gain_bytes / GIB,
         item.gain_bytes,
         item.gain_tokens,
+        item.gain_tokens_all_engines,
         item.cost,
     )
 
 
+@legible
 def advice_text(advice: Advice) -> str:
-    """Write the verdict, every change with its gain and cost, and the warnings."""
+    """Write the verdict, the changes by what they cost, and the warnings."""
     plan = advice.plan
     parts = [f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan), ""]
     parts += [counted(advice)]
-    for number, item in enumerate(advice.items, start=1):
-        parts += ["", *_item_lines(advice, item, f"{number:>3}.")]
-    if advice.pair is not None:
-        parts += ["", "Two together:", *_item_lines(advice, advice.pair, "   ")]
+    numbers = {id(item): n for n, item in enumerate(advice.offered, start=1)}
+    for heading, items in _sections(advice, advice.offered):
+        parts += ["", f"{heading}:"]
+        for item in items:
+            parts += _item_lines(advice, item, f"{numbers[id(item)]:>3}.")
     if advice.warnings or noted(plan):
         parts += ["", *(f"Note: {note}" for note in noted(plan))]
         parts += [f"Warning: {warning}" for warning in advice.warnings]
@@ -115,13 +143,37 @@ def advice_text(advice: Advice) -> str:
 
 def counted(advice: Advice) -> str:
     """State which requests are counted, and how many fit before any change."""
-    load = advice.load
-    wanted = "" if load is None else f", {load.requests:,} wanted"
-    found = "" if advice.items or advice.pair else " No single change helps."
+    load, engines = advice.load, advice.plan.engines
+    on_all = f", on all {engines} engines together" if engines > 1 else ""
+    found = "" if advice.offered else " No single change helps."
+    length = f"{advice.request_tokens:,} tokens"
+    if load is None:
+        return (
+            f"Counted in requests of {length} at once{on_all}: "
+            f"{advice.requests:,} before any change.{found}"
+        )
     return (
-        f"Counted in requests of {advice.request_tokens:,} tokens at once: "
-        f"{advice.requests:,} before any change{wanted}.{found}"
+        f"Serves {min(advice.requests, load.requests):,} of {load.requests:,} requests "
+        f"of {length} at once before any change{on_all}.{found}"
     )
+
+
+def heading(advice: Advice, item: AdviceItem) -> str:
+    """Return the heading under which a change is shown: the class of its cost."""
+    name = str(item.cost_class)
+    if item is advice.best:
+        return f"Best answer: {name}"
+    if item.serves:
+        return f"{name[0].upper()}{name[1:]}"
+    return f"Not enough alone: {name}"
+
+
+def _sections(
+    advice: Advice, items: Iterable[AdviceItem]
+) -> Iterator[tuple[str, list[AdviceItem]]]:
+    """Yield headings with the changes under them, in order."""
+    for title, under in groupby(items, key=lambda item: heading(advice, item)):
+        yield title, list(under)
 
 
 def _item_lines(advice: Advice, item: AdviceItem, number: str) -> list[str]:
@@ -146,16 +198,18 @@ def symbol(item: AdviceItem) -> str:
 
 
 def state(advice: Advice, item: AdviceItem) -> str:
-    """State whether the plan starts, and whether it serves the load."""
+    """State whether the plan starts, and how many of the load it serves."""
     if not item.starts:
         return "does not start yet"
-    if advice.load is None:
+    load = advice.load
+    if load is None:
         return "starts"
-    return "serves the load" if item.serves else "starts, but serves less than the load"
+    served = min(advice.requests + item.gain_requests, load.requests)
+    return f"serves {served:,} of {load.requests:,} at once"
 
 
 def gains(item: AdviceItem) -> list[str]:
-    """Write the gains in requests, memory and tokens."""
+    """Write the gains in requests, memory and tokens; those of all engines first."""
     words = []
     if item.gain_requests:
         unit = "request" if item.gain_requests == 1 else "requests"
@@ -163,36 +217,83 @@ def gains(item: AdviceItem) -> list[str]:
     if format_gib(abs(item.gain_bytes)) != format_gib(0):
         size = format_gib(item.gain_bytes, signed=True)
         words.append(f"{size} of KV cache per {item.plan.gpu.kind}")
-    if item.gain_tokens:
-        words.append(f"{item.gain_tokens:+,} tokens")
+    engines = item.plan.engines
+    if item.gain_tokens_all_engines and engines > 1:
+        words.append(
+            f"{item.gain_tokens_all_engines:+,} tokens on {engines} engines together "
+            f"({item.gain_tokens:+,} on each)"
+        )
+    elif item.gain_tokens_all_engines:
+        words.append(f"{item.gain_tokens_all_engines:+,} tokens")
     return words
 
 
 def advice_html(advice: Advice) -> Html:
-    """Show the verdict, a table of changes, and notes; needs no script."""
+    """Show the verdict, the changes by what they cost, and notes; needs no script."""
     return whole(
         verdict_html(advice.plan),
-        changes_table(advice),
+        tag("p", counted(advice)),
+        changes_html(advice),
         warnings_html(advice),
-        class_="pl-plan pl-advice",
+        class_="pl-plan pl-whole pl-advice",
+        sheets=_sheet(),
     )
 
 
-def changes_table(advice: Advice) -> Html:
-    """Show every change as a row, the pair last."""
-    items = [*advice.items, *([advice.pair] if advice.pair else [])]
+@cache
+def _sheet() -> Html:
+    """Return the style sheet of the table of changes."""
+    sheet = Path(__file__).parent / "advice.css"
+    return Html(sheet.read_text(encoding="utf-8"))
+
+
+def changes_html(advice: Advice) -> Html:
+    """Show the first changes as a table, and fold the others."""
+    items = advice.offered
     if not items:
-        return tag("p", counted(advice))
-    return table(counted(advice), _HEADS, (_table_row(advice, item) for item in items))
+        return NOTHING
+    first, others = items[:FOLDED_FROM], items[FOLDED_FROM:]
+    every = "change" if len(items) == 1 else "changes"
+    caption = f"{len(first)} of {len(items)} {every} that help"
+    shown = _changes_table(advice, first, caption)
+    if not others:
+        return shown
+    more = _changes_table(advice, others, f"The other {len(others)}")
+    return fragment(shown, to_open(_folded(others), more, class_="pl-more"))
+
+
+def _folded(items: Iterable[AdviceItem]) -> str:
+    """Say how many changes of each class are folded."""
+    classes = sorted((item.cost_class for item in items), key=lambda one: one.place)
+    counts = [(name, len(list(under))) for name, under in groupby(classes)]
+    total = sum(count for _, count in counts)
+    words = ", ".join(f"{count} {name}" for name, count in counts)
+    return f"{total} more: {words}"
+
+
+def _changes_table(advice: Advice, items: Iterable[AdviceItem], caption: str) -> Html:
+    rows: list[Html] = []
+    for title, under in _sections(advice, items):
+        rule = under[0].cost_class.rule
+        words = (tag("b", title), " ", tag("span", rule))
+        named = tag("th", words, colspan=str(len(_HEADS)), scope="rowgroup")
+        rows += [
+            tag("tr", named, class_="pl-group"),
+            *(_table_row(advice, item) for item in under),
+        ]
+    return table(caption, _HEADS, rows, class_="pl-lines pl-changes pl-stacked")
 
 
 def _table_row(advice: Advice, item: AdviceItem) -> Html:
-    together = "Two together: " if item is advice.pair else ""
-    words = "; ".join([state(advice, item), *gains(item)])
+    said = (tag("span", symbol(item), aria_hidden="true"), f" {state(advice, item)}")
     return row(
-        f"{together}{item.title}",
-        tag("td", tag("span", symbol(item), aria_hidden="true"), f" {words}"),
-        tag("td", _flags(item)),
+        (item.title, _flags(item)),
+        tag(
+            "td",
+            tag("b", said),
+            (tag("span", gain) for gain in gains(item)),
+            class_="pl-result",
+        ),
         tag("td", item.cost, class_="pl-why"),
     )
 
@@ -201,7 +302,7 @@ def _flags(item: AdviceItem) -> Html:
     removed = item.removed_flags
     return fragment(
         tag("code", item.flags) if item.flags else None,
-        ("without ", tag("code", removed)) if removed else None,
+        tag("code", f"without {removed}") if removed else None,
     )
 
 

@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planner.show.html import Content, Html, tag
+from planner.show.charts.frame import Bar
+from planner.show.charts.parts import Part, parts_of, sizes_by_name, soft_words
+from planner.show.charts.traces import (
+    MISSING_PART,
+    OUTSIDE,
+    line_before_cache,
+    soft_edge,
+)
+from planner.show.html import Content, Html, fragment, tag
+from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, css_background, swatch
 from planner.show.pieces import listed
 from planner.show.verdict import missing_bytes
+from planner.units import format_gib
 
 if TYPE_CHECKING:
     from planner.memory.account import Line
     from planner.memory.estimate import RankMemory
     from planner.planning.result import Plan
+
+
+_BEYOND = (MISSING_PART, OUTSIDE)
+"""What is drawn beyond the budget; lines that are there are covered."""
+_HATCHED = {
+    MISSING: f"repeating-linear-gradient(45deg, {MISSING} 0 3px, {MISSING}22 3px 9px)"
+}
 
 
 def drawing(spoken: str, *content: Content) -> Html:
@@ -51,6 +68,74 @@ def memory_bar(
     return tag("div", drawn, class_="pl-bar")
 
 
+def plan_bar(plan: Plan, bar: Bar, whole_bytes: int) -> Html:
+    """Draw the bar of a plan, twice as tall: names and sizes are in its segments.
+
+    A segment that is too narrow for its name has it only in the legend.
+    """
+    requested, total = bar.rank.requested_memory_bytes, plan.gpu.total_memory_bytes
+    backgrounds = {
+        line.name: css_background(line.name, line.basis)
+        for line in drawn_lines(bar.rank)
+    }
+    boxes = [_named_box(part, whole_bytes, backgrounds) for part in parts_of(plan, bar)]
+    soft = _soft(bar, whole_bytes)
+    marks = (
+        _mark("pl-requested", requested, whole_bytes),
+        _mark("pl-total", total, whole_bytes),
+    )
+    edges = f"vLLM may use {format_gib(requested)} of {format_gib(total)}"
+    return fragment(
+        tag("div", tag("b", bar.label), f" {edges}", class_="pl-bar-name"),
+        tag("div", boxes, soft, marks, class_="pl-bar pl-hero"),
+    )
+
+
+def _named_box(part: Part, whole_bytes: int, backgrounds: dict[str, str]) -> Html:
+    left = 100 * part.start_bytes / whole_bytes
+    width = 100 * (part.end_bytes - part.start_bytes) / whole_bytes
+    background = backgrounds.get(part.name) or _HATCHED.get(part.fill, part.fill)
+    name = (part.name, tag("br"), tag("b", format_gib(part.size_bytes)))
+    return tag(
+        "span",
+        tag("em", name, style=f"color:{part.ink}" if part.ink else None),
+        style=f"left:{left:.3f}%;width:{width:.3f}%;background:{background}",
+        title=part.name,
+    )
+
+
+def _soft(bar: Bar, whole_bytes: int) -> Html | None:
+    """Draw where the KV cache may begin, from one colour to the other."""
+    edge = soft_edge(bar)
+    if edge is None:
+        return None
+    early, middle, late = edge
+    cache, before = swatch("KV cache").fill, swatch(line_before_cache(bar)).fill
+    share = 100 * (middle - early) / (late - early)
+    stops = f"{cache}00, {cache}8C {share:.1f}%, {before}73 {share:.1f}%, {before}00"
+    left, width = 100 * early / whole_bytes, 100 * (late - early) / whole_bytes
+    return tag(
+        "i",
+        class_="pl-soft",
+        style=f"left:{left:.3f}%;width:{width:.3f}%;"
+        f"background:linear-gradient(90deg, {stops})",
+    )
+
+
+def strip(plan: Plan) -> Html:
+    """Draw the memory of the limiting GPU as one thin line, without words."""
+    rank = plan.limiting_rank
+    if rank is None:
+        return Html("")
+    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
+    whole_bytes = max(plan.gpu.total_memory_bytes, needed)
+    return fragment(
+        box(line.name, line.size_bytes, whole_bytes, swatch(line.name).fill)
+        for line in rank.lines
+        if line.size_bytes > 0
+    )
+
+
 def box(name: str, size_bytes: int, whole_bytes: int, background: str) -> Html:
     """Draw one part of a bar."""
     width = f"width:{100 * size_bytes / whole_bytes:.3f}%"
@@ -61,19 +146,27 @@ def _mark(kind: str, at_bytes: int, whole_bytes: int) -> Html:
     return tag("i", class_=kind, style=f"left:{100 * at_bytes / whole_bytes:.3f}%")
 
 
+def plan_legend(plan: Plan, drawn: tuple[Bar, ...]) -> Html:
+    """Name every segment of a plan's bars with its size, and the soft edge."""
+    sizes = sizes_by_name(plan)
+    fills = {part.name: part.fill for bar in drawn for part in parts_of(plan, bar)}
+    items: list[Content] = [
+        (_swatch(fills[name]), name, " ", tag("b", size))
+        for name, size in sizes.items()
+    ]
+    soft = soft_words(plan, drawn)
+    if soft:
+        items.append((tag("span", class_="pl-swatch pl-soft"), soft))
+    return listed(items, "pl-legend")
+
+
+def _swatch(fill: str) -> Html:
+    return tag("span", class_="pl-swatch", style=f"background:{fill}")
+
+
 def legend(colours: Iterable[tuple[str, str]]) -> Html:
     """Write a legend; each pair is a name and the memory line whose colour it has."""
     return listed(
-        (
-            (
-                tag(
-                    "span",
-                    class_="pl-swatch",
-                    style=f"background:{swatch(colour).fill}",
-                ),
-                name,
-            )
-            for name, colour in colours
-        ),
+        ((_swatch(swatch(colour).fill), name) for name, colour in colours),
         "pl-legend",
     )

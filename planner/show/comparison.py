@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.show.boxes import drawing, legend, memory_bar
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, element, fragment, tag
-from planner.show.page import whole
-from planner.show.pieces import NOTHING, command_line, row, table, to_open
-from planner.show.verdict import SYMBOLS, missing_bytes, state_of
+from planner.show.html import Content, Html, fragment, tag
+from planner.show.page import wide_page, wide_style
+from planner.show.pieces import NOTHING, bar_name, command_line, table_html, to_open
+from planner.show.terminal import legible
+from planner.show.verdict import SYMBOLS, missing_bytes, state_of, verdict
 from planner.solve.comparing.comparison import FIGURES, Change
 from planner.units import MIB, format_gib, format_size
 
@@ -26,12 +25,16 @@ LABELS = {name: figure.label for name, figure in FIGURES.items()} | {
     "kv_cache_size_tokens": "KV cache size, tokens"  # its cells have no unit
 }
 """What a reader sees instead of a field's name."""
+_DECIDING = frozenset(
+    (
+        *("verdict", "requests_served", "gpus_total", "engines"),
+        *("available_kv_cache_bytes", "kv_cache_size_tokens", "max_concurrency"),
+    )
+)
+"""The figures of a comparison that are not folded."""
 _ABSENT = "none"
 _SMALL_BYTES = 10 * MIB
 """A smaller difference would be shown as about +0.00 GiB."""
-
-
-_td = element("td")
 
 
 def mimebundle(comparison: Comparison) -> dict[str, str]:
@@ -58,6 +61,7 @@ def frame(comparison: Comparison) -> pd.DataFrame:
     return make_frame(cells, heads).set_index(["figure", "unit"])
 
 
+@legible
 def comparison_text(comparison: Comparison) -> str:
     """Write inputs, figures, lines and command changes for a terminal."""
     names = ["", *comparison.names]
@@ -111,11 +115,13 @@ def written(value: Any, unit: str, sign: str = "") -> str:  # noqa: ANN401 - by 
 
 
 def verdict_text(plan: Plan) -> str:
-    """Write the outcome of a plan, and how much memory is missing."""
+    """Write the outcome of a plan, what it serves, and how much memory is missing."""
     rank = plan.limiting_rank
     missing = missing_bytes(plan, rank) if rank is not None else 0
     short = f", missing {format_gib(missing)}" if missing else ""
-    return f"{SYMBOLS[state_of(plan)]} {plan.outcome}{short}"
+    serves = verdict(plan).serves
+    words = f"starts, {serves}" if serves else f"{plan.outcome}{short}"
+    return f"{SYMBOLS[state_of(plan)]} {words}"
 
 
 def budget_text(plan: Plan) -> str:
@@ -149,36 +155,24 @@ def _lines(plan: Plan) -> str:
     return f"{lines}{short}; "
 
 
-@cache
-def comparison_style() -> Html:
-    """Return the extra styles of tables of plans, sweeps and bounds."""
-    sheet = Path(__file__).parent / "comparison.css"
-    return Html(sheet.read_text(encoding="utf-8"))
-
-
 def whole_html(comparison: Comparison) -> Html:
     """Show everything in one self-contained piece; needs no script."""
-    return page(bars_html(comparison), comparison_html(comparison))
+    return wide_page(bars_html(comparison), comparison_html(comparison))
 
 
 def pinned_html(comparison: Comparison) -> Html:
     """Show the tables on a page that has every style sheet but this one."""
-    return fragment(tag("style", comparison_style()), comparison_html(comparison))
-
-
-def page(*content: Content) -> Html:
-    """Return content with the style sheets that it needs."""
-    return whole(*content, sheets=comparison_style())
+    return fragment(tag("style", wide_style()), comparison_html(comparison))
 
 
 def comparison_html(comparison: Comparison) -> Html:
     """Show what differs: inputs, command, figures and lines, as text beside a chart."""
     return fragment(
         inputs_html(comparison),
-        commands_html(comparison),
         figures_html(comparison),
         lines_html(comparison),
         same_html(comparison),
+        commands_html(comparison),
     )
 
 
@@ -196,15 +190,41 @@ def inputs_html(comparison: Comparison) -> Html:
 
 
 def figures_html(comparison: Comparison) -> Html:
-    """Show the figures that differ, each with its difference to the first plan."""
+    """Show the figures that differ, each with its difference to the first plan.
+
+    Those that decide are shown, the others are folded.
+    """
     rows = [row for row in _differing(comparison) if not row.is_line]
-    return _table("Figures", "Figure", comparison, rows)
+    first = [row for row in rows if row.name in _DECIDING]
+    more = [row for row in rows if row.name not in _DECIDING]
+    if not first:
+        return _table("Figures", "Figure", comparison, more)
+    return fragment(
+        _table(_figures_caption(comparison), "Figure", comparison, first),
+        _more("figure", _table("More figures", "Figure", comparison, more), len(more)),
+    )
+
+
+def _figures_caption(comparison: Comparison) -> str:
+    """Say which figures count all engines, where any plan has several."""
+    if all(plan.engines == 1 for plan in comparison.plans):
+        return "Figures"
+    return "Figures: tokens, blocks and requests of all engines together"
+
+
+def _more(what: str, inside: Html, count: int) -> Html:
+    if not inside:
+        return NOTHING
+    plural = "" if count == 1 else "s"
+    return to_open(f"{count} more {what}{plural}", inside, "pl-rank")
 
 
 def lines_html(comparison: Comparison) -> Html:
     """Show the memory lines that differ, of each plan's limiting GPU."""
     rows = [row for row in _differing(comparison) if row.is_line]
-    caption = "Memory of each GPU; with pipeline stages, of the one that limits"
+    has_stages = any(len(plan.ranks) > 1 for plan in comparison.plans)
+    stages = "; with pipeline stages, of the one that limits" if has_stages else ""
+    caption = f"Memory of each GPU{stages}"
     return _table(caption, "Memory line", comparison, rows)
 
 
@@ -248,30 +268,15 @@ def _value_and_change(row: Row, number: int) -> Content:
     return value_text(row, number), shown
 
 
-def table_html(
-    caption: str, names: Iterable[str], rows: Iterable[Iterable[Content]]
-) -> Html:
-    """Return a table that scrolls sideways where the page is too narrow.
-
-    The first cell of a row is its heading.
-    """
-    lines = (row(first, *map(_td, cells)) for first, *cells in rows)
-    return tag(
-        "div",
-        table(caption, tuple(names), lines, "pl-side"),
-        class_="pl-scroll",
-        tabindex="0",
-        role="region",
-        aria_label=caption,
-    )
-
-
 def commands_html(comparison: Comparison) -> Html:
-    """Show the changes of the command, word by word."""
+    """Show the changes of the command, word by word; folded where there are several."""
     found = comparison.command_diff()
     if not found:
         return command_line(comparison.plans[0].command())
-    return fragment(map(_command_html, found))
+    written = fragment(map(_command_html, found))
+    if not found[1:]:
+        return written
+    return to_open(f"{len(found)} commands, word by word", written, "pl-rank")
 
 
 def _command_html(diff: CommandDiff) -> Html:
@@ -307,7 +312,7 @@ def bars_html(comparison: Comparison) -> Html:
 
 def _bar_name(name: str, plan: Plan) -> Html:
     words = f" {verdict_text(plan)} · {budget_text(plan)}"
-    return tag("div", tag("b", name), words, class_="pl-bar-name")
+    return bar_name(tag("b", name), words)
 
 
 def _end_bytes(plan: Plan) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.comparison import page, table_html, written
+from planner.show.comparison import written
 from planner.show.frames import columns, make_frame
 from planner.show.html import Html, fragment
-from planner.show.pieces import listed, to_open
+from planner.show.page import wide_page
+from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
+from planner.show.terminal import legible
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
 _MOST_WORDS = 160
 """Characters of an error that are shown; to_dict() has the whole text."""
 _CENT = 0.01
+_SPEED = "Tokens per second, at most"
+_ANSWERS = "Per million answer tokens, at least"
+_KINDS = {"Verdict": "pl-word", _SPEED: "pl-wide", _ANSWERS: "pl-wide"}
+"""Columns that hold words, and columns with a long title."""
 
 
 def mimebundle(found: GPUComparison) -> dict[str, str]:
     """Return the comparison as text and as HTML."""
-    return {"text/plain": gpus_text(found), "text/html": page(gpus_html(found))}
+    return {"text/plain": gpus_text(found), "text/html": wide_page(gpus_html(found))}
 
 
 def frame(found: GPUComparison) -> pd.DataFrame:
@@ -49,15 +55,18 @@ def price_text(price: float | None, currency: str) -> str:
 
 
 def head(found: GPUComparison) -> list[str]:
-    """Name the columns."""
-    first = ["GPU", "", "GPUs", "KV cache of each", "KV cache, tokens", "Requests"]
-    names = [*first, "at least"]
+    """Name the columns: those that decide come first."""
+    names = ["GPU", "GPUs", "Verdict"]
     if found.has_prices:
-        names += ["Price per hour", "per request", "per million tokens held"]
+        names += ["Price per hour"]
     if has_speeds(found):
-        names += ["Tokens per second, at most"]
+        names += [_SPEED]
     if has_speeds(found) and found.has_prices:
-        names += ["per million answer tokens, at least"]
+        names += [_ANSWERS]
+    names += ["KV cache of each", "KV cache, tokens", "Requests"]
+    names += ["Requests, at least"]
+    if found.has_prices:
+        names += ["Per request", "Per million tokens held"]
     return names
 
 
@@ -71,35 +80,34 @@ def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
     plan = choice.plan
     rank = None if plan is None else plan.limiting_rank
     tokens = choice.kv_cache_size_tokens if rank else None
+    serves = "starts" if found.load is None else "serves"
     texts = [
         choice.gpu.name,
-        "✔ serves" if choice.serves else "✘ does not",
         f"{choice.gpus_total or ''}",
+        f"✔ {serves}" if choice.serves else "✘ does not",
+    ]
+    if found.has_prices:
+        texts += _prices(found, choice.price_per_hour)
+    if has_speeds(found):
+        speed = choice.at_most_tokens_per_second
+        texts += ["" if speed is None else f"{speed:,.0f}"]
+    if has_speeds(found) and found.has_prices:
+        texts += _prices(found, choice.at_least_price_per_million_answer_tokens)
+    texts += [
         format_gib(rank.available_kv_cache_bytes) if rank else "none",
         f"{tokens:,}" if tokens is not None else "none",
         written(choice.requests, "requests") if rank else "none",
         written(choice.requests_low, "requests") if rank else "none",
     ]
     if found.has_prices:
-        prices = (
-            choice.price_per_hour,
-            choice.price_per_request,
-            choice.price_per_million_tokens,
+        texts += _prices(
+            found, choice.price_per_request, choice.price_per_million_tokens
         )
-        texts += [price_text(price, found.currency) for price in prices]
-    return [*texts, *_speed_cells(choice, found)]
-
-
-def _speed_cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
-    """Write the bound on speed, and the lowest cost of a million tokens."""
-    if not has_speeds(found):
-        return []
-    speed = choice.at_most_tokens_per_second
-    texts = ["" if speed is None else f"{speed:,.0f}"]
-    if found.has_prices:
-        price = choice.at_least_price_per_million_answer_tokens
-        texts.append(price_text(price, found.currency))
     return texts
+
+
+def _prices(found: GPUComparison, *prices: float | None) -> list[str]:
+    return [price_text(price, found.currency) for price in prices]
 
 
 def title(found: GPUComparison) -> str:
@@ -128,6 +136,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 3]}..."
 
 
+@legible
 def gpus_text(found: GPUComparison) -> str:
     """Write the table for a terminal."""
     rows = [head(found), *(cells(choice, found) for choice in found.choices)]
@@ -135,12 +144,36 @@ def gpus_text(found: GPUComparison) -> str:
 
 
 def gpus_html(found: GPUComparison) -> Html:
-    """Show the table, and why some GPUs do not serve."""
+    """Show the best GPU, the table, and why some do not serve."""
     rows = (cells(choice, found) for choice in found.choices)
-    names = ["GPU", "Verdict", *head(found)[2:]]
+    names = ((name, _KINDS.get(name, "")) for name in head(found))
     items = listed(reasons(found))
-    why = to_open("Why some do not serve the load", items, "pl-rank") if items else None
-    return fragment(table_html(title(found), names, rows), why)
+    why = to_open("Why some do not", items, "pl-rank") if items else None
+    table = folded_html("Each kind of GPU, best first", names, rows)
+    return fragment(_best_html(found), table, why)
+
+
+def _best_html(found: GPUComparison) -> Html:
+    """Show the first GPU that serves, and what "best" means here."""
+    best = found.best
+    serving = sum(choice.serves for choice in found.choices)
+    do = "start" if found.load is None else "serve"
+    counted = f"{serving:,} of {len(found.choices):,} kinds of GPU {do}"
+    if best is None:
+        headline, tone, symbol, order = f"No kind of GPU {do}s", "short", "✘", ""
+    else:
+        price = price_text(best.price_per_hour, found.currency)
+        hourly = f", {price} per hour" if price else ""
+        headline = f"{best.gpus_total} x {best.gpu.name}{hourly}"
+        tone, symbol = "fits", "✔"
+        order = "; the cheapest is first" if price else "; the fewest GPUs are first"
+    return answer_box(
+        tone,
+        sentence(f"{counted}{order}."),
+        question=title(found),
+        symbol=symbol,
+        headline=headline,
+    )
 
 
 def spoken_gpus(found: GPUComparison) -> str:

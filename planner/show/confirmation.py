@@ -30,6 +30,7 @@ from planner.show.page import whole
 from planner.show.palette import css_background
 from planner.show.pieces import (
     NOTHING,
+    bar_name,
     listed,
     quoted,
     row,
@@ -113,7 +114,7 @@ def comparison_html(
     columns = _columns(confirmation, dry)
     return table(
         "Estimate and measurement, line by line",
-        tuple(heading for heading, _kind in columns),
+        (columns[0][0], *columns[1:]),
         (_row(one, more, columns) for one, more in rows),
         "pl-lines pl-compared pl-stacked",
     )
@@ -271,7 +272,9 @@ def bars_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Ht
     if not whole:
         return NOTHING
     drawn = (
-        _bar_html(name, segments, whole) for name, segments in bars(confirmation, dry)
+        _bar_html(name, segments, whole)
+        for name, segments in bars(confirmation, dry)
+        if segments
     )
     return fragment(
         drawing(spoken(confirmation, dry), drawn), legend_html(confirmation, dry)
@@ -290,7 +293,7 @@ def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
         if part.size_bytes > 0
     )
     bar = tag("div", boxes, class_="pl-bar")
-    return fragment(tag("div", name, class_="pl-bar-name"), bar)
+    return fragment(bar_name(name), bar)
 
 
 def legend_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Html:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planner.show.terminal import legible
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib, format_size
 
@@ -278,6 +279,7 @@ def _spoken_lines(confirmation: Confirmation) -> str:
     )
 
 
+@legible
 def confirmation_text(confirmation: Confirmation) -> str:
     """Write the whole confirmation for a terminal."""
     words = outcome_words(confirmation)

@@ -18,6 +18,7 @@ from planner.show.pieces import (
     table,
     verdict_box,
 )
+from planner.show.terminal import legible
 from planner.units import GIB
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def mimebundle(run: DryRun) -> dict[str, str]:
     return {"text/plain": dry_run_text(run), "text/html": dry_run_html(run)}
 
 
+@legible
 def dry_run_text(run: DryRun) -> str:
     """Write the run for a terminal."""
     _tone, symbol, words = _outcome(run)

@@ -24,6 +24,7 @@ from planner.show.pieces import (
     verdict_box,
 )
 from planner.show.tables import verdict_html
+from planner.show.terminal import legible
 from planner.show.verdict import subject, verdict_text
 from planner.units import format_gib
 
@@ -38,10 +39,13 @@ if TYPE_CHECKING:
 _MISSING = "not in the text"
 _SECRET = re.compile(r"(?:^|_)(?:api_key|hf_token|password)s?\Z")
 """Arguments whose values are not shown."""
+_MOST_FIXES = 5
+"""Changes that are shown at first."""
 _LONGEST = 300
 """Characters of an error that are shown at first."""
 
 
+@legible
 def reading_text(reading: Reading) -> str:
     """Write what a text was taken for, what it says and what it leaves open."""
     rows = list(_rows(reading))
@@ -131,6 +135,7 @@ def _titled(title: str, sentences: tuple[str, ...]) -> Html:
     return fragment(tag("h3", title), listed(sentences))
 
 
+@legible
 def explanation_text(explanation: Explanation) -> str:
     """Write an explanation for a terminal."""
     parts = [*explanation.first, explanation.headline]
@@ -258,14 +263,20 @@ def _measured_html(explanation: Explanation) -> Html:
 def _fixes_html(explanation: Explanation) -> Html:
     if not explanation.fixes:
         return NOTHING
-    written = (
-        row(
-            fix.title,
-            tag("td", fix.result),
-            tag("td", fix.cost, class_="pl-why"),
-            tag("td", to_open("Text", command_line(fix.text, fix.title))),
+    written = [
+        tag(
+            "div",
+            tag("p", tag("b", fix.title)),
+            tag("p", fix.result),
+            tag("p", f"Cost: {fix.cost}", class_="pl-subject"),
+            to_open("Your text with it", command_line(fix.text, fix.title)),
+            class_="pl-fix",
         )
         for fix in explanation.fixes
+    ]
+    first, more = written[:_MOST_FIXES], written[_MOST_FIXES:]
+    return fragment(
+        tag("h3", "What would help, the cheapest first"),
+        first,
+        to_open(f"The other {len(more)}", more, "pl-rank") if more else None,
     )
-    heads = ("Change", "Result", "Cost", "Your text with it")
-    return table("What would help, the cheapest first", heads, written)

@@ -14,6 +14,7 @@ from planner.engine.releases import NEWEST
 _DATA = DATA / "glossary.json"
 _OF_THE_PLANNER = (
     *("model", "gpu", "entrypoint", "vllm_version"),
+    *("prompt_tokens", "output_tokens", "requests"),
     *("load probe", "time limit", "Python of vLLM", "start weights"),
     "compile cache",
     *("ray replicas_min", "ray replicas_max", "ray batch_size", "ray nodes"),
@@ -71,7 +72,7 @@ def glossary_markdown() -> str:
 _HEAD = f"""# Glossary
 
 What each word on the planner's page means and what it does to GPU memory. The page has
-the same texts behind the **?** beside each control. Arguments are those of vLLM
+the same texts behind the name of each control. Arguments are those of vLLM
 {NEWEST}.
 
 This page is written by `python tools/glossary_page.py`."""

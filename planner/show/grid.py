@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.comparison import LABELS, page, table_html, written
+from planner.show.comparison import LABELS, written
 from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.pieces import listed
+from planner.show.page import wide_page
+from planner.show.pieces import (
+    Column,
+    answer_box,
+    folded_html,
+    listed,
+    sentence,
+    to_open,
+)
+from planner.show.terminal import legible
 from planner.solve.comparing.cells import VALUES
 from planner.units import GIB
 
@@ -35,12 +44,14 @@ _SAME_BEGINNING = 24
 """Errors of a kind that share so many first characters differ only in figures."""
 _MOST_SHOWN = 2_000
 _FIGURES = (
-    "available_kv_cache_bytes",
-    "kv_cache_size_tokens",
     "max_concurrency",
     "max_concurrency_low",
+    "kv_cache_size_tokens",
+    "available_kv_cache_bytes",
     "max_model_len_that_fits",
 )
+_MOST_ROWS = 10
+"""Rows of a table that are not folded."""
 
 
 def unit_of(value: str) -> str:
@@ -120,6 +131,7 @@ def hover_text(cell: Cell, grid: Grid, value: str) -> str:
     return "<br>".join(lines)
 
 
+@legible
 def grid_text(grid: Grid, value: str = FIRST) -> str:
     """Write the grid for a terminal."""
     cells = _one_axis(grid, value) if len(grid.axes) == 1 else _two_axes(grid, value)
@@ -191,23 +203,33 @@ def errors(grid: Grid) -> list[str]:
 
 def spoken(grid: Grid, value: str = FIRST) -> str:
     """Describe the heat map for a screen reader, as the chart's `aria-label`."""
-    known = [
+    count = f"{len(_known(grid, value))} of {len(grid.cells)} plans fit"
+    start = f"{value} of {_subject(grid)} over {_over(grid)}: {count}"
+    ends = _ends(grid, value)
+    return f"{start}, {ends}." if ends else f"{start}."
+
+
+def _known(grid: Grid, value: str) -> list[tuple[float, Cell]]:
+    return [
         (figure, cell)
         for cell in grid.cells
         if cell.fits and (figure := cell.figure(value)) is not None
     ]
-    count = f"{len(known)} of {len(grid.cells)} plans fit"
-    start = f"{value} of {_subject(grid)} over {_over(grid)}: {count}"
+
+
+def _ends(grid: Grid, value: str) -> str:
+    """Write the least and the most of a figure, and where; empty where none fits."""
+    known = _known(grid, value)
     if not known:
-        return f"{start}."
-    ends = [
+        return ""
+    least, most = (
         f"{cell_text(cell, value)} at {_where(grid, cell)}"
         for cell in (
             min(known, key=lambda pair: pair[0])[1],
             max(known, key=lambda pair: pair[0])[1],
         )
-    ]
-    return f"{start}, from {ends[0]} to {ends[1]}."
+    )
+    return f"from {least} to {most}"
 
 
 def _where(grid: Grid, cell: Cell) -> str:
@@ -240,7 +262,7 @@ def spoken_curve(curve: Curve) -> str:
 
 def whole_html(grid: Grid) -> Html:
     """Show the table in one self-contained piece; needs no script."""
-    return page(grid_html(grid))
+    return wide_page(grid_html(grid))
 
 
 def grid_html(grid: Grid, value: str = FIRST) -> Html:
@@ -255,14 +277,32 @@ def grid_html(grid: Grid, value: str = FIRST) -> Html:
         if len(grid.axes) == 1
         else _two_axes_html(grid, value)
     )
-    signs = legend(grid)
+    signs = legend(grid) if len(grid.axes) > 1 else ""  # one axis has them in words
     key = tag("p", signs, class_="pl-bar-name") if signs else None
-    return fragment(table, key, listed(errors(grid)))
+    found = errors(grid)
+    why = to_open("Why some do not fit", listed(found), "pl-rank") if found else None
+    return fragment(_answer_html(grid, value), table, key, why)
+
+
+def _answer_html(grid: Grid, value: str) -> Html:
+    """Show how many plans fit, and between which ends the figure is."""
+    fit = sum(cell.fits for cell in grid.cells)
+    ends = _ends(grid, value)
+    tone, symbol = ("open", "i") if fit else ("short", "✘")
+    return answer_box(
+        tone,
+        sentence(f"{LABELS.get(value, value)} {ends}.") if ends else None,
+        question=f"{_subject(grid)}, {_over(grid)}",
+        symbol=symbol,
+        headline=f"{fit:,} of {len(grid.cells):,} plans fit",
+    )
 
 
 def _one_axis_html(grid: Grid, value: str) -> Html:
     (axis,) = grid.axes
     names = figures_shown(value)
+    if grid.inputs.load is not None:
+        names = ("requests_served", *names)
     rows = [
         [
             label,
@@ -271,8 +311,9 @@ def _one_axis_html(grid: Grid, value: str) -> Html:
         ]
         for label, cell in zip(axis.labels, grid.cells, strict=True)
     ]
-    head = [axis.name, "Verdict", *(LABELS.get(name, name) for name in names)]
-    return table_html(f"Plans over {axis.name}", head, rows)
+    figures = [LABELS.get(name, name) for name in names]
+    head: list[Column] = [axis.name, ("Verdict", "pl-word"), *figures]
+    return folded_html(f"Plans over {axis.name}", head, rows, most=_MOST_ROWS)
 
 
 def _two_axes_html(grid: Grid, value: str) -> Html:
@@ -287,8 +328,9 @@ def _two_axes_html(grid: Grid, value: str) -> Html:
         ]
         for number, label in enumerate(down.labels)
     ]
-    caption = f"{value}: {across.name} across, {down.name} down"
-    return table_html(caption, [down.name, *across.labels], rows)
+    caption = f"{LABELS.get(value, value)}: {across.name} across, {down.name} down"
+    head = [down.name, *across.labels]
+    return folded_html(caption, head, rows, most=_MOST_ROWS)
 
 
 def _cell(cell: Cell, value: str) -> Content:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from planner.show.html import Html, fragment
 from planner.show.lines import line_rows, named, paired_rows, why
 from planner.show.pieces import NOTHING, table, to_open
+from planner.show.terminal import row
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _LOADING_COLUMNS = (
     "Loading",
     ("Size or time", "pl-number"),
-    ("", "pl-number pl-range"),
+    ("Range", "pl-number pl-range"),
     "How it is known",
 )
 _COLUMNS = (
@@ -62,21 +63,17 @@ def node_budget(account: NodeAccount) -> str:
     return f"{needed} of {format_gib(account.capacity_bytes)}"
 
 
-def host_lines(plan: Plan) -> list[str]:
-    """Write the accounts for a terminal; nothing where none is worth showing."""
+def host_lines(plan: Plan, width: int) -> list[str]:
+    """Write the accounts as text; nothing where none is worth showing."""
     lines: list[str] = []
     for account in shown_accounts(plan):
         lines += ["", f"{node_title(plan, account)}: {node_budget(account)}"]
-        lines += [
-            f"  {line.name:<19}{format_gib(line.size_bytes):>12}  {line.basis:<8}"
-            f"  {line.why}"
-            for line in account.lines
-        ]
+        for line in account.lines:
+            size = format_gib(line.size_bytes)
+            lines += row(line.name, size, line.basis, line.why, width=width)
     if lines and plan.loading is not None:
-        lines += [
-            f"  {row.name:<19}{row.figure:>12}  {row.basis:<8}  {row.why}"
-            for row in loading_rows(plan.loading)
-        ]
+        for one in loading_rows(plan.loading):
+            lines += row(one.name, one.figure, one.basis, one.why, width=width)
     return lines
 
 

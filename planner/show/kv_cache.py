@@ -33,20 +33,20 @@ _COLUMNS = (
     ("One layer's block", "pl-number"),
 )
 WEIGHTS = "weights"
-APART = {
-    "vision and audio towers": "encoders",
-    "LoRA adapters": "LoRA adapters",
-    "draft model": "draft model",
-}
-"""Parts of the weights that are drawn apart, and their names in a picture."""
+MODEL_WEIGHTS = "model weights"
+"""The weights without what is drawn apart of them."""
+APART = frozenset({"encoder weights", "LoRA adapters", "draft model"})
+"""Parts of the weights that are drawn apart."""
 
 
 def kv_cache_title(plan: Plan) -> str:
     """State briefly how large the KV cache is."""
     if plan.resolved is None:
         return "none"
-    tokens = max(plan.kv_cache_size_tokens, 0)
-    return f"{max(plan.num_gpu_blocks, 0):,} blocks, {tokens:,} tokens"
+    whole = plan.all_engines
+    blocks, tokens = whole.num_gpu_blocks, whole.kv_cache_size_tokens
+    place = f" on {plan.engines} engines" if plan.engines > 1 else ""
+    return f"{max(blocks, 0):,} blocks, {max(tokens, 0):,} tokens{place}"
 
 
 def kv_cache_html(plan: Plan) -> Html:
@@ -90,11 +90,17 @@ def _steps(plan: Plan) -> list[str]:
         "blocks"
     )
     needed = format_gib(plan.blocks_per_request * rank.bytes_per_block)
+    whole = plan.all_engines
+    together = [
+        f"{plan.engines} engines hold {plan.engines} x {plan.max_concurrency:,.2f} = "
+        f"{whole.max_concurrency:,.2f} of them, {whole.kv_cache_size_tokens:,} tokens"
+    ]
     return [
         blocks,
         f"one request of {length} takes {plan.blocks_per_request:,} blocks = {needed}",
         f"vLLM logs {plan.max_concurrency:,.2f} requests of {length} at once, "
         f"{plan.kv_cache_size_tokens:,} tokens in total",
+        *(together if plan.engines > 1 else []),
     ]
 
 
@@ -126,22 +132,30 @@ def _costs_html(plan: Plan) -> Html:
 
 
 def parts_apart(rank: RankMemory) -> tuple[Line, ...]:
-    """Return the parts of a rank's weights that are drawn apart; often empty."""
-    line = _weights(rank)
-    if line is None:
+    """Return the weights as they are drawn; empty where they are one segment.
+
+    The model's own weights come first, then each part that is drawn apart.
+    """
+    line = next((line for line in rank.lines if line.name == WEIGHTS), None)
+    apart = [
+        (part.name, part.size_bytes, "")
+        for part in rank.weight_parts
+        if part.name in APART and part.size_bytes > 0
+    ]
+    if line is None or not apart:
         return ()
+    rest = line.size_bytes - sum(size for _, size, _ in apart)
     return tuple(
         replace(
             line,
-            name=APART[part.name],
-            size_bytes=part.size_bytes,
-            low_bytes=part.size_bytes,
-            high_bytes=part.size_bytes,
+            name=name,
+            size_bytes=size,
+            low_bytes=size,
+            high_bytes=size,
             why=f"part of the weights, which are {format_gib(line.size_bytes)} in "
-            "total",
+            f"total{detail}",
         )
-        for part in rank.weight_parts
-        if part.name in APART and part.size_bytes > 0
+        for name, size, detail in [(MODEL_WEIGHTS, rest, f": {line.why}"), *apart]
     )
 
 
@@ -150,17 +164,8 @@ def drawn_lines(rank: RankMemory) -> tuple[Line, ...]:
     apart = parts_apart(rank)
     if not apart:
         return rank.lines
-    taken = sum(line.size_bytes for line in apart)
-    drawn: list[Line] = []
-    for line in rank.lines:
-        if line.name != WEIGHTS:
-            drawn.append(line)
-            continue
-        rest = line.size_bytes - taken
-        drawn += [replace(line, size_bytes=rest, low_bytes=rest, high_bytes=rest)]
-        drawn += apart
-    return tuple(drawn)
-
-
-def _weights(rank: RankMemory) -> Line | None:
-    return next((line for line in rank.lines if line.name == WEIGHTS), None)
+    return tuple(
+        part
+        for line in rank.lines
+        for part in (apart if line.name == WEIGHTS else (line,))
+    )

@@ -12,12 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.show.boxes import drawing, memory_bar
+from planner.show.boxes import drawing, plan_bar, plan_legend
 from planner.show.certainty import certainty_body, certainty_html
+from planner.show.charts.frame import bars
+from planner.show.charts.parts import spoken
 from planner.show.host import host_html, host_tables, host_title
 from planner.show.html import Content, Html, element, fragment, tag
-from planner.show.kv_cache import drawn_lines, kv_cache_html, kv_cache_title
+from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.pieces import NOTHING, command_line
+from planner.show.plan_text import plan_text
 from planner.show.tables import (
     error_html,
     figures_html,
@@ -28,14 +31,16 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, missing_bytes, noted, plan_text, spoken
+from planner.show.verdict import budget, missing_bytes, noted
 from planner.units import format_gib
 
 if TYPE_CHECKING:
     from planner.memory.estimate import RankMemory
     from planner.planning.result import Plan
 
-OPEN_AT_FIRST = frozenset({"memory", "notes"})
+NOTES = "notes"
+"""The panel that every reader should see, whichever tab is open."""
+OPEN_AT_FIRST = frozenset({"memory", NOTES})
 """The chart as a table, and the notes, which every reader should see."""
 _summary = element("summary")
 _title = element("h2", class_="pl-panel-title")
@@ -67,6 +72,17 @@ def whole(
     return fragment(styled, tag("div", content, class_=class_))
 
 
+@cache
+def wide_style() -> Html:
+    """Return the styles of tables of plans, sweeps, GPUs and bounds."""
+    return Html(_sheet("comparison.css"))
+
+
+def wide_page(*content: Content) -> Html:
+    """Wrap content with wide tables in the box of a plan, with its style sheets."""
+    return whole(*content, sheets=wide_style())
+
+
 def plan_html(plan: Plan) -> Html:
     """Show verdict, bars, figures, table, notes and command; needs no script."""
     return whole(
@@ -74,7 +90,7 @@ def plan_html(plan: Plan) -> Html:
         error_html(plan),
         bars_html(plan),
         figures_html(plan),
-        tables_html(plan),
+        tables_html(plan, is_folded=True),
         outside_html(plan),
         host_html(plan),
         certainty_html(plan),
@@ -84,14 +100,13 @@ def plan_html(plan: Plan) -> Html:
 
 
 def bars_html(plan: Plan) -> Html:
-    """Draw one bar per pipeline stage as plain boxes."""
-    if not plan.ranks:
+    """Draw one bar for all GPUs that are alike as plain boxes, and a legend."""
+    drawn = bars(plan)
+    if not drawn:
         return NOTHING
-    full_bytes = max(_drawn_bytes(plan, rank) for rank in plan.ranks)
-    bars = (
-        memory_bar(plan, rank, drawn_lines(rank), full_bytes) for rank in plan.ranks
-    )
-    return drawing(spoken(plan), bars)
+    full_bytes = max(_drawn_bytes(plan, bar.rank) for bar in drawn)
+    boxes = (plan_bar(plan, bar, full_bytes) for bar in drawn)
+    return drawing(spoken(plan), boxes, plan_legend(plan, drawn))
 
 
 def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
@@ -117,11 +132,17 @@ class Panel:
     inside: Callable[[Plan], Html]
 
 
-def panels_html(plan: Plan, opened: Collection[str]) -> dict[str, Html]:
-    """Return each panel's HTML by name; only opened ones have their content."""
+def panels_html(
+    plan: Plan, opened: Collection[str], seen: Collection[str] | None = None
+) -> dict[str, Html]:
+    """Return each panel's HTML by name; only opened ones have their content.
+
+    `seen` names the panels that are on the page; None: all of them.
+    """
     return {
         f"panel-{key}": _panel(key, panel, plan, is_open=key in opened)
         for key, panel in PANELS.items()
+        if seen is None or key in seen
     }
 
 

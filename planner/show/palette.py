@@ -29,7 +29,8 @@ _WHITE = "#FFFFFF"
 SWATCHES = {
     "weights": Swatch(fill="#0072B2", hatch="#005A8E", label=_WHITE),
     # What features add to the weights:
-    "encoders": Swatch(fill="#486060", hatch="#2F4444", label=_WHITE),
+    "model weights": Swatch(fill="#0072B2", hatch="#005A8E", label=_WHITE),
+    "encoder weights": Swatch(fill="#486060", hatch="#2F4444", label=_WHITE),
     "LoRA adapters": Swatch(fill="#904830", hatch="#6A2F1B", label=_WHITE),
     "draft model": Swatch(fill="#7830D8", hatch="#5A1FA8", label=_WHITE),
     "frontend video decoding": Swatch(fill="#A0E080", hatch="#CDF0BC", label=_BLACK),

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
-from planner.show.html import Content, Html, element, tag
+from planner.show.html import Content, Html, element, fragment, tag
 
 NOTHING = Html("")
+Column: TypeAlias = str | tuple[str, str]
+"""A column's title, or its title and its class."""
 number = element("td", class_="pl-number")
 """Writes a table cell with a figure."""
 sentence = element("p", class_="pl-sentence")
 """Writes the sentence of a verdict, below its headline."""
+bar_name = element("div", class_="pl-bar-name")
+"""Writes the name of a bar, above it."""
 _subject = element("p", class_="pl-subject")
 _headline = element("p", class_="pl-headline")
 _sign = element("span", class_="pl-symbol", aria_hidden="true")
@@ -19,7 +24,7 @@ _sign = element("span", class_="pl-symbol", aria_hidden="true")
 
 def table(
     caption: str,
-    columns: tuple[str | tuple[str, str], ...],
+    columns: tuple[Column, ...],
     rows: Content,
     class_: str = "pl-lines",
 ) -> Html:
@@ -52,7 +57,7 @@ def table(
 
 
 @lru_cache(64)
-def head(columns: tuple[str | tuple[str, str], ...]) -> Html:
+def head(columns: tuple[Column, ...]) -> Html:
     """Write a table's head; a column is its title, or its title and its class."""
     named = [(one, None) if isinstance(one, str) else one for one in columns]
     cells = [tag("th", title, scope="col", class_=kind) for title, kind in named]
@@ -90,6 +95,19 @@ def verdict_box(
         more,
         class_=f"pl-verdict pl-{tone}",
         role=role,
+    )
+
+
+def answer_box(
+    tone: str, *more: Content, question: Content, symbol: str, headline: str
+) -> Html:
+    """Write an answer: a sign beside the headline, the question, and what follows."""
+    return tag(
+        "div",
+        _headline(_sign(symbol), " ", headline),
+        _subject(question),
+        more,
+        class_=f"pl-verdict pl-{tone}",
     )
 
 
@@ -131,4 +149,53 @@ def to_copy(code: Html, *, label: str, copied: str) -> Html:
         tag("pre", code, tabindex="0", aria_label=label),
         tag("button", "Copy", type="button", class_="pl-copy", data_copy=copied),
         class_="pl-command",
+    )
+
+
+def folded_html(
+    caption: str,
+    names: Iterable[Column],
+    rows: Iterable[Iterable[Content]],
+    *,
+    most: int = 5,
+) -> Html:
+    """Return a table of the first rows, and the others behind a summary."""
+    columns, lines = tuple(names), list(rows)
+    if len(lines) <= most + 1:  # one row is no longer than its summary
+        return table_html(caption, columns, lines)
+    count = len(lines) - most
+    others = table_html(f"The other {count:,}", columns, lines[most:])
+    return fragment(
+        table_html(caption, columns, lines[:most]),
+        to_open(f"The other {count:,}", others, "pl-rank"),
+    )
+
+
+def table_html(
+    caption: str, names: Iterable[Column], rows: Iterable[Iterable[Content]]
+) -> Html:
+    """Return a table that scrolls sideways where the page is too narrow.
+
+    The first cell of a row is its heading, which stays in sight. A column is its title,
+    or its title and its class: "pl-word" for words, "pl-text" for sentences.
+    """
+    columns = tuple(names)
+    kinds = [None if isinstance(one, str) else one[1] for one in columns[1:]]
+    lines = (
+        row(
+            first,
+            *(
+                tag("td", cell, class_=kind)
+                for cell, kind in zip(cells, kinds, strict=True)
+            ),
+        )
+        for first, *cells in rows
+    )
+    return tag(
+        "div",
+        table(tag("span", caption), columns, lines, "pl-side"),
+        class_="pl-scroll",
+        tabindex="0",
+        role="group",
+        aria_label=caption,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.comparison import comparison_style, page, table_html
 from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.pieces import listed, sentence, verdict_box
+from planner.show.page import wide_page, wide_style
+from planner.show.pieces import NOTHING, folded_html, listed, table_html, verdict_box
+from planner.show.terminal import legible
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 STAGE_COLUMNS = ("Stage", "Workers", "Each takes", "GPUs", "CPUs")
 WORKER_COLUMNS = ("Worker", "State", "Why")
+_STAGE_KINDS = ("", "pl-word", "pl-word", "", "")
+_WORKER_KINDS = ("", "pl-word", "pl-text")
 SYMBOLS = {"placed": "✔", "waits": "…", "never": "✘"}
 
 
@@ -153,6 +156,7 @@ def workers_frame(placement: Placement) -> pd.DataFrame:
     return make_frame(rows, columns)
 
 
+@legible
 def pipeline_text(pipeline: Pipeline) -> str:
     """Write the headline, stages, needs, replica, bounds and cautions."""
     plan = pipeline.plan
@@ -201,6 +205,7 @@ def caution_text(message: str, is_fatal: bool) -> str:
     return f"{'✘' if is_fatal else '!'} {message}"
 
 
+@legible
 def placement_text(placement: Placement) -> str:
     """Write the state of the replicas, and of each worker with the reason."""
     lines = [
@@ -213,7 +218,7 @@ def mimebundle(pipeline: Pipeline) -> dict[str, str]:
     """Return the pipeline as text and as HTML."""
     return {
         "text/plain": pipeline_text(pipeline),
-        "text/html": page(pipeline_html(pipeline)),
+        "text/html": wide_page(pipeline_html(pipeline)),
     }
 
 
@@ -221,14 +226,14 @@ def placement_mimebundle(placement: Placement) -> dict[str, str]:
     """Return the placement as text and as HTML."""
     return {
         "text/plain": placement_text(placement),
-        "text/html": page(placement_html(placement)),
+        "text/html": wide_page(placement_html(placement)),
     }
 
 
 def section_html(placement: Placement) -> Html:
     """Show pipeline and placement on a page that has every style sheet but this one."""
     return fragment(
-        tag("style", comparison_style()),
+        tag("style", wide_style()),
         pipeline_html(placement.pipeline),
         placement_html(placement),
     )
@@ -250,32 +255,38 @@ def pipeline_html(pipeline: Pipeline) -> Html:
         _verdict(subject, headline(pipeline), is_good=not is_fatal),
         _cautions(pipeline),
         table_html(
-            "Stages, in the order in which rows pass them",
-            STAGE_COLUMNS,
-            stage_rows(pipeline),
-        ),
-        table_html(
             "What the cluster needs",
             ["Needed", "GPUs", "CPUs"],
             need_rows(pipeline),
         ),
-        map(sentence, sentences),
+        table_html(
+            "Stages, in the order in which rows pass them",
+            zip(STAGE_COLUMNS, _STAGE_KINDS, strict=True),
+            stage_rows(pipeline),
+        ),
+        listed(sentences),
     )
 
 
 def placement_html(placement: Placement) -> Html:
-    """Show the state of each worker, and the reason."""
-    rows = (
-        (name, state, tag("div", why, class_="pl-sentences"))
-        for name, state, why in worker_rows(placement)
-    )
+    """Show the workers without a place, then all workers; each with the reason."""
+    rows = worker_rows(placement)
     names = ", ".join(node.name for node in placement.nodes)
     return _spaced(
         _verdict(
             f"On {names}", placement_headline(placement), is_good=placement.can_start
         ),
-        table_html("Workers, in the order in which they start", WORKER_COLUMNS, rows),
+        _workers(
+            "Without a place", [one for one in rows if SYMBOLS["placed"] not in one[1]]
+        ),
+        _workers("Workers, in the order in which they start", rows),
     )
+
+
+def _workers(caption: str, rows: list[tuple[str, str, str]]) -> Html:
+    if not rows:
+        return NOTHING
+    return folded_html(caption, zip(WORKER_COLUMNS, _WORKER_KINDS, strict=True), rows)
 
 
 def _spaced(*content: Content) -> Html:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.html import Html, tag
-from planner.show.page import whole
+from planner.show.html import Html, fragment, tag
+from planner.show.page import wide_page
 from planner.show.pieces import (
     NOTHING,
+    answer_box,
     command_line,
+    folded_html,
     listed,
-    row,
-    sentence,
-    table,
-    verdict_box,
+    to_open,
 )
+from planner.show.terminal import legible
 from planner.show.verdict import noted
 from planner.units import format_gib
 
@@ -27,6 +27,7 @@ _COUNTED_AS = (
 )
 
 
+@legible
 def solution_text(solution: Solution) -> str:
     """Write the answer: value, question, arithmetic, options and the command."""
     parts = [headline(solution), question(solution), "", solution.why]
@@ -123,37 +124,49 @@ def mimebundle(solution: Solution) -> dict[str, str]:
 
 def solution_html(solution: Solution) -> Html:
     """Show the value, question, arithmetic, options and command; needs no script."""
-    return whole(
+    return wide_page(
         _answer(solution),
+        tag("p", solution.why),
         _options(solution),
-        listed(notes(solution)),
         _command(solution),
+        listed(notes(solution)),
     )
 
 
 def _answer(solution: Solution) -> Html:
     tone, symbol = ("fits", "✔") if solution.is_found else ("short", "✘")
-    return verdict_box(
+    return answer_box(
         tone,
-        sentence(solution.why),
-        subject=question(solution),
+        question=question(solution),
         symbol=symbol,
         headline=value_text(solution),
     )
 
 
 def _options(solution: Solution) -> Html:
+    """Show each GPU that serves, best first, and the arithmetic of all, folded."""
     if not solution.options[1:]:
         return NOTHING
+    serving = [option for option in solution.options if option.is_found]
     rows = (
-        row(
-            gpu_name(option),
-            tag("td", value_text(option)),
-            tag("td", option.why, class_="pl-why"),
-        )
-        for option in solution.options
+        [gpu_name(option), value_text(option), _flags(option)] for option in serving
     )
-    return table("Each GPU, best first", ("GPU", "Fewest", "Arithmetic"), rows)
+    head = ("GPU", ("Fewest", "pl-word"), ("Flags", "pl-text"))
+    reasons = (
+        (tag("b", gpu_name(option)), f": {option.why}") for option in solution.options
+    )
+    title = f"The arithmetic of each of {len(solution.options):,} kinds of GPU"
+    return fragment(
+        folded_html("Each GPU that serves, best first", head, rows)
+        if serving
+        else None,
+        to_open(title, listed(reasons), "pl-rank"),
+    )
+
+
+def _flags(option: Solution) -> Html:
+    text = layout_text(option)
+    return tag("code", text) if text else NOTHING
 
 
 def _command(solution: Solution) -> Html:

@@ -43,6 +43,7 @@ _COLUMNS = (
     ("Range", "pl-number pl-range"),
     "How it is known",
 )
+_COMPUTED = "How it was computed"
 _release = element("span", class_="pl-release")
 _margin = element("span", class_="pl-margin")
 _between = element("p", class_="pl-between")
@@ -104,40 +105,51 @@ def _tile(name: str, text: str, detail: str) -> Html:
     return _figure(_name(name), _text(text), _detail(detail))
 
 
-def tables_html(plan: Plan) -> Html:
-    """Show every rank's lines: the limiting rank open, the others folded."""
+def tables_html(plan: Plan, *, is_folded: bool = False) -> Html:
+    """Show every rank's lines: the limiting rank open, the others folded.
+
+    With `is_folded`, each line's arithmetic waits behind what the line is; without it
+    is shown, or a script folds it.
+    """
     limiting = plan.limiting_rank
     if limiting is None:
         return NOTHING
     others = (
         to_open(
-            rank_title(plan, rank),
-            lines_table(plan, rank),
+            f"{rank_title(plan, rank)}: "
+            f"{format_gib(rank.available_kv_cache_bytes)} of KV cache",
+            lines_table(plan, rank, is_folded=is_folded),
             "pl-rank",
             key=f"rank-{rank.pp_rank}",
         )
         for rank in plan.ranks
         if rank is not limiting
     )
-    return fragment(lines_table(plan, limiting), others)
+    return fragment(lines_table(plan, limiting, is_folded=is_folded), others)
 
 
-def lines_table(plan: Plan, rank: RankMemory) -> Html:
+def lines_table(plan: Plan, rank: RankMemory, *, is_folded: bool = False) -> Html:
     """Show one rank's lines; each opens to its arithmetic and vLLM's source."""
     caption = f"{rank_title(plan, rank)}: {budget(plan, rank)}"
-    return table(caption, _COLUMNS, _lines(plan, rank))
+    return table(caption, _COLUMNS, _lines(plan, rank, is_folded=is_folded))
 
 
-def _lines(plan: Plan, rank: RankMemory) -> Iterator[Html]:
+def _lines(plan: Plan, rank: RankMemory, *, is_folded: bool) -> Iterator[Html]:
+    explained = _folded if is_folded else _explained
     for line in rank.lines:
-        yield _rows(plan, line, f"{rank.pp_rank}-{line.name}")
+        yield line_rows(
+            line,
+            f"{rank.pp_rank}-{line.name}",
+            beside=range_text(line),
+            explained=explained(plan, line),
+        )
         if line.name == WEIGHTS:
             for part in parts_apart(rank):
                 yield line_rows(
                     part,
                     f"{rank.pp_rank}-of-which-{part.name}",
                     beside="of which",
-                    explained=_explained(plan, part),
+                    explained=explained(plan, part),
                 )
 
 
@@ -156,7 +168,15 @@ def outside_table(plan: Plan) -> Html:
     if rank is None or not rank.outside:
         return NOTHING
     caption = "What needs room in the memory that vLLM does not request"
-    rows = (_rows(plan, line, f"outside-{line.name}") for line in rank.outside)
+    rows = (
+        line_rows(
+            line,
+            f"outside-{line.name}",
+            beside=range_text(line),
+            explained=_explained(plan, line),
+        )
+        for line in rank.outside
+    )
     return table(caption, _COLUMNS, rows)
 
 
@@ -169,29 +189,34 @@ def outside_html(plan: Plan) -> Html:
     return to_open(title, inside, "pl-rank pl-outside", key="outside")
 
 
-def _rows(plan: Plan, line: Line, key: str) -> Html:
-    explained = _explained(plan, line)
-    return line_rows(line, key, beside=range_text(line), explained=explained)
-
-
 def _explained(plan: Plan, line: Line) -> Iterator[Content]:
     """Explain a line: what it is, how it was computed, and where vLLM decides it."""
-    meaning, source = _facts(line.name, plan.vllm_version)
-    yield meaning
+    meaning, _source = _facts(line.name, plan.vllm_version)
+    yield tag("p", meaning) if meaning else None
+    yield from _computed(plan, line)
+
+
+def _folded(plan: Plan, line: Line) -> Html:
+    """Say what a line is; how it was computed opens below it."""
+    meaning, _source = _facts(line.name, plan.vllm_version)
+    return to_open(meaning or _COMPUTED, _computed(plan, line), "pl-more")
+
+
+def _computed(plan: Plan, line: Line) -> Iterator[Content]:
     yield why(line.why)
     span = range_text(line)
     if span:
         yield _between(f"Range: {span}")
-    yield source
+    yield _facts(line.name, plan.vllm_version)[1]
 
 
 @lru_cache(4 * len(LINE_FACTS))
-def _facts(name: str, release: str) -> tuple[Html, Html]:
+def _facts(name: str, release: str) -> tuple[str, Html]:
     """Return what all lines of a name share: their meaning and their source."""
     facts = LINE_FACTS.get(name)
     if facts is None:
-        return NOTHING, NOTHING
-    return tag("p", facts.meaning), facts.source_html(release)
+        return "", NOTHING
+    return facts.meaning, facts.source_html(release)
 
 
 def command_html(plan: Plan) -> Html:

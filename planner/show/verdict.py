@@ -1,4 +1,4 @@
-"""A plan's verdict and key figures, and a plan as text and as one spoken sentence.
+"""A plan's verdict and key figures, and a plan as one spoken sentence.
 
 The verdict, in words, a symbol and a signed number, is what a reader sees first.
 """
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from planner.show.host import host_lines, host_spoken
+from planner.planning.serving import NULL_BLOCKS, Serving
+from planner.planning.words import counted, fails
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -21,13 +22,20 @@ if TYPE_CHECKING:
 class State(StrEnum):
     """The state of a plan; never shown by colour alone."""
 
-    FITS = "fits"
+    FITS = "fits"  # and serves its load, where it has one
+    PARTLY = "partly"  # starts, and serves fewer than the load
     TIGHT = "tight"
     SHORT = "short"
     REFUSED = "refused"
 
 
-SYMBOLS = {State.FITS: "✔", State.TIGHT: "!", State.SHORT: "✘", State.REFUSED: "✘"}
+SYMBOLS = {
+    State.FITS: "✔",
+    State.PARTLY: "!",
+    State.TIGHT: "!",
+    State.SHORT: "✘",
+    State.REFUSED: "✘",
+}
 
 _STATES = {
     "fits": State.FITS,
@@ -53,7 +61,7 @@ _HEADLINES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer to "will it start, and how close is it?"."""
+    """The answer to "will it start, does it serve the load, how close is it?"."""
 
     state: State
     headline: str
@@ -61,6 +69,11 @@ class Verdict:
     """KV cache left after one request, signed; empty when vLLM stops before that."""
     sentence: str
     """What the margin means, in plain words."""
+    starts: str = ""
+    """Whether it starts: the first part of the headline."""
+    serves: str = ""
+    """How many of the load it serves, such as "serves 1 of 20 at once"; empty without
+    a load, and where it does not start."""
 
     @property
     def symbol(self) -> str:
@@ -69,8 +82,13 @@ class Verdict:
 
 
 def state_of(plan: Plan) -> State:
-    """Return whether `plan` starts, may start within the estimate's range, or fails."""
-    return _STATES[str(plan.outcome)]
+    """Return whether `plan` starts and serves its load, or what it does instead."""
+    state = _STATES[str(plan.outcome)]
+    if state is State.FITS and plan.load is not None:
+        served = plan.serving
+        if served is not None and not served.is_served:
+            return State.PARTLY
+    return state
 
 
 def missing_bytes(plan: Plan, rank: RankMemory) -> int:
@@ -93,13 +111,65 @@ def verdict(plan: Plan) -> Verdict:
             margin=format_gib(_missing_host_bytes(plan)),
             sentence="of CPU memory missing on a machine",
         )
+    served = plan.serving
+    if served is not None and plan.fits:
+        return _of_load(plan, state, served)
     margin = plan.margin_bytes
     return Verdict(
         state=state,
         headline=_headline(plan, state),
         margin="" if state is State.REFUSED else _margin(margin),
         sentence=_sentence(plan, margin),
+        starts=_headline(plan, state),
     )
+
+
+def _of_load(plan: Plan, state: State, served: Serving) -> Verdict:
+    """Return the verdict of a plan that starts and has a load: both parts."""
+    starts = "Starts, if what is not counted fits too" if plan.conditions else "Starts"
+    between = ", and" if state is State.FITS else ", but"
+    margin = None if served.held is None or not served.admits else _left(served)
+    return Verdict(
+        state=state,
+        headline=f"{starts}{between} {served.words}",
+        margin=_margin(margin),
+        sentence=_load_sentence(served, margin),
+        starts=starts,
+        serves=served.words,
+    )
+
+
+def _left(served: Serving) -> int:
+    """Return the KV cache left on one GPU with the load in it; negative when short."""
+    rank = served.plan.limiting_rank
+    if rank is None:
+        return 0
+    needed = served.share * served.blocks_per_request + NULL_BLOCKS
+    return (served.num_blocks - needed) * rank.bytes_per_block
+
+
+def _load_sentence(served: Serving, margin: int | None) -> str:
+    """Say what the margin of a load means, or why vLLM does not admit the load."""
+    if not served.admits:
+        return f"{fails(served)}."
+    share, tokens = served.share, served.load.request_tokens
+    requests = f"{counted(share, 'requests')} of {tokens:,} tokens"
+    engines = served.plan.engines
+    place = f" on each of {engines} engines" if engines > 1 else ""
+    if margin is None:
+        return f"Nothing is stored between steps: {requests}{place} take no KV cache."
+    end = _at_low_end(served.plan)
+    if margin < 0:
+        return f"of KV cache missing for {requests}{place}{end}"
+    return f"of KV cache left after {requests}{place}{end}"
+
+
+def _at_low_end(plan: Plan) -> str:
+    rank = plan.limiting_rank
+    if rank is None:
+        return ""
+    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+    return "" if low == high else ", at the low end of the estimate"
 
 
 def _margin(margin: int | None) -> str:
@@ -156,49 +226,52 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     if rank is None or plan.resolved is None:
         return ()
     longest = plan.max_model_len_that_fits
+    whole = plan.all_engines
+    one_tokens = f"{max(plan.kv_cache_size_tokens, 0):,}"
+    one_holds = f"{max(plan.max_concurrency, 0):,.2f}x"
+    of_length = f"requests of {plan.resolved.max_model_len:,} tokens"
+    is_split = plan.engines > 1
+    on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
-        _available(rank, plan.gpu.kind),
+        _available(plan),
         Figure(
             name=f"{plan.gpu.kind} KV cache size",
-            text=f"{max(plan.kv_cache_size_tokens, 0):,}",
-            detail="tokens",
+            text=f"{max(whole.kv_cache_size_tokens, 0):,}",
+            detail=f"tokens{on_all}{one_tokens if is_split else ''}",
         ),
         Figure(
             name="Maximum concurrency",
-            text=f"{max(plan.max_concurrency, 0):,.2f}x",
-            detail=f"requests of {plan.resolved.max_model_len:,} tokens",
+            text=f"{max(whole.max_concurrency, 0):,.2f}x",
+            detail=f"{of_length}{on_all}{one_holds if is_split else ''}",
         ),
         Figure(
             name="Longest max_model_len",
             text="none" if longest is None else f"{longest:,}",
-            detail="fits" if longest is None else "tokens that fit",
+            detail=_longest_detail(plan),
         ),
     )
 
 
-def _available(rank: RankMemory, kind: str) -> Figure:
-    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+def _longest_detail(plan: Plan) -> str:
+    """Say what the longest length is; where vLLM's message names another, why."""
+    longest, estimated = plan.max_model_len_that_fits, plan.estimated_max_model_len
+    words = "fits" if longest is None else "tokens that fit"
+    if estimated is None or estimated == longest:
+        return words
+    return f"{words} at the low end; vLLM's {estimated:,} is for the middle"
+
+
+def _available(plan: Plan) -> Figure:
+    """Return the KV cache of the GPU that has least, which vLLM logs for each."""
+    low = min(rank.available_kv_cache_low_bytes for rank in plan.ranks)
+    high = min(rank.available_kv_cache_high_bytes for rank in plan.ranks)
     return Figure(
         name="Available KV cache",
-        text=format_gib(rank.available_kv_cache_bytes),
-        detail=f"per {kind}"
+        text=format_gib(min(rank.available_kv_cache_bytes for rank in plan.ranks)),
+        detail=f"per {plan.gpu.kind}"
         if low == high
         else f"{format_gib(low)} to {format_gib(high)}",
     )
-
-
-def plan_text(plan: Plan) -> str:
-    """Write the whole plan: verdict, memory lines, figures, notes and the command."""
-    parts = [_title(plan), verdict_text(plan)]
-    if plan.error is not None:
-        parts += ["", error_text(plan.error)]
-    for rank in plan.ranks:
-        parts += ["", *_rank_lines(plan, rank)]
-    parts += host_lines(plan)
-    parts += ["", *_outside_lines(plan), *_figure_lines(plan)]
-    parts += [f"Note: {note}" for note in noted(plan)]
-    parts += ["", plan.command()]
-    return "\n".join(parts)
 
 
 def noted(plan: Plan) -> tuple[str, ...]:
@@ -216,25 +289,11 @@ def error_text(error: VLLMError) -> str:
 def verdict_text(plan: Plan) -> str:
     """Write the verdict in one line: symbol, words and signed number."""
     answer = verdict(plan)
+    if answer.serves and not answer.margin:
+        return f"{answer.symbol} {answer.headline}: {answer.sentence}"
     if not answer.margin:
         return f"{answer.symbol} {answer.headline}"
     return f"{answer.symbol} {answer.headline}: {answer.margin} {answer.sentence}"
-
-
-def spoken(plan: Plan) -> str:
-    """Describe the picture for a screen reader, as the chart's `aria-label`."""
-    rank = plan.limiting_rank
-    if rank is None:
-        return f"No memory is allocated. {verdict_text(plan)}."
-    lines = ", ".join(
-        f"{line.name} {format_gib(line.size_bytes)}" for line in rank.lines
-    )
-    return (
-        f"Memory of one {plan.gpu.kind} with "
-        f"{format_gib(plan.gpu.total_memory_bytes)}, of which vLLM may use "
-        f"{format_gib(rank.requested_memory_bytes)}: {lines}. "
-        f"{' '.join([*filter(None, [host_spoken(plan)]), verdict_text(plan)])}."
-    )
 
 
 def subject(plan: Plan) -> str:
@@ -265,34 +324,3 @@ def range_text(line: Line) -> str:
         return ""
     low = format_gib(line.low_bytes).removesuffix(" GiB")
     return f"{low} to {format_gib(line.high_bytes)}"
-
-
-def _title(plan: Plan) -> str:
-    return f"{subject(plan)}, vLLM {plan.vllm_version}"
-
-
-def _rank_lines(plan: Plan, rank: RankMemory) -> list[str]:
-    rows = [
-        f"  {line.name:<19}{format_gib(line.size_bytes):>12}  {line.basis:<8}"
-        f"  {line.why}"
-        for line in rank.lines
-    ]
-    return [f"{rank_title(plan, rank)}: {budget(plan, rank)}", *rows]
-
-
-def _outside_lines(plan: Plan) -> list[str]:
-    rank = plan.limiting_rank
-    if rank is None or not rank.outside:
-        return []
-    room = plan.gpu.total_memory_bytes - rank.requested_memory_bytes
-    return [
-        f"Outside vLLM's budget: {format_gib(rank.outside_bytes)} needed of "
-        f"{format_gib(room)}"
-    ]
-
-
-def _figure_lines(plan: Plan) -> list[str]:
-    return [
-        f"{figure.name + ':':<23}{figure.text} {figure.detail}".rstrip()
-        for figure in key_figures(plan)
-    ]

@@ -43,7 +43,8 @@ def read_start(
         inputs = Inputs(model=_model_name(start))
     if gpu is not None:
         rest["gpu"] = gpu
-    return Inputs.of(inputs.changed(**rest).plan()), wanted
+    alone = inputs.changed(**rest, load=None)
+    return Inputs.of(alone.plan()), wanted or inputs.load
 
 
 def split_load(

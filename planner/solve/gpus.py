@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.planning.words import fails, holds, wanted_text
 from planner.solve.arguments import Start, read_start, split_load
 from planner.solve.layouts import Layout, Room
 from planner.solve.machines import Machine, fewest, room_for
 from planner.solve.nearest import Nearest, machine_text, nearest
 from planner.solve.solution import Solution
-from planner.solve.words import fails, holds, wanted_text
 
 _QUESTION = "gpus"
 
@@ -55,7 +55,7 @@ def fewest_gpus(
     if "gpu" in arguments:
         raise PlannerError("gpu=: give the GPUs to choose from as gpus=, one or more.")
     named, load = split_load(gpus, load)
-    kinds = _kinds(named)
+    kinds = kinds_of(named)
     room = Room.of(gpus_per_node, nodes)
     inputs, wanted = read_start(model, kinds[0], load, arguments)
     found = _machines(inputs, wanted, kinds, room)
@@ -82,7 +82,7 @@ def fewest_gpus(
     )
 
 
-def _kinds(gpus: str | GPU | Sequence[str | GPU] | None) -> tuple[GPU, ...]:
+def kinds_of(gpus: str | GPU | Sequence[str | GPU] | None) -> tuple[GPU, ...]:
     """Return the kinds to choose from; by default the catalogue without MIG slices."""
     if gpus is None:
         return tuple(gpu for gpu in catalogue() if not gpu.mig_profile)

@@ -51,8 +51,8 @@ def fewest(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine:
         UnknownArchitecture: where no layout of the model is modelled.
     """
     here = inputs.changed(gpu=gpu)
-    start = _one_gpu(here)
-    search = _Search(inputs=here, load=load, start=start)
+    start = one_gpu(here)
+    search = Search(inputs=here, load=load, start=start)
     within = room.within(gpu)
     nearest: _Tried | None = None
     for count in range(_fewest_for_weights(start, within), within.gpus + 1):
@@ -73,7 +73,7 @@ def fewest(inputs: Inputs, load: Load | None, gpu: GPU, room: Room) -> Machine:
     return Machine(gpu=gpu, serving=None, short=short)
 
 
-def _one_gpu(inputs: Inputs) -> Plan:
+def one_gpu(inputs: Inputs) -> Plan:
     """Return the plan for one GPU; for the given layout, where one is not modelled."""
     try:
         return inputs.changed(**Layout().arguments()).plan()
@@ -107,7 +107,7 @@ class _Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class Search:
     """The layouts of one kind of GPU, with cached results that bound other layouts."""
 
     inputs: Inputs
@@ -130,7 +130,7 @@ class _Search:
                 return _Tried(layout=variant, serving=bound, is_whole_load=False)
             if bound is None and self._is_bounded:
                 continue
-            serving = self._serve(variant, self.load)
+            serving = self.serve(variant, self.load)
             if serving is not None:
                 return _Tried(layout=variant, serving=serving, is_whole_load=True)
         return None
@@ -139,7 +139,7 @@ class _Search:
         """Return the start of a tried layout with the whole load."""
         if tried is None or tried.is_whole_load:
             return None if tried is None else tried.serving
-        return self._serve(tried.layout, self.load)
+        return self.serve(tried.layout, self.load)
 
     @property
     def _is_bounded(self) -> bool:
@@ -152,7 +152,7 @@ class _Search:
             return None
         one = replace(layout, data_parallel_size=1)
         if one not in self.alone:
-            self.alone[one] = self._serve(one, replace(self.load, requests=1))
+            self.alone[one] = self.serve(one, replace(self.load, requests=1))
         return self.alone[one]
 
     def _may_serve(self, layout: Layout, bound: Serving) -> bool:
@@ -162,7 +162,7 @@ class _Search:
         # Fewer sequences leave no less memory, except slightly for odd graph sizes.
         return bound.plan.fits and bound.held + bound.held // 16 + 1 >= share
 
-    def _serve(self, layout: Layout, load: Load | None) -> Serving | None:
+    def serve(self, layout: Layout, load: Load | None) -> Serving | None:
         """Plan a layout, with a smaller share where vLLM's default is not free.
 
         On a small GPU, the context and NCCL may take more than the default leaves.

@@ -10,10 +10,10 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serve, serving
+from planner.planning.words import either, first_sentence, load_text
 from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.machines import Machine, fewest
 from planner.solve.search import longest, most_at_once, with_length
-from planner.solve.words import either, first_sentence, load_text
 
 _NODES = 4
 """Machines that are tried where one is not enough."""

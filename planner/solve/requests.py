@@ -7,6 +7,7 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.load import Load
+from planner.planning.words import counted, fails, holds, where
 from planner.solve.arguments import (
     Start,
     read_start,
@@ -17,7 +18,6 @@ from planner.solve.arguments import (
 from planner.solve.nearest import nearest, nearest_of_any_length
 from planner.solve.search import Found, longest, most_at_once
 from planner.solve.solution import Solution
-from planner.solve.words import counted, fails, holds, where
 
 _REQUESTS = "requests"
 _CONTEXT = "context"

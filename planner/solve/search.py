@@ -77,13 +77,33 @@ def _edge(serves: Callable[[int], bool], least: int, most: int, guess: int) -> i
     else:
         while not serves(low):
             if low == least:
-                return least - 1
+                found = _serving_between(serves, least, high)
+                if found is None:
+                    return least - 1
+                low = found
+                break
             low, high = max(low - step, least), low
             step *= 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if serves(middle) else (low, middle)
     return low
+
+
+def _serving_between(
+    serves: Callable[[int], bool], least: int, most: int
+) -> int | None:
+    """Return a number above `least` that serves, which itself does not.
+
+    vLLM refuses some arguments that follow from the smallest numbers: a request of few
+    tokens leaves too few in a step for an image.
+    """
+    step = 1
+    while least + step < most:
+        if serves(least + step):
+            return least + step
+        step *= 2
+    return None
 
 
 def _serving_beyond(serves: Callable[[int], bool], edge: int, most: int) -> int | None:

@@ -9,6 +9,7 @@ from planner.engine.gpu import GPU
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.serving import Serving
+from planner.planning.words import fails, holds, low_rank, wanted_text, where
 from planner.solve.arguments import Start, read_start
 from planner.solve.nearest import nearest
 from planner.solve.search import (
@@ -21,7 +22,6 @@ from planner.solve.search import (
     smallest_share,
 )
 from planner.solve.solution import Solution
-from planner.solve.words import fails, holds, low_rank, wanted_text, where
 from planner.units import format_gib
 
 _UTILIZATION = "utilization"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import planner
 from planner.app.cli import BAD_INPUT, DOES_NOT_FIT, FITS, main
 
 _LARGE = ["advise", "Qwen/Qwen3-32B", "--gpu", "H100"]
@@ -35,12 +36,18 @@ def test_json_holds_every_change_with_its_command(capsys):
 
 
 def test_a_load_is_served_or_said_to_be_missing(capsys):
-    """Requests of 3,000 + 1,000 tokens."""
-    load = ["--prompt-tokens", "3000", "--output-tokens", "1000", "--requests", "4"]
+    """Requests of 3,000 + 1,000 tokens; the context length follows from them."""
+    load = ["--prompt-tokens", "3000", "--output-tokens", "1000", "--requests", "12"]
     assert main(["advise", "Qwen/Qwen3-8B", "--gpu", "L4", *load]) == FITS
     said = capsys.readouterr().out
-    assert "Counted in requests of 4,000 tokens at once" in said
-    assert "4 wanted" in said
+    served = planner.plan(
+        "Qwen/Qwen3-8B",
+        gpu="L4",
+        load=planner.Load(prompt_tokens=3000, output_tokens=1000, requests=12),
+    ).serving.requests_served
+    assert 0 < served < 12
+    assert f"Serves {served} of 12 requests of 4,000 tokens at once before" in said
+    assert "serves 12 of 12 at once" in said
 
 
 @pytest.mark.parametrize(
@@ -48,7 +55,7 @@ def test_a_load_is_served_or_said_to_be_missing(capsys):
     [
         (["--requests", "4"], "--prompt-tokens"),
         (["--prompt-tokens", "0"], "prompt_tokens=0"),
-        (["--max-model-length", "4096"], "max_model_len"),
+        (["--max-model-length", "4096"], "--max-model-len"),
     ],
 )
 def test_bad_input_says_what_is_needed(words, hint, capsys):

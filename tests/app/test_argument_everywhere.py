@@ -65,7 +65,9 @@ def test_it_is_on_the_command_line(capsys) -> None:
     with pytest.raises(SystemExit):
         parser.parse_args(["plan", "--help"])
     scheduler = capsys.readouterr().out.partition("\nScheduler (SchedulerConfig):")[2]
-    assert "max_made_up_tokens" in scheduler.partition("\nLoRA (")[0]
+    ours = " ".join(scheduler.partition("\nLoRA (")[0].split())
+    assert "--max-made-up-tokens [N] Tokens that nobody has ever counted." in ours
+    assert "GPU memory: no effect." in ours
 
 
 def test_what_is_modelled_has_a_line_of_help(monkeypatch) -> None:

@@ -8,7 +8,7 @@ import planner
 from planner.app.widgets import choices
 from planner.app.widgets.explorer import Explorer
 from planner.engine import gpu as gpus
-from planner.engine.devices import attached
+from planner.engine.devices import attached, gpu_named
 from planner.units import MIB
 from tests.fake_nvml import Board, FakeDriver
 
@@ -30,10 +30,30 @@ def test_every_gpu_of_the_catalogue_is_offered_with_its_memory(attach) -> None:
     attach()
     options, chosen = choices.gpus("H100")
 
-    offered = [value for _, value in options if value != "CPU"]
+    own = ("CPU", choices.OTHER_GPU)
+    offered = [value for _, value in options if value not in own]
     assert [gpu.name for gpu in gpus.catalogue()] == offered
     assert ("H100, 79.19 GiB", "H100") in options
     assert chosen == "H100"
+
+
+def test_gpus_stand_below_their_generation() -> None:
+    """By compute capability; slices of a GPU, and one's own, stand apart."""
+    found = {choices.generation(gpu.name) for gpu in gpus.catalogue()}
+
+    assert "Ampere" == choices.generation("A100-80GB")
+    assert "Yours" == choices.generation(choices.OTHER_GPU)
+    assert {"Blackwell", "Hopper", "Ada", "Ampere", "Turing", "Volta"} < found
+    assert {"Slices of a GPU (MIG)"} == found - {*choices._GENERATIONS.values()}
+
+
+def test_popular_models_come_first() -> None:
+    """Each model once, and all of them."""
+    names = [name for name, _, _ in choices.models()]
+    popular = [name for name in choices.POPULAR if name in names]
+
+    assert popular == names[: len(popular)]
+    assert len(set(names)) == len(names) > 200
 
 
 def test_this_machines_processor_comes_last(attach) -> None:
@@ -41,9 +61,10 @@ def test_this_machines_processor_comes_last(attach) -> None:
     attach()
     options, chosen = choices.gpus("CPU")
 
-    assert options[-1][1] == chosen == "CPU"
-    assert options[-1][0].endswith("(this machine's processor)")
-    assert choices.gpus(attached.gpu_named("CPU"))[1] == "CPU"
+    assert options[-2][1] == chosen == "CPU"
+    assert options[-2][0].endswith("(this machine's processor)")
+    assert options[-1][1] == choices.OTHER_GPU
+    assert choices.gpus(gpu_named("CPU"))[1] == "CPU"
 
 
 def test_a_processor_of_another_machine_is_offered_as_given(attach) -> None:

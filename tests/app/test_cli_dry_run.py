@@ -8,8 +8,8 @@ import pytest
 
 from planner.app import cli
 from planner.app.cli import dry_run as command
-from planner.app.cli import plan as planning
 from planner.app.cli import record as recording
+from planner.confirming.dry import run as starting
 from tests.confirming.test_dry_result import MODEL, dry, worker
 
 
@@ -98,7 +98,7 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
     monkeypatch, tmp_path, capsys
 ) -> None:
     """After saying so."""
-    config = {"architectures": ["CwmForCausalLM"], "model_type": "llama"}
+    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
 
     class Start:
@@ -108,8 +108,8 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
         def execute(self):
             return dry(worker())
 
-    monkeypatch.setattr(planning, "dry_python", lambda: "/opt/vllm/bin/python")
-    monkeypatch.setattr(planning, "DryStart", Start)
+    monkeypatch.setattr(starting, "dry_python", lambda: "/opt/vllm/bin/python")
+    monkeypatch.setattr(starting, "DryStart", Start)
 
     assert cli.main(["plan", str(tmp_path)]) == 0
 
@@ -123,7 +123,7 @@ def test_plan_refuses_such_a_model_where_there_is_no_vllm(
     monkeypatch, tmp_path, capsys
 ) -> None:
     """And says what would answer."""
-    config = {"architectures": ["CwmForCausalLM"], "model_type": "llama"}
+    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
 

@@ -9,6 +9,7 @@ from planner.app.widgets.actions import ActionList
 from planner.app.widgets.callbacks import Later
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.export_section import FORMATS
+from planner.app.widgets.results import SpeedSection
 from planner.app.widgets.section import Section
 from tests import plans
 
@@ -52,7 +53,8 @@ def test_two_changes_together_come_first_where_no_single_one_suffices() -> None:
     press(explorer.results.advice, "apply", first["key"])
 
     assert advice.best is advice.pair
-    assert f"Two together: {advice.pair.title}" == first["title"]
+    assert advice.pair.title == first["title"]
+    assert first["group"].startswith("Best answer: ")
     assert explorer.plan.fits
 
 
@@ -66,14 +68,26 @@ def test_apply_gives_the_plan_that_the_advice_promised(explorer) -> None:
     assert explorer.plan.fits
 
 
-def test_every_advice_can_be_applied(explorer) -> None:
+def test_every_advice_can_be_applied() -> None:
     """Those for arguments without a control, another model or another GPU too."""
-    offered = planner.advise(explorer.plan).items
+    explorer = Explorer("HuggingFaceTB/SmolLM3-3B", "L4")
+    offered = planner.advise(explorer.plan).offered
     for index, item in enumerate(offered):
         press(explorer.results.advice, "apply", str(index))
         assert item.plan.command() == explorer.plan.command()
         assert item.plan.gpu.name == explorer.plan.gpu.name
         press(explorer.results.advice, "undo", "undo")
+
+
+def test_an_estimated_checkpoint_can_be_applied() -> None:
+    """Its name goes into the model's field, and nothing is read from the Hub."""
+    explorer = Explorer("microsoft/phi-4", "L4")
+    offered = planner.advise(explorer.plan).offered
+    index, item = next((i, one) for i, one in enumerate(offered) if one.is_estimated)
+    press(explorer.results.advice, "apply", str(index))
+
+    assert item.plan.command() == explorer.plan.command()
+    assert item.changes["model"] == explorer.form.model.value
 
 
 def test_what_was_applied_can_be_taken_back(explorer) -> None:
@@ -136,8 +150,8 @@ def test_a_variable_is_listed_and_can_be_removed() -> None:
 
 
 def opened(section: Section) -> Any:
-    """Press the button of a section of the page."""
-    section.toggle.value = True
+    """Open a section of the page."""
+    section.turn(True)
     return section
 
 
@@ -154,6 +168,8 @@ def test_a_format_that_there_is_not_changes_nothing(explorer, sent) -> None:
 def test_a_panel_is_written_when_it_is_opened(explorer) -> None:
     """Closed, it is its title and the figure that it explains."""
     panels, shown = explorer.results.panels, explorer.results.answer
+    assert "panel-kv-cache" not in shown.parts
+    explorer.results.tabs.choose("memory")
     assert "1,772 blocks" in shown.parts["panel-kv-cache"]
     assert "FullAttentionSpec" not in shown.parts["panel-kv-cache"]
     panels._handle_custom_msg({"panel": "kv-cache", "open": True}, [])
@@ -172,6 +188,56 @@ def test_a_message_that_opens_no_panel_changes_nothing(explorer, sent) -> None:
     explorer.results.panels._handle_custom_msg(sent, [])
 
     assert before == explorer.results.answer.parts
+
+
+# Tabs
+
+
+def test_only_the_open_tab_is_computed(explorer, monkeypatch) -> None:
+    """A step of a slider advises, compares and bounds nothing that is not seen."""
+    computed: list[str] = []
+    real = {"advice": explorer.results.advice.show, "speed": SpeedSection.refresh}
+    monkeypatch.setattr(
+        explorer.results.advice,
+        "show",
+        lambda *given, **named: (
+            computed.append("advice") or real["advice"](*given, **named)
+        ),
+    )
+    monkeypatch.setattr(
+        SpeedSection,
+        "refresh",
+        lambda section: computed.append("speed") or real["speed"](section),
+    )
+    explorer.form.fields["max_model_len"].value = "4096"
+    explorer.results.tabs.choose("speed")
+    explorer.form.fields["max_model_len"].value = "8192"
+
+    assert ["advice", "speed", "speed"] == computed
+    assert "The speed depends on the load" in explorer.results.speed.view.value
+    assert "panel-memory" not in explorer.results.answer.parts
+
+
+def test_a_tab_shows_the_plan_on_the_screen_when_it_is_opened(explorer) -> None:
+    """What changed while it was closed counts."""
+    explorer.results.tabs._handle_custom_msg({"tab": "memory"}, [])
+    before = explorer.results.answer.parts["panel-memory"]
+    explorer.results.tabs._handle_custom_msg({"tab": "advice"}, [])
+    explorer.form.fields["gpu"].value = "H100"
+    offered = planner.advise(explorer.plan).offered
+    explorer.results.tabs._handle_custom_msg({"tab": "memory"}, [])
+
+    assert before != explorer.results.answer.parts["panel-memory"]
+    assert offered[0].title == titles(explorer.results.advice)[0]
+    assert len(offered) == len(explorer.results.advice.rows)
+
+
+@pytest.mark.parametrize("sent", [{"tab": "nowhere"}, {"tab": 1}, "memory", None])
+def test_a_message_that_opens_no_tab_changes_nothing(explorer, sent) -> None:
+    """Untrusted, too."""
+    explorer.results.tabs._handle_custom_msg(sent, [])
+
+    assert "advice" == explorer.results.tabs.chosen
 
 
 # Pins
@@ -220,18 +286,18 @@ def test_the_address_follows_the_plan_and_opens_it_again(explorer) -> None:
     """What the address says is the whole plan."""
     explorer.form.fields["max_model_len"].value = "4096"
     other = Explorer()
-    other.address._handle_custom_msg({"opened": explorer.address.query}, [])
+    other.header._handle_custom_msg({"opened": explorer.header.query}, [])
 
     assert explorer.plan.command() == other.plan.command()
     assert explorer.plan.gpu == other.plan.gpu
-    assert explorer.address.query == other.address.query
+    assert explorer.header.query == other.header.query
 
 
 def test_a_link_says_what_was_not_taken_from_it() -> None:
     """And opens the rest; markup stays text."""
     explorer = Explorer()
     link = "?model=Qwen/Qwen3-8B&gpu=L4&<b>colour</b>=red"
-    explorer.address._handle_custom_msg({"opened": link}, [])
+    explorer.header._handle_custom_msg({"opened": link}, [])
 
     assert ("Qwen/Qwen3-8B", "L4") == (explorer.plan.name, explorer.plan.gpu.name)
     assert "colour" in explorer.results.answer.alert
@@ -243,7 +309,7 @@ def test_a_link_that_says_nothing_usable_opens_the_default_plan(sent) -> None:
     """Never a folder of the machine that serves the page."""
     explorer = Explorer()
     before = explorer.plan.name
-    explorer.address._handle_custom_msg({"opened": sent}, [])
+    explorer.header._handle_custom_msg({"opened": sent}, [])
 
     assert before == explorer.plan.name
     assert explorer.plan.gpu.name in ("H100", "L4")
@@ -253,11 +319,11 @@ def test_a_plan_of_a_folder_has_no_link(tmp_path) -> None:
     """Another machine does not have the folder; everything else works."""
     config = planner.plan(plans.LLAMA_8B).model
     explorer = Explorer(plans.LLAMA_8B)
-    shown = explorer.address.query
+    shown = explorer.header.query
     explorer._show(planner.plan(config).changed(model=_folder(tmp_path)))
 
     assert shown
-    assert "" == explorer.address.query
+    assert "" == explorer.header.query
 
 
 def _folder(tmp_path) -> str:
@@ -285,14 +351,15 @@ def test_each_format_is_written_for_the_plan(explorer, name) -> None:
 
 
 def test_what_is_taken_away_follows_the_controls(explorer) -> None:
-    """As long as the section is open."""
+    """As long as the tab is open."""
     section = opened(explorer.results.export)
     section.choose("yaml")
     explorer.form.fields["max_model_len"].value = "4096"
     assert "4096" in section.view.html
-    section.toggle.value = False
+    section.turn(False)
+    explorer.form.fields["max_model_len"].value = "8192"
 
-    assert (section.toggle,) == section.children
+    assert "8192" not in section.view.html
 
 
 # Later

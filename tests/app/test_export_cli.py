@@ -113,13 +113,13 @@ def test_a_file_s_load_decides_as_well(plan_file, requests, status, capsys):
     plan_file.write_text(FILE + load, encoding="utf-8")
 
     assert status == cli.main(["plan", "-f", str(plan_file)])
-    last = capsys.readouterr().out.splitlines()[-1]
     is_served = status == cli.FITS
-    verdict = "served" if is_served else "not served"
-    assert last.startswith(f"Load: {requests} at once of 4,000 tokens: {verdict};")
+    text = capsys.readouterr().out
+    assert f"of {requests} at once" in text.splitlines()[1]
+    assert f"{requests} requests of 4,000 tokens need {requests} x 250 + 1" in text
 
     assert status == cli.main(["plan", "-f", str(plan_file), "--json"])
-    assert is_served is json.loads(capsys.readouterr().out)["load"]["is_served"]
+    assert is_served is json.loads(capsys.readouterr().out)["serves"]["is_served"]
 
 
 def test_flags_count_instead_of_the_file(plan_file, capsys):

@@ -122,7 +122,7 @@ def test_a_plan_file_works_with_flags_beside_it(kernel) -> None:
     said = kernel.run("%plan -f plan.yaml --gpu H200")
 
     assert f"{QWEN} on H200" in said["execute_result"]["data"]["text/plain"]
-    assert "Load: 8 at once of 1,200 tokens: served" in said["stream"]["text"]
+    assert "serves 8 of 8 at once" in said["execute_result"]["data"]["text/plain"]
 
 
 def test_the_explorer_opens_on_the_plan(kernel) -> None:

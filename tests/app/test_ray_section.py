@@ -79,6 +79,7 @@ def test_what_cannot_be_is_a_sentence(
 def test_it_follows_the_plan() -> None:
     """Tensor parallel 4: replicas of four GPUs."""
     explorer = Explorer(tensor_parallel_size=4)
+    explorer.results.tabs.choose("export")
     explorer.results.ray.toggle.value = True
 
     assert "replicas of 4" in explorer.results.ray.tables.value

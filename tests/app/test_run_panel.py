@@ -309,17 +309,19 @@ def test_the_explorer_makes_the_panel_when_it_is_opened() -> None:
     explorer = Explorer()
     section = explorer.results.run
     before = section.panel
-    section.toggle.value = True
+    explorer.results.tabs.choose("run")
     opened = section.panel
     explorer.form.fields["gpu"].value = "L4"
 
     assert before is None
     assert opened.plan is explorer.plan
     assert opened.plan.gpu.name == "L4"
-    section.toggle.value = False
-    assert opened.layout.display == "none"
-    section.toggle.value = True
+    explorer.results.tabs.choose("memory")
+    explorer.form.fields["gpu"].value = "H100"
+    assert opened.plan is explorer.plan
+    explorer.results.tabs.choose("run")
     assert section.panel is opened
+    assert section.children == (opened,)
 
 
 def test_a_published_app_has_no_panel(monkeypatch) -> None:
@@ -708,7 +710,7 @@ def test_the_explorer_offers_to_ask_vllm_about_a_model_that_it_does_not_read(
     assert "NewForCausalLM" in results.answer.alert
     assert row["title"] == f"{unknown} on H100"
     assert row["actions"] == [{"name": "ask", "label": "Ask vLLM (no GPU needed)"}]
-    assert results.run.toggle.value
+    assert results.tabs.chosen == "run"
     assert made.plan.model == unknown
     assert made.plan.engine_args["max_model_len"] == 4096
     assert results.run.panel.dry_run is not None

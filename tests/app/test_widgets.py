@@ -24,6 +24,7 @@ def test_the_explorer_opens_on_a_plan_that_fits(explorer) -> None:
     """Verdict, chart, table and command are there at once."""
     assert explorer.plan.fits
     assert "Fits" in explorer.results.answer.parts["verdict"]
+    explorer.results.tabs.choose("memory")
     assert "<table" in explorer.results.answer.parts["panel-memory"]
     assert (
         "vllm serve meta-llama/Llama-3.1-8B-Instruct"

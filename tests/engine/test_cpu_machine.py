@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine.devices import processor
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named, processor
 from planner.engine.devices.processor import NodeMemory, id_list, processor_gpu
 from planner.engine.gpu import GPU, Processor
 from planner.errors import PlannerError
@@ -173,7 +172,7 @@ def test_lists_of_numbers_are_read_with_their_ranges() -> None:
 def test_the_name_cpu_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any case."""
     mine = GPU(name="CPU", total_memory_bytes=1 << 30)
-    monkeypatch.setattr("planner.engine.devices.attached.processor_gpu", lambda: mine)
+    monkeypatch.setattr("planner.engine.devices.processor.processor_gpu", lambda: mine)
 
     assert gpu_named("cpu ") is mine
 

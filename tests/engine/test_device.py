@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from planner.engine.devices import attached as device
+from planner.engine.devices import gpu_named
 from planner.engine.devices.attached import (
     Process,
     Survey,
     attached_gpus,
     attached_line,
-    gpu_named,
     survey,
 )
 from planner.engine.devices.planned_gpu import Memory

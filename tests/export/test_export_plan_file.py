@@ -55,6 +55,7 @@ def test_a_file_reads_as_people_write_it():
                 "limit_mm_per_prompt": {"image": 2},
                 "cudagraph_capture_sizes": (1, 2, 4),
             },
+            load=found.load,
         )
         == found.inputs
     )

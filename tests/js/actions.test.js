@@ -36,6 +36,25 @@ test("a few rows are shown until the list is opened, which keeps the focus", () 
   assert.equal(find(el, ".pl-more").getAttribute("aria-expanded"), "true");
 });
 
+test("rows stand under the heading of their group, with its rule once all are shown", () => {
+  const grouped = ["a", "b", "c"].map((key, index) => ({
+    ...row(key),
+    group: index < 2 ? "No loss" : "More hardware",
+    rule: "What it costs.",
+  }));
+  const { el } = listed({ rows: grouped });
+  const heads = () =>
+    [...el.querySelectorAll(".pl-list-group")].map((n) => n.textContent);
+  assert.deepEqual(heads(), ["No loss "]);
+  find(el, ".pl-more").click();
+  assert.deepEqual(heads(), ["No loss What it costs.", "More hardware What it costs."]);
+  const lists = [...el.querySelectorAll("ul.pl-rows")];
+  assert.deepEqual(
+    lists.map((list) => list.querySelectorAll("li").length),
+    [2, 1],
+  );
+});
+
 test("the focus never falls on another row's button", () => {
   const { model, el } = listed({});
   find(el, '[data-press="apply a"]').focus();

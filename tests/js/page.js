@@ -10,12 +10,16 @@ const NAMES = [
   "Element",
   "Event",
   "HTMLDetailsElement",
+  "HTMLDivElement",
   "HTMLElement",
+  "HTMLInputElement",
   "HTMLSelectElement",
   "IntersectionObserver",
   "KeyboardEvent",
+  "MutationObserver",
   "ResizeObserver",
   "document",
+  "localStorage",
 ];
 for (const name of NAMES) {
   Object.defineProperty(globalThis, name, { value: Reflect.get(window, name) });

@@ -9,7 +9,7 @@ import places from "#static/place.js";
 import toggle from "#static/toggle.js";
 import { FakeModel, find, place, render } from "./page.js";
 
-const { default: address } = await import("#static/address.js");
+const { default: header } = await import("#static/header.js");
 
 test("a section's heading opens it, and says whether it is open", () => {
   const model = new FakeModel({ description: "Run it", value: false });
@@ -58,7 +58,7 @@ test("a panel tells when a reader opens it, not when it is written open", () => 
 
 test("only the app's address follows the controls", () => {
   const model = new FakeModel({ query: "" });
-  const { initialize } = /** @type {any} */ (address);
+  const { initialize } = /** @type {any} */ (header);
   place();
   assert.equal(initialize({ model }), undefined);
   document.body.insertAdjacentHTML("beforeend", '<i id="planner-plotly"></i>');

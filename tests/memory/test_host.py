@@ -6,8 +6,9 @@ import planner
 from planner.memory.account import Basis, HostLine, Per
 from planner.memory.host.nodes import gpus_of_a_node, node_accounts, nodes
 from planner.planning.result import Outcome
+from planner.show.charts.parts import spoken
 from planner.show.host import host_tables
-from planner.show.verdict import spoken, verdict
+from planner.show.verdict import verdict
 from planner.units import GIB, MIB, format_gib
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.memory.kv_cache.backend import AttentionBackend

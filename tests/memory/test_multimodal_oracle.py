@@ -24,6 +24,7 @@ from planner.engine.releases import NEWEST_RELEASE
 from planner.memory.estimate import RankMemory
 from planner.memory.media.encoder import encoder_budget_tokens, profiled_items
 from planner.memory.media.towers import built_towers
+from tools import configs
 
 DATA = Path(__file__).parents[1] / "data" / "multimodal"
 
@@ -57,6 +58,8 @@ def label(case: dict[str, Any]) -> str:
 
 
 CASES, BUDGETS = read("cases.jsonl"), read("budgets.jsonl")
+MENDED = {row["model"]: row["dir"] for row in configs.index() if "mended" in row}
+"""Models of which the catalogue has more than the copy that the answers are of."""
 CONFIGS = {row["model"]: row["config"] for row in read("configs.jsonl")}
 
 
@@ -81,6 +84,8 @@ def planned(case: dict[str, Any], models: Path, **fixed: Any) -> planner.Plan:
     config = case.get("config") or CONFIGS.get(model)
     if config is not None:
         model = folder(json.dumps(config), models)
+    elif model in MENDED:
+        model = str(configs.folder(MENDED[model]))
     return planner.plan(
         model,
         gpu="H100",

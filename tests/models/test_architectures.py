@@ -187,9 +187,10 @@ def test_an_unknown_rope_type_is_named() -> None:
 def test_an_architecture_not_modelled_yet_names_the_nearest_one() -> None:
     """The field, the value, and what is close to it."""
     with pytest.raises(
-        UnknownArchitecture, match=r"architectures: 'VaultGemmaForCausalLM'.*Gemma"
+        UnknownArchitecture,
+        match=r"architectures: 'Gemma3nForConditionalGeneration'.*Gemma",
     ):
-        architecture(LLAMA_8B, architectures=["VaultGemmaForCausalLM"])
+        architecture(LLAMA_8B, architectures=["Gemma3nForConditionalGeneration"])
 
 
 def test_an_architecture_that_nobody_has_is_refused_with_the_nearest_one() -> None:
@@ -209,8 +210,8 @@ def test_a_model_type_without_a_configuration_class_is_refused() -> None:
 
 def test_a_name_that_stands_for_another_is_only_not_modelled() -> None:
     """vLLM serves a classifier by the class of the generating model."""
-    with pytest.raises(UnknownArchitecture, match="DbrxForTokenClassification"):
-        architecture(LLAMA_8B, architectures=["DbrxForTokenClassification"])
+    with pytest.raises(UnknownArchitecture, match="K2HorizonForTokenClassification"):
+        architecture(LLAMA_8B, architectures=["K2HorizonForTokenClassification"])
 
 
 def test_an_architecture_that_vllm_dropped_is_refused_in_its_words() -> None:

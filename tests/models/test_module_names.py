@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.models.catalogue import can_pack, pack, unpack
+from planner.models.module_names import can_pack, pack, unpack
 
 _PARTS = st.sampled_from(
     ["layers", "0", "1", "2", "17", "007", "w1", "e4m3", "*", "mlp"]

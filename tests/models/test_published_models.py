@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine.devices.attached import gpu_named, processor_line, survey
+from planner.engine.devices import gpu_named
+from planner.engine.devices.attached import processor_line, survey
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.export import links, machines
 from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
 from planner.models.sources.load import load
 from planner.planning.planning import plan
+from planner.solve.advice.situation import Situation
 from tests.hub_server import VALID_TOKEN, Hub
 from tests.published import CONFIG, NAME, published_hub, repo, sharded
 
@@ -40,13 +42,29 @@ def test_a_public_model_is_read_and_planned(hub: Hub) -> None:
 def test_a_bundled_model_asks_nobody(hub: Hub) -> None:
     """The list works without a network."""
     assert load("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
+    assert load("Qwen/Qwen3-8B~AWQ").name == "Qwen/Qwen3-8B~AWQ"
     assert hub.asked == []
+
+
+def test_advice_asks_for_a_model_no_second_time(hub: Hub) -> None:
+    """Estimated checkpoints of it are made of the files that were read."""
+    hub.repos[NAME] = sharded(3)
+    read = plan(NAME, gpu="H100")
+    asked = list(hub.asked)
+    hub_published._from_hub.cache_clear()  # ten minutes later
+    changed = Situation.of(read, None).again(model=f"{NAME}~FP8")
+
+    assert changed is not None
+    assert changed.name == f"{NAME}~FP8"
+    assert changed.limiting_rank.weights_bytes < read.limiting_rank.weights_bytes
+    assert hub.asked == asked
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "/etc/passwd",
+        "/etc~AWQ",
         "/etc",
         ".",
         "..",

@@ -24,6 +24,7 @@ from planner.models.quantization.linear_kernels import (
     ModelOptNvFp4Linear,
     Mxfp8Linear,
 )
+from planner.models.quantization.methods import METHODS
 from planner.models.quantization.modelopt import kv_cache_dtype, read_modelopt
 from planner.models.quantization.mxfp4 import read_deepseek_v4_fp8
 from planner.models.tensors import LinearOnRank, Tensor
@@ -206,6 +207,15 @@ def test_minimax_has_mxfp8_settings_of_its_own() -> None:
     config = read_modelopt("modelopt_mxfp8", given, Context())
     assert config.head(place("lm_head")) is None
     assert Mxfp8Linear() == config.linear(place("layer"))
+
+
+def test_a_checkpoint_may_call_the_format_mxfp8() -> None:
+    """As MiniMax's do: the settings are ModelOpt's, the name stays."""
+    given = {"quant_method": "mxfp8", "ignored_layers": ["lm_head"]}
+    config = METHODS["mxfp8"].read(given, Context())
+    assert config.name == "mxfp8"
+    assert config.head(Place(prefix="lm_head")) is None
+    assert config.linear(Place(prefix="model.layers.0.mlp.down_proj")) == Mxfp8Linear()
 
 
 def test_rows_of_blocks_are_filled_up() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.awq import AWQLinear, read_awq
 from planner.models.quantization.gptq import GPTQConfig, GPTQLinear, read_gptq
@@ -116,11 +118,41 @@ def test_ranks_may_not_cut_through_a_group_of_awq() -> None:
 
 def test_the_order_of_activations_is_refused_but_for_whole_rows() -> None:
     """One group a row has no order; rules may switch it on as well."""
-    with pytest.raises(Refused, match=r"desc_act=True\) is no longer supported\. Use"):
-        gptq(desc_act=True)
-    assert gptq(desc_act=True, group_size=-1).weights.group_size == -1
-    with pytest.raises(Refused, match=r"is enabled by dynamic rule '\+:.*mlp'"):
-        gptq(dynamic={"+:.*mlp": {"desc_act": True}})
+    later = gptq(desc_act=True).refused_later
+    assert later.since == (0, 30, 0)
+    assert "(desc_act=True) is no longer supported. Use" in str(later)
+    assert gptq(desc_act=True, group_size=-1).refused_later is None
+    by_rule = gptq(dynamic={"+:.*mlp": {"desc_act": True}}).refused_later
+    assert "is enabled by dynamic rule '+:.*mlp'" in str(by_rule)
+
+
+def on_release(version: tuple[int, int, int], gpu: ParallelLayout) -> ParallelLayout:
+    """Return the layout of a GPU under a release."""
+    return replace(gpu, release=Release(version))
+
+
+def test_the_order_of_columns_is_held_until_0_30() -> None:
+    """`g_idx` of 256 columns: Machete leaves it, Marlin drops it unless it is used."""
+    plain, ordered = gptq().linear(DOWN), gptq(desc_act=True).linear(DOWN)
+    layer, order = linear(1024, 256), Tensor(256, "int32")
+    zeros = Tensor(1024 * 2 // 8, "int32")
+
+    hopper, ampere = on_release((0, 29, 0), H100), on_release((0, 29, 0), A100)
+    assert plain.tensors(layer, hopper)[2:] == (zeros, order)
+    assert plain.tensors(layer, on_release((0, 30, 0), H100))[2:] == (zeros,)
+    assert order not in plain.tensors(layer, ampere)
+    assert ordered.tensors(layer, hopper)[2:] == (zeros, order, order)
+    assert ordered.tensors(layer, ampere)[2:] == (order, order)
+
+
+def test_ordered_scales_are_whole_on_every_rank() -> None:
+    """512 columns on two ranks of 256: four groups of 128, not two."""
+    ordered = gptq(desc_act=True).linear(DOWN)
+    half = linear(1024, 256, ranks=2)
+
+    assert ordered.tensors(half, on_release((0, 29, 0), A100))[1] == Tensor(1024 * 4)
+    with pytest.raises(Refused, match="Failed to find a kernel"):
+        ordered.tensors(linear(1000, 256), on_release((0, 29, 0), A100))
 
 
 def test_rules_change_or_leave_out_layers() -> None:

@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.quantization.compressed_schemes import Fp8Linear
+from planner.models.quantization.compressed_tensors import read_compressed_tensors
 from planner.models.quantization.experts.fp8 import Fp8BlockExperts, Fp8TensorExperts
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.experts.wna16 import GPTQExperts
 from planner.models.quantization.fp8 import Fp8TensorLinear
+from planner.models.quantization.interface import Context, Place
 from planner.models.quantization.linear_kernels import ModelOptNvFp4Linear, Mxfp4Linear
 from planner.models.quantization.packed_ints import Kernel, choose
 from planner.models.quantization.padding import Packing
@@ -235,3 +238,66 @@ def test_rtx_had_no_deepgemm_for_experts() -> None:
     even = block(intermediate_size=128, intermediate_size_per_partition=128)
     new, old = (Fp8BlockExperts().tensors(even, on(RTX, 0, m)) for m in (24, 23))
     assert ("int32", "float32") == (new[2].dtype, old[2].dtype)
+
+
+@pytest.mark.parametrize(
+    ("release", "tensor_parallel_size", "gib"),
+    [
+        # Logged by 0.17 to 0.21 on one, two and four H100: 13.64, 7.01 and 3.63 GiB.
+        ("0.19.1", 1, 13.65),
+        ("0.19.1", 2, 7.02),
+        ("0.19.1", 4, 3.62),
+        ("0.16.0", 1, 13.46),
+        ("0.22.0", 1, 13.58),
+    ],
+)
+def test_triton_pads_gpt_oss_to_64_in_some_releases(
+    release: str, tensor_parallel_size: int, gib: float
+) -> None:
+    """1,440 packed inputs become 1,472 from 0.17 to 0.21."""
+    made = planner.plan(
+        "openai/gpt-oss-20b",
+        gpu="H100",
+        vllm_version=release,
+        tensor_parallel_size=tensor_parallel_size,
+    )
+
+    assert round(made.ranks[0].allocated_weights_bytes / 2**30, 2) == gib
+
+
+def test_experts_are_looked_for_by_the_names_of_the_checkpoint_from_0_32_on() -> None:
+    """A target of gate, up and down misses experts called w1, w3 and w2.
+
+    4 experts: w13 of 2 x 64 rows of 256 and w2 of 256 rows of 64 in 4 bits, and a
+    scale for 16 columns.
+    """
+    group = {
+        "targets": ["re:.*ffn.*(gate|up|down)_proj$"],
+        "weights": {
+            "num_bits": 4,
+            "type": "float",
+            "strategy": "tensor_group",
+            "group_size": 16,
+        },
+        "format": "nvfp4-pack-quantized",
+    }
+    config = read_compressed_tensors(
+        {"format": "mixed-precision", "config_groups": {"group_0": group}}, Context()
+    )
+    own = Place(prefix="model.layers.0.ffn.experts", projections=("w1", "w3", "w2"))
+    usual = Place(
+        prefix="model.layers.0.ffn.experts",
+        projections=("gate_proj", "up_proj", "down_proj"),
+    )
+
+    found, named = config.experts(own), config.experts(usual)
+
+    assert found is not None
+    assert named is not None
+    before, since = on(H100, 0, 31), on(H100, 0, 32)
+    assert named.tensors(block(), before) == found.tensors(block(), before)
+    four_bits = 4 * (128 * 256 + 256 * 64) // 2
+    assert four_bits < size_bytes(found, before) < 2 * four_bits
+    with pytest.raises(Refused, match="names the routed experts' layers w1, w3, w2"):
+        found.tensors(block(), since)
+    assert named.tensors(block(), since)

@@ -12,6 +12,7 @@ from planner.errors import PlannerError, UnknownArchitecture
 from planner.planning.result import Plan
 from planner.units import GIB
 from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tools import configs
 
 LLAMA = architecture(LLAMA_8B)
 MOE = architecture(QWEN3_MOE)
@@ -279,7 +280,8 @@ def test_graphs_are_told_whether_or_not_they_are_charged() -> None:
 
 def test_a_name_that_promises_a_format_the_config_lacks_is_noted() -> None:
     """Its weights would be half of what vLLM makes of this configuration."""
-    plain = planner.plan("Qwen/Qwen3-Next-80B-A3B-Instruct-FP8", gpu="B300")
+    copy = configs.folder("Qwen--Qwen3-Next-80B-A3B-Instruct-FP8")
+    plain = planner.plan(str(copy), gpu="B300")
     quantised = planner.plan("Qwen/Qwen3-8B-FP8", gpu="H100")
 
     assert any("The name says FP8" in note for note in plain.notes)

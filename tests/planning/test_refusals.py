@@ -1,19 +1,20 @@
 """Settings that vLLM refuses before loading anything."""
 
+from dataclasses import replace
+
 import pytest
 
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
+from planner.planning.dtypes import check_kv_cache_dtype, check_quantization
 from planner.planning.refusals import (
     check_architecture,
     check_batch,
     check_device_dtype,
-    check_kv_cache_dtype,
     check_mamba_block_size,
     check_parallel,
-    check_quantization,
     check_states,
 )
 from tests.configs import BERT, LLAMA_8B, QWEN3_MOE, architecture, gpu
@@ -155,7 +156,7 @@ def test_a_model_of_later_days_is_refused() -> None:
     check_architecture(model, Release((0, 10, 2)))
 
 
-def test_a_checkpoint_that_was_still_taken_is_not_modelled() -> None:
+def test_a_checkpoint_that_was_still_taken_is_planned() -> None:
     """GPTQ in the order of activations: refused from 0.30.0 on."""
     settings = {
         "quant_method": "gptq",
@@ -167,5 +168,8 @@ def test_a_checkpoint_that_was_still_taken_is_not_modelled() -> None:
     model = architecture({**LLAMA_8B, "quantization_config": settings})
     with pytest.raises(Refused, match=r"\(desc_act=True\) is no longer supported"):
         check_quantization(model, "bfloat16", gpu())
+    check_quantization(model, "bfloat16", gpu(), Release((0, 29, 0)))
+    was_not_modelled = replace(model.quantization_limits, was_taken=False)
+    other = replace(model, quantization_limits=was_not_modelled)
     with pytest.raises(UnknownArchitecture, match=r"0\.29\.0 still takes"):
-        check_quantization(model, "bfloat16", gpu(), Release((0, 29, 0)))
+        check_quantization(other, "bfloat16", gpu(), Release((0, 29, 0)))

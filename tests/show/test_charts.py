@@ -1,17 +1,22 @@
 """The memory bars as values, before any browser draws them."""
 
 import re
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import planner
 from planner.memory.account import Basis
-from planner.show.charts.frame import MAX_SINGLE_BARS, bars
-from planner.show.charts.memory_bars import figure, figure_spec, page_spec
+from planner.show.charts.frame import bars
+from planner.show.charts.memory_bars import figure, figure_spec
+from planner.show.charts.picture import page_spec
+from planner.show.charts.traces import SOFT, soft_edge
 from planner.show.page import style
 from planner.show.palette import MISSING, OTHER, SWATCHES, css_background
 from planner.show.verdict import missing_bytes
-from planner.units import GIB
+from planner.units import GIB, format_gib
 from tests import plans
 
 READABLE = 4.5
@@ -159,25 +164,108 @@ def test_hovering_shows_the_arithmetic() -> None:
     assert why.split()[0] in weights["customdata"][0]
 
 
-def test_few_gpus_have_a_bar_each() -> None:
-    """Numbered as vLLM numbers them: stage by stage."""
+def test_gpus_that_are_alike_share_a_bar_from_two_on() -> None:
+    """Eight ranks of one stage are one bar; a single GPU has its name alone."""
+    alone = planner.plan(plans.LLAMA_8B, gpu="H100")
+    eight = planner.plan(plans.LLAMA_70B, gpu="H200", tensor_parallel_size=8)
+    engines = planner.plan(plans.LLAMA_8B, gpu="H200", data_parallel_size=8)
+
+    assert [bar.label for bar in bars(alone)] == ["H100"]
+    assert [bar.label for bar in bars(eight)] == ["8 x H200"]
+    assert [bar.label for bar in bars(engines)] == ["8 x H200"]
+
+
+def test_stages_that_differ_have_a_bar_each_with_its_count() -> None:
+    """The first stage holds the embeddings, the last the head of the model."""
     drawn = bars(plans.in_stages())
 
-    assert [bar.label for bar in drawn] == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
-    assert [bar.rank.pp_rank for bar in drawn] == [0, 0, 1, 1]
+    assert [bar.label for bar in drawn] == ["stage 0: 2 x H100", "stage 1: 2 x H100"]
+    assert [bar.rank.pp_rank for bar in drawn] == [0, 1]
 
 
-def test_many_gpus_share_a_bar_when_they_are_alike() -> None:
-    """Every GPU is counted once."""
+@settings(max_examples=40, deadline=None)
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    stages=st.integers(1, 8),
+    engines=st.integers(1, 3),
+)
+def test_every_gpu_is_counted_in_one_bar(tensor, stages, engines) -> None:
+    """The counts add up to the plan's GPUs, and neighbours differ in what they show."""
     plan = planner.plan(
-        plans.LLAMA_70B, gpu="H100", tensor_parallel_size=8, pipeline_parallel_size=4
+        plans.LLAMA_70B,
+        gpu="H100",
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=stages,
+        data_parallel_size=engines,
     )
     drawn = bars(plan)
+    sizes = [[line.size_bytes for line in bar.rank.lines] for bar in drawn]
 
-    assert plan.gpus_total > MAX_SINGLE_BARS
-    assert len(drawn) <= 4
-    assert sum(bar.num_gpus for bar in drawn) == 32
-    assert drawn[0].label == "stage 0<br>8 GPUs alike"
+    assert tensor * stages * engines == plan.gpus_total
+    assert plan.gpus_total == sum(bar.num_gpus for bar in drawn)
+    assert all(one != other for one, other in pairwise(sizes))
+
+
+@pytest.mark.parametrize("plan", [plans.fitting, plans.too_long, plans.in_stages])
+def test_the_soft_edge_spans_where_the_kv_cache_may_begin(plan) -> None:
+    """From what its high end leaves of the budget to what its low end leaves."""
+    spec = figure_spec(plan())
+    soft = next(trace for trace in spec["data"] if trace["name"] == SOFT)
+
+    for bar in bars(plan()):
+        rank = bar.rank
+        early = rank.requested_memory_bytes - rank.available_kv_cache_high_bytes
+        late = rank.requested_memory_bytes - rank.available_kv_cache_low_bytes
+        assert soft_edge(bar) == (
+            early,
+            rank.requested_memory_bytes - rank.available_kv_cache_bytes,
+            late,
+        )
+        slices = [
+            (base, base + size)
+            for label, base, size in zip(
+                soft["y"], soft["base"], soft["x"], strict=True
+            )
+            if label == bar.label
+        ]
+        assert min(slices)[0] == pytest.approx(early / GIB, abs=0.002)
+        assert max(slices)[1] == pytest.approx(late / GIB, abs=0.002)
+
+
+def test_a_cache_of_a_size_that_was_set_has_no_soft_edge() -> None:
+    """`kv_cache_memory_bytes` leaves nothing to estimate."""
+    plan = planner.plan(plans.LLAMA_8B, gpu="H100", kv_cache_memory_bytes=20 * GIB)
+
+    assert [soft_edge(bar) for bar in bars(plan)] == [None]
+    assert SOFT not in {trace["name"] for trace in figure_spec(plan)["data"]}
+    assert page_spec(plan)["picture"]["soft"] == ""
+
+
+def test_a_figure_stands_alone() -> None:
+    """What was planned, the verdict, and every part with its size in the legend."""
+    plan = plans.too_long()
+    drawn = figure(plan)
+    names = [trace.name for trace in drawn.data if trace.showlegend]
+    missing = format_gib(missing_bytes(plan, plan.limiting_rank))
+
+    assert f"<b>{plans.LLAMA_8B} on L4</b>" in drawn.layout.title.text
+    assert "Does not fit" in drawn.layout.title.text
+    for line in plan.limiting_rank.lines:
+        assert f"{line.name} {format_gib(line.size_bytes)}" in names
+    assert f"missing {missing}" in names
+
+
+def test_the_legend_of_a_figure_has_the_sizes_of_the_machine_too() -> None:
+    """Adapters are in GPU memory and in CPU memory, each with its own size."""
+    plan = planner.plan(
+        "Qwen/Qwen2.5-VL-7B-Instruct", gpu="H100", enable_lora=True, max_loras=4
+    )
+    names = [trace.name for trace in figure(plan).data if trace.showlegend]
+    (account,) = plan.host
+
+    for line in account.lines:
+        assert f"CPU memory: {line.name} {format_gib(line.size_bytes)}" in names
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("plan", plans.ALL)

@@ -32,7 +32,8 @@ SEEN = {
 }
 """What eyes make of linear red, green and blue (Machado and others, 2009)."""
 ON_A_GPU = (
-    *("weights", "encoders", "LoRA adapters", "draft model", "persistent buffers"),
+    *("weights", "encoder weights", "LoRA adapters", "draft model"),
+    "persistent buffers",
     *("peak activation", "non-torch", "frontend video decoding", "CUDA graphs"),
     *("KV cache", "not planned"),
 )
@@ -93,7 +94,7 @@ def test_adapters_drafts_and_encoders_are_drawn_apart_of_the_weights() -> None:
     )
     rank = plan.limiting_rank
     line = next(line for line in rank.lines if line.name == "weights")
-    names = ("weights", "encoders", "LoRA adapters")
+    names = ("model weights", "encoder weights", "LoRA adapters")
     drawn = {one.name: one.size_bytes for one in drawn_lines(rank)}
     traces = {trace["name"] for trace in figure_spec(plan)["data"]}
 
@@ -101,7 +102,10 @@ def test_adapters_drafts_and_encoders_are_drawn_apart_of_the_weights() -> None:
     assert min(drawn[name] for name in names) > 0
     assert sum(drawn.values()) == rank.requested_memory_bytes
     assert set(names) <= traces
-    assert lines_table(plan, rank).count("of which") == 2
+    table = lines_table(plan, rank)
+    assert table.count("of which") == len(names)
+    assert [name for name in names if f">{name}<" in table] == list(names)
+    assert "encoder weights" in line.why
     assert drawn_lines(plans.fitting().limiting_rank) == (
         plans.fitting().limiting_rank.lines
     )

@@ -186,7 +186,7 @@ def test_what_nothing_serves_ends_with_one(capsys):
         (["solve", "context", MODEL, "--gpu", "H101"], "H100"),
         (["solve", "utilization", MODEL, "--step", "7"], "step=7"),
         (["solve", "gpus", MODEL, "--gpus", "H101"], "H100"),
-        (["solve", "context", MODEL, "--max-modle-len", "1"], "max_model_len"),
+        (["solve", "context", MODEL, "--max-modle-len", "1"], "--max-model-len"),
     ],
 )
 def test_bad_input_ends_with_two(arguments, message, capsys):

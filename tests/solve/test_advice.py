@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import planner
-from planner.show.advice import gains
-from planner.solve.advice import Advice, AdviceItem
+from planner.show.advice import counted, gains
+from planner.solve.advice import Advice, AdviceItem, CostClass
 from planner.solve.advice.situation import Burden
 from planner.units import MIB
 
@@ -14,6 +14,10 @@ from planner.units import MIB
 def _item(advice: Advice, *names: str) -> AdviceItem:
     """Return the change of just these arguments."""
     return next(item for item in advice.items if set(item.changes) == set(names))
+
+
+LONG = planner.Load(prompt_tokens=30_000, output_tokens=2_768, requests=20)
+"""20 users with 32,768 tokens each."""
 
 
 def test_a_cut_over_two_gpus_gains_what_planning_it_gains():
@@ -113,7 +117,8 @@ def test_stages_that_are_refused_are_answered_with_fewer():
 def test_a_gain_is_not_written_where_it_would_read_as_nothing():
     """5 MiB are 0.0049 GiB, 6 MiB are 0.0059: the first would be written as 0.00."""
     item = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="H100")).items[0]
-    few = replace(item, gain_bytes=5 * MIB, gain_requests=0, gain_tokens=0)
+    none = {"gain_requests": 0, "gain_tokens": 0, "gain_tokens_all_engines": 0}
+    few = replace(item, gain_bytes=5 * MIB, **none)
     assert gains(few) == []
     assert gains(replace(few, gain_bytes=-5 * MIB)) == []
     assert gains(replace(few, gain_bytes=6 * MIB)) == ["+0.01 GiB of KV cache per GPU"]
@@ -134,11 +139,18 @@ def test_best_is_the_first_where_the_plan_starts_already():
 
 
 def test_two_settings_come_before_another_gpu():
-    """28 GiB of weights on 24: only other hardware does it alone, 8 bits twice too."""
-    advice = planner.advise(planner.plan("Qwen/Qwen3-14B", gpu="RTX4090"))
+    """66 GiB of weights on each of two A100-40GB: 4 bits of them, and 8 of the cache.
+
+    Alone neither holds one request of 131,072 tokens, which takes 20 GiB on each.
+    """
+    plan = planner.plan(
+        "meta-llama/Llama-3.1-70B-Instruct", gpu="A100-40GB", tensor_parallel_size=2
+    )
+    advice = planner.advise(plan)
     assert advice.items[0].needs_hardware
     assert advice.best is advice.pair
     assert advice.best.starts
+    assert set(advice.best.changes) == {"model", "kv_cache_dtype"}
 
 
 def test_notes_of_the_plan_stand_beside_the_warnings():
@@ -165,3 +177,126 @@ def test_an_absurd_size_is_answered_without_trying_every_one_below_it(size):
     if size == "tensor_parallel_size":
         sizes = [item.changes.get(size) for item in makers_tried.items]
         assert 32 in sizes  # its 32 heads, one to a GPU
+
+
+def test_the_plans_own_load_is_what_advice_aims_at():
+    """One H100 serves 1 of 20; each remedy serves all 20, planned again."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", load=LONG)
+    advice = planner.advise(plan)
+    assert plan.fits
+    assert advice.load == LONG
+    assert advice.requests == plan.serving.requests_served == 1
+    assert advice.best.serves
+    for item in advice.offered:
+        served = plan.changed(**item.changes).serving
+        assert item.serves == served.is_served
+        assert item.gain_requests == served.requests_served - 1
+
+
+def test_text_and_page_state_how_many_of_the_load_each_change_serves():
+    """8 bits of weights: 3 requests more than 1, of 20."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", load=LONG)
+    text = str(planner.advise(plan))
+    assert "Serves 1 of 20 requests of 32,768 tokens at once before any change." in text
+    assert "! serves 4 of 20 at once; +3 requests at once; +29.00 GiB" in text
+    assert "✔ serves 20 of 20 at once; +19 requests at once" in text
+
+
+def test_too_few_requests_in_one_step_are_raised_to_those_of_the_load():
+    """max_num_seqs=4 on two engines serves 8 of 20: 10 on each serve all."""
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=20)
+    four = {"max_num_seqs": 4, "data_parallel_size": 2}
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", load=load, **four)
+    advice = planner.advise(plan)
+    assert advice.requests == 8
+    assert advice.best.changes == {"max_num_seqs": 10}
+    assert advice.best.serves
+    assert advice.best.cost_class is CostClass.NO_LOSS
+
+
+def test_a_load_that_is_served_needs_no_more_hardware():
+    """20 requests of 4,000 tokens fit on one H100: nobody is sent to buy another."""
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=20)
+    advice = planner.advise(planner.plan("Qwen/Qwen3-8B", gpu="H100", load=load))
+    assert advice.is_served
+    assert advice.offered
+    assert not any(item.needs_hardware for item in advice.offered)
+
+
+def test_all_engines_come_before_one_of_them():
+    """8 engines: their tokens together, then those of each."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", data_parallel_size=8)
+    advice = planner.advise(plan)
+    item = _item(advice, "kv_cache_dtype")
+    assert item.gain_tokens_all_engines == 8 * item.gain_tokens
+    together = f"{8 * item.gain_tokens:+,} tokens on 8 engines together"
+    assert f"{together} ({item.gain_tokens:+,} on each)" in gains(item)
+    assert "on all 8 engines together" in counted(advice)
+
+
+def test_groups_are_in_the_order_of_what_they_cost_and_ranked_by_gain():
+    """Those that suffice first; inside a group the requests, then the GiB decide."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    places = [(not group.suffices, group.cost_class.place) for group in advice.groups]
+    assert places == sorted(places)
+    assert sum(len(group.items) for group in advice.groups) == len(advice.offered)
+    for group in advice.groups:
+        order = [(i.starts, i.gain_requests, i.gain_bytes) for i in group.items]
+        assert order == sorted(order, reverse=True)
+        assert {item.cost_class for item in group.items} == {group.cost_class}
+
+
+def test_every_burden_has_a_class_and_every_class_a_rule():
+    """Four classes, from what nobody misses to what has to be bought."""
+    assert [str(one) for one in CostClass] == [
+        *("no loss", "little loss", "try your prompts first", "more hardware")
+    ]
+    assert {burden.cost_class for burden in Burden} == set(CostClass)
+    assert Burden.ACCURACY.cost_class is CostClass.LITTLE_LOSS
+    assert Burden.ABILITY.cost_class is CostClass.PROMPTS_FIRST
+    assert all(one.rule.endswith(".") for one in CostClass)
+
+
+def test_combinations_gain_more_than_what_they_are_made_of():
+    """8-bit weights and an 8-bit cache: a quarter more requests than either."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
+    both = advice.pair
+    assert set(both.changes) == {"quantization", "kv_cache_dtype"}
+    alone = max(i.gain_requests for i in advice.items if i.burden <= Burden.ACCURACY)
+    assert both.gain_requests >= 1.25 * alone
+    classes = [item.cost_class for item in advice.combinations]
+    assert len(classes) == len(set(classes))
+
+
+def test_settings_save_gpus():
+    """20 users on 4 H100, or on 2 with the 8-bit checkpoint and its 8-bit cache."""
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", load=LONG)
+    advice = planner.advise(plan)
+    alone = _item(advice, "tensor_parallel_size")
+    (saving,) = [i for i in advice.combinations if i.needs_hardware]
+    assert saving.serves
+    assert alone.plan.gpus_total == 4
+    assert saving.changes == {
+        "model": "Qwen/Qwen3-32B-FP8-Static-PerTensor",
+        "tensor_parallel_size": 2,
+    }
+    assert "--tensor-parallel-size 2" in saving.flags
+
+
+def test_three_changes_of_little_loss_are_added_up_where_two_do_not_suffice():
+    """DeepSeek-R1 on 8 engines serves 32 of 200; smaller steps, FP8 and 0.98 do it."""
+    load = planner.Load(prompt_tokens=30_000, output_tokens=2_768, requests=200)
+    plan = planner.plan(
+        "deepseek-ai/DeepSeek-R1",
+        gpu="H200",
+        load=load,
+        data_parallel_size=8,
+        enable_expert_parallel=True,
+    )
+    best = planner.advise(plan).best
+    assert best.serves
+    assert best.cost_class is CostClass.LITTLE_LOSS
+    assert len(best.changes) == 3
+    for name in best.changes:
+        fewer = {key: value for key, value in best.changes.items() if key != name}
+        assert not plan.changed(**fewer).serving.is_served

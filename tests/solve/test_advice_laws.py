@@ -1,5 +1,7 @@
 """Laws of advice, over the catalogue's models, GPUs and settings."""
 
+import re
+
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -7,6 +9,9 @@ import planner
 from planner.engine import gpu as gpus
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
+from planner.planning.inputs import Inputs
+from planner.solve.advice.makers import MAKERS
+from planner.solve.advice.situation import Situation
 
 MODELS = (
     *("Qwen/Qwen3-0.6B", "Qwen/Qwen3-14B", "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"),
@@ -73,29 +78,115 @@ def test_applying_an_advice_gives_exactly_the_gain_it_promised(arguments):
     plan = _planned(arguments)
     if plan is None:
         return
-    advice = planner.advise(plan)
-    for item in (*advice.items, *([advice.pair] if advice.pair else [])):
+    for item in planner.advise(plan).offered:
         applied = plan.changed(**item.changes)
         assert applied == item.plan
         assert applied.fits == item.starts
         assert item.gain_bytes == _available(applied) - _available(plan)
         gained_tokens = applied.kv_cache_size_tokens - plan.kv_cache_size_tokens
         assert item.gain_tokens == gained_tokens
+        assert item.gain_tokens_all_engines == (
+            applied.all_engines.kv_cache_size_tokens
+            - plan.all_engines.kv_cache_size_tokens
+        )
         assert planner.advise(applied).requests >= 0
+
+
+LOADS = st.none() | st.builds(
+    planner.Load,
+    prompt_tokens=st.sampled_from((500, 3000, 30_000)),
+    output_tokens=st.sampled_from((0, 1000)),
+    requests=st.sampled_from((1, 20, 300)),
+)
+
+
+@LAW
+@given(arguments=PLANS, load=LOADS)
+def test_a_change_is_offered_only_where_it_helps(arguments, load):
+    """It starts or serves what did not, or gains 1 %, and never fewer requests."""
+    plan = _planned({**arguments, "load": load})
+    if plan is None:
+        return
+    advice = planner.advise(plan)
+    cache = max(abs(_available(plan)), 16 * 2**20 * 100)
+    for item in advice.offered:
+        serves_now = item.serves and not advice.is_served
+        starts_now = item.starts and not plan.fits
+        gains = (
+            item.gain_requests * 100 >= max(advice.requests, 1)
+            or item.gain_bytes * 100 >= cache
+            or item.gain_tokens * 100 >= max(plan.kv_cache_size_tokens, 1)
+        )
+        assert serves_now or starts_now or (gains and item.gain_requests >= 0)
+        assert serves_now or item.starts or not plan.fits
+
+
+@LAW
+@given(arguments=PLANS, load=LOADS)
+def test_applying_an_advice_changes_only_what_it_names(arguments, load):
+    """The inputs before and after differ in the named arguments alone."""
+    plan = _planned({**arguments, "load": load})
+    if plan is None:
+        return
+    before = Inputs.of(plan)
+    for item in planner.advise(plan).offered:
+        after = Inputs.of(plan.changed(**item.changes))
+        given = {**before.engine_args, **after.engine_args}
+        changed = {
+            name
+            for name in given
+            if before.engine_args.get(name) != after.engine_args.get(name)
+        }
+        assert changed <= set(item.changes)
+        assert "model" in item.changes or item.plan.name == plan.name
+        assert "gpu" in item.changes or after.gpu == before.gpu
+        assert after.vllm_version == before.vllm_version
+        assert after.entrypoint == before.entrypoint
+        assert after.env == before.env
+        assert after.load == before.load
 
 
 @LAW
 @given(arguments=PLANS)
-def test_a_change_is_offered_only_where_it_helps(arguments):
-    """It starts what did not start, or holds more, and never fewer requests."""
+def test_a_title_states_the_numbers_that_it_changes(arguments):
+    """max_model_len=4096 is "4,096" in the title, and so for every number above 1."""
     plan = _planned(arguments)
     if plan is None:
         return
-    for item in planner.advise(plan).items:
-        starts_now = item.starts and not plan.fits
-        gains = item.gain_requests > 0 or item.gain_bytes > 0 or item.gain_tokens > 0
-        assert starts_now or (gains and item.gain_requests >= 0)
-        assert item.starts or not plan.fits
+    for item in planner.advise(plan).offered:
+        for value in item.changes.values():
+            if isinstance(value, int | float) and value > 1:
+                assert f"{value:,}" in item.title or f"{value:g}" in item.title
+
+
+@LAW
+@given(arguments=PLANS, load=LOADS)
+def test_every_maker_gives_its_class_and_a_reason(arguments, load):
+    """The burden has a class, and the cost is a sentence."""
+    plan = _planned({**arguments, "load": load})
+    if plan is None:
+        return
+    situation = Situation.of(plan, None)
+    for make in MAKERS.values():
+        for candidate in make(situation):
+            assert candidate.burden.cost_class.rule
+            assert re.fullmatch(r"([A-Z0-9]|vLLM ).*\.", candidate.cost)
+
+
+@LAW
+@given(arguments=PLANS, load=LOADS)
+def test_an_advice_serves_the_load_where_planning_says_so(arguments, load):
+    """And the best one serves wherever any does."""
+    plan = _planned({**arguments, "load": load})
+    if plan is None or load is None:
+        return
+    advice = planner.advise(plan)
+    for item in advice.offered:
+        assert item.serves == plan.changed(**item.changes).serving.is_served
+    if any(item.serves for item in advice.offered):
+        assert advice.best.serves
+    groups = [(not group.suffices, group.cost_class.place) for group in advice.groups]
+    assert groups == sorted(groups)
 
 
 @LAW

@@ -315,7 +315,7 @@ def test_a_plan_file_brings_its_load(capsys, tmp_path) -> None:
         (["compare", "m", "--price", "2.5"], "write GPU=PRICE"),
         (["compare", "a", "b", "--gpus", "L4"], "give one model"),
         (["compare"], "Name a model"),
-        (["compare", "a", "--gpu", "L4", "b", "--max-modle-len", "8"], "max_model_len"),
+        (["compare", "a", "--gpu", "L4", "b", "--max-modle-len", "8"], "-model-len?"),
         (["speed", "a", "--gpu", "L4", "b"], "'b' was not expected here"),
         (["compare", "missing.yaml"], "cannot be read"),
         (["speed", "Qwen/Qwen3-8B"], "that names a load"),

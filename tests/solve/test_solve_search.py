@@ -3,6 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
+from planner import Load
+from planner.planning.serving import serve
 from planner.solve.search import largest, smallest
 
 numbers = st.integers(1, 2000)
@@ -45,3 +48,13 @@ def test_each_number_is_tried_once():
 
     assert 700 == largest(serves, 1, 100_000)
     assert len(tried) == len(set(tried)) < 40
+
+
+def test_a_length_is_found_though_the_shortest_are_refused():
+    """239 requests of few tokens make steps too small for one image of Gemma 3."""
+    given = planner.Inputs(model="google/gemma-3-12b-it", gpu="H200")
+    found = planner.solve.longest_context(given, requests=239)
+
+    assert not serve(given, Load(prompt_tokens=1, output_tokens=0, requests=239)).admits
+    assert found.value >= 1100
+    assert found.plan.serving.is_served

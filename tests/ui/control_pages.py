@@ -47,6 +47,11 @@ def field(page, name: str):
     return page.locator(f".pc-field[data-name='{name}']")
 
 
+def open_tab(page, name: str) -> None:
+    """Open a tab."""
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
 def open_arguments(page, text: str) -> None:
     """Open the panel of all arguments by key, and find some."""
     finder = page.get_by_label("Find an argument")

@@ -18,13 +18,13 @@ def open_in_lab(browser, address: str, notebook: Path, **options):
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
     page = context.new_page()
     lab.run_all(page, address, notebook)
-    page.locator(".planner-run-toggle").first.wait_for(state="attached", timeout=SLOW)
+    page.locator("[data-tab=run]").first.wait_for(state="attached", timeout=SLOW)
     return page
 
 
 def open_panel(page) -> None:
-    """Open the section under the results."""
-    toggle = page.get_by_role("button", name="Run it on this machine")
+    """Open the tab."""
+    toggle = page.get_by_role("tab", name="Run", exact=True)
     toggle.scroll_into_view_if_needed()
     toggle.click()
     page.locator(".planner-run-start").wait_for(timeout=PATIENCE)

@@ -4,6 +4,9 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+import planner
+from planner.solve.advice import CostClass
+from tests.ui.control_pages import open_tab
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -45,6 +48,7 @@ def verdict(page, words: str) -> None:
 
 def apply_shorter(page) -> None:
     """Apply the advice that shortens requests."""
+    open_tab(page, "Advice")
     page.get_by_role("button", name="Show all").click()
     page.get_by_role("button", name="Apply: Allow requests").first.click()
     verdict(page, "Fits")
@@ -66,6 +70,40 @@ def test_an_advice_is_applied_by_key_and_taken_back(page) -> None:
     verdict(page, "Does not fit")
 
     assert before == command(page)
+
+
+def test_advice_stands_under_what_it_costs(page) -> None:
+    """The best answer first; opened, each class with its rule, in their order."""
+    heads = page.locator(".planner-advice .pl-list-group")
+    closed = heads.all_inner_texts()
+    page.get_by_role("button", name="Show all").click()
+    opened = heads.all_inner_texts()
+
+    assert len(closed) == 1
+    assert closed[0].startswith("Best answer: ")
+    rules = [str(one.rule) for one in CostClass]
+    assert all(any(rule in head for rule in rules) for head in opened)
+    names = [head.partition(" The")[0] for head in opened]
+    assert any(name.startswith("More hardware") for name in names)
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280, 1600])
+def test_advice_in_a_notebook_is_no_wider_than_its_cell(browser, width) -> None:
+    """Change, result and price, whatever the width; the fold opens in place."""
+    load = planner.Load(prompt_tokens=30_000, output_tokens=2_768, requests=20)
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", load=load)
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    opened = context.new_page()
+    opened.set_content(planner.advise(plan)._repr_mimebundle_()["text/html"])
+    opened.locator("summary").click()
+    wide = opened.evaluate("document.documentElement.scrollWidth")
+    rows = opened.locator(".pl-changes tbody th[scope=row]")
+    boxes = [rows.nth(index).bounding_box() for index in range(rows.count())]
+    context.close()
+
+    assert wide <= width
+    assert len(boxes) == len(planner.advise(plan).offered)
+    assert all(box["x"] + box["width"] <= width for box in boxes)
 
 
 def test_the_list_opens_to_all_advice_and_closes_again(page) -> None:
@@ -120,11 +158,12 @@ def test_a_malicious_link_opens_the_default_plan_and_says_so(browser, app) -> No
 
 def test_a_pinned_plan_is_drawn_beside_the_next_one(page) -> None:
     """Two bars, and the change of the command."""
-    page.get_by_role("button", name="Compare plans").click()
+    open_tab(page, "Compare")
     page.get_by_role("button", name="Pin this plan").click()
     bars = page.locator(".planner-compared-bars .barlayer .point path")
     bars.first.wait_for(state="attached", timeout=PATIENCE)
     apply_shorter(page)
+    open_tab(page, "Compare")
     inserted = page.locator(".planner-pins ins").first
     inserted.wait_for(timeout=PATIENCE)
     page.get_by_role("button", name="Remove: A").click()
@@ -135,7 +174,7 @@ def test_a_pinned_plan_is_drawn_beside_the_next_one(page) -> None:
 
 def test_a_file_is_downloaded_as_it_is_shown(page) -> None:
     """The plan file, byte for byte."""
-    page.get_by_role("button", name="Export").click()
+    open_tab(page, "Export")
     page.get_by_label("format").select_option(label="Plan file, for planner plan -f")
     shown = page.locator(".planner-export code", has_text="model:")
     shown.wait_for(timeout=PATIENCE)
@@ -148,7 +187,7 @@ def test_a_file_is_downloaded_as_it_is_shown(page) -> None:
 
 def test_the_link_to_take_away_is_the_page_s_own_address(page, app) -> None:
     """Complete, so that it can be pasted anywhere."""
-    page.get_by_role("button", name="Export").click()
+    open_tab(page, "Export")
     text = page.locator(".planner-export code[data-link]")
     text.wait_for(timeout=PATIENCE)
 
@@ -159,11 +198,12 @@ def test_the_link_to_take_away_is_the_page_s_own_address(page, app) -> None:
 def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     """axe-core finds nothing, wide and narrow; nothing is asked of another host."""
     page = open_link(browser, app, LINK, color_scheme=scheme)
-    page.get_by_role("button", name="Compare plans").click()
+    open_tab(page, "Compare")
     page.get_by_role("button", name="Pin this plan").click()
     apply_shorter(page)
+    open_tab(page, "Compare")
     page.locator(".planner-pins ins").first.wait_for(timeout=PATIENCE)
-    page.get_by_role("button", name="Export").click()
+    open_tab(page, "Export")
     page.locator(".planner-export code").wait_for(timeout=PATIENCE)
     wide = violations(page, "html")
     page.set_viewport_size({"width": 390, "height": 900})
@@ -172,7 +212,7 @@ def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
         ".filter(node => node.offsetParent && !node.closest('.planner-chart, "
-        ".pl-scroll, pre')).map(node => node.getBoundingClientRect().right))"
+        ".ph-chips, .pl-scroll, pre')).map(node => node.getBoundingClientRect().right))"
     )
     asked = [
         address

@@ -25,6 +25,11 @@ def shape(page) -> list[str]:
     )
 
 
+def control(page, name: str):
+    """The visible field of an argument."""
+    return page.locator(f".pc-field[data-name='{name}']:visible")
+
+
 def reveal(page, name: str) -> None:
     """Open the folded group that holds the argument called `name`, if it is in one."""
     if page.locator(f".planner-controls .pc-field[data-name='{name}']").count():
@@ -37,7 +42,7 @@ def reveal(page, name: str) -> None:
 
 def choose_model(page, name: str) -> None:
     """Type a model's name into its box."""
-    entry = page.get_by_role("combobox", name="model", exact=True)
+    entry = page.get_by_role("combobox", name="Model model", exact=True)
     entry.fill(name)
     entry.press("Enter")
 
@@ -45,7 +50,7 @@ def choose_model(page, name: str) -> None:
 def enter(page, name: str, text: str) -> None:
     """Type into the entry called `name`."""
     reveal(page, name)
-    entry = page.get_by_role("textbox", name=name, exact=True)
+    entry = control(page, name).get_by_role("textbox")
     entry.fill(text)
     entry.press("Enter")
 
@@ -77,7 +82,9 @@ def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
     """Verdict, bars, figures, table and command of one plan."""
     assert "Fits" in page.locator(".planner-verdict").inner_text()
     assert len(shape(page)) >= 6
-    assert page.locator("table.pl-lines tbody tr").count() >= 6
+    page.get_by_role("tab", name="Memory").click()
+    page.locator("table.pl-lines tr.pl-line").nth(5).wait_for(timeout=PATIENCE)
+    page.get_by_role("tab", name="Advice").click()
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
 
 
@@ -108,13 +115,12 @@ def test_an_entry_changes_the_plan(page, name, text, flag) -> None:
 @pytest.mark.parametrize(
     "name", ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]
 )
-def test_each_parallel_size_adds_a_bar(page, name) -> None:
-    """One bar per GPU."""
+def test_each_parallel_size_adds_a_gpu(page, name) -> None:
+    """Two that are alike share a bar; two stages have one each."""
     enter(page, name, "2")
     expect_command(page, f"--{name.replace('_', '-')} 2")
-    page.locator(".planner-chart .ytick text", has_text="GPU 1").wait_for(
-        timeout=PATIENCE
-    )
+    title = "stage 1: H100" if name.startswith("pipeline") else "2 x H100"
+    page.locator(".pm-title", has_text=title).wait_for(timeout=PATIENCE)
     enter(page, name, "")
     reset(page)
 
@@ -129,7 +135,7 @@ def test_each_parallel_size_adds_a_bar(page, name) -> None:
 def test_a_list_changes_the_plan(page, name, choice, default, flag) -> None:
     """The command shows what was chosen."""
     reveal(page, name)
-    box = page.get_by_role("combobox", name=name, exact=True)
+    box = control(page, name).get_by_role("combobox")
     box.select_option(label=choice)
     expect_command(page, flag)
     box.select_option(value=default)
@@ -139,7 +145,7 @@ def test_a_list_changes_the_plan(page, name, choice, default, flag) -> None:
 def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
     """On an L4 the same request needs more than there is: the bar still shows."""
     before = shape(page)
-    box = page.get_by_role("combobox", name="gpu", exact=True)
+    box = page.get_by_role("combobox", name="GPU gpu", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("L4,")))
     page.locator(".planner-verdict", has_text="Does not fit").wait_for(timeout=PATIENCE)
@@ -149,7 +155,7 @@ def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
     assert (
         "To serve at least one request" in page.locator(".planner-error").inner_text()
     )
-    page.locator(".annotation-text", has_text="missing").wait_for(timeout=PATIENCE)
+    page.locator(".planner-marks text", has_text="missing").wait_for(timeout=PATIENCE)
     assert shape(page) != before
     box.select_option(label=next(text for text in options if text.startswith("H100,")))
     reset(page)
@@ -157,7 +163,7 @@ def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
 
 def test_the_model_is_found_as_one_types(page) -> None:
     """The list offers it; choosing it plans it."""
-    entry = page.get_by_role("combobox", name="model", exact=True)
+    entry = page.get_by_role("combobox", name="Model model", exact=True)
     entry.fill("qwen3 8b")
     names = page.locator(".pc-list [role=option]").all_inner_texts()
     entry.press("ArrowDown")
@@ -170,15 +176,50 @@ def test_the_model_is_found_as_one_types(page) -> None:
     reset(page)
 
 
-@pytest.mark.parametrize("name", ["enforce_eager", "enable_expert_parallel"])
+@pytest.mark.parametrize("name", ["enforce_eager", "enable_sleep_mode"])
 def test_a_switch_changes_the_plan(page, name) -> None:
     """And back."""
     reveal(page, name)
-    box = page.get_by_role("combobox", name=name, exact=True)
+    box = control(page, name).get_by_role("combobox")
     box.select_option(label="on")
     expect_command(page, f"--{name.replace('_', '-')}")
     box.select_option(value="")
     reset(page)
+
+
+def test_buttons_and_steps_set_the_parallel_sizes(page) -> None:
+    """TP 4, one more, and back; experts are switched by a button."""
+    page.get_by_role("button", name="tensor_parallel_size 4").click()
+    expect_command(page, "--tensor-parallel-size 4")
+    pressed = page.get_by_role("button", name="tensor_parallel_size 4", pressed=True)
+    pressed.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="One more: pipeline_parallel_size").click()
+    expect_command(page, "--pipeline-parallel-size 2")
+    switch = control(page, "enable_expert_parallel")
+    switch.get_by_role("button", name="on", exact=True).click()
+    expect_command(page, "--enable-expert-parallel")
+    reset(page)
+
+    assert 0 == page.get_by_role("button", pressed=True).count()
+
+
+def test_a_preset_sets_the_load_and_the_verdict_has_two_parts(page) -> None:
+    """It starts, and serves so many; length and sequences follow."""
+    page.get_by_role("button", name="Chat", exact=True).click()
+    page.locator(".pl-headline", has_text="Starts, and serves 20 of 20").wait_for(
+        timeout=PATIENCE
+    )
+    expect_command(page, "--max-model-len 4096 --max-num-seqs 20")
+    followed = control(page, "max_model_len")
+    followed.get_by_text("follows what I need").wait_for(timeout=PATIENCE)
+    enter(page, "requests", "2000")
+    page.locator(".pl-partly").first.wait_for(timeout=PATIENCE)
+    headline = page.locator(".pl-headline").inner_text()
+    page.get_by_role("button", name="Chat", exact=True).click()
+    page.get_by_role("button", name="Chat", exact=True).click()
+    reset(page)
+
+    assert re.search(r"Starts, but serves \d+ of 2,000 at once", headline)
 
 
 def test_a_slider_step_changes_the_bars(page) -> None:
@@ -270,7 +311,8 @@ def test_nothing_is_cut_off_at_any_width(page, width) -> None:
     page.wait_for_timeout(300)
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
-        ".filter(node => node.offsetParent && !node.closest('.planner-chart'))"
+        ".filter(node => node.offsetParent)"
+        ".filter(node => !node.closest('.planner-chart, .ph-chips'))"
         ".map(node => node.getBoundingClientRect().right))"
     )
     chart = page.locator(".planner-chart .main-svg").first.bounding_box()

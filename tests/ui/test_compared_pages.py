@@ -1,4 +1,4 @@
-"""Comparisons, sweeps, GPUs and bounds in Chromium: tables pass, charts draw."""
+"""Comparisons, sweeps, GPUs, advice and bounds in Chromium: tables pass."""
 
 import json
 
@@ -27,6 +27,7 @@ def pieces() -> dict[str, object]:
         "grid": planner.sweep(plan, over=over),
         "one axis": planner.sweep(plan, over={"gpu": ["L4", "H100"]}),
         "GPUs": planner.compare_gpus(plan, ["L4", "H100", "T4"], {"L4": 1}),
+        "advice": planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100")),
         "speed": planner.speed_bound(
             plan, planner.Load(prompt_tokens=100, output_tokens=10)
         ),

@@ -67,7 +67,7 @@ def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page, app) -
     """With the plan, which is in its address."""
     page.goto(f"{app.address}?model=Qwen%2FQwen3-8B&gpu=L4")
     # The kernel was made beforehand, with another plan: it has to hear of this one.
-    model = page.locator(".planner-controls input").first
+    model = page.locator(".pc-field[data-name=model] input").first
     expect(model).to_have_value("Qwen/Qwen3-8B", timeout=PATIENCE)
     expect(page).to_have_url(re.compile("Qwen"), timeout=PATIENCE)
     for kernel in kernels(app.pid):

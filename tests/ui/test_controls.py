@@ -36,7 +36,7 @@ def page(browser, app) -> Iterator[object]:
 
 def test_a_model_is_searched_and_chosen_by_key(page) -> None:
     """The focus stays in the entry; the active option is named, seen and selected."""
-    box = page.get_by_role("combobox", name="model", exact=True)
+    box = page.get_by_role("combobox", name="Model model", exact=True)
     box.focus()
     page.keyboard.type("qwen3 8b")
     page.keyboard.press("ArrowDown")
@@ -59,7 +59,7 @@ def test_a_model_is_searched_and_chosen_by_key(page) -> None:
 
 def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
     """Nothing was chosen."""
-    box = page.get_by_role("combobox", name="model", exact=True)
+    box = page.get_by_role("combobox", name="Model model", exact=True)
     box.focus()
     page.keyboard.type("mistral")
     page.locator(".pc-list [role=option]").first.wait_for(timeout=PATIENCE)
@@ -74,7 +74,7 @@ def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
 
 def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
     """A whole name would count."""
-    box = page.get_by_role("combobox", name="model", exact=True)
+    box = page.get_by_role("combobox", name="Model model", exact=True)
     box.focus()
     page.keyboard.type("mis")
     page.keyboard.press("Tab")
@@ -85,7 +85,7 @@ def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
 
 def test_markup_in_a_model_s_name_stays_text(page) -> None:
     """Typed, refused and shown again."""
-    box = page.get_by_role("combobox", name="model", exact=True)
+    box = page.get_by_role("combobox", name="Model model", exact=True)
     box.focus()
     page.keyboard.type("<img src=x onerror=window.hit=1>/<b>x</b>")
     page.keyboard.press("Enter")
@@ -108,7 +108,7 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
         notebook = servers.write("app", tmp_path, cells)
         with servers.voila(notebook, pool=1) as address:
             page = open_page(browser, address)
-            page.get_by_role("combobox", name="model", exact=True).focus()
+            page.get_by_role("combobox", name="Model model", exact=True).focus()
             page.keyboard.type("llama")
             group = page.get_by_role("group", name="On the Hugging Face Hub")
             group.wait_for(timeout=FIRST)
@@ -130,7 +130,7 @@ def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
     ]
     with servers.voila(servers.write("app", tmp_path, cells), pool=1) as address:
         page = open_page(browser, address)
-        page.get_by_role("combobox", name="model", exact=True).focus()
+        page.get_by_role("combobox", name="Model model", exact=True).focus()
         page.keyboard.type("qwen3-8b")
         page.get_by_text("Hub not reachable").wait_for(timeout=FIRST)
         names = page.get_by_role("option").all_inner_texts()
@@ -144,13 +144,17 @@ def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
 
 def test_a_slider_moves_by_key_and_speaks_its_value(page) -> None:
     """The exact entry follows; Reset takes it back."""
-    slider = page.get_by_role("slider", name="max_num_seqs", exact=True)
+    slider = page.get_by_role(
+        "slider", name="Sequences at once max_num_seqs", exact=True
+    )
     before = slider.get_attribute("aria-valuetext")
     slider.focus()
     page.keyboard.press("ArrowLeft")
     wait_for_command(page, "--max-num-seqs 896")
     spoken = slider.get_attribute("aria-valuetext")
-    entry = page.get_by_role("textbox", name="max_num_seqs", exact=True).input_value()
+    entry = page.get_by_role(
+        "textbox", name="Sequences at once max_num_seqs", exact=True
+    ).input_value()
     reset = page.get_by_role("button", name="Reset max_num_seqs to vLLM's choice")
     reset.focus()
     page.keyboard.press("Enter")
@@ -166,11 +170,13 @@ def test_a_slider_moves_by_key_and_speaks_its_value(page) -> None:
 
 def test_no_step_is_sent_before_the_one_before_was_answered(page) -> None:
     """A key held down does not queue up work; the last step counts."""
-    slider = page.get_by_role("slider", name="max_model_len", exact=True)
+    slider = page.get_by_role("slider", name="Context length max_model_len", exact=True)
     slider.focus()
     for _ in range(24):
         page.keyboard.press("ArrowLeft", delay=0)
-    last = page.get_by_role("textbox", name="max_model_len", exact=True).input_value()
+    last = page.get_by_role(
+        "textbox", name="Context length max_model_len", exact=True
+    ).input_value()
     wait_for_command(page, f"--max-model-len {last}")
     page.wait_for_timeout(300)
 
@@ -180,7 +186,7 @@ def test_no_step_is_sent_before_the_one_before_was_answered(page) -> None:
 
 def test_a_wrong_entry_says_why_beside_it(page) -> None:
     """Said once, described by it, and what was typed stays."""
-    entry = page.get_by_role("textbox", name="max_model_len", exact=True)
+    entry = page.get_by_role("textbox", name="Context length max_model_len", exact=True)
     entry.focus()
     page.keyboard.type("lots")
     page.keyboard.press("Enter")
@@ -211,17 +217,19 @@ def test_what_an_argument_changes_uncounted_stands_in_the_verdict(page) -> None:
     page.get_by_text("Not counted: enable_dbo=true").first.wait_for(timeout=PATIENCE)
 
 
-def test_nothing_below_a_field_moves_when_it_is_wrong(page) -> None:
-    """The message has its place already."""
-    below = field(page, "kv_cache_dtype")
-    before = below.bounding_box()["y"]
-    entry = page.get_by_role("textbox", name="max_num_seqs", exact=True)
+def test_neither_the_answer_nor_a_field_above_moves_when_one_is_wrong(page) -> None:
+    """The message comes below its field; above the answer it has its place already."""
+    others = [field(page, "gpu"), page.locator(".planner-bars")]
+    before = [one.bounding_box()["y"] for one in others]
+    entry = page.get_by_role(
+        "textbox", name="Sequences at once max_num_seqs", exact=True
+    )
     entry.focus()
     page.keyboard.type("0")
     page.keyboard.press("Enter")
     field(page, "max_num_seqs").locator("[role=alert]").wait_for(timeout=PATIENCE)
 
-    assert below.bounding_box()["y"] == before
+    assert before == [one.bounding_box()["y"] for one in others]
 
 
 # What a word means
@@ -241,7 +249,7 @@ def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
     assert state == "true"
     assert not text.is_visible()
     assert button.get_attribute("aria-expanded") == "false"
-    assert active(page, "return node.textContent") == "?"
+    assert active(page, "return node.textContent") == "max_num_seqs"
 
 
 # Order, size, themes
@@ -249,9 +257,9 @@ def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
 
 def test_the_order_of_tabs_is_the_order_on_the_page(page) -> None:
     """Every control of the first form is reached, from top to bottom."""
-    page.get_by_role("combobox", name="model", exact=True).focus()
+    field(page, "prompt_tokens").get_by_role("textbox").focus()
     names = []
-    for _ in range(60):
+    for _ in range(90):
         name = active(
             page,
             "const part = node.closest('.planner-controls .pc-field');"
@@ -261,12 +269,15 @@ def test_the_order_of_tabs_is_the_order_on_the_page(page) -> None:
             break
         names.append(name)
         page.keyboard.press("Tab")
-    downwards = page.locator(".planner-controls .pc-field").evaluate_all(
-        "all => all.map(one => [one.getBoundingClientRect().top, one.dataset.name])"
-        ".sort((one, other) => one[0] - other[0]).map(one => one[1])"
+    downwards = page.locator(".planner-controls .pc-field:visible").evaluate_all(
+        "all => all.filter(one => one.dataset.name !== 'load').map(one => {"
+        " const { top, left } = one.getBoundingClientRect();"
+        " return [Math.round(top), left, one.dataset.name]; })"
+        ".sort((one, other) => one[0] - other[0] || one[1] - other[1])"
+        ".map(one => one[2])"
     )
 
-    assert len(downwards) == 8
+    assert {"prompt_tokens", "model", "gpu", "max_model_len"} < set(downwards)
     assert list(dict.fromkeys(names)) == downwards
 
 
@@ -291,14 +302,14 @@ def test_the_controls_are_accessible_and_fit(browser, app, scheme, width) -> Non
         browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
     open_arguments(page, "lora")
-    entry = page.get_by_role("textbox", name="max_model_len", exact=True)
+    entry = page.get_by_role("textbox", name="Context length max_model_len", exact=True)
     entry.fill("lots")
     entry.press("Enter")
     field(page, "max_model_len").locator("[role=alert]").wait_for(timeout=PATIENCE)
     page.get_by_role("button", name="What is max_num_seqs?").click()
     page.locator(".pc-meaning:visible").wait_for(timeout=PATIENCE)
     found = violations(page, ".pc-root")
-    box = page.get_by_role("combobox", name="model", exact=True)
+    box = page.get_by_role("combobox", name="Model model", exact=True)
     box.fill("qwen")
     box.press("ArrowDown")
     found += violations(page, ".pc-root")

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 PATIENCE = 8000
 FIRST = 20_000
 PLACES = """() => Object.fromEntries(
-  ['.planner-verdict', '.planner-bars', '.planner-figures', '.planner-chart .xtitle',
+  ['.planner-verdict', '.planner-bars', '.planner-figures', '.planner-marks .pm-unit',
    '[data-name=max_num_seqs]', '.planner-advice'].map(name => {
     const box = document.querySelector(name).getBoundingClientRect();
     return [name, [Math.round(box.left), Math.round(box.top)]];
@@ -126,6 +126,7 @@ def test_a_panel_opens_by_key_and_stays_open_while_values_change(
     page, key, words
 ) -> None:
     """Its inside comes when it is asked for; the focus stays on it."""
+    page.get_by_role("tab", name="Memory").click()
     panel = page.locator(f".pl-panel[data-key={key}]")
     panel.locator("summary").focus()
     page.keyboard.press("Enter")
@@ -143,7 +144,9 @@ def test_a_panel_opens_by_key_and_stays_open_while_values_change(
 
 def test_each_memory_line_opens_to_its_arithmetic_and_source(page) -> None:
     """By key; what was opened stays open when the numbers change."""
+    page.get_by_role("tab", name="Memory").click()
     lines = page.locator(".planner-panel-memory .pl-line")
+    lines.first.wait_for(timeout=PATIENCE)
     for index in range(lines.count()):
         name = lines.nth(index).locator("button")
         name.focus()
@@ -159,16 +162,36 @@ def test_each_memory_line_opens_to_its_arithmetic_and_source(page) -> None:
     assert lines.locator("button[aria-expanded=true]").count() == lines.count() == 6
 
 
-def test_sections_say_whether_they_are_open(page) -> None:
-    """All engine arguments, compare, take away."""
-    for title in ("All engine arguments", "Compare plans", "Export"):
+def test_a_fold_says_whether_it_is_open(page) -> None:
+    """All engine arguments; and Ray, which comes with the export."""
+    page.get_by_role("tab", name="Export").click()
+    for title in ("All engine arguments", "Ray Data LLM"):
         button = page.get_by_role("button", name=title)
+        button.wait_for(timeout=PATIENCE)
         assert button.get_attribute("aria-expanded") == "false"
         button.focus()
         page.keyboard.press("Enter")
         page.locator("button[aria-expanded=true]", has_text=title).wait_for(
             timeout=PATIENCE
         )
+
+
+def test_arrow_keys_open_the_tabs_and_the_last_one_is_kept(page) -> None:
+    """One stop of the Tab key; what a tab shows is named by it; a reload keeps it."""
+    page.get_by_role("tab", name="Advice").focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("tabpanel", name="Memory").wait_for(timeout=PATIENCE)
+    page.locator(".planner-panel-memory .pl-line").first.wait_for(timeout=PATIENCE)
+    opened = page.get_by_role("tab", selected=True).inner_text()
+    stops = page.get_by_role("tab").evaluate_all(
+        "all => all.filter(one => one.tabIndex === 0).length"
+    )
+    page.reload()
+    page.locator(".planner-panel-memory .pl-line").first.wait_for(timeout=FIRST)
+
+    assert "Memory" == opened
+    assert 1 == stops
+    assert page.locator(".planner-advice").is_hidden()
 
 
 def test_a_phone_shows_the_verdict_while_the_controls_fill_the_screen(

@@ -97,7 +97,7 @@ def test_a_shortcut_with_control_still_reaches_the_notebook(page) -> None:
 
 def test_the_run_panel_opens(page) -> None:
     """A notebook is the user's own: plans may be run from it."""
-    toggle = explorer(page).get_by_role("button", name="Run it on this machine").first
+    toggle = explorer(page).get_by_role("tab", name="Run", exact=True).first
     toggle.scroll_into_view_if_needed()
     toggle.click()
     explorer(page).locator(".planner-run-start").first.wait_for(timeout=lab.SLOW)

@@ -138,7 +138,7 @@ def test_it_is_dark_where_the_system_is(page) -> None:
 def test_a_model_of_the_hub_is_refused_in_words(page) -> None:
     """What to do instead; nothing goes on being read."""
     explorer = page.locator(".planner-explorer").first
-    name = explorer.get_by_role("combobox").first
+    name = explorer.locator(".pc-field[data-name=model] input").first
     before = name.input_value()
     name.fill("some/model")
     name.press("Enter")

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
-from tests.ui.control_pages import open_page, wait_for_command
+from tests.ui.control_pages import open_page, open_tab, wait_for_command
 from tests.ui.run_pages import violations
 from tests.ui.servers import ROOT
 
@@ -91,7 +91,7 @@ def test_a_text_is_pasted_and_its_bars_are_drawn(page, text, words, plan, flag) 
     verdict(page, f"{plan} on ")
     wait_for_command(page, flag)
     mark = page.locator("[data-name=model] .pc-mark")
-    control = page.get_by_role("combobox", name="model", exact=True)
+    control = page.get_by_role("combobox", name="Model model", exact=True)
     named = control.get_attribute("aria-describedby").split()
 
     assert bars(page) >= 6
@@ -106,7 +106,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     read = page.locator(".planner-read")
     read.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
     told = read.inner_text()
-    page.get_by_role("combobox", name="gpu", exact=True).first.select_option("L4")
+    page.get_by_role("combobox", name="GPU gpu", exact=True).first.select_option("L4")
     verdict(page, "Qwen/Qwen3-8B on L4")
     page.locator(".planner-paste[aria-busy=false]").wait_for(timeout=PATIENCE)
     shorter = read.get_by_role("button", name="Apply: Allow requests")
@@ -116,7 +116,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     page.locator(".planner-verdict", has_text="Fits").wait_for(timeout=PATIENCE)
     command = page.locator(".planner-command code", has_text="--max-model-len")
     command.wait_for(timeout=PATIENCE)
-    page.get_by_role("button", name="Undo", exact=True).click()
+    page.locator("button[data-press=undo]").click()
     verdict(page, "meta-llama/Llama-3.1-8B-Instruct on H100")
 
     assert "5.62 GiB" in told
@@ -126,7 +126,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
 
 def test_a_text_pasted_into_the_model_box_lands_in_the_box_for_texts(page) -> None:
     """With its lines, which the smaller box would lose."""
-    page.get_by_role("combobox", name="model", exact=True).focus()
+    page.get_by_role("combobox", name="Model model", exact=True).focus()
     page.evaluate(_PASTE, DOCKER)
     verdict(page, "Qwen/Qwen3-14B on 2")
 
@@ -150,10 +150,10 @@ def test_the_text_is_given_back_with_the_changes(page) -> None:
     """Copied, it is the new text: what is drawn struck through is no part of it."""
     paste(page, DOCKER)
     verdict(page, "Qwen/Qwen3-14B on 2")
-    entry = page.get_by_role("textbox", name="max_model_len", exact=True)
+    entry = page.get_by_role("textbox", name="Context length max_model_len", exact=True)
     entry.fill("8192")
     entry.press("Enter")
-    page.get_by_role("button", name="Export").click()
+    open_tab(page, "Export")
     code = page.locator(".planner-export code")
     page.locator(".planner-export ins", has_text="8192").wait_for(timeout=PATIENCE)
 
@@ -208,13 +208,13 @@ def test_what_was_read_is_accessible_and_not_cut_off(
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
     page.get_by_role("button", name="Apply: ").first.wait_for(timeout=PATIENCE)
     page.get_by_text("Your text with it").first.click()
-    page.get_by_role("button", name="Export").click()
+    open_tab(page, "Export")
     page.locator(".planner-export code").wait_for(timeout=PATIENCE)
     found = violations(page, "html")
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
         ".filter(node => node.offsetParent && !node.closest('.planner-chart, "
-        ".pl-scroll, pre')).map(node => node.getBoundingClientRect().right))"
+        ".ph-chips, .pl-scroll, pre')).map(node => node.getBoundingClientRect().right))"
     )
     page.context.close()
 

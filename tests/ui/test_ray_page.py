@@ -38,6 +38,7 @@ def test_the_section_places_what_is_typed(browser, app, scheme, width) -> None:
     page = open_page(
         browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
     )
+    page.get_by_role("tab", name="Export").click()
     page.get_by_role("button", name="Ray Data LLM").focus()
     page.keyboard.press("Enter")
     field(page, "replicas_max").wait_for(timeout=PATIENCE)

@@ -221,7 +221,7 @@ def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
     )
     page = context.new_page()
     page.goto(app)
-    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
     run_pages.open_panel(page)
     run_pages.press(page, run_pages.ASK)
     page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
@@ -251,8 +251,8 @@ def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto(app)
-    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
-    entry = page.get_by_role("combobox", name="model", exact=True)
+    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    entry = page.get_by_role("combobox", name="Model model", exact=True)
     entry.fill(UNREAD)
     entry.press("Enter")
     name = f"{run_pages.ASK}: {UNREAD} on H100"
@@ -286,7 +286,7 @@ def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks, button) -> N
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(app)
-    page.locator(".planner-run-toggle").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
     run_pages.open_panel(page)
     run_pages.set_minutes(page, 1)
     run_pages.press(page, button)

@@ -3,6 +3,8 @@
 interface Plotly {
   newPlot(node: Element, data: object[], layout: object, config: object): void;
   react(node: Element, data: object[], layout: object, config: object): void;
+  /** The figure as a data URL. */
+  toImage(figure: object, options: object): Promise<string>;
 }
 
 interface Window {

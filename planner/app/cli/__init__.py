@@ -1,38 +1,31 @@
 """The command line: one module per command, `engine_flags` for vLLM's arguments.
 
-`shared` is what several commands need.
-Exit status: 0 fits, 1 does not fit, too close to call or refused, 2 bad input.
+`shared` is what several commands need. A command's module is imported when the command
+is run, so that `planner plan` does not wait for the others.
+Exit status: 0 starts, and serves the load given; 1 does not, is too close to call or is
+refused; 2 bad input.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
-from planner.app.cli import (
-    advise,
-    app,
-    calibration,
-    compare,
-    confirm,
-    doctor,
-    dry_run,
-    export,
-    gpus,
-    models,
-    plan,
-    ray,
-    read,
-    record,
-    solve,
-    speed,
-    sweep,
+import planner
+from planner.app.cli.shared import (
+    BAD_INPUT,
+    DOES_NOT_FIT,
+    FITS,
+    Parser,
+    did_you_mean,
 )
-from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS
-from planner.engine.settings import settings_from
 from planner.errors import PlannerError
+from planner.late import late
+from planner.show.terminal import screen_of
 
 __all__ = [
     "BAD_INPUT",
@@ -43,53 +36,57 @@ __all__ = [
     "refuse_unknown",
 ]
 
-# In the order of the help; each function adds its parser and sets what runs it.
 _COMMANDS = {
-    "plan": plan.add,
-    "solve": solve.add,
-    "advise": advise.add,
-    "compare": compare.add,
-    "sweep": sweep.add,
-    "speed": speed.add,
-    "ray": ray.add,
-    "export": export.add,
-    "confirm": confirm.add,
-    "dry-run": dry_run.add,
-    "record": record.add,
-    "read": read.add,
-    "models": models.add,
-    "gpus": gpus.add,
-    "calibration": calibration.add,
-    "doctor": doctor.add,
-    "app": app.add,
+    "plan": "what vLLM would do with a model",
+    "solve": "the largest load or the smallest machine that serves it",
+    "advise": "what to change so that it starts, or serves more",
+    "compare": "models, plan files, or GPUs for one model, side by side",
+    "sweep": "a model over one engine argument or two",
+    "speed": "a bound on tokens per second, no forecast",
+    "ray": "what a Ray Data LLM pipeline takes of a cluster",
+    "export": "a plan as command, code, manifest, report or data",
+    "confirm": "start vLLM here and compare with the plan",
+    "dry-run": "let vLLM itself start, on a GPU that is not there",
+    "record": "let vLLM build a model without a GPU, and keep what it built",
+    "read": "what a command, manifest, code, log or error says, and its plan",
+    "models": "the bundled catalogue of models",
+    "gpus": "the bundled catalogue of GPUs",
+    "calibration": "what your own starts measured, and later plans use",
+    "doctor": "what works on this machine, and what to do about the rest",
+    "app": "the planner in the browser",
+    "completion": "a script with which the shell completes all of this",
 }
+"""In the order of the help. The module of each has `add(parser)` and `EXAMPLES`."""
 
-_PLANNING = (
+PLANNING = (
     *("plan", "solve", "advise", "compare", "sweep", "speed", "ray", "export"),
     *("confirm", "dry-run", "record"),
 )
 """Commands that take vLLM's arguments, those of its server included."""
 
+_COLLECTED_AFTER = 50_000
+"""New objects; Python's own 700 make a twentieth of a cold start of it."""
+_ABOUT = "Plan vLLM's GPU memory before it starts."
+_EXAMPLES = """Examples:
+  planner plan Qwen/Qwen3-8B --gpu H100
+  planner plan Qwen/Qwen3-32B --gpu H100 --prompt-tokens 30000 --output-tokens 2000 \
+--requests 20
+  planner solve gpus Qwen/Qwen3-32B --prompt-tokens 30000 --requests 20
+  planner advise --gpu L4 -- vllm serve Qwen/Qwen3-8B --max-model-len 32768
+
+Commands that plan take vLLM's engine arguments, spelled as `vllm serve` has them: \
+`planner plan --help` has a line on each. A list is written with commas or spaces: \
+--gpus L4,L40S or --gpus L4 L40S. Exit status: 0 it starts and serves the load given, \
+1 it does not, 2 bad input."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parser = build_parser()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # a process of its own
+        gc.set_threshold(_COLLECTED_AFTER)
     try:
-        words, server = _split(parser, sys.argv[1:] if arguments is None else arguments)
-    except PlannerError as error:
-        sys.stderr.write(f"planner: {error}\n")
-        return BAD_INPUT
-    known, unknown = parser.parse_known_args(words)
-    options = vars(known) | server
-    if "env" in options:
-        options["env"] = dict(options["env"])
-    run: Callable[[dict[str, Any]], int] = options.pop("run")
-    if "others" in options:  # argparse leaves names behind flags: `A --gpu L4 B`
-        options["others"] += [word for word in unknown if not word.startswith("-")]
-        unknown = [word for word in unknown if word.startswith("-")]
-    try:
-        refuse_unknown(unknown, "`planner --help` helps.")
-        return run(options)
+        return _run(words)
     except BrokenPipeError:  # `planner gpus | head`: the reader has ended
         sys.stdout = None
         return FITS
@@ -98,20 +95,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
+def _run(words: list[str]) -> int:
+    command = words[0] if words else ""
+    if command and not command.startswith("-") and command not in _COMMANDS:
+        raise PlannerError(
+            f"There is no command {command!r}.{did_you_mean(command, _COMMANDS)} "
+            "`planner --help` lists them."
+        )
+    parser = build_parser(command)
+    words, server = _split(parser, words)
+    known, unknown = parser.parse_known_args(words)
+    options = vars(known) | server
+    if "env" in options:
+        options["env"] = dict(options["env"])
+    run: Callable[[dict[str, Any]], int] = options.pop("run")
+    if "others" in options:  # argparse leaves names behind flags: `A --gpu L4 B`
+        options["others"] += [word for word in unknown if not word.startswith("-")]
+        unknown = [word for word in unknown if word.startswith("-")]
+    flags = _own_flags(_parser_of(parser, command)) if unknown else ()
+    refuse_unknown(unknown, f"`planner {command} --help` helps.", flags)
+    options["screen"] = screen_of(sys.stdout, options.pop("color", "auto"))
+    return run(options)
+
+
 def _split(
-    parser: argparse.ArgumentParser, arguments: Sequence[str]
+    parser: argparse.ArgumentParser, words: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
     """Put in what a command after `--` says, and split off the server's flags."""
-    if not arguments or arguments[0] not in _PLANNING:
-        return list(arguments), {}
-    words = read.expanded(arguments)
-    (commands,) = _subcommands(parser)
-    return read.without_server_flags(words, _own_flags(commands.choices[words[0]]))
+    if not words or words[0] not in PLANNING:
+        return words, {}
+    own = _own_flags(_parser_of(parser, words[0]))
+    found: tuple[list[str], dict[str, Any]] = late(
+        "planner.app.cli.words:understood", words, own
+    )
+    return found
 
 
-def _subcommands(
+def _parser_of(
+    parser: argparse.ArgumentParser, command: str
+) -> argparse.ArgumentParser:
+    (commands,) = subcommands(parser)
+    return commands.choices[command]
+
+
+def subcommands(
     parser: argparse.ArgumentParser,
 ) -> list[argparse._SubParsersAction[argparse.ArgumentParser]]:
+    """Return the action with a parser's commands, if it has any."""
     # argparse has no other way to ask a parser what it knows.
     actions = parser._actions
     return [one for one in actions if isinstance(one, argparse._SubParsersAction)]
@@ -119,36 +149,69 @@ def _subcommands(
 
 def _own_flags(parser: argparse.ArgumentParser) -> list[str]:
     """Return the flags of a command and of the commands in it."""
-    inner = [one for found in _subcommands(parser) for one in found.choices.values()]
+    inner = [one for found in subcommands(parser) for one in found.choices.values()]
     return [
         *(flag for action in parser._actions for flag in action.option_strings),
         *(flag for one in inner for flag in _own_flags(one)),
     ]
 
 
-def refuse_unknown(words: list[str], help_hint: str) -> None:
+def refuse_unknown(words: list[str], help_hint: str, flags: Iterable[str] = ()) -> None:
     """Refuse the first unknown word, and suggest the nearest argument.
+
+    Args:
+        words: what the parser did not know.
+        help_hint: a sentence on where help is.
+        flags: those of the command, for the suggestion.
 
     Raises:
         PlannerError: where there is an unknown word.
     """
     if not words:
         return
-    if words[0].startswith("--"):
-        name = words[0].removeprefix("--").partition("=")[0].replace("-", "_")
-        settings_from({name: None})
+    word = words[0].partition("=")[0]
+    if word.startswith("--"):
+        own = did_you_mean(word, [one for one in flags if one.startswith("--")])
+        if own:
+            raise PlannerError(f"There is no flag {word}.{own} {help_hint}")
+        late(
+            "planner.engine.settings:settings_from",
+            {word.removeprefix("--").replace("-", "_"): None},
+        )
     raise PlannerError(f"{words[0]!r} was not expected here. {help_hint}")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; engine arguments are the flags of `vllm serve`."""
-    parser = argparse.ArgumentParser(
-        prog="planner",
-        description="Plan vLLM's GPU memory before it starts.",
-        epilog="Commands that plan take vLLM's engine arguments: `planner plan --help` "
-        "says what each does to memory.",
+class _Version(argparse.Action):
+    """Prints the planner's version and the releases that it models."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
+        """Print, and end."""
+        newest = import_module("planner.engine.releases").NEWEST
+        sys.stdout.write(f"planner {planner.__version__}, models vLLM to {newest}\n")
+        parser.exit(FITS)
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser; engine arguments are the flags of `vllm serve`.
+
+    Args:
+        command: the only command whose flags are needed; None: those of all.
+    """
+    parser = Parser(prog="planner", description=_ABOUT, epilog=_EXAMPLES)
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="print the planner's version and the newest release of vLLM it models",
     )
-    commands = parser.add_subparsers(required=True, metavar="|".join(_COMMANDS))
-    for add in _COMMANDS.values():
-        add(commands)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, text in _COMMANDS.items():
+        if command in _COMMANDS and command != name:
+            continue
+        one = commands.add_parser(name, help=text)
+        if command in (None, name):
+            module = import_module(f"planner.app.cli.{name.replace('-', '_')}")
+            module.add(one)
+            one.epilog = "\n".join(["Examples:", *(f"  {e}" for e in module.EXAMPLES)])
     return parser

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_load, load_of
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    add_load,
+    add_output,
+    load_of,
+    say,
+)
 from planner.solve.advice import advise
 
+EXAMPLES = (
+    "planner advise Qwen/Qwen3-8B --gpu L4",
+    "planner advise Qwen/Qwen3-32B --gpu H100 --prompt-tokens 30000 --requests 20",
+    "planner advise --gpu L4 -- vllm serve Qwen/Qwen3-8B --max-model-len 32768",
+)
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    # With abbreviations, an unknown argument could match another one.
-    parser = commands.add_parser(
-        "advise",
-        help="what to change so that it starts, or serves more",
-        allow_abbrev=False,
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     add_plan_arguments(parser)
     add_load(parser.add_argument_group("the load that it must serve"))
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
-    as_json = options.pop("json")
-    load = load_of(options)
-    advice = advise(planned(options), load)
-    text = json.dumps(advice.to_dict(), indent=2) if as_json else str(advice)
-    sys.stdout.write(text + "\n")
+    as_json, screen = options.pop("json"), options.pop("screen")
+    advice = advise(planned(options | {"load": load_of(options)}))
+    say(advice, screen, as_json=as_json)
     return FITS if advice.helps_to_start else DOES_NOT_FIT

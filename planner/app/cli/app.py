@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planner.app.cli.shared import FITS, Commands
+from planner.app.cli.shared import FITS
 from planner.app.voila import options as chosen
 from planner.errors import PlannerError
 from planner.late import late
@@ -18,18 +18,28 @@ _PUBLISHED_POOL, _PUBLISHED_SESSIONS = 10, 60
 _HIGHEST_PORT = 65535
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("app", help="the planner in the browser")
+EXAMPLES = (
+    "planner app",
+    "planner app --port 8899",
+    "planner app --address 0.0.0.0 --published",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     parser.add_argument(
         "--address",
+        metavar="ADDRESS",
         default="127.0.0.1",
         help="where to listen; any but this machine's own publishes the app "
         "(default: %(default)s)",
     )
-    parser.add_argument("--port", type=int, default=8866, help="default: %(default)s")
+    parser.add_argument(
+        "--port", type=int, metavar="N", default=8866, help="default: %(default)s"
+    )
     parser.add_argument(
         "--base-url",
+        metavar="PATH",
         default="/",
         help="the path that a server in front passes on, as in /planner/",
     )
@@ -41,12 +51,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--max-sessions",
         type=int,
+        metavar="N",
         help="open pages at most; later visitors have to wait "
         f"(default: {_LOCAL_SESSIONS}, published {_PUBLISHED_SESSIONS})",
     )
     parser.add_argument(
         "--pool",
         type=int,
+        metavar="N",
         help="pages drawn ahead for the next visitors "
         f"(default: {_LOCAL_POOL}, published {_PUBLISHED_POOL})",
     )

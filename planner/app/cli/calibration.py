@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
-from planner.planning.calibrations import store
+from planner.planning.calibrations import is_off, records_folder, store
 from planner.planning.calibrations.reading import Reading
 from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
-from planner.planning.calibrations.store import is_off, records_folder
 from planner.units import format_gib
 
 _LONGEST = 60
 _ID = "id of a record, or how it begins"
 
 
-def add(commands: Commands) -> None:
-    """Add the command and its actions to the parser."""
-    parser = commands.add_parser(
-        "calibration", help="what your own starts measured, and later plans use"
-    )
+EXAMPLES = (
+    "planner calibration list",
+    "planner calibration export measured.json",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its actions."""
     actions = parser.add_subparsers(
         required=True, metavar="list|show|forget|export|import"
     )

@@ -2,61 +2,73 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.app.cli.engine_flags import add_plan_arguments, file_with_flags
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_load, load_of
+from planner.app.cli.engine_flags import add_plan_arguments, inputs_of
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    add_list,
+    add_load,
+    add_output,
+    load_of,
+    say,
+)
 from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.solve.comparing.comparison import compare
 from planner.solve.comparing.gpus import compare_gpus
+from planner.solve.price_list import checked_prices, gpu_prices
 
 if TYPE_CHECKING:
-    from planner.export.plan_file import PlanFile
+    from planner.planning.inputs import Inputs
     from planner.solve.comparing.comparison import Comparison
     from planner.solve.comparing.gpus import GPUComparison
 
 
 _PLAN_FILES = (".yaml", ".yml", ".json")
 
+EXAMPLES = (
+    "planner compare Qwen/Qwen3-8B --gpus L4,L40S,H100 --price L4=0.8,H100=2.5",
+    "planner compare Qwen/Qwen3-8B Qwen/Qwen3-4B --gpu L4 --max-model-len 8k",
+    "planner compare today.yaml tomorrow.yaml",
+)
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "compare",
-        help="models, plan files, or GPUs for one model, side by side",
-        description="One model or plan file: on each GPU of --gpus, or of the "
-        "catalogue. Several: side by side; flags hold for all.",
-        allow_abbrev=False,
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "One model or plan file: on each GPU of --gpus, or of the catalogue. Several: "
+        "side by side; flags hold for all. Models go before the lists."
     )
     add_plan_arguments(parser, is_in_file=True)
     parser.add_argument("others", nargs="*", help="more models or plan files")
-    parser.add_argument("--gpus", metavar="A,B,...", help="GPUs to compare")
+    add_list(parser, "--gpus", "GPU", "GPUs to compare (default: the catalogue)")
+    add_list(parser, "--price", "GPU=PRICE", "of one GPU for an hour", default=[])
     parser.add_argument(
-        "--price",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="GPU=PRICE",
-        help="of one GPU for an hour",
+        "--currency", metavar="TEXT", default="", help="a word behind prices"
     )
-    parser.add_argument("--currency", default="", help="a word behind prices")
-    add_load(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--prices",
+        action="store_true",
+        help="dated list prices and those saved, where --price gives none",
+    )
+    add_load(parser.add_argument_group("the load that each must serve"))
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
-    as_json, others = options.pop("json"), options.pop("others")
+    as_json, screen = options.pop("json"), options.pop("screen")
+    others = options.pop("others")
     load = load_of(options)
-    own = {name: options.pop(name) for name in ("gpus", "price", "currency")}
+    own = {name: options.pop(name) for name in ("gpus", "price", "prices", "currency")}
     found: Comparison | GPUComparison
     if others:
-        if load is not None or own["gpus"] or own["price"]:
+        if load is not None or own["gpus"] or own["price"] or own["prices"]:
             raise PlannerError(
                 "--gpus, --price and a load compare GPUs for one model: give one model."
             )
@@ -65,17 +77,16 @@ def _run(options: dict[str, Any]) -> int:
     else:
         found = _on_gpus(options, own, load)
         serves = found.best is not None
-    text = json.dumps(found.to_dict(), indent=2) if as_json else str(found)
-    sys.stdout.write(text + "\n")
+    say(found, screen, as_json=as_json)
     return FITS if serves else DOES_NOT_FIT
 
 
 def _side_by_side(names: list[str], options: dict[str, Any]) -> Comparison:
-    return compare(*(plan_file_of(name, options).inputs.plan() for name in names))
+    return compare(*(inputs_named(name, options).plan() for name in names))
 
 
-def plan_file_of(name: str | None, options: dict[str, Any]) -> PlanFile:
-    """Return the plan file of a name, or of a model, with the flags applied.
+def inputs_named(name: str | None, options: dict[str, Any]) -> Inputs:
+    """Return the inputs of a plan file's name, or of a model, with the flags applied.
 
     Raises:
         PlannerError: for a file that cannot be read, or without a name.
@@ -86,25 +97,34 @@ def plan_file_of(name: str | None, options: dict[str, Any]) -> PlanFile:
         and Path(name).name != "config.json"
     )
     model, file = (None, name) if is_file else (name, None)
-    return file_with_flags({**options, "model": model, "file": file})
+    return inputs_of({**options, "model": model, "file": file})
 
 
 def _on_gpus(
     options: dict[str, Any], own: dict[str, Any], load: Load | None
 ) -> GPUComparison:
-    gpus = own["gpus"].split(",") if own["gpus"] else None
-    prices = dict(map(_price, own["price"]))
-    found = plan_file_of(options.pop("model"), options)
+    prices, currency = dict(map(price_of, own["price"])), own["currency"]
+    if own["prices"]:
+        known = gpu_prices()
+        listed = {name: one.per_hour for name, one in known.prices.items()}
+        prices = listed | checked_prices(prices, "price_per_hour")
+        currency = currency or known.currency
+    found = inputs_named(options.pop("model"), options)
     return compare_gpus(
-        found.inputs.plan(),
-        gpus=[name.strip() for name in gpus] if gpus else None,
+        found.plan(),
+        gpus=own["gpus"],
         price_per_hour=prices,
         load=load or found.load,
-        currency=own["currency"],
+        currency=currency,
     )
 
 
-def _price(text: str) -> tuple[str, float]:
+def price_of(text: str) -> tuple[str, float]:
+    """Read a price of one GPU for an hour, such as H100=2.5.
+
+    Raises:
+        PlannerError: for anything else.
+    """
     name, equals, price = text.partition("=")
     try:
         number = float(price)

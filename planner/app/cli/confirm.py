@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.confirming import installation
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log
@@ -21,27 +22,36 @@ from planner.export.texts.explaining import differences
 from planner.export.texts.logs import reading_of_log
 from planner.planning.result import Plan
 
+if TYPE_CHECKING:
+    from planner.confirming.confirmation import Confirmation
+    from planner.show.terminal import Screen
+
 _OWN = ("weights", "python", "time_limit_seconds", "load_requests", "port", "is_stored")
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "confirm",
-        help="start vLLM here and compare with the plan",
-        description="Start vLLM with the planned arguments, read what it measured, and "
-        "compare it with the estimate. Exit status: 0 vLLM started, 1 it did not, 2 "
-        "bad input.",
-        allow_abbrev=False,
+EXAMPLES = (
+    "planner confirm Qwen/Qwen3-8B --max-model-len 8192",
+    "planner confirm Qwen/Qwen3-8B --gpu H100 --log vllm.log",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "Start vLLM with the planned arguments, read what it measured, and compare it "
+        "with the estimate. Exit status: 0 vLLM started, 1 it did not, 2 bad input."
     )
     add_plan_arguments(parser, is_here=True)
     own = parser.add_argument_group("how vLLM is started")
     own.add_argument(
         "--weights",
+        metavar="{dummy,real}",
         default="dummy",
         help="dummy: random numbers, no download (default); real: the checkpoint's",
     )
-    own.add_argument("--python", help="Python of the environment that holds vLLM")
+    own.add_argument(
+        "--python", metavar="PYTHON", help="Python of the environment that holds vLLM"
+    )
     own.add_argument(
         "--time-limit",
         dest="time_limit_seconds",
@@ -56,7 +66,9 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="when it is ready, send N requests of the planned length at once",
     )
-    own.add_argument("--port", type=int, help="of the server (default: a free one)")
+    own.add_argument(
+        "--port", type=int, metavar="N", help="of the server (default: a free one)"
+    )
     own.add_argument(
         "--no-store",
         dest="is_stored",
@@ -68,18 +80,20 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="start nothing: compare with this log of vLLM (- for standard input)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
     as_json, log = options.pop("json"), options.pop("log")
+    screen = None if as_json else options["screen"]
+    del options["screen"]
     own = {name: options.pop(name) for name in _OWN}
     if log is not None:
-        return _compare_with_log(log, options, as_json=as_json)
+        return _compare_with_log(log, options, screen)
     plan = _plan_here(options, own["python"])
     confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
-    _show(confirmation, as_json=as_json)
+    _show(confirmation, screen)
     return FITS if confirmation.measurement.is_started else DOES_NOT_FIT
 
 
@@ -93,15 +107,16 @@ def _plan_here(options: dict[str, Any], python: str | None) -> Plan:
     return planned(options)
 
 
-def _show(confirmation: Any, *, as_json: bool) -> None:  # noqa: ANN401 - a Confirmation
-    if as_json:
+def _show(confirmation: Confirmation, screen: Screen | None) -> None:
+    """Print a confirmation for a screen; without one, as JSON."""
+    if screen is None:
         text = json.dumps(confirmation.to_dict(), indent=2, default=str)
     else:
-        text = str(confirmation)
+        text = screen.shown(str(confirmation))
     sys.stdout.write(text + "\n")
 
 
-def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> int:
+def _compare_with_log(name: str, options: dict[str, Any], screen: Screen | None) -> int:
     text = _read(name)
     measurement = measurement_of(text)
     if not measurement.log.is_vllm:
@@ -116,9 +131,9 @@ def _compare_with_log(name: str, options: dict[str, Any], *, as_json: bool) -> i
     else:
         notes = differences(reading_of_log(text), plan)
         found = confirmation_of(plan, measurement, log_text=text, notes=notes)
-        if not as_json and notes:
+        if screen is not None and notes:
             sys.stdout.write("Not the same start. " + " ".join(notes) + "\n\n")
-        _show(found, as_json=as_json)
+        _show(found, screen)
     return DOES_NOT_FIT if measurement.is_started is False else FITS
 
 

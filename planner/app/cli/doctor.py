@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_list, add_output
 from planner.app.doctor import examine
 
 if TYPE_CHECKING:
     from planner.app.doctor import Report
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "doctor", help="what works on this machine, and what to do about the rest"
-    )
-    parser.add_argument(
+EXAMPLES = ("planner doctor", "planner doctor --need app,hub")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    add_list(
+        parser,
         "--need",
-        action="append",
+        "PART",
+        "end with status 1 unless these parts work, such as app, hub, gpu or vllm",
         default=[],
-        metavar="PART",
-        help="end with status 1 unless this part works, such as app, hub, gpu or "
-        "vllm; may be given several times",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
@@ -36,8 +36,8 @@ def _run(options: dict[str, Any]) -> int:
     if options["json"]:
         sys.stdout.write(json.dumps(report.to_dict(), indent=2) + "\n")
     else:
-        sys.stdout.write(f"{report}\n")
-        sys.stdout.write(_verdict(report, options["need"]))
+        text = f"{report}\n{_verdict(report, options['need'])}"
+        sys.stdout.write(options["screen"].shown(text))
     return FITS if is_well else DOES_NOT_FIT
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
 from planner.planning.batches import ENTRYPOINTS
@@ -15,29 +16,36 @@ from planner.planning.batches import ENTRYPOINTS
 _OWN = ("vllm_python", "compile_cache", "has_real_workers", "time_limit_seconds")
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "dry-run",
-        help="let vLLM itself start, on a GPU that is not there",
-        description="Start the installed vLLM, unmodified and with random weights, on "
-        "a GPU that is not there, and read what it measures: any model that vLLM "
-        "serves, to the byte. Needs Linux, a C compiler and vLLM's build for NVIDIA "
-        "GPUs; no GPU, no weights, no network. Exit status: 0 vLLM started, 1 it did "
-        "not, 2 bad input.",
-        allow_abbrev=False,
+EXAMPLES = (
+    "planner dry-run Qwen/Qwen3-8B --gpu H100",
+    "planner dry-run org/new-model --gpu L40S --max-model-len 8192",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "Start the installed vLLM, unmodified and with random weights, on a GPU that "
+        "is not there, and read what it measures: any model that vLLM serves, to the "
+        "byte. Needs Linux, a C compiler and vLLM's build for NVIDIA GPUs; no GPU, no "
+        "weights, no network. Exit status: 0 vLLM started, 1 it did not, 2 bad input."
     )
     parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
     parser.add_argument(
-        "--gpu", default="H100", help="catalogue name, or attached (default: H100)"
+        "--gpu",
+        metavar="GPU",
+        default="H100",
+        help="catalogue name, or attached (default: H100)",
     )
-    parser.add_argument("--vllm-version", help="default: the installed one")
+    parser.add_argument(
+        "--vllm-version", metavar="RELEASE", help="default: the installed one"
+    )
     parser.add_argument(
         "--entrypoint", default="serve", choices=ENTRYPOINTS, help="default: serve"
     )
     _add_own(parser.add_argument_group("how vLLM is started"))
     add_engine_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
@@ -73,10 +81,13 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
 
 
 def _run(options: dict[str, Any]) -> int:
-    as_json = options.pop("json")
+    as_json, screen = options.pop("json"), options.pop("screen")
     given = {name: value for name, value in options.items() if value is not None}
     model = given.pop("model")
     result = dry_run(model, listener=stage_lines(sys.stderr), **given)
-    text = json.dumps(result.to_dict(), indent=2, default=str) if as_json else result
+    if as_json:
+        text = json.dumps(result.to_dict(), indent=2, default=str)
+    else:
+        text = screen.shown(str(result))
     sys.stdout.write(f"{text}\n")
     return FITS if result.started else DOES_NOT_FIT

@@ -8,35 +8,42 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planner.app.cli.shared import Listed, add_load, listed, load_of
 from planner.engine.arguments import ARGUMENTS, Argument, Group, Kind, Memory
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
-from planner.export.plan_file import PlanFile, read_yaml
-from planner.export.texts import Reading, read
-from planner.export.texts.reading import Kind as Form
+from planner.late import late
 from planner.planning.batches import ENTRYPOINTS
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.units import SUFFIX_FACTORS
 
+if TYPE_CHECKING:
+    from planner.export.plan_file import PlanFile
+    from planner.export.texts import Reading
+
 ENGINE_ARGUMENTS = "vLLM's engine arguments"
 _ABOUT = (
     "Every argument of `vllm serve` that configures the engine is taken, spelled as "
-    "there, and listed below under vLLM's configuration class."
+    "there, and listed below under vLLM's configuration class. N may be written 8k "
+    "(8,000) or 8K (8,192); JSON is a table; a list has commas or spaces."
 )
-_BESIDE = {
-    Memory.NONE: "Taken as well, without effect on GPU memory",
-    Memory.BOUNDED: "Taken as well, with a note on what they change at most",
-    Memory.UNKNOWN: "Taken as well; plans say what of their effect is not counted",
+_EFFECTS = {
+    Memory.MODELLED: "",
+    Memory.NONE: " GPU memory: no effect.",
+    Memory.BOUNDED: " GPU memory: plans note by how much at most.",
+    Memory.UNKNOWN: " GPU memory: plans say what is not counted.",
 }
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+_PLAN_FILE = "plan file"
+"""The kind of text that is one; `planner.export.texts.reading.Kind`."""
 _START = ("model", "gpu", "vllm_version", "entrypoint")
 
 
@@ -49,6 +56,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
         help="plan file, manifest, container command, code or log; flags given as "
         "well count instead of it",
     )
+    add_load(parser.add_argument_group("the load that it must serve"))
     add_plan_arguments(parser, is_in_file=True)
 
 
@@ -68,12 +76,15 @@ def add_plan_arguments(
     )
     parser.add_argument(
         "--gpu",
+        metavar="GPU",
         default=None if may_be_missing else "H100",
-        help="catalogue name, attached for this machine's own, or CPU (default: "
+        help="catalogue name, attached for this machine's own, CPU, or a description "
+        "such as name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s (default: "
         f"{'attached, else CPU' if is_here else 'H100'})",
     )
     parser.add_argument(
         "--vllm-version",
+        metavar="RELEASE",
         default=None if may_be_missing else NEWEST,
         help=f"default: {'the installed one' if is_here else NEWEST}",
     )
@@ -87,10 +98,7 @@ def add_plan_arguments(
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add every engine argument, by vLLM's groups.
-
-    The help explains the modelled ones and lists the others below their group's title.
-    """
+    """Add every engine argument with a line of help, by vLLM's groups."""
     parser.add_argument(
         "--env",
         type=_variable,
@@ -103,7 +111,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group(ENGINE_ARGUMENTS, _ABOUT)
     for group in sorted(Group, key=lambda group: group is Group.MACHINE):
         arguments = [one for one in ARGUMENTS.values() if one.group is group]
-        flags = parser.add_argument_group(title_of(group), _beside(arguments))
+        flags = parser.add_argument_group(title_of(group))
         for argument in arguments:
             if argument.is_modelled:
                 _add_modelled(flags, argument)
@@ -138,17 +146,10 @@ def planned(options: dict[str, Any]) -> Plan:
     )
 
 
-def planned_with_file(options: dict[str, Any]) -> Plan:
-    """Return the plan of parsed options; no other options may be left in them.
+def inputs_of(options: dict[str, Any]) -> Inputs:
+    """Return the inputs that a file and the flags beside it, or flags alone, give.
 
-    Raises:
-        PlannerError: for input that cannot be planned.
-    """
-    return file_with_flags(options).inputs.plan()
-
-
-def file_with_flags(options: dict[str, Any]) -> PlanFile:
-    """Return a plan file with the flags beside it applied.
+    No other options may be left in them.
 
     Raises:
         PlannerError: for a file that cannot be read, or without a model.
@@ -159,15 +160,15 @@ def file_with_flags(options: dict[str, Any]) -> PlanFile:
     if name is not None:
         found = _read(Path(name))
     elif "model" in start:
-        found = PlanFile(inputs=Inputs(model=start["model"]))
+        found = Inputs(model=start["model"])
     else:
         raise PlannerError(
             "Name a model, such as Qwen/Qwen3-8B, or a plan file with -f plan.yaml."
         )
     if "env" in options:
-        options["env"] = {**found.inputs.env, **options["env"]}
-    inputs = replace(found.inputs, **start).changed(**options)
-    return replace(found, inputs=inputs)
+        options["env"] = {**found.env, **options["env"]}
+    start["load"] = load_of(options, found.load)
+    return replace(found, **start).changed(**options)
 
 
 def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's type
@@ -193,19 +194,6 @@ def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's t
     return _number_or_text(text)
 
 
-def _beside(arguments: Iterable[Argument]) -> str:
-    """List the arguments of a group that the help does not explain."""
-    names: dict[Memory, list[str]] = {}
-    for argument in arguments:
-        if argument.has_flag and not argument.gone:
-            names.setdefault(argument.memory, []).append(argument.name)
-    return " ".join(
-        f"{words}: {', '.join(names[memory])}."
-        for memory, words in _BESIDE.items()
-        if memory in names
-    )
-
-
 def _switch(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise PlannerError(f"{name}={text}: write true or false.")
@@ -224,22 +212,25 @@ def _add_modelled(flags: argparse._ArgumentGroup, argument: Argument) -> None:
     common: dict[str, Any] = {
         "dest": argument.name,
         "default": argparse.SUPPRESS,
-        "help": argument.text.replace("%", "%%"),
+        "help": _help_of(argument),
     }
     if argument.kind is Kind.SWITCH:
         flags.add_argument(*names, action=argparse.BooleanOptionalAction, **common)
         return
-    if argument.is_list:
-        common["nargs"] = "+"
     common["metavar"] = argument.metavar
-    flags.add_argument(*names, type=_type_of(argument), **common)
+    common["type"] = _type_of(argument)
+    flags.add_argument(*names, **common, **_as_list(argument))
+
+
+def _as_list(argument: Argument) -> dict[str, Any]:
+    return {"nargs": "+", "action": Listed} if argument.is_list else {}
 
 
 def _type_of(argument: Argument) -> Callable[[str], Any]:
-    if argument.is_text or argument.kind is Kind.NAMES:
+    if argument.is_list:
+        return listed(int if argument.kind is Kind.NUMBERS else str)
+    if argument.is_text:
         return str
-    if argument.kind is Kind.NUMBERS:
-        return int
     if argument.kind in _DECIMAL:
         return float
     return _literal if argument.kind is Kind.TABLE else _number_or_text
@@ -247,6 +238,7 @@ def _type_of(argument: Argument) -> Callable[[str], Any]:
 
 def _add_other(flags: argparse._ArgumentGroup, argument: Argument) -> None:
     """Accept an argument with any value, or without one as a switch."""
+    is_hidden = not argument.has_flag or bool(argument.gone)
     flags.add_argument(
         argument.flag,
         dest=argument.name,
@@ -254,8 +246,13 @@ def _add_other(flags: argparse._ArgumentGroup, argument: Argument) -> None:
         nargs="+" if argument.is_list else "?",
         const=None if argument.is_list else True,
         type=_literal,
-        help=argparse.SUPPRESS,
+        metavar=argument.metavar,
+        help=argparse.SUPPRESS if is_hidden else _help_of(argument),
     )
+
+
+def _help_of(argument: Argument) -> str:
+    return (argument.text + _EFFECTS[argument.memory]).replace("%", "%%")
 
 
 def _number_or_text(text: str) -> int | str:
@@ -276,19 +273,20 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type i
         return text
 
 
-def _read(path: Path) -> PlanFile:
+def _read(path: Path) -> Inputs:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise PlannerError(f"The plan file {path} cannot be read: {reason}.") from None
     try:
-        return read_yaml(text)
+        plan_file: PlanFile = late("planner.export.plan_file:read_yaml", text)
     except PlannerError as error:
         found = _other_form(text)
         if found is None:
             raise type(error)(f"{path}: {error}") from None
-    return PlanFile(inputs=found.inputs(found.gpu or "H100"))
+        return found.inputs(found.gpu or "H100")
+    return plan_file.inputs
 
 
 def _other_form(text: str) -> Reading | None:
@@ -297,8 +295,8 @@ def _other_form(text: str) -> Reading | None:
     A configuration file of vLLM with a wrong name is as well a plan file with one.
     """
     try:
-        found = read(text)
+        found: Reading = late("planner.export.texts.recognising:read", text)
     except PlannerError:
         return None
-    is_wrong = found.kind is Form.PLAN_FILE or bool(found.unknown)
+    is_wrong = str(found.kind) == _PLAN_FILE or bool(found.unknown)
     return None if is_wrong or found.model is None else found

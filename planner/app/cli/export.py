@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import sys
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from planner import export
 from planner.app.cli import ray
-from planner.app.cli.engine_flags import add_file_argument, planned_with_file
-from planner.app.cli.shared import FITS, Commands
+from planner.app.cli.engine_flags import add_file_argument, inputs_of
+from planner.app.cli.shared import FITS
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ _BARE_ENGINE = ("ray-data", "ray-cluster", "ray-job")
 """Formats that start vLLM's engine without a server; plans default to that, too."""
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "export",
-        help="a plan as command, code, manifest, report or data",
-        allow_abbrev=False,
-    )
+EXAMPLES = (
+    "planner export Qwen/Qwen3-8B --gpu H100 --format kubernetes --output vllm.yaml",
+    "planner export -f plan.yaml --format command",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     add_file_argument(parser)
     parser.add_argument(
         "--format", required=True, choices=FORMATS, help="what to write"
@@ -55,6 +57,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: dict[str, Any]) -> int:
     kind, output = options.pop("format"), options.pop("output")
+    del options["screen"]  # what is written is for machines
     base, given = options.pop("base_url"), ray.given_ray_arguments(options)
     if kind in _BARE_ENGINE and options["file"] is None:
         options["entrypoint"] = options["entrypoint"] or "engine"
@@ -63,7 +66,7 @@ def _run(options: dict[str, Any]) -> int:
             f"{', '.join(given)}: part of a Ray pipeline, which --format {kind} does "
             "not hold. Use a format such as ray-data."
         )
-    text = written(planned_with_file(options), kind, base, given)
+    text = written(inputs_of(options).plan(), kind, base, given)
     if output is None:
         sys.stdout.write(text)
     else:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from typing import Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS
 from planner.engine import gpu
 from planner.engine.devices import attached
 
+EXAMPLES = ("planner gpus", "planner gpus h100", "planner gpus --attached")
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("gpus", help="the bundled catalogue of GPUs")
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     parser.add_argument("search", nargs="?", default="", help="part of a name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from typing import Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS
 from planner.models import catalogue
 
+EXAMPLES = ("planner models", "planner models qwen3")
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("models", help="the bundled catalogue of models")
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     parser.add_argument("search", nargs="?", default="", help="part of a name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)

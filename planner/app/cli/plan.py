@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planner.app.cli.engine_flags import add_file_argument, file_with_flags
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
-from planner.confirming.dry.run import DryStart, dry_python
-from planner.confirming.start import stage_lines
+from planner.app.cli.engine_flags import add_file_argument, inputs_of
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.errors import UnknownArchitecture
-from planner.show.advice import result
-from planner.solve import serving
-from planner.solve.advice import advise
-from planner.solve.words import fails, holds
+from planner.late import late
+from planner.show.plan_text import plan_text
+from planner.show.terminal import fold
 
 if TYPE_CHECKING:
+    from planner.confirming.dry.result import DryRun
+    from planner.confirming.dry.run import DryStart
     from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
-    from planner.solve import Serving
+    from planner.show.terminal import Screen
+    from planner.solve.advice import Advice
 
 _TRIES = 3
+EXAMPLES = (
+    "planner plan Qwen/Qwen3-8B --gpu H100",
+    "planner plan Qwen/Qwen3-32B --gpu H100 --tensor-parallel-size 2 "
+    "--prompt-tokens 30000 --output-tokens 2000 --requests 20",
+    "planner plan -f plan.yaml --gpu H200 --json",
+    "planner plan --gpu L4 -- vllm serve Qwen/Qwen3-8B --max-model-len 32768",
+)
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    # With abbreviations, an unknown argument could match another one.
-    parser = commands.add_parser(
-        "plan", help="what vLLM would do with a model", allow_abbrev=False
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "Say whether vLLM starts, what it allocates, and how many requests it holds; "
+        "with a load, whether it serves that."
     )
     add_file_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
-    as_json = options.pop("json")
-    plan_file = file_with_flags(options)
-    result = _planned(plan_file.inputs)
+    as_json, screen = options.pop("json"), options.pop("screen")
+    result = _planned(inputs_of(options))
     if result is None:
         return DOES_NOT_FIT
-    if plan_file.load is None:
-        text = json.dumps(result.to_dict(), indent=2) if as_json else _plan_text(result)
-        sys.stdout.write(text + "\n")
-        return FITS if result.fits else DOES_NOT_FIT
-    served = serving(result, plan_file.load)
-    if as_json:
-        whole = result.to_dict() | {"load": _load_dict(served)}
-        sys.stdout.write(json.dumps(whole, indent=2) + "\n")
-    else:
-        sys.stdout.write(f"{result}\n{load_line(served)}\n")
-    return FITS if served.is_served else DOES_NOT_FIT
+    text = (
+        json.dumps(result.to_dict(), indent=2)
+        if as_json
+        else _plan_text(result, screen)
+    )
+    sys.stdout.write(text + "\n")
+    served = result.serving
+    is_enough = result.fits and (served is None or served.is_served)
+    return FITS if is_enough else DOES_NOT_FIT
 
 
 def _planned(inputs: Inputs) -> Plan | None:
@@ -68,53 +73,37 @@ def _planned(inputs: Inputs) -> Plan | None:
     try:
         return inputs.plan()
     except UnknownArchitecture as unknown:
-        python = dry_python()
+        python: str | None = late("planner.confirming.dry.run:dry_python")
         if python is None:
             raise
         sys.stderr.write(
             f"planner: {unknown}\nplanner: starting the vLLM of {python} on a GPU that "
             "is not there; its figures are used.\n"
         )
-    installed = replace(inputs, vllm_version="")
-    run = DryStart(installed, listener=stage_lines(sys.stderr)).execute()
+    start: DryStart = late(
+        "planner.confirming.dry.run:DryStart",
+        replace(inputs, vllm_version=""),
+        listener=late("planner.confirming.start:stage_lines", sys.stderr),
+    )
+    run: DryRun = start.execute()
     if run.ranks:
         return run.plan()
     sys.stdout.write(f"{run}\n")
     return None
 
 
-def _plan_text(plan: Plan) -> str:
-    """Write a plan, and what to try where vLLM does not start."""
-    if plan.fits:
-        return str(plan)
-    advice = advise(plan)
-    tries = [
-        f"Try: {item.title}{f' ({item.flags})' if item.flags else ''}: "
-        f"{result(advice, item)}"
-        for item in advice.offered[:_TRIES]
-    ]
-    more = ["`planner advise` with the same arguments lists every change that helps."]
-    return "\n".join([str(plan), "", *tries, *(more if tries else [])])
-
-
-def _load_dict(served: Serving) -> dict[str, Any]:
-    load = served.load
-    return {
-        "prompt_tokens": load.prompt_tokens,
-        "output_tokens": load.output_tokens,
-        "requests": load.requests,
-        "is_served": served.is_served,
-        "requests_held": served.requests_held,
-    }
-
-
-def load_line(served: Serving) -> str:
-    """Return whether the file's load is served, and by which figures."""
-    load = served.load
-    verdict, why = (
-        ("served", holds(served)) if served.is_served else ("not served", fails(served))
-    )
-    return (
-        f"Load: {load.requests:,} at once of {load.request_tokens:,} tokens: "
-        f"{verdict}; {why}."
-    )
+def _plan_text(plan: Plan, screen: Screen) -> str:
+    """Write a plan, and what to try where it does not start or serve its load."""
+    served = plan.serving
+    if plan.fits and (served is None or served.is_served):
+        return plan_text(plan, screen)
+    advice: Advice = late("planner.solve.advice:advise", plan)
+    lines = [plan_text(plan, screen), ""]
+    for item in advice.offered[:_TRIES]:
+        flags = f" ({item.flags})" if item.flags else ""
+        outcome: str = late("planner.show.advice:result", advice, item)
+        lines += fold(f"Try: {item.title}{flags}: {outcome}", screen.width)
+    if advice.offered:
+        more = "`planner advise` with the same arguments lists every change that helps."
+        lines += fold(more, screen.width)
+    return "\n".join(lines)

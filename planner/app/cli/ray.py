@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from planner import ray
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_flag, load_of
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    add_flag,
+    add_list,
+    add_output,
+    load_of,
+)
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -33,13 +40,15 @@ _TABLES = {
 _NAMES = ("concurrency", *_TEXTS, *_NUMBERS, *_TABLES)
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "ray",
-        help="what a Ray Data LLM pipeline takes of a cluster",
-        allow_abbrev=False,
-    )
+EXAMPLES = (
+    "planner ray Qwen/Qwen3-8B --gpu L4 --concurrency 4 --nodes 1",
+    "planner ray Qwen/Qwen3-8B --gpu L4 --concurrency 2,8 --num-rows 100000 "
+    "--prompt-tokens 1000 --output-tokens 200",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     add_plan_arguments(parser)
     add_ray_arguments(parser)
     rows = parser.add_argument_group("the rows, for bounds on speed and time")
@@ -52,14 +61,21 @@ def add(commands: Commands) -> None:
     add_flag(nodes, "cpus_per_node", float, "N", "default: 96")
     live = parser.add_argument_group("the Ray cluster to place it on (default: none)")
     add_flag(live, "address", str, "ADDRESS", "auto, host:port or ray://host:port")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_output(parser)
     parser.set_defaults(run=_run)
 
 
 def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a pipeline."""
     group = parser.add_argument_group("the pipeline, by Ray's names")
-    add_flag(group, "concurrency", _concurrency, "N|MIN,MAX", "engines; default: 1")
+    add_list(
+        group,
+        "--concurrency",
+        "N",
+        "engines, or the fewest and the most (default: 1)",
+        int,
+        default=argparse.SUPPRESS,
+    )
     for name, text in _TEXTS.items():
         add_flag(group, name, str, "NAME", text)
     for name, text in _NUMBERS.items():
@@ -70,7 +86,12 @@ def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
 
 def given_ray_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the given flags of a pipeline from parsed options and return them."""
-    return {name: options.pop(name) for name in _NAMES if name in options}
+    given = {name: options.pop(name) for name in _NAMES if name in options}
+    if len(given.get("concurrency", ())) == 1:
+        (given["concurrency"],) = given["concurrency"]
+    elif "concurrency" in given:
+        given["concurrency"] = tuple(given["concurrency"])
+    return given
 
 
 def pipeline_of(plan: Plan, ray_arguments: dict[str, Any]) -> Pipeline:
@@ -80,12 +101,6 @@ def pipeline_of(plan: Plan, ray_arguments: dict[str, Any]) -> Pipeline:
         PlannerError: for settings that Ray does not accept.
     """
     return ray.pipeline(plan, **ray_arguments)
-
-
-def _concurrency(text: str) -> int | tuple[int, ...]:
-    """Read a number of engines, or the fewest and the most."""
-    parts = tuple(int(part) for part in text.split(","))
-    return parts[0] if len(parts) == 1 else parts
 
 
 def _table(text: str) -> dict[str, Any]:
@@ -98,10 +113,12 @@ def _table(text: str) -> dict[str, Any]:
 
 def _run(options: dict[str, Any]) -> int:
     model, as_json = options.pop("model"), options.pop("json")
+    screen = options.pop("screen")
     options.pop("entrypoint")  # Ray Data LLM starts vLLM's engine by itself
     count = options.pop("nodes", None)
     address = options.pop("address", None)
     size = options.pop("gpus_per_node", 8), options.pop("cpus_per_node", 96)
+    options |= given_ray_arguments(options)
     pipeline = ray.pipeline(model, load=load_of(options), **options)
     if address is not None:
         values, text, can_start = _on_cluster(pipeline, address)
@@ -109,7 +126,8 @@ def _run(options: dict[str, Any]) -> int:
         values, text, can_start = _on_nodes(pipeline, count, _kind(pipeline, *size))
     is_fine = pipeline.plan.fits and can_start
     whole = json.dumps(pipeline.to_dict() | values, indent=2)
-    sys.stdout.write((whole if as_json else f"{pipeline}\n\n{text}") + "\n")
+    shown = whole if as_json else screen.shown(f"{pipeline}\n\n{text}")
+    sys.stdout.write(shown + "\n")
     return FITS if is_fine else DOES_NOT_FIT
 
 

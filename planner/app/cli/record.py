@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import FITS, Commands
+from planner.app.cli.shared import FITS
 from planner.confirming.dry.recorder import record
 from planner.confirming.start import stage_lines
 
+EXAMPLES = (
+    "planner record org/new-model",
+    "planner record ./my-model --output my-model.json",
+)
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "record",
-        help="let vLLM build a model without a GPU, and keep what it built",
-        description="Let the installed vLLM build a model, on one rank and on two, on "
-        "a GPU that is not there, and write its modules, tensors and caches to a small "
-        "file. Later plans of the same config.json use it, on any machine.",
-        allow_abbrev=False,
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "Let the installed vLLM build a model, on one rank and on two, on a GPU that "
+        "is not there, and write its modules, tensors and caches to a small file. "
+        "Later plans of the same config.json use it, on any machine."
     )
     parser.add_argument("model", help="Hub id, catalogue id, folder or config.json")
     parser.add_argument(
-        "--gpu", default="H100", help="whose kernels vLLM chooses (default: H100)"
+        "--gpu",
+        metavar="GPU",
+        default="H100",
+        help="whose kernels vLLM chooses (default: H100)",
     )
     parser.add_argument(
         "--python",
@@ -40,6 +46,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: dict[str, Any]) -> int:
+    del options["screen"]  # it prints a path
     given = {name: value for name, value in options.items() if value is not None}
     model = given.pop("model")
     path = record(model, listener=stage_lines(sys.stderr), **given)

@@ -1,16 +1,96 @@
-"""What several commands share: exit statuses, and the flags of a load."""
+"""What several commands share: exit statuses, the parser, and flags alike everywhere.
+
+A list is written with commas or spaces, in every flag that takes one: `--gpus L4,L40S`
+and `--gpus L4 L40S` mean the same.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, TypeAlias
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, TypeAlias
 
 from planner.errors import PlannerError
+from planner.late import late
 from planner.planning.load import Load
+from planner.show.terminal import COLORS, Screen, fold
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_WIDEST_HELP, _FLAGS_COLUMN, _LONGEST_COMMAND = 100, 32, 15
+_LOAD = ("prompt_tokens", "output_tokens", "requests")
+
+
+class Help(argparse.HelpFormatter):
+    """Help with a short usage, and with examples that keep their lines."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=_FLAGS_COLUMN)
+        self._width = min(self._width, _WIDEST_HELP)
+        self._action_max_length = _LONGEST_COMMAND
+
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        _groups: Iterable[object],
+        prefix: str | None,
+    ) -> str:
+        """Leave out flags that may be left out: there are hundreds."""
+        shown = [one for one in actions if one.required or not one.option_strings]
+        text = super()._format_usage(usage, shown, [], prefix).rstrip()
+        has_commands = any(isinstance(one.choices, dict) for one in shown)
+        return f"{text}{'' if has_commands else ' [flags]'}\n\n"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Keep flags and compound words whole."""
+        return fold(" ".join(text.split()), width, 0)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled = super()._fill_text
+        return "\n".join(
+            line if line.startswith(" ") else filled(line, width, indent)
+            for line in text.splitlines()
+        )
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence that names the nearest choice."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - argparse's own
+        # With abbreviations, an unknown argument could match another one.
+        given: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+        super().__init__(**(given | options))
+
+    def add_subparsers(self, **options: Any) -> Any:  # noqa: ANN401 - argparse's own
+        """Add the commands inside this one, named behind its own name alone."""
+        return super().add_subparsers(**({"prog": self.prog} | options))
+
+    def error(self, message: str) -> NoReturn:
+        """End with the status of bad input, after one sentence."""
+        text = message[:1].upper() + message[1:]
+        end = "" if text.endswith((".", "?")) else "."
+        self.exit(BAD_INPUT, f"planner: {text}{end} `{self.prog} --help` helps.\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        known = [str(choice) for choice in choices]
+        hint = did_you_mean(str(value), known)
+        message = f"{value!r} is none of {', '.join(known)}.{hint}"
+        raise argparse.ArgumentError(action, message)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a sentence with the nearest known word; empty where none is near."""
+    near: list[str] = late("difflib:get_close_matches", word, list(known), 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def add_flag(
@@ -26,24 +106,104 @@ def add_flag(
     group.add_argument(flag, type=kind, metavar=metavar, default=default, help=text)
 
 
+def add_list(
+    group: argparse._ActionsContainer,
+    flag: str,
+    metavar: str,
+    text: str,
+    kind: Callable[[str], Any] = str,
+    **options: Any,  # noqa: ANN401 - argparse's own
+) -> None:
+    """Add a flag that takes a list, with commas or spaces, once or several times."""
+    group.add_argument(
+        flag,
+        nargs="+",
+        action=Listed,
+        type=listed(kind),
+        metavar=metavar,
+        help=text,
+        **options,
+    )
+
+
+class Listed(argparse.Action):
+    """Joins the lists that the words of a flag are; given again, it adds to them."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's own
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Add the values to those that are there."""
+        before = getattr(namespace, self.dest, None) or []
+        words = [one for word in values or () for one in word]
+        setattr(namespace, self.dest, [*before, *words])
+
+
+def listed(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return what reads one word of a list, in which commas separate as well.
+
+    >>> listed(int)("1,2"), listed(str)("L4")
+    ([1, 2], ['L4'])
+    """
+
+    def read(text: str) -> list[Any]:
+        return [kind(part.strip()) for part in text.split(",") if part.strip()]
+
+    read.__name__ = getattr(kind, "__name__", "list")
+    return read
+
+
+def add_output(
+    parser: argparse.ArgumentParser,
+    form: argparse._ActionsContainer | None = None,
+) -> None:
+    """Add --json, to `form` where other forms exclude it, and --color."""
+    (form or parser).add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--color",
+        choices=COLORS,
+        default=argparse.SUPPRESS,
+        help="auto (default): on a terminal, unless NO_COLOR is set; FORCE_COLOR asks "
+        "for colours elsewhere too",
+    )
+
+
+def say(found: Any, screen: Screen, *, as_json: bool) -> None:  # noqa: ANN401 - any result
+    """Print a result: its text for a screen, or its figures as JSON."""
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
+    else:
+        sys.stdout.write(screen.shown(str(found)) + "\n")
+
+
 def add_load(group: argparse._ActionsContainer) -> None:
     """Add the flags that `load_of` reads."""
-    add_flag(group, "prompt_tokens", int, "N", "of a request")
-    add_flag(group, "output_tokens", int, "N", "of its answer")
+    add_flag(group, "prompt_tokens", int, "N", "of the longest prompt")
+    add_flag(group, "output_tokens", int, "N", "of the longest answer (default: 0)")
     add_flag(group, "requests", int, "N", "at once (default: 1)")
 
 
-def load_of(options: dict[str, Any]) -> Load | None:
-    """Remove the load from parsed options and return it; None: none was given.
+def load_of(options: dict[str, Any], given: Load | None = None) -> Load | None:
+    """Remove the load from parsed options and return it; None: there is none.
 
     >>> load_of({"prompt_tokens": 3000, "model": "m"})
     Load(prompt_tokens=3000, output_tokens=0, requests=1)
 
+    Args:
+        options: parsed flags.
+        given: a plan file's load, of which the flags replace parts.
+
     Raises:
         PlannerError: for a load without the tokens of its prompts.
     """
-    names = ("prompt_tokens", "output_tokens", "requests")
-    given = {name: options.pop(name) for name in names if name in options}
-    if given and "prompt_tokens" not in given:
+    flags = {name: options.pop(name) for name in _LOAD if name in options}
+    if not flags:
+        return given
+    if given is not None:
+        return replace(given, **flags)
+    if "prompt_tokens" not in flags:
         raise PlannerError("A load needs --prompt-tokens, the longest prompt's tokens.")
-    return Load(**({"output_tokens": 0} | given)) if given else None
+    return Load(**({"output_tokens": 0} | flags))

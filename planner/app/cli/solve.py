@@ -3,58 +3,68 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from planner import solve
+from planner.app.cli.compare import price_of
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, add_flag
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    add_flag,
+    add_list,
+    add_output,
+    say,
+)
+from planner.solve.set_ups import ORDERS
 
 if TYPE_CHECKING:
-    from planner.solve import Solution
+    from planner.solve import SetUps, Solution
 
 _QUESTIONS = {
     "context": "the longest max_model_len for --requests at once",
     "requests": "the most requests of --prompt-tokens and --output-tokens at once",
     "gpus": "the fewest GPUs, of the catalogue or of --gpus, and the layout on them",
+    "setups": "GPUs and layouts that serve the load, with prices and bounds on speed",
     "utilization": "the smallest --gpu-memory-utilization",
     "kv-cache-memory": "the smallest --kv-cache-memory-bytes, to the byte",
     "instances": "the most vLLM on one GPU, started one after the other",
 }
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "solve", help="the largest load or the smallest machine that serves it"
-    )
+EXAMPLES = (
+    "planner solve context Qwen/Qwen3-8B --gpu L4 --requests 4",
+    "planner solve requests Qwen/Qwen3-8B --gpu L4 --prompt-tokens 3000",
+    "planner solve gpus Qwen/Qwen3-32B --gpus H100,L40S --prompt-tokens 30000 "
+    "--requests 20",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its questions."""
     questions = parser.add_subparsers(required=True, metavar="|".join(_QUESTIONS))
     for question, text in _QUESTIONS.items():
-        # With abbreviations, an unknown argument could match another one.
-        one = questions.add_parser(question, help=text, allow_abbrev=False)
+        one = questions.add_parser(question, help=text)
         add_plan_arguments(one)
         _add_load(one, question)
-        one.add_argument("--json", action="store_true", help="print JSON")
+        add_output(one)
         one.set_defaults(run=_run, question=question)
 
 
 def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
     load = parser.add_argument_group("the load, and what may be used")
-    for name in ("prompt_tokens", "output_tokens", "requests"):
-        add_flag(load, name, int, "N")
-    if question == "gpus":
+    add_flag(load, "prompt_tokens", int, "N", "of the longest prompt")
+    add_flag(load, "output_tokens", int, "N", "of the longest answer")
+    add_flag(load, "requests", int, "N", "at once")
+    if question in ("gpus", "setups"):
         parser.set_defaults(gpu=None)
-        load.add_argument(
-            "--gpus",
-            nargs="+",
-            metavar="NAME",
-            default=None,
-            help="to choose from (default: the catalogue)",
-        )
+        text = "to choose from (default: the catalogue)"
+        add_list(load, "--gpus", "GPU", text, default=None)
         add_flag(load, "gpus_per_node", int, "N", "default: 8")
         add_flag(load, "nodes", int, "N", "default: 1")
+    if question == "setups":
+        _add_prices(load)
     if question == "instances":
         add_flag(load, "instances", int, "N", "default: as many as there can be")
     if question in ("utilization", "instances"):
@@ -62,21 +72,33 @@ def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
         add_flag(load, "step", float, "SHARE", text)
 
 
+def _add_prices(group: argparse._ArgumentGroup) -> None:
+    text = "of one GPU for an hour, in place of the list prices and those saved"
+    add_list(group, "--price", "GPU=PRICE", text, default=[])
+    add_flag(group, "currency", str, "WORD", "behind prices that are given")
+    group.add_argument(
+        "--order", choices=ORDERS, default="fewest", help="(default: fewest)"
+    )
+
+
 def _run(options: dict[str, Any]) -> int:
     question, as_json = options.pop("question"), options.pop("json")
+    screen = options.pop("screen")
     model = options.pop("model")
-    if question == "gpus":
+    if question in ("gpus", "setups"):
         gpu = options.pop("gpu")
         options["gpus"] = options["gpus"] or gpu
-    solvers: dict[str, Callable[..., Solution]] = {
+    if question == "setups":
+        options["prices"] = dict(map(price_of, options.pop("price"))) or None
+    solvers: dict[str, Callable[..., Solution | SetUps]] = {
         "context": solve.longest_context,
         "requests": solve.most_requests,
         "gpus": solve.fewest_gpus,
+        "setups": solve.set_ups,
         "utilization": solve.smallest_utilization,
         "kv-cache-memory": solve.smallest_kv_cache_memory,
         "instances": solve.instances_on_one_gpu,
     }
     solution = solvers[question](model, **options)
-    text = json.dumps(solution.to_dict(), indent=2) if as_json else str(solution)
-    sys.stdout.write(text + "\n")
+    say(solution, screen, as_json=as_json)
     return FITS if solution.is_found else DOES_NOT_FIT

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, value_of
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.errors import PlannerError
 from planner.show.grid import grid_text
 from planner.solve.comparing.cells import VALUES
 from planner.solve.comparing.sweep import sweep
 
+EXAMPLES = (
+    "planner sweep Qwen/Qwen3-8B --gpu L4 --over max_model_len=4k,16k,32k",
+    "planner sweep Qwen/Qwen3-8B --over gpu=L4,A10,L40S --csv",
+    "planner sweep Qwen/Qwen3-8B --gpu L4 --over max_model_len=4k,16k "
+    "kv_cache_dtype=auto,fp8",
+)
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "sweep", help="a model over one engine argument or two", allow_abbrev=False
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
     add_plan_arguments(parser)
     parser.add_argument(
         "--over",
-        action="append",
+        nargs="+",
+        action="extend",
         required=True,
-        metavar="NAME=A,B,...",
-        help="an engine argument (or gpu, model, vllm_version) and its values; twice "
-        "for a grid",
+        metavar="NAME=A,B",
+        help="an engine argument (or gpu, model, vllm_version) and its values; two for "
+        "a grid",
     )
     parser.add_argument(
         "--value",
@@ -38,22 +44,37 @@ def add(commands: Commands) -> None:
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print every figure as CSV")
-    form.add_argument("--json", action="store_true", help="print JSON")
+    add_output(parser, form)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
     as_csv, as_json = options.pop("csv"), options.pop("json")
-    value = options.pop("value")
-    over = dict(map(_axis, options.pop("over")))
+    value, screen = options.pop("value"), options.pop("screen")
+    over = dict(map(_axis, _axes(options.pop("over"))))
     grid = sweep(options.pop("model"), over=over, **options)
     if as_csv:
         _write_csv(grid.rows())
     elif as_json:
         sys.stdout.write(json.dumps(grid.to_dict(), indent=2) + "\n")
     else:
-        sys.stdout.write(grid_text(grid, value) + "\n")
+        sys.stdout.write(screen.shown(grid_text(grid, value)) + "\n")
     return FITS if any(cell.fits for cell in grid.cells) else DOES_NOT_FIT
+
+
+def _axes(words: list[str]) -> list[str]:
+    """Join values that follow their axis after a space to it.
+
+    >>> _axes(["gpu=L4", "L40S", "max_num_seqs=8,16"])
+    ['gpu=L4,L40S', 'max_num_seqs=8,16']
+    """
+    axes: list[str] = []
+    for word in words:
+        if "=" in word or not axes:
+            axes.append(word)
+        else:
+            axes[-1] += f",{word}"
+    return axes
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:
@@ -62,7 +83,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
         raise PlannerError(
             f"--over {text!r}: write NAME=A,B,..., such as max_model_len=4096,8k."
         )
-    words = [word.strip() for word in values.split(",")]
+    words = [word.strip() for word in values.split(",") if word.strip()]
     key = name.strip().lstrip("-").replace("-", "_")
     return key, [value_of(key, word) for word in words]
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from planner.confirming import installation
-from planner.engine.devices import attached
+from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu import CPU
 from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.errors import PlannerError
@@ -127,7 +127,7 @@ def browser() -> Finding:
 
 def memory() -> Finding:
     """Check the memory and processors that this process may use."""
-    node = attached.gpu_named(CPU)
+    node = gpu_named(CPU)
     free = node.free_memory_bytes
     total = format_gib(node.total_memory_bytes)
     says = f"{total}{'' if free is None else f', {format_gib(free)} free'}"

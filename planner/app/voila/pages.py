@@ -50,6 +50,8 @@ def gather(static_paths: Iterable[str]) -> Assets:
             assets.texts[f"page/{path.name}"] = lean(source).encode()
     assets.paths[f"page/{_THEME}"] = _theme()
     assets.texts[f"page/{static_files.FILE_NAME}"] = static_files.for_page()
+    first = f"(() => {{\n{static_files.script('first.js')}}})();\n"
+    assets.texts["page/first.js"] = first.encode()
     assets.texts["page/bundle.js"] = _bundle(assets)
     return assets
 

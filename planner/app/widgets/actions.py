@@ -18,7 +18,8 @@ from planner.app.widgets.static_files import script, sheet
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-"""key and title; optionally gain, code, detail, tone and actions."""
+"""key and title; optionally gain, code, detail, tone and actions, and the group and its
+rule that stand above the first of several rows."""
 
 
 class ActionList(anywidget.AnyWidget):

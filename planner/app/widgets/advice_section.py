@@ -1,4 +1,4 @@
-"""Advice for the plan, as a list with an Apply button in each row."""
+"""Advice for the plan by what it costs, with an Apply button in each row."""
 
 from __future__ import annotations
 
@@ -61,14 +61,17 @@ class AdviceSection(ActionList):
 
 def _row(key: str, item: AdviceItem, advice: Advice) -> Row:
     gain: str = late("planner.show.advice:result", advice, item)
-    together = "Two together: " if item is advice.pair else ""
+    removed = f"without {item.removed_flags}" if item.removed_flags else ""
+    helps = item.serves and not advice.is_served
     return {
         "key": key,
-        "title": together + item.title,
+        "group": late("planner.show.advice:heading", advice, item),
+        "rule": item.cost_class.rule,
+        "title": item.title,
         "gain": gain,
-        "code": item.flags,
+        "code": " ".join(part for part in (item.flags, removed) if part),
         "detail": item.cost,
-        "tone": "fits" if item.starts and not advice.plan.fits else "",
+        "tone": "fits" if helps else "",
         "actions": [action("apply", "Apply")],
     }
 

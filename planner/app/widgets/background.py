@@ -1,4 +1,4 @@
-"""Reads models and drafts and searches the Hub in a thread; the page stays responsive.
+"""Long work beside the page: models and drafts read in a thread, searches in slices.
 
 A plan names its draft for speculative decoding. Its files are read here first, and
 `planner.models.sources.load` caches them for a while, so that the plan does not wait.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Thread
 from typing import Any
 
+from planner.app.widgets.callbacks import running_loop
 from planner.errors import PlannerError
 from planner.models import catalogue
 from planner.models.sources.load import load, period
@@ -21,6 +23,9 @@ from planner.surroundings import is_in_browser
 Job = Callable[[], object]
 _WITHOUT = ("ngram", "ngram_gpu", "suffix", "[ngram]")
 _MOST = 8
+SLICE_SECONDS = 0.008
+"""Shorter than a step of a slider, which waits for at most one slice."""
+REST_SECONDS = 0.001
 log = logging.getLogger(__name__)
 Answer = Callable[[Sequence[str] | None], None]
 
@@ -70,6 +75,75 @@ class Reader:
         """Wait until the newest job has ended."""
         if self._thread is not None:
             self._thread.join(seconds)
+
+
+class Slices:
+    """Runs a long job of many small steps beside the page, on the same event loop.
+
+    A slice takes a few milliseconds; whatever the page sent meanwhile is answered
+    before the next. A thread would compete with a step of a slider for Python's
+    interpreter, 5 ms at a time, and a browser has no threads. Without an event loop the
+    job runs at once, to its end.
+    """
+
+    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
+        self.seconds = seconds
+        self._waiting: asyncio.Handle | None = None
+
+    def start(
+        self,
+        steps: Iterator[object],
+        between: Callable[[], None],
+        done: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Run `steps` instead of the job that still runs.
+
+        Args:
+            steps: each takes a few milliseconds at most.
+            between: called after each slice.
+            done: called after the last one.
+            failed: called with the error that ended the job.
+        """
+        self.cancel()
+        loop = running_loop()
+        ends = _run(steps, self.seconds if loop is not None else float("inf"))
+
+        def go() -> None:
+            self._waiting = None
+            try:
+                is_over = next(ends)
+            except Exception as error:  # noqa: BLE001 - passed to the caller's guard
+                failed(error)
+                return
+            between()
+            if is_over:
+                done()
+            elif loop is not None:
+                self._waiting = loop.call_later(REST_SECONDS, go)
+
+        go()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a slice is still to come."""
+        return self._waiting is not None
+
+    def cancel(self) -> None:
+        """End the job after the slice that runs."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+def _run(steps: Iterator[object], seconds: float) -> Iterator[bool]:
+    """Take steps for a while and yield whether that was the last of them."""
+    ends = time.perf_counter() + seconds
+    for _ in steps:
+        if time.perf_counter() >= ends:
+            yield False
+            ends = time.perf_counter() + seconds
+    yield True
 
 
 def _poster() -> Callable[[Callable[[], None]], object]:

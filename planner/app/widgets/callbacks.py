@@ -68,7 +68,7 @@ class Later:
     def run(self, job: Callable[[], None]) -> None:
         """Run `job` soon, instead of the one that still waits."""
         self.cancel()
-        loop = _running_loop()
+        loop = running_loop()
         if loop is None:
             job()
         else:
@@ -81,7 +81,8 @@ class Later:
             self._waiting = None
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the caller's event loop; None without one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,9 +1,12 @@
-"""A plotly figure as a widget, the page's address, and the explorer as plain HTML.
+"""A plotly figure as a widget, the answer around one, and the explorer as plain HTML.
 
 plotly's own FigureWidget sends 5 MB of JavaScript through every kernel's socket and
 echoes 20 kB per update; `docs/performance.md` has both measurements. `PlotlyChart`
 sends only the figure's JSON. plotly.js is a static file in the app; in JupyterLab the
 kernel sends it once per page.
+
+A step of a slider changes the bars, the verdict and the figures: one update of one
+widget, the `Answer`, sends them together.
 
 The page shows the plain HTML until its controls work: the app's page draws the figure
 in it at once (`answer.js` takes that chart over), and a viewer without widgets shows
@@ -14,16 +17,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
 from planner.app.widgets import static_files
+from planner.app.widgets.callbacks import alert_html
 from planner.app.widgets.static_files import script, sheet
 from planner.show import tables
-from planner.show.charts.memory_bars import page_spec
+from planner.show.boxes import strip
+from planner.show.charts.parts import spoken
+from planner.show.charts.picture import page_spec
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import OPEN_AT_FIRST, panels_html, style
 
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
 
 log = logging.getLogger(__name__)
+_STALE = tag("span", "Last good plan", class_="pl-stale")
 
 
 class PlotlyChart(anywidget.AnyWidget):
@@ -53,25 +60,106 @@ class PlotlyChart(anywidget.AnyWidget):
             self.send("plotly.js", buffers=[static_files.for_page()])
 
 
-class Address(anywidget.AnyWidget):
-    """Passes the page's query to `opened`; setting `query` changes the address."""
+class Answer(PlotlyChart):
+    """Verdict, bars, figures and vLLM's message of the last good plan."""
 
-    _esm = script("address.js")
+    _esm = script("answer.js")
+    _css = style() + sheet("chart.css", "explorer.css")
 
-    query = traitlets.Unicode().tag(sync=True)
-    """Such as "?model=...&gpu=H100"; the address changes only when this does."""
+    parts = traitlets.Dict().tag(sync=True)
+    """HTML by name: verdict, stale, figures, alert, error, and the command and the
+    panels, each of which is shown by a `Place`."""
 
-    def __init__(self, opened: Callable[[str], None]) -> None:
-        super().__init__()
+    def __init__(self) -> None:
+        super().__init__(figure={"data": [], "layout": {"height": 160}})
+
+    def show(
+        self,
+        plan: Plan,
+        opened: Collection[str] = (),
+        seen: Collection[str] | None = None,
+    ) -> None:
+        """Show `plan`; of the panels `seen` on the page, `opened` are open."""
+        with self.hold_sync():
+            self.figure = page_spec(plan)
+            self.label = spoken(plan)
+            self.parts = {
+                "verdict": tables.verdict_html(plan),
+                "figures": tables.figures_html(plan)
+                or tables.no_figures_html(plan.gpu.kind),
+                "error": tables.error_html(plan),
+                "alert": "",
+                "stale": "",
+                "strip": strip(plan),
+                "command": tables.command_html(plan),
+                **panels_html(plan, opened, seen),
+            }
+
+    def show_panels(
+        self,
+        plan: Plan,
+        opened: Collection[str],
+        seen: Collection[str] | None = None,
+    ) -> None:
+        """Write the panels again, with these open."""
+        self.parts = self.parts | panels_html(plan, opened, seen)
+
+    @property
+    def alert(self) -> str:
+        """The current message as HTML; empty without one."""
+        return str(self.parts.get("alert", ""))
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is shown is not for what the controls ask for now."""
+        return bool(self.parts.get("stale"))
+
+    def say(self, message: str, *, is_stale: bool = True) -> None:
+        """Show a message above the plan; with `is_stale`, mark the plan as outdated.
+
+        The next plan clears both.
+        """
+        self._say(alert_html(message) if message else "", is_stale=is_stale)
+
+    def wait(self, reason: str, shown: str) -> None:
+        """Say why the plan is not for the controls yet, which is no error.
+
+        A field has spoken: nothing here is read out again. `shown` names the plan.
+        """
+        kept = f" Shown below, in grey: {shown}, the last good plan." if shown else ""
+        self._say(tag("p", f"{reason}{kept}", class_="pl-alert pl-spoken"))
+
+    def _say(self, alert: str, *, is_stale: bool = True) -> None:
+        parts = self.parts | {"alert": alert, "stale": _STALE if is_stale else ""}
+        if parts != self.parts:
+            self.parts = parts
+
+
+class Place(anywidget.AnyWidget):
+    """Shows parts of the answer elsewhere than beside its chart.
+
+    The answer's script fills it, so that a step stays one update. `opened` is called
+    when a reader opens or closes a panel.
+    """
+
+    _esm = script("place.js")
+
+    names: Any = traitlets.List().tag(sync=True)
+    """The parts to show, in order."""
+
+    def __init__(
+        self, *names: str, opened: Callable[[str, bool], None] | None = None
+    ) -> None:
+        super().__init__(names=list(names))
         self._opened = opened
         self.on_msg(self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
-            case {"opened": str(query)}:
-                self._opened(query)
+            case {"panel": str(key), "open": bool(is_open)} if self._opened:
+                self._opened(key, is_open)
             case _:
-                log.warning("a page sent an invalid address")
+                log.warning("a page sent what opens no panel")
 
 
 def snapshot_html(plan: Plan) -> Html:
@@ -86,23 +174,25 @@ def snapshot_html(plan: Plan) -> Html:
         "figures": tables.figures_html(plan) or tables.no_figures_html(plan.gpu.kind),
         "error": tables.error_html(plan),
     }
+    written = panels_html(plan, OPEN_AT_FIRST)
+    notes = {"panel-notes": written.pop("panel-notes")}
     first = (
         _div("planner-answer", _parts(answer)),
-        _div("planner-advice"),
-        _div("planner-parts", _parts({"command": tables.command_html(plan)})),
+        _div("planner-parts", _parts({"command": tables.command_html(plan), **notes})),
     )
-    more = _div("planner-parts", _parts(panels_html(plan, OPEN_AT_FIRST)))
+    panels = _div("planner-parts", _parts(written))
     return _div(
         "planner-snapshot planner-explorer",
         tag("style", style(), Html(sheet("chart.css", "explorer.css"))),
         _div(
             "planner-body",
+            _div("planner-header"),
             _div("planner-paste"),
-            _div("planner-controls"),
+            _div("planner-left"),
             _div(
                 "planner-results",
                 _div("planner-first", first),
-                _div("planner-more", more),
+                _div("planner-more", _div("pl-tabs"), panels),
             ),
         ),
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from planner.engine.devices.attached import attached_gpus, gpu_named
+from planner.engine.devices import gpu_named
+from planner.engine.devices.attached import attached_gpus
 from planner.engine.gpu import CPU, GPU
 from planner.engine.gpu import catalogue as gpu_catalogue
 from planner.engine.releases import MODELLED
@@ -30,13 +31,51 @@ _KINDS = {
 }
 
 
+OTHER_GPU = "another"
+"""The choice of a GPU that the user describes."""
+POPULAR = (
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-32B",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "openai/gpt-oss-20b",
+    "openai/gpt-oss-120b",
+    "Qwen/Qwen3-30B-A3B-Instruct-2507",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "Qwen/Qwen3-VL-8B-Instruct",
+    "google/gemma-3-27b-it",
+    "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+    "deepseek-ai/DeepSeek-R1",
+    "deepseek-ai/DeepSeek-V3.2",
+    "zai-org/GLM-4.6",
+    "moonshotai/Kimi-K2-Instruct",
+)
+"""Models that many people start, which the list shows first."""
+_GENERATIONS = {
+    (12, 0): "Blackwell",
+    (11, 0): "Blackwell",
+    (10, 0): "Blackwell",
+    (9, 0): "Hopper",
+    (8, 9): "Ada",
+    (8, 0): "Ampere",
+    (7, 5): "Turing",
+    (7, 0): "Volta",
+}
+"""From which compute capability on a generation begins."""
+
+
 @cache
 def models() -> tuple[tuple[str, str, str], ...]:
-    """Return name, number of parameters and kind of each bundled model."""
-    return tuple(
-        (entry.name, _size(entry.num_parameters), kind_of(config))
+    """Return name, number of parameters and kind of each bundled model.
+
+    The popular ones come first.
+    """
+    rows = {
+        entry.name: (entry.name, _size(entry.num_parameters), kind_of(config))
         for entry, config in catalogue.configs()
-    )
+    }
+    first = {name: rows[name] for name in POPULAR if name in rows}
+    return tuple((first | rows).values())
 
 
 def kind_of(config: Mapping[str, Any]) -> str:
@@ -64,6 +103,9 @@ def gpus(chosen: str | GPU) -> tuple[Options, object]:
     options = (*attached, *((_gpu_text(gpu), gpu.name) for gpu in known))
     if here is not None:
         options = (*options, (f"{_gpu_text(here)} (this machine's processor)", CPU))
+    options = (*options, ("Another GPU …", OTHER_GPU))
+    if chosen == OTHER_GPU:
+        return options, OTHER_GPU
     card = chosen if isinstance(chosen, GPU) else gpu_named(chosen)
     if here is not None and _is_same_processor(card, here):
         return options, CPU
@@ -72,6 +114,22 @@ def gpus(chosen: str | GPU) -> tuple[Options, object]:
     if card in (value for _, value in options):
         return options, card
     return ((f"{_gpu_text(card)} (given)", card), *options), card
+
+
+def generation(value: object) -> str:
+    """Return the heading under which a list shows a GPU.
+
+    >>> generation("H100"), generation("L4"), generation("H100-MIG-1g.10gb")
+    ('Hopper', 'Ada', 'Slices of a GPU (MIG)')
+    """
+    if value in (CPU, OTHER_GPU) or isinstance(value, GPU):
+        return "Yours"
+    card = gpu_named(str(value))
+    if "-MIG-" in card.name:
+        return "Slices of a GPU (MIG)"
+    return next(
+        name for least, name in _GENERATIONS.items() if card.compute_capability >= least
+    )
 
 
 def releases() -> Options:

@@ -11,29 +11,20 @@ import traitlets
 
 import planner
 from planner.app.widgets import background
-from planner.app.widgets.advice_section import AdviceSection
-from planner.app.widgets.answer import Answer, Place
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import Later, guarded
-from planner.app.widgets.chart import Address, snapshot_html
-from planner.app.widgets.export_section import ExportSection
+from planner.app.widgets.chart import snapshot_html
 from planner.app.widgets.form import FieldError, Form
-from planner.app.widgets.pins import PinSection
-from planner.app.widgets.ray_section import RaySection
+from planner.app.widgets.header import Header, History
 from planner.app.widgets.reading_section import ReadingSection
-from planner.app.widgets.section import (
-    FurtherArguments,
-    Offer,
-    RunSection,
-    Section,
-    is_allowed,
-)
+from planner.app.widgets.results import Results
+from planner.app.widgets.section import Fold, FurtherArguments
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.models import catalogue
 from planner.planning.inputs import Inputs
-from planner.show.page import OPEN_AT_FIRST, PANELS
+from planner.show.verdict import subject
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
@@ -76,11 +67,13 @@ class Explorer(w.VBox):
         self.form = Form(model, gpu)
         self.results = Results(self._apply, self._undo, self._open_plan)
         self.further = FurtherArguments(self._keep_further)
-        self.address = Address(self._open_link)
+        self.header = Header(
+            self.form.fields["vllm_version"], self._open_link, self._move, self._begin
+        )
         self._others: dict[str, Any] = {
             name: value
             for name, value in arguments.items()
-            if name not in self.form.fields
+            if name not in self.form.fields and name != "load"
         }
         self._before: tuple[str, Inputs] | None = None
         self._read_models: dict[str, ModelArchitecture | None] = {}
@@ -91,13 +84,16 @@ class Explorer(w.VBox):
         self._recompute = self._guard(self._plan_and_show)
         self.form.set(arguments)
         self.form.main.add_class("planner-controls")
-        self.results.put(ArgumentSection(self.form, self.further))
         self.pasted = ReadingSection(self)
-        body = w.Box([self.pasted, self.form.main, self.results])
+        left = w.VBox([self.form.main, ArgumentSection(self.form, self.further)])
+        left.add_class("planner-left")
+        body = w.Box([self.header, self.pasted, left, self.results])
         body.add_class("planner-body")
-        super().__init__([body, self.address])
+        super().__init__([body])
         self.add_class("planner-explorer")
         self._is_showing = False
+        self._history: History[Remembered] = History()
+        self._now = self.remember()
         self.form.on_change(self._changed)
         self._recompute()
 
@@ -107,7 +103,8 @@ class Explorer(w.VBox):
         inputs = Inputs.of(plan)
         start = {"vllm_version": inputs.vllm_version, "entrypoint": inputs.entrypoint}
         env = {"env": dict(inputs.env)} if inputs.env else {}
-        return cls(plan.name, plan.gpu, **inputs.engine_args, **start, **env)
+        load = {"load": plan.load} if plan.load else {}
+        return cls(plan.name, plan.gpu, **inputs.engine_args, **start, **env, **load)
 
     def take(self, inputs: Inputs) -> None:
         """Set every control to these inputs, and plan once.
@@ -115,11 +112,13 @@ class Explorer(w.VBox):
         Raises:
             PlannerError: for an unknown GPU.
         """
+        before = self.remember()
         self._is_showing = True
         try:
             self._others = self.form.take(inputs)
         finally:
             self._is_showing = False
+        self._note(before)
         self._recompute()
 
     def remember(self) -> Remembered:
@@ -128,13 +127,38 @@ class Explorer(w.VBox):
 
     def bring_back(self, before: Remembered) -> None:
         """Return to a state of the controls, and plan once."""
+        self._note(self.remember())
+        self._restore(before)
+
+    def _restore(self, before: Remembered) -> None:
         self._is_showing = True
         try:
             self.form.restore(before.values)
             self._others = dict(before.others)
         finally:
             self._is_showing = False
+        self._now = before
         self._recompute()
+
+    def _note(self, before: Remembered, name: str = "") -> None:
+        """Record a change of the controls, so that it can be taken back."""
+        self._history.note(before, name)
+        self._now = self.remember()
+        self.header.show(self._history)
+
+    def _move(self, way: str) -> None:
+        """Take a change back, or make it again."""
+        move = self._history.undo if way == "undo" else self._history.redo
+        found = move(self.remember())
+        if found is not None:
+            self._before = None
+            self._guard(self._restore)(found)
+        self.header.show(self._history)
+
+    def _begin(self, inputs: Inputs) -> None:
+        """Open a recipe."""
+        self._before = None
+        self._guard(self.take)(inputs)
 
     def request(self) -> dict[str, Any]:
         """Return the arguments of `planner.plan` that the controls ask for.
@@ -159,6 +183,7 @@ class Explorer(w.VBox):
         """Plan again after a change of a control, which ends the undo of advice."""
         if self._is_showing:
             return
+        self._note(self._now, getattr(change, "name", ""))
         self.pasted.changed(change)
         self._before = None
         self._recompute()
@@ -170,8 +195,8 @@ class Explorer(w.VBox):
         self.results.offer(None)
         try:
             request = self.request()
-        except FieldError:
-            self.results.answer.say("")
+        except FieldError as error:
+            self._wait(f"✘ {error}")
             return
         name = request["model"]
         if self._must_read(name):
@@ -186,11 +211,23 @@ class Explorer(w.VBox):
             plan = planner.plan(**request)
         except PlannerError as error:
             self._offer(error, request)
-            if not self.form.place_error(error):
-                raise
-            self.results.answer.say("")
+            self._place(error)
             return
         self._show(plan)
+
+    def _place(self, error: PlannerError) -> None:
+        """Show an error at its field and above the answer, which is not for it.
+
+        Raises:
+            PlannerError: the same where no field is to blame; the guard shows it.
+        """
+        if not self.form.place_error(error):
+            raise error
+        self._wait(f"✘ {error}")
+
+    def _wait(self, reason: str) -> None:
+        """Mark the answer as not for the controls."""
+        self.results.wait(reason, subject(self.plan) if self.plan else "")
 
     def _offer(self, error: Exception, request: Mapping[str, Any]) -> None:
         """Offer to ask vLLM itself about what the planner does not model."""
@@ -212,7 +249,7 @@ class Explorer(w.VBox):
         self._later.run(lambda: self._tell_address(plan))
 
     def _tell_address(self, plan: Plan) -> None:
-        self.address.query = _query(plan)
+        self.header.query = _query(plan)
 
     def _apply(self, title: str, changes: Mapping[str, Any]) -> None:
         """Apply an advice's changes to the current plan."""
@@ -221,6 +258,11 @@ class Explorer(w.VBox):
     def _apply_change(self, title: str, changes: Mapping[str, Any]) -> None:
         if self.plan is None:
             return
+        if self.results.answer.is_stale:
+            raise PlannerError(
+                "A change is applied to the plan on the screen, which is not for what "
+                "the controls ask for now. Correct the marked control first."
+            )
         before = Inputs.of(self.plan)
         self._before = (title, before)
         self.take(before.changed(**changes))
@@ -247,6 +289,7 @@ class Explorer(w.VBox):
 
     def _keep_further(self, others: dict[str, Any]) -> None:
         self._others = others
+        self._note(self._now)
         self._before = None
         self._recompute()
 
@@ -261,6 +304,7 @@ class Explorer(w.VBox):
             self._fail(error)
 
         self.form.model.show_reading(name)
+        self._wait(f"Reading {name} …")
         self._reader.start(
             lambda: planner.plan(model=name).model,
             self._guard(lambda model: self._take(name, model)),
@@ -284,7 +328,9 @@ class Explorer(w.VBox):
 
     def _fail(self, error: Exception) -> None:
         self.form.model.show_reading("")
-        raise error
+        if not isinstance(error, PlannerError):
+            raise error
+        self._place(error)
 
 
 def _query(plan: Plan) -> str:
@@ -295,7 +341,7 @@ def _query(plan: Plan) -> str:
         return ""
 
 
-class ArgumentSection(Section):
+class ArgumentSection(Fold):
     """All engine arguments behind a button."""
 
     def __init__(self, form: Form, further: w.Widget) -> None:
@@ -305,76 +351,6 @@ class ArgumentSection(Section):
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the controls, created when first opened, and the further arguments."""
         return (self._form.more, self._further)
-
-
-class Results(w.VBox):
-    """The last good plan: the answer, the advice, the command, the panels."""
-
-    def __init__(
-        self,
-        apply: Callable[[str, Mapping[str, Any]], None],
-        undo: Callable[[], None],
-        open_plan: Callable[[Plan], None],
-    ) -> None:
-        self.answer = Answer()
-        self.advice = AdviceSection(apply, undo)
-        self.command = Place("command")
-        self.panels = Place(*(f"panel-{key}" for key in PANELS), opened=self._toggled)
-        self.pins = PinSection(open_plan)
-        self.export = ExportSection()
-        self.ray = RaySection()
-        self.run = RunSection() if is_allowed() else None
-        has_start = self.run is not None and self.run.can_start
-        self.asking = Offer(self._ask if has_start else None)
-        self._plan: Plan | None = None
-        self._opened = set(OPEN_AT_FIRST)
-        super().__init__(self._columns(()))
-        self.add_class("planner-results")
-
-    def put(self, *sections: w.Widget) -> None:
-        """Place more sections below the panels."""
-        self.children = self._columns(sections)
-
-    def show(self, plan: Plan, *, applied: str = "") -> None:
-        """Show `plan`; `applied` names the advice that led to it."""
-        self._plan = plan
-        self.answer.show(plan, self._opened)
-        self.advice.show(plan, applied=applied)
-        self.pins.show(plan)
-        self.export.show(plan)
-        self.ray.show(plan)
-        if self.run is not None:
-            self.run.plan = plan
-
-    def offer(self, inputs: Inputs | None) -> None:
-        """Offer to ask vLLM itself, for want of a plan; None: no longer."""
-        self.asking.show(inputs)
-        if self.run is not None:
-            self.run.unplanned = inputs
-
-    def _ask(self) -> None:
-        if self.run is not None:
-            self.run.ask()
-
-    def say(self, message: str) -> None:
-        """Show a message; the next plan clears it."""
-        if message:
-            self.answer.say(message)
-
-    def _columns(self, sections: tuple[w.Widget, ...]) -> tuple[w.Box, w.Box]:
-        run = () if self.run is None else (self.run,)
-        first = w.VBox([self.answer, self.asking, self.advice, self.command])
-        first.add_class("planner-first")
-        more = w.VBox([self.panels, *sections, self.pins, self.ray, self.export, *run])
-        more.add_class("planner-more")
-        return first, more
-
-    def _toggled(self, key: str, is_open: bool) -> None:
-        if key not in PANELS:
-            return
-        (self._opened.add if is_open else self._opened.discard)(key)
-        if self._plan is not None:
-            self.answer.show_panels(self._plan, self._opened)
 
 
 def for_plan(plan: Plan) -> Explorer:

@@ -109,10 +109,14 @@ class ExportView(anywidget.AnyWidget):
 
 
 class ExportSection(Section):
-    """A button that opens the list of formats, and the plan to copy or download."""
+    """The list of formats, and the plan to copy or download.
 
-    def __init__(self) -> None:
+    `below` returns what comes after it, once it is opened.
+    """
+
+    def __init__(self, below: Callable[[], tuple[w.Widget, ...]] = tuple) -> None:
         super().__init__("Export", "export")
+        self._below = below
         self.view: ExportView | None = None
         self._plan: Plan | None = None
         self._own: Callable[[], Html] | None = None
@@ -134,11 +138,11 @@ class ExportSection(Section):
             view.formats, view.chosen = _titles(), next(iter(FORMATS))
 
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the list of formats, created when first opened."""
+        """Return the list of formats, created when first opened, and what is below."""
         if self.view is None:
             self.view = ExportView(self.choose)
             self._list_formats(self.view)
-        return (self.view,)
+        return (self.view, *self._below())
 
     def show(self, plan: Plan) -> None:
         """Export this plan, if the section is open."""

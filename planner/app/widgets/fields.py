@@ -16,6 +16,7 @@ LONGEST_ENTRY = 4000
 """The most characters that a page may send for one field."""
 Callback = Callable[["Field"], None]
 Options = Sequence[tuple[str, object]]
+Grouped = Callable[[object], str]
 
 
 class Field:
@@ -34,13 +35,19 @@ class Field:
         """Its entry in the glossary."""
         self.label = ""
         """Its name on the page; empty: `name`."""
+        self.title = ""
+        """A title in plain words, beside which its name is shown; empty: none."""
         self.hint = hint
         """What it is, in a few words."""
         self.default = default
         """The initial value, which means vLLM's own choice."""
         self.chosen = ""
         """What vLLM chooses while nothing is set, as text."""
+        self.own = ""
+        """Who chooses while nothing is set; empty: vLLM."""
         self.error = ""
+        self.suggested: Sequence[str] = ()
+        """Values that would be right, where the entry is wrong."""
         self.since = ""
         """The first release with the argument, where the planned one lacks it."""
         self.mark = ""
@@ -86,14 +93,20 @@ class Field:
         for callback in self._touched:
             callback(self)
 
-    def show_error(self, message: str) -> None:
+    def show_error(self, message: str, suggested: Sequence[str] = ()) -> None:
         """Show an error at this field; an empty text clears it."""
-        self._put_words("error", message)
+        if message != self.error or suggested != self.suggested:
+            self.error, self.suggested = message, suggested
+            self.touch()
 
     def show_default(self, resolved: object) -> None:
         """Show what vLLM chooses while nothing is set; None: unknown."""
         if resolved is not None and not self.is_set:
             self._put_words("chosen", self.written(resolved))
+
+    def show_own(self, words: str) -> None:
+        """Show who chooses while nothing is set; empty: vLLM."""
+        self._put_words("own", words)
 
     def show_hint(self, hint: str) -> None:
         """Replace the hint."""
@@ -133,12 +146,15 @@ class Field:
         made = {
             "kind": self.kind,
             "label": self.label,
+            "title": self.title,
             "hint": self.hint,
             "v": self.written(self._value),
             "set": self.is_set and self.has_choice,
             "plain": not self.has_choice,
             "c": self.chosen,
+            "own": self.own,
             "e": self.error,
+            "try": self.suggested,
             "since": self.since,
             "mark": self.mark,
         }
@@ -155,9 +171,12 @@ class ChoiceField(Field):
 
     kind = "choice"
 
-    def __init__(self, name: str, hint: str, options: Options) -> None:
+    def __init__(
+        self, name: str, hint: str, options: Options, *, grouped: Grouped | None = None
+    ) -> None:
         self._options: list[tuple[str, object]] = []
         self._listed: list[list[str]] = []
+        self._grouped = grouped
         super().__init__(name, hint, default=options[0][1])
         self.options = options
 
@@ -175,7 +194,11 @@ class ChoiceField(Field):
     def options(self, options: Options) -> None:
         self._options = list(options)
         self._listed = [
-            [_key(value, place), label]
+            [
+                _key(value, place),
+                label,
+                *([self._grouped(value)] if self._grouped else []),
+            ]
             for place, (label, value) in enumerate(self._options)
         ]
         self.touch()
@@ -246,6 +269,8 @@ class EntryField(Field):
         self.kind = entry.kind
         self.steps = tuple(steps)
         """The values of the slider, smallest first."""
+        self.usual: Sequence[int] = ()
+        """Values that have a button each."""
 
     def read(self) -> Any:  # noqa: ANN401 - any argument's
         """Return the entry as vLLM's value; None where it is empty.
@@ -288,8 +313,9 @@ class EntryField(Field):
             self.touch()
 
     def state(self) -> dict[str, object]:
-        """Add the steps."""
-        return super().state() | ({"steps": self.steps} if self.steps else {})
+        """Add the steps, and the values with a button."""
+        more = {"steps": self.steps, "usual": self.usual}
+        return super().state() | {key: value for key, value in more.items() if value}
 
 
 def read_all(fields: dict[str, Field]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -14,19 +15,48 @@ from planner.app.widgets.features import Features, Planned
 from planner.app.widgets.fields import ChoiceField, EntryField, Field, doubling_steps
 from planner.app.widgets.fields import FieldError as FieldError
 from planner.app.widgets.fields import read_all as read_all
-from planner.app.widgets.models import ModelField
+from planner.app.widgets.models import (
+    GpuField,
+    ModelField,
+    described_gpu,
+    other_gpu_fields,
+)
+from planner.app.widgets.needs import FOLLOWS, Needs
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE, Release, came_later, resolve_version
-from planner.errors import PlannerError
+from planner.errors import (
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+    UnknownArchitecture,
+)
+from planner.models import catalogue
 from planner.models.architecture import ModelArchitecture
 from planner.models.lengths import derived_max_model_len
 from planner.planning.inputs import Inputs
+from planner.planning.load import Load
 
 SHORTEST, LONGEST = 512, 1 << 20
 """Tokens at the ends of the slider of lengths; the upper one for unknown models."""
 SEQUENCE_STEPS = doubling_steps(1, 4096)
 BATCH_STEPS = doubling_steps(256, 1 << 17)
 SHARE_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(96))
+USUAL_SIZES = (1, 2, 4, 8)
+"""Numbers of GPUs that have a button."""
+TITLES = {
+    "quantization": "Quantization",
+    "dtype": "Data type",
+    "gpu": "GPU",
+    "tensor_parallel_size": "Tensor (TP)",
+    "pipeline_parallel_size": "Pipeline (PP)",
+    "data_parallel_size": "Data (DP)",
+    "enable_expert_parallel": "Experts (EP)",
+    "max_model_len": "Context length",
+    "max_num_seqs": "Sequences at once",
+    "kv_cache_dtype": "KV cache type",
+    "gpu_memory_utilization": "Share of the GPU",
+}
+"""Plain words for the controls on the face of the page, beside vLLM's names."""
 
 
 class Form:
@@ -37,11 +67,20 @@ class Form:
     """
 
     def __init__(self, model: str, gpu: str | GPU) -> None:
+        self._callbacks: list[Callable[[object], None]] = []
+        self.needs = Needs(self._report)
         first = _first_groups(model, gpu)
+        self.other_gpu = other_gpu_fields()
+        card, *sizes = first[1].fields
+        first[1] = Group(first[1].title, [card, *self.other_gpu.values(), *sizes])
+        first.insert(0, self.needs.group)
         known = frozenset(field.name for group in first for field in group.fields)
         others = _other_groups(known)
         self.fields: dict[str, Field] = {
-            field.name: field for group in (*first, *others) for field in group.fields
+            field.name: field
+            for group in (*first, *others)
+            for field in group.fields
+            if field is not self.needs.presets
         }
         self.features = Features(self.fields)
         self.main = Controls([*first, *self.features.groups])
@@ -69,11 +108,18 @@ class Form:
         return field
 
     def on_change(self, callback: Callable[[object], None]) -> None:
-        """Call `callback` once after each change of a field."""
-        for field in self.fields.values():
-            field.on_change(callback)
-        for table in self.features.tables:
-            table.on_wrong(callback)
+        """Call `callback` once after each change of a field, or of several together."""
+        if not self._callbacks:
+            for field in self.fields.values():
+                field.on_change(self._report)
+            for table in self.features.tables:
+                table.on_wrong(self._report)
+        self._callbacks.append(callback)
+
+    def _report(self, changed: object) -> None:
+        if not self.needs.is_setting:
+            for callback in self._callbacks:
+                callback(changed)
 
     def gather(self) -> dict[str, Any]:
         """Return the keyword arguments for `planner.plan`, without those not set.
@@ -85,10 +131,24 @@ class Form:
         values = read_all(self.fields)
         if self.features.wrong:
             raise FieldError(self.features.wrong)
-        return {name: value for name, value in values.items() if value is not None}
+        load = self.needs.load()
+        for name, words in FOLLOWS.items():
+            self.fields[name].show_own("" if load is None else words)
+        if values["gpu"] == choices.OTHER_GPU:
+            values["gpu"] = described_gpu(self.other_gpu)
+        asked = {n: v for n, v in values.items() if n not in self._without_argument}
+        asked["load"] = load
+        return {name: value for name, value in asked.items() if value is not None}
+
+    @property
+    def _without_argument(self) -> tuple[str, ...]:
+        return (*self.needs.parts, *self.other_gpu)
 
     def set(self, values: Mapping[str, object]) -> None:
         """Set fields to these values; ignore values without a field."""
+        load = values.get("load")
+        if isinstance(load, Load):
+            self.needs.put(load)
         for name, value in values.items():
             if name in self.fields and value is not None:
                 self.fields[name].put(value)
@@ -99,6 +159,8 @@ class Form:
         start = {"entrypoint": inputs.entrypoint, "vllm_version": inputs.vllm_version}
         name = getattr(inputs.model, "name", inputs.model)
         values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
+        if inputs.load is not None:
+            values |= asdict(inputs.load)
         for name, field in self.fields.items():
             field.put(values.pop(name, None))
         return values | ({"env": dict(inputs.env)} if inputs.env else {})
@@ -142,8 +204,18 @@ class Form:
     def place_error(self, error: PlannerError | str) -> bool:
         """Show an error of planning at the first field that it names.
 
-        False where it names none: then the caller has to show it.
+        An error of reading the model is shown there, with the nearest names. False
+        where it names none.
         """
+        name = str(self.model.value)
+        if isinstance(error, ModelNotFound | ModelUnavailable) and name in str(error):
+            self.model.show_error(str(error), catalogue.nearest(name))
+            return True
+        if self.fields["gpu"].value == choices.OTHER_GPU:
+            for part in self.other_gpu.values():
+                if part.value and f"{part.value!r}" in str(error):
+                    part.show_error(str(error))
+                    return True
         parts = self.features.parts
         named = re.findall(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", str(error))
         for word in named:
@@ -152,10 +224,15 @@ class Form:
             if field is not None and _is_argument(word, str(error)):
                 field.show_error(str(error))
                 return True
+        if isinstance(error, UnknownArchitecture):
+            self.model.show_error(str(error))
+            return True
         return False
 
     def _show_what_applies(self) -> None:
         gone = self.features.gone()
+        if self.fields["gpu"].value != choices.OTHER_GPU:
+            gone += self.other_gpu
         if gone != self.main.gone:
             self.main.gone = gone
 
@@ -186,20 +263,30 @@ def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
     quantization = arguments.field_of("quantization")
     assert isinstance(quantization, ChoiceField)
     quantization.options = (("as published", None), *quantization.options[1:])
+    expert = _field("enable_expert_parallel")
+    expert.kind = "switch"
     length = _with_slider("max_model_len", doubling_steps(SHORTEST, LONGEST))
     share = _with_slider("gpu_memory_utilization", SHARE_STEPS)
-    return [
-        Group("Model", [ModelField(choices.models(), model), quantization]),
-        Group("GPU", [_gpu_field(gpu), _field("tensor_parallel_size"), share]),
+    sizes = [_with_buttons(name) for name in TITLES if name.endswith("parallel_size")]
+    name = ModelField(choices.models(), model)
+    name.title = "Model"
+    groups = [
+        Group("", [name, quantization, _field("dtype")]),
+        Group("GPUs and parallelism", [_gpu_field(gpu), *sizes, expert]),
         Group(
-            "Load",
+            "Limits",
             [
                 length,
                 _with_slider("max_num_seqs", SEQUENCE_STEPS),
                 _field("kv_cache_dtype"),
+                share,
             ],
         ),
     ]
+    for group in groups:
+        for field in group.fields:
+            field.title = field.title or TITLES[field.name]
+    return groups
 
 
 def _field(name: str) -> Field:
@@ -213,9 +300,16 @@ def _with_slider(name: str, steps: Sequence[float]) -> EntryField:
     return field
 
 
+def _with_buttons(name: str) -> EntryField:
+    field = arguments.field_of(name)
+    assert isinstance(field, EntryField)
+    field.kind, field.usual = "sizes", USUAL_SIZES
+    return field
+
+
 def _gpu_field(gpu: str | GPU) -> ChoiceField:
     options, chosen = choices.gpus(gpu)
-    card = ChoiceField("gpu", "each of them", options)
+    card = GpuField("gpu", "each of them", options, grouped=choices.generation)
     card.value = chosen
     card.default = None  # else the first GPU in the list would count as not set
     return card

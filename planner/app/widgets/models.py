@@ -1,16 +1,32 @@
-"""The field that names a model: search as you type, or any Hub id or folder."""
+"""The fields that name a model and a GPU, and those of a GPU that is not in the list.
+
+A model is searched for as you type, or given by any Hub id or folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from planner.app.widgets.fields import Field
+from planner.app.widgets import parsing
+from planner.app.widgets.fields import ChoiceField, EntryField, Field, FieldError
 from planner.errors import PlannerError
 from planner.models.sources.hub_errors import is_repo_id
 from planner.surroundings import is_published
 
 LONGEST_NAME = 500
 _HUB = ("https://huggingface.co/", "https://hf.co/")
+NOT_COVERED = "Not covered: only NVIDIA GPUs and CPUs are"
+_OTHERS = ("AMD Instinct, Radeon", "Google TPU", "Intel Gaudi, Arc", "AWS Trainium")
+_PARTS = {
+    "gpu_memory": ("Memory", "as the driver reports it", "48GiB"),
+    "gpu_capability": ("Compute capability", "as CUDA names it", "8.9"),
+    "gpu_bandwidth": ("Bandwidth", "for the Speed tab; may be empty", "864GB/s"),
+    "gpu_name": ("Name", "as you call it; may be empty", "my GPU"),
+}
+"""Title, hint and example of each part of a GPU that the user describes."""
+_NEEDED = ("gpu_memory", "gpu_capability")
+_AS_TYPED = parsing.Entry(kind="text", parse=lambda _name, text: text)
+"""Read with the other parts, where the GPU is."""
 
 Find = Callable[[str, Callable[[Sequence[str] | None], None]], None]
 """Searches names for a text and passes them on later; None: the Hub was not reached."""
@@ -97,6 +113,55 @@ class DraftField(ModelField):
     def put(self, value: object) -> None:
         """Set a name; None clears it."""
         self.value = "" if value is None else str(value)
+
+
+class GpuField(ChoiceField):
+    """A GPU of the list; what the planner does not cover is listed and disabled."""
+
+    def state(self) -> dict[str, object]:
+        """Add the devices that cannot be chosen."""
+        made = super().state()
+        others = [[f"-{name}", name, NOT_COVERED, "disabled"] for name in _OTHERS]
+        return made | {"options": [*self._listed, *others]}
+
+
+class PartField(EntryField):
+    """A part of a GPU that the user describes."""
+
+    @property
+    def has_choice(self) -> bool:
+        """It is no argument of vLLM."""
+        return False
+
+
+def other_gpu_fields() -> dict[str, Field]:
+    """Return the fields of a GPU that is not in the list."""
+    fields: dict[str, Field] = {}
+    for name, (title, hint, example) in _PARTS.items():
+        field = PartField(name, hint, _AS_TYPED)
+        field.title, field.term, field.kind = title, "gpu", "part"
+        field.chosen = f"such as {example}"
+        fields[name] = field
+    return fields
+
+
+def described_gpu(fields: Mapping[str, Field]) -> str:
+    """Return the text by which `planner.plan` takes a GPU that is not in its list.
+
+    Raises:
+        FieldError: where a part is missing; its field shows it too.
+    """
+    given = {name: str(field.value).strip() for name, field in fields.items()}
+    for name in _NEEDED:
+        if not given[name]:
+            title, hint, example = _PARTS[name]
+            message = f"{title} of the other GPU is needed, {hint}, such as {example}."
+            fields[name].show_error(message)
+            raise FieldError(message)
+    given["gpu_name"] = given["gpu_name"] or "another GPU"
+    parts = ("name", "memory", "capability", "bandwidth")
+    pairs = ((part, given[f"gpu_{part}"]) for part in parts)
+    return ",".join(f"{part}={text}" for part, text in pairs if text)
 
 
 def _is_hub_name(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -36,16 +37,21 @@ class PinSection(Section):
     """Pins the current plan, lists the pinned ones, and compares them."""
 
     def __init__(self, open_plan: Callable[[Plan], None]) -> None:
-        super().__init__("Compare plans", "pins")
+        super().__init__("Compare", "pins")
         self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
         self.chart: PlotlyChart | None = None
-        self.table = w.HTML()
-        self.table.add_class("pl-plan")
         self._open = open_plan
         self._pins: dict[str, Plan] = {}
         self._letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
         self._plan: Plan | None = None
         self._later = Later(PAUSE_SECONDS)
+
+    @cached_property
+    def table(self) -> w.HTML:
+        """The differences; created with the first comparison."""
+        table = w.HTML()
+        table.add_class("pl-plan")
+        return table
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the list, and the comparison where there is one."""
@@ -86,7 +92,7 @@ class PinSection(Section):
             self._later.run(self._draw)
         else:
             self._later.cancel()
-            self.children = (self.toggle, *self.inside())
+            self.redraw()
 
     def _draw(self) -> None:
         if self._plan is None:
@@ -101,8 +107,7 @@ class PinSection(Section):
             self.chart.figure = spec
             self.chart.label = late("planner.show.comparison:spoken", compared)
         self.table.value = late(_TABLES, compared)
-        if self.is_open:
-            self.children = (self.toggle, *self.inside())
+        self.redraw()
 
 
 def _row(letter: str, plan: Plan) -> Row:

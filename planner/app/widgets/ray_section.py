@@ -12,7 +12,7 @@ from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.controls import Controls, Group
 from planner.app.widgets.fields import EntryField, Field, FieldError, read_all
 from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
-from planner.app.widgets.section import Section
+from planner.app.widgets.section import Fold
 from planner.errors import PlannerError
 from planner.late import late
 from planner.show.html import Html, fragment, tag
@@ -90,7 +90,7 @@ def _fields() -> list[tuple[str, list[Field]]]:
     ]
 
 
-class RaySection(Section):
+class RaySection(Fold):
     """Fields for replicas, stages and nodes, and where each worker is placed."""
 
     def __init__(self) -> None:
@@ -159,8 +159,8 @@ class RaySection(Section):
         with self.chart.hold_sync():
             self.chart.figure = spec
             self.chart.label = str(placement).split("\n", 1)[0]
-        if was_empty and self.is_open:
-            self.children = (self.toggle, *self.inside())
+        if was_empty:
+            self.redraw()
 
 
 def _program(pipeline: Pipeline) -> Html:

@@ -1,4 +1,4 @@
-"""Sections that a button opens, and lists: further arguments, what can be asked."""
+"""Sections of the page, and lists: further arguments, what can be asked of vLLM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_RUN = "PLANNER_NO_RUN"
 ASK = "Ask vLLM (no GPU needed)"
 """The button that starts vLLM without a GPU."""
 _ENV = "env:"
-_RUN, _RECORDED = "Run it on this machine", "A start that was recorded"
+_RUN, _RECORDED = "Run", "A recorded start"
 _PANEL = "planner.app.widgets.run_panel:RunPanel"
 
 
@@ -40,32 +40,49 @@ class Toggle(anywidget.AnyWidget):
 
 
 class Section(w.VBox):
-    """A button, and below it what it opens; shown only while it is open."""
+    """What a tab shows: made when it is first opened, and computed only while open."""
 
     def __init__(self, title: str, name: str) -> None:
-        self.toggle = Toggle(description=title)
-        super().__init__([self.toggle])
+        super().__init__([])
+        self.title = title
+        self.is_open = False
+        """Whether the contents are on the page."""
         self.add_class("planner-section")
         self.add_class(f"planner-{name}")
-        self.toggle.observe(self._toggled, names="value")
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the contents are on the page."""
-        return bool(self.toggle.value)
 
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the contents below the button; called when it is opened."""
+        """Return the contents; called when it is opened."""
         return ()
 
     def refresh(self) -> None:
         """Update the contents; called when it is opened."""
 
-    def _toggled(self, change: dict[str, bool]) -> None:
-        inside = self.inside() if change["new"] else ()
-        self.children = (self.toggle, *inside)
-        if change["new"]:
+    def turn(self, is_open: bool) -> None:
+        """Open or close it."""
+        self.is_open = is_open
+        self.redraw()
+        if is_open:
             self.refresh()
+
+    def redraw(self) -> None:
+        """Show what is inside now; a closed tab keeps it, hidden."""
+        if self.is_open:
+            self.children = self.inside()
+
+
+class Fold(Section):
+    """A section behind a button of its own; shown only while it is open."""
+
+    def __init__(self, title: str, name: str) -> None:
+        super().__init__(title, name)
+        self.toggle = Toggle(description=title)
+        self.children = (self.toggle,)
+        self.add_class("planner-fold")
+        self.toggle.observe(lambda change: self.turn(change["new"]), names="value")
+
+    def redraw(self) -> None:
+        """Show the button, and what is inside while it is open."""
+        self.children = (self.toggle, *(self.inside() if self.is_open else ()))
 
 
 def is_allowed() -> bool:
@@ -73,20 +90,16 @@ def is_allowed() -> bool:
     return not is_published() and os.environ.get(NO_RUN, "") in ("", "0")
 
 
-class RunSection(w.VBox):
-    """A button that opens the panel, which is created when first opened."""
+class RunSection(Section):
+    """The panel that starts vLLM, which is created when first opened."""
 
     plan = traitlets.Any(allow_none=True)
     unplanned = traitlets.Any(allow_none=True)
     """Inputs of which there is no plan; see `RunPanel.unplanned`."""
 
     def __init__(self) -> None:
-        self.toggle = Toggle(description=_RECORDED if is_in_browser() else _RUN)
-        self.toggle.add_class("planner-run-toggle")
+        super().__init__(_RECORDED if is_in_browser() else _RUN, "run-section")
         self.panel: RunPanel | None = None
-        super().__init__([self.toggle])
-        self.add_class("planner-run-section")
-        self.toggle.observe(self._toggled, names="value")
         self.observe(self._hand_on, names=["plan", "unplanned"])
 
     @property
@@ -94,19 +107,18 @@ class RunSection(w.VBox):
         """Whether vLLM can be started here: a browser runs no other programs."""
         return not is_in_browser()
 
-    def ask(self) -> None:
-        """Open the panel, and ask vLLM there."""
-        self.toggle.value = True
-        if self.panel is not None:
-            self.panel.ask()
-
-    def _toggled(self, change: dict[str, bool]) -> None:
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the panel, created when first opened."""
         if self.panel is None:
             panel: RunPanel = late(_PANEL, self.plan, is_alone=False)
             panel.unplanned = self.unplanned
             self.panel = panel
-            self.children = (self.toggle, panel)
-        self.panel.layout.display = "" if change["new"] else "none"
+        return (self.panel,)
+
+    def ask(self) -> None:
+        """Ask vLLM in the panel."""
+        if self.panel is not None:
+            self.panel.ask()
 
     def _hand_on(self, _change: object) -> None:
         if self.panel is not None:
@@ -151,7 +163,7 @@ def _offer_row(inputs: Inputs) -> Row:
         "title": " on ".join(named(inputs)),
         "detail": (
             "vLLM's own code starts on a GPU that is not there, and says what it would "
-            "allocate. Takes a minute or two, in the Run panel below."
+            "allocate. Takes a minute or two, under Run below."
         ),
         "actions": [action("ask", ASK)],
     }

@@ -13,7 +13,7 @@ from planner.confirming.dry.result import DryRun
 from planner.confirming.dry.run import DryOptions, DryStart
 from planner.confirming.options import Listener
 from planner.confirming.start import stage_lines
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.models.recordings import Recording, config_key, write_recording

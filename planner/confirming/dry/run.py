@@ -27,7 +27,7 @@ from planner.confirming.measurement import Measurement
 from planner.confirming.options import Listener, check_time_limit
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, resolve_version
 from planner.engine.settings import settings_from

@@ -1,5 +1,38 @@
-"""The GPUs and the processor of this machine.
+"""The GPUs and the processor of this machine, and what names select them.
 
 `attached` reads the GPUs from the NVIDIA driver, `processor` reads the CPU from the
 operating system, `planned_gpu` turns what the driver reports into the GPU of a plan.
 """
+
+from __future__ import annotations
+
+from planner.engine.gpu import CPU, GPU
+from planner.errors import PlannerError
+from planner.late import late
+from planner.surroundings import is_published
+
+ATTACHED = "attached"
+"""The name that selects this machine's first GPU."""
+
+PUBLISHED = (
+    "This is a public page, which does not read its server's hardware. Pick a GPU from "
+    "the list."
+)
+
+
+def gpu_named(name: str) -> GPU:
+    """Return the catalogue's GPU of that name.
+
+    "attached" is this machine's first GPU, "CPU" its processor.
+
+    Raises:
+        PlannerError: for an unknown name, or if no GPU is attached.
+    """
+    is_cpu, is_attached = name.strip().upper() == CPU, name.strip().lower() == ATTACHED
+    if is_published() and (is_cpu or is_attached):
+        raise PlannerError(PUBLISHED)
+    if is_cpu:
+        return late("planner.engine.devices.processor:processor_gpu")
+    if is_attached:
+        return late("planner.engine.devices.attached:first_attached")
+    return GPU.named(name)

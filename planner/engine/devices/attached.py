@@ -16,20 +16,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from planner.engine.devices import PUBLISHED
 from planner.engine.devices.planned_gpu import Memory, planned_gpu, system_memory
 from planner.engine.devices.processor import processor_gpu
-from planner.engine.gpu import CPU, GPU
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.surroundings import is_in_browser, is_published
 from planner.units import format_gib
-
-ATTACHED = "attached"
-"""The name that selects this machine's first GPU."""
-
-_PUBLISHED = (
-    "This is a public page, which does not read its server's hardware. Pick a GPU from "
-    "the list."
-)
 
 Answer: TypeAlias = Any
 """NVML's functions return different types, and the binding is untyped."""
@@ -174,22 +167,13 @@ def attached_line(attached: AttachedGPU) -> str:
     return f"{attached.index}  {attached.device_name}  {memory}{available}{held}"
 
 
-def gpu_named(name: str) -> GPU:
-    """Return the catalogue's GPU of that name.
-
-    "attached" is this machine's first GPU, "CPU" its processor.
+def first_attached() -> GPU:
+    """Return this machine's first GPU, to plan with.
 
     Raises:
-        PlannerError: for an unknown name, or if no GPU is attached.
+        PlannerError: if there is none, with the reason.
     """
-    is_cpu, is_attached = name.strip().upper() == CPU, name.strip().lower() == ATTACHED
-    if is_published() and (is_cpu or is_attached):
-        raise PlannerError(_PUBLISHED)
-    if is_cpu:
-        return processor_gpu()
-    if is_attached:
-        return survey().planning_gpu()
-    return GPU.named(name)
+    return survey().planning_gpu()
 
 
 def processor_line() -> str:
@@ -222,7 +206,7 @@ def survey(
         environment: environment variables; None for this process's.
     """
     if is_published():
-        return Survey(gpus=(), reason=_PUBLISHED)
+        return Survey(gpus=(), reason=PUBLISHED)
     if is_in_browser():
         return Survey(gpus=(), reason="A browser shows no GPU to Python.")
     if nvml is None:

@@ -25,6 +25,7 @@ from planner.export.texts.fixing import (
     answers,
     answers_of_text,
     fix_of,
+    one_checkpoint_each,
     unplanned,
 )
 from planner.export.texts.reading import Kind, Reading
@@ -323,7 +324,10 @@ class _Case:
     def advised(
         self, plan: Plan, load: Load | None = None, *, only_starting: bool = False
     ) -> list[Fix]:
-        """Return the changes that `advise` finds."""
+        """Return the changes that `advise` finds, except for estimated checkpoints.
+
+        A text that is given back names only what vLLM can load.
+        """
         advice: Advice = late(_ADVISE, plan, load)
         made = (
             self._fix(
@@ -334,7 +338,7 @@ class _Case:
                     burden=item.burden,
                 )
             )
-            for item in advice.offered
+            for item in one_checkpoint_each(advice.offered)
         )
         return [fix for fix in made if fix and (fix.starts or not only_starting)]
 

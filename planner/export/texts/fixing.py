@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from planner.export.texts.logs import command_in
 from planner.export.texts.reading import Reading
 from planner.planning.result import Outcome, Plan
 from planner.show.verdict import verdict
+from planner.solve.advice.result import AdviceItem
 from planner.solve.advice.situation import Burden
 from planner.units import MIB, format_gib
 
@@ -140,7 +141,8 @@ def _result(plan: Plan, *, starts: bool) -> str:
     return (
         f"\u2714 Fits{measured}: KV cache "
         f"{format_gib(rank.available_kv_cache_bytes)} planned, "
-        f"{plan.max_concurrency:.2f} requests of {plan.resolved.max_model_len:,} tokens"
+        f"{plan.all_engines.max_concurrency:.2f} requests of "
+        f"{plan.resolved.max_model_len:,} tokens"
     )
 
 
@@ -306,3 +308,19 @@ def _after_full(
             cost="Slower answers, most of all for small models and few requests.",
             burden=Burden.SPEED,
         )
+
+
+def one_checkpoint_each(offered: Iterable[AdviceItem]) -> Iterator[AdviceItem]:
+    """Yield advice without estimated checkpoints, and of others one for each cost.
+
+    A list of checkpoints would leave no room for settings.
+    """
+    seen = set()
+    for item in offered:
+        if item.is_estimated:
+            continue
+        if "model" in item.changes:
+            if item.cost_class in seen:
+                continue
+            seen.add(item.cost_class)
+        yield item

@@ -172,6 +172,16 @@ class FlashAttention(AttentionBackend):
             )
 
 
+_NVFP4_ELSEWHERE_SINCE = (0, 32)
+"""An NVFP4 KV cache is read on Ampere, Hopper and consumer Blackwell too.
+
+Source: vLLM 0.31.0 and 0.32.0 `v1/attention/backends/flashinfer.py`
+FlashInferBackend.supports_kv_cache_dtype.
+"""
+_TRITON_CHECKS_GPU_SINCE = (0, 24)
+"""Source: vLLM 0.24.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl."""
+
+
 class FlashInfer(AttentionBackend):
     """FLASHINFER.
 
@@ -200,7 +210,9 @@ class FlashInfer(AttentionBackend):
         """Whether it reads a KV cache of that dtype."""
         if not dtype.startswith("nvfp4"):
             return dtype in self.kv_cache_dtypes
-        if context.major in _NVFP4_WITHOUT_OWN_KERNEL:
+        release = context.layout.release
+        has_others = release >= _NVFP4_ELSEWHERE_SINCE
+        if has_others and context.major in _NVFP4_WITHOUT_OWN_KERNEL:
             return dtype == "nvfp4"
         return context.major == DATACENTER_BLACKWELL and dtype in self.kv_cache_dtypes
 
@@ -294,6 +306,8 @@ class TritonAttention(AttentionBackend):
         gpu, dtype = context.gpu, config.kv_cache_dtype
         major, minor = gpu.compute_capability
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
+        if context.layout.release < _TRITON_CHECKS_GPU_SINCE:
+            return
         if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
             other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
             raise Refused(

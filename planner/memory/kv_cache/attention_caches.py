@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import flash_attention
 from planner.memory.kv_cache.attention_backends import (
     FlashAttentionDiffKV,
@@ -35,6 +36,7 @@ from planner.memory.kv_cache.layout import kv_element_bytes, quant_mode
 from planner.memory.kv_cache.specs_of_states import (
     ChunkedLocalAttentionSpec,
     CrossAttentionSpec,
+    RSWASpec,
     SlidingWindowSpec,
 )
 from planner.models.caches import (
@@ -45,6 +47,7 @@ from planner.models.caches import (
 from planner.models.layers import kv_heads_per_rank
 
 Layer = AttentionLayer | CrossAttentionLayer | EncoderOnlyAttentionLayer
+_COMPUTES_ALIBI_SQRT = "TRITON_ATTN"
 _CHUNKED_SPECS_SINCE = (0, 10)
 """Chunked attention has a spec of its own.
 
@@ -122,6 +125,14 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
                 has_sliding_window=layer.sliding_window is not None,
             )
         backend = select_backend(config, context, priorities(config, context))
+    is_quantised = quant_mode(config.kv_cache_dtype) != "none"
+    if layer.reference_window is not None and is_quantised:
+        raise UnknownArchitecture(
+            f"kv_cache_dtype={config.kv_cache_dtype!r}: the kernels that keep prompts "
+            "whole and forget what was generated are known for plain caches only."
+        )
+    if layer.uses_alibi_sqrt and backend.name != _COMPUTES_ALIBI_SQRT:
+        raise Refused(f"use_alibi_sqrt is not supported by backend {backend.name}.")
     check_kv_scales(config.kv_cache_dtype, context)
     return backend
 
@@ -193,6 +204,8 @@ def attention_spec(
             **_fields(full), attention_chunk_size=layer.attention_chunk_size
         )
         return customized(chunked, backend, context)
+    if layer.reference_window is not None:
+        full = RSWASpec(**_fields(full), rswa_window=layer.reference_window)
     if layer.sliding_window is None:
         return customized(full, backend, context)
     window = SlidingWindowSpec(**_fields(full), sliding_window=layer.sliding_window)

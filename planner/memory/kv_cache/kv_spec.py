@@ -12,11 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from fractions import Fraction
 from math import gcd
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from planner.errors import Refused
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class CannotMergeError(Exception):

@@ -18,6 +18,9 @@ from planner.memory.kv_cache.backend import (
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
 
+_TRITON_CHECKS_GPU_SINCE = (0, 26)
+"""Source: vLLM 0.26.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl."""
+
 E4M3 = ("fp8", "fp8_e4m3")
 _FLASHINFER_NOPE = (64, 128, 192)
 _R1_SIZES = (128, 64, 128)
@@ -175,6 +178,8 @@ class TritonMLA(LatentBackend):
         gpu, dtype = context.gpu, config.kv_cache_dtype
         major, minor = gpu.compute_capability
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
+        if context.layout.release < _TRITON_CHECKS_GPU_SINCE:
+            return
         if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
             other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
             raise Refused(

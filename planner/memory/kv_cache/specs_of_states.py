@@ -172,6 +172,16 @@ class CrossAttentionSpec(AttentionSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RSWASpec(FullAttentionSpec):
+    """Prompts in full and the last generated tokens, planned as if all were kept.
+
+    Source: vLLM 0.33.0 `v1/kv_cache_interface.py` RSWASpec.
+    """
+
+    rswa_window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFullAttentionSpec(FullAttentionSpec):
     """Full attention with learned tokens before every request.
 

@@ -242,3 +242,9 @@ def classification_head(
             is_quantizable=is_quantizable,
         ),
     )
+
+
+def num_labels(facts: Facts) -> int:
+    """Return the classes of a classifier; Transformers assumes two."""
+    labels = facts.value("id2label")
+    return len(labels) if labels else facts.integer("num_labels", default=2)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from planner.errors import UnknownArchitecture
+from collections.abc import Callable
+from functools import partial
+
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import (
+    Body,
+    Label,
+    Placement,
+    Skeleton,
+    assemble,
+    num_labels,
+)
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -12,23 +21,22 @@ from planner.models.families.decoder import (
     norms,
     plain_mlp,
 )
+from planner.models.families.embedding import colbert_linear
 from planner.models.families.facts import Facts
-from planner.models.families.llama import num_labels
 from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
 
-_EMBEDDING_MODELS = (
-    "BertModel",
-    "RobertaModel",
-    "XLMRobertaModel",
-    "RobertaForMaskedLM",
-)
-_CLASSIFIERS = (
-    "RobertaForSequenceClassification",
-    "XLMRobertaForSequenceClassification",
-)
+
+def _nothing(_facts: Facts, _size: int) -> tuple[Module, ...]:
+    return ()
 
 
-def read_bert(facts: Facts, label: Label) -> ModelArchitecture:
+Head = Callable[[Facts, int], tuple[Module, ...]]
+"""What is built on an encoder, by its config and width."""
+
+
+def read_bert(
+    facts: Facts, label: Label, *, head: Head = _nothing
+) -> ModelArchitecture:
     """Return an encoder for embeddings or classification.
 
     Source: vLLM 0.33.0 `models/bert.py` and `models/roberta.py`.
@@ -58,7 +66,7 @@ def read_bert(facts: Facts, label: Label) -> ModelArchitecture:
         final_norm=(),
         embeddings_on=Placement.EVERYWHERE,
         extra_embeddings=_embeddings(facts, size),
-        classifier=_head(facts, label.architecture, size),
+        classifier=head(facts, size),
     )
     return assemble(
         facts,
@@ -92,22 +100,58 @@ def _embeddings(facts: Facts, size: int) -> tuple[Module, ...]:
     )
 
 
-def _head(facts: Facts, architecture: str, size: int) -> tuple[Module, ...]:
-    if architecture in _EMBEDDING_MODELS:
-        return ()
-    if architecture in _CLASSIFIERS:
-        labels = num_labels(facts)
-        return (
-            Replicated(
-                name="classifier",
-                part=Part.CLASSIFIER,
-                shapes=((size, size), (size,), (labels, size), (labels,)),
-                dtype="float32",
-            ),
-        )
-    raise UnknownArchitecture(
-        f"architectures: {architecture!r}: its head is not modelled yet."
+def linear32(*shapes: tuple[int, ...]) -> Module:
+    """Return layers of a pooling head: float32, in full on every rank."""
+    return Replicated(
+        name="classifier", part=Part.CLASSIFIER, shapes=shapes, dtype="float32"
     )
 
 
-READERS = dict.fromkeys((*_EMBEDDING_MODELS, *_CLASSIFIERS), read_bert)
+def _dense(size: int) -> tuple[tuple[int, ...], ...]:
+    return (size, size), (size,)
+
+
+def labelled(facts: Facts, size: int) -> tuple[Module, ...]:
+    """Return the layer of a classifier, with its bias."""
+    labels = num_labels(facts)
+    return (linear32((labels, size), (labels,)),)
+
+
+def pooled_and_labelled(facts: Facts, size: int) -> tuple[Module, ...]:
+    """Return a pooler, or RoBERTa's first layer of two, and a classifier."""
+    return (linear32(*_dense(size)), *labelled(facts, size))
+
+
+def _masked_words(facts: Facts, size: int) -> tuple[Module, ...]:
+    """Return the head that predicts words, in the model's dtype.
+
+    Source: vLLM 0.33.0 `models/bert.py` BertMLMHead.
+    """
+    words = facts.integer("vocab_size")
+    return (
+        Replicated(
+            name="mlm_head",
+            part=Part.CLASSIFIER,
+            shapes=(*_dense(size), (size,), (size,), (words, size), (words,)),
+        ),
+    )
+
+
+def _sparse_and_colbert(_facts: Facts, size: int) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/roberta.py` BgeM3EmbeddingModel."""
+    return (linear32((1, size), (1,), *_dense(size)),)
+
+
+READERS = {
+    "BertModel": read_bert,
+    "BertForMaskedLM": partial(read_bert, head=_masked_words),
+    "BertSpladeSparseEmbeddingModel": partial(read_bert, head=_masked_words),
+    "BertForTokenClassification": partial(read_bert, head=labelled),
+    "BertForSequenceClassification": partial(read_bert, head=pooled_and_labelled),
+    "HF_ColBERT": partial(read_bert, head=colbert_linear),
+    "BgeM3EmbeddingModel": partial(read_bert, head=_sparse_and_colbert),
+    "RobertaForTokenClassification": partial(read_bert, head=labelled),
+    "XLMRobertaForTokenClassification": partial(read_bert, head=labelled),
+    "RobertaForSequenceClassification": partial(read_bert, head=pooled_and_labelled),
+    "XLMRobertaForSequenceClassification": partial(read_bert, head=pooled_and_labelled),
+}

@@ -204,10 +204,14 @@ def _layer(
 def is_sparse(facts: Facts, layer: int) -> bool:
     """Whether a layer holds experts.
 
-    Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2DecoderLayer.
+    Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2DecoderLayer; `models/AXK1.py`
+    _get_mlp_layer_types.
     """
     if facts.optional_integer("n_routed_experts") is None:
         return False
+    types = facts.value("mlp_layer_types") if facts.model_type == "axk1" else None
+    if types is not None:
+        return bool(types[layer] == "sparse")
     frequency = facts.integer("moe_layer_freq", default=1)
     first = facts.integer("first_k_dense_replace")
     return layer >= first and layer % frequency == 0
@@ -306,6 +310,7 @@ READERS = {
     "DeepseekForCausalLM": read_deepseek,
     "DeepseekV2ForCausalLM": read_deepseek_text,
     "DeepseekV3ForCausalLM": read_deepseek_text,
+    "DeepseekV3BidirectionalModel": read_deepseek_text,
     "DeepseekV32ForCausalLM": read_deepseek_text,
     "GlmMoeDsaForCausalLM": read_deepseek_text,
     "MistralLarge3ForCausalLM": read_deepseek_text,

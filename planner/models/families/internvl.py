@@ -10,6 +10,7 @@ from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
     known_as,
+    quant_method,
     read_language_model,
     sub_config,
     text_facts,
@@ -19,7 +20,7 @@ from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, ReplicatedLinear
 
-_IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "skywork_chat")
+_IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "qianfan_ocr", "skywork_chat")
 _WITH_VIDEO_WORD = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
 _MOST_TILES = 12
 _HF_RENAMES = (
@@ -47,6 +48,26 @@ def read_internvl_chat(facts: Facts, label: Label) -> ModelArchitecture:
         supports_data_parallel=True,
     )
     return _whole(facts, label, model, tower)
+
+
+def read_qianfan_ocr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Qianfan-OCR: InternVL with Transformers' names in the tower's config.
+
+    Source: vLLM 0.33.0 `models/qianfan_ocr.py`, whose tower FP8 leaves alone.
+    """
+    if quant_method(facts) == "fp8":
+        raise facts.unsupported("quantization_config", "its FP8 is not modelled.")
+    given = facts.mapping("vision_config")
+    named = {"qkv_bias": "attention_bias", "qk_normalization": "use_qk_norm"}
+    vision = {
+        **{new: given[old] for new, old in named.items() if old in given},
+        **given,
+    }
+    for name in ("image_size", "patch_size"):
+        if isinstance(given.get(name), list | tuple):
+            vision[name] = given[name][0]
+    outer = Facts({**facts.config, "vision_config": vision}, facts.model_type)
+    return read_internvl_chat(outer, label)
 
 
 def read_nvlm_d(facts: Facts, label: Label) -> ModelArchitecture:
@@ -203,7 +224,9 @@ def _whole(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
+class InternShape:
+    """A layer of InternViT: dummy heads fill up to the tensor-parallel size."""
+
     hidden_size: int
     num_heads: int
     num_dummy_heads: int
@@ -214,10 +237,12 @@ class _Shape:
 
     @property
     def total_heads(self) -> int:
+        """Heads with the dummies, each a full head of weights."""
         return self.num_heads + self.num_dummy_heads
 
     @property
     def head_size(self) -> int:
+        """A head's share of the hidden size."""
         return self.hidden_size // self.num_heads
 
 
@@ -243,15 +268,15 @@ def _intern_vit(
         ),
     ]
     for index in range(num_layers):
-        modules += _layer(f"{name}.encoder.layers.{index}", shape)
+        modules += intern_layer(f"{name}.encoder.layers.{index}", shape)
     return tuple(modules)
 
 
-def _shape(facts: Facts, num_dummy_heads: int) -> _Shape:
+def _shape(facts: Facts, num_dummy_heads: int) -> InternShape:
     for name in ("qkv_bias", "qk_normalization", "norm_type"):
         if facts.value(name) is None:
             raise facts.unsupported(name, "the vision config must say.")
-    return _Shape(
+    return InternShape(
         hidden_size=facts.integer("hidden_size"),
         num_heads=facts.integer("num_attention_heads"),
         num_dummy_heads=num_dummy_heads,
@@ -262,7 +287,7 @@ def _shape(facts: Facts, num_dummy_heads: int) -> _Shape:
     )
 
 
-def _layer(name: str, shape: _Shape) -> tuple[Module, ...]:
+def intern_layer(name: str, shape: InternShape) -> tuple[Module, ...]:
     """Return a layer; ranks that do not divide its heads hold its attention whole."""
     size, heads = shape.hidden_size, shape.total_heads
     qkv = replace(
@@ -349,9 +374,11 @@ def _sides(facts: Facts, name: str) -> tuple[int, int]:
 
 
 READERS = {
+    "QianfanOCRForConditionalGeneration": read_qianfan_ocr,
     "H2OVLChatModel": read_internvl_chat,
     "InternVLChatModel": read_internvl_chat,
     "InternVLForConditionalGeneration": read_internvl,
+    "InternS1ForConditionalGeneration": read_internvl,
     "NVLM_D": read_nvlm_d,
     "SkyworkR1VChatModel": read_skywork_r1v,
 }

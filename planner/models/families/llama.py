@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
     Label,
     Skeleton,
     assemble,
-    classification_head,
 )
 from planner.models.families.decoder import (
     AttentionShape,
@@ -39,7 +37,6 @@ __all__ = [
     "STYLES",
     "Style",
     "is_causal",
-    "num_labels",
     "read",
     "read_llama_attention",
 ]
@@ -107,9 +104,7 @@ def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
     elif facts.model_type.startswith("cohere") and shape.qk_norm_sizes:
         shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
     body = _body(facts, label, style, shape)
-    skeleton = _skeleton(facts, style, shape, label.architecture)
-    is_pooling = not _generates(label.architecture)
-    return assemble(facts, label, skeleton, body, is_pooling=is_pooling)
+    return assemble(facts, label, _skeleton(facts, style, shape), body)
 
 
 def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Body:
@@ -168,9 +163,7 @@ def _layer_modules(
     )
 
 
-def _skeleton(
-    facts: Facts, style: Style, shape: AttentionShape, architecture: str
-) -> Skeleton:
+def _skeleton(facts: Facts, style: Style, shape: AttentionShape) -> Skeleton:
     has_norm = bool(style.norm_count)
     return Skeleton(
         hidden_size=shape.hidden_size,
@@ -183,7 +176,6 @@ def _skeleton(
         head_on=style.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=(*_rotary(facts, style, shape), *_normalizer(facts)),
-        classifier=_classifier(facts, shape, architecture),
     )
 
 
@@ -215,43 +207,3 @@ def _normalizer(facts: Facts) -> tuple[Module, ...]:
     if not facts.model_type.startswith("gemma"):
         return ()
     return (Replicated(name="model.normalizer", part=Part.BUFFERS, shapes=((),)),)
-
-
-def _generates(architecture: str) -> bool:
-    """Whether vLLM serves the name with its class for text generation.
-
-    These few embedding names are registered with that class and keep its head.
-
-    Source: vLLM 0.33.0 `models/registry.py` _EMBEDDING_MODELS.
-    """
-    return architecture.endswith("ForCausalLM") or architecture in (
-        "LlamaModel",
-        "MistralModel",
-        "Qwen2Model",
-    )
-
-
-def _classifier(
-    facts: Facts, shape: AttentionShape, architecture: str
-) -> tuple[Module, ...] | None:
-    if _generates(architecture):
-        return None
-    if architecture.endswith("ForSequenceClassification"):
-        # vLLM makes it from the LM head on request, and then in 32 bits.
-        is_published = all(
-            facts.value(name) is None for name in ("classifier_from_token", "method")
-        )
-        return classification_head(
-            shape.hidden_size, num_labels(facts), is_quantizable=is_published
-        )
-    if architecture.endswith("Model"):
-        return ()
-    raise UnknownArchitecture(
-        f"architectures: {architecture!r}: its head is not modelled yet."
-    )
-
-
-def num_labels(facts: Facts) -> int:
-    """Return the classes of a classifier; Transformers assumes two."""
-    labels = facts.value("id2label")
-    return len(labels) if labels else facts.integer("num_labels", default=2)

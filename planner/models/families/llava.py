@@ -56,7 +56,7 @@ def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
     """
-    vision, modules = _tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts, has_post_norm=False)
     model = _language_model(facts, label)
     projector = _projector(facts, vision, model)
     return _whole(
@@ -74,7 +74,7 @@ def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
     """
     layers = facts.value("vision_feature_layer")
     count = len(layers) if isinstance(layers, list | tuple) else 1
-    vision, modules = _tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts, has_post_norm=False)
     model = _language_model(facts, label)
     projector = _projector(facts, vision, model, num_features=count)
     newline = blocks.replicated("image_newline", (model.hidden_size,))
@@ -96,7 +96,7 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llava_onevision.py`
     LlavaOnevisionForConditionalGeneration.
     """
-    vision, modules = _tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts, has_post_norm=False)
     model = _language_model(facts, label)
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     weights = ((text_size, size), (text_size, text_size))
@@ -118,7 +118,7 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
     """
-    vision, modules = _tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts, has_post_norm=False)
     model = _language_model(facts, label)
     size = vision.integer("hidden_size")
     patches = facts.integer("spatial_merge_size") ** 2
@@ -144,12 +144,30 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
     )
 
 
+def read_lighton_ocr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return LightOnOCR: Mistral 3's tower before Qwen3.
+
+    Source: vLLM 0.33.0 `models/lightonocr.py`.
+    """
+    whole = read_mistral3(facts, label)
+    towers = tuple(replace(tower, has_mistral_format=False) for tower in whole.towers)
+    renames = (
+        ("model.vision_encoder.", "vision_tower."),
+        ("model.vision_projection.", "multi_modal_projector."),
+    )
+    return replace(
+        whole, towers=towers, prefix_renames=(*renames, *whole.prefix_renames)
+    )
+
+
 def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
     text_type = inner_type(facts, "llama")
     return read_language_model(text_facts(facts, text_type), label)
 
 
-def _tower(facts: Facts, *, has_post_norm: bool) -> tuple[Facts, tuple[Module, ...]]:
+def vision_tower(
+    facts: Facts, *, has_post_norm: bool
+) -> tuple[Facts, tuple[Module, ...]]:
     """Return the tower's config, and the layers that its features need.
 
     Source: vLLM 0.33.0 `models/llava.py` init_vision_tower_for_llava.
@@ -312,6 +330,7 @@ READERS = {
     "LlavaForConditionalGeneration": read_llava,
     "LlavaNextForConditionalGeneration": read_llava_next,
     "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
+    "LightOnOCRForConditionalGeneration": read_lighton_ocr,
     "Mistral3ForConditionalGeneration": read_mistral3,
     "Idefics3ForConditionalGeneration": read_idefics3,
     "SmolVLMForConditionalGeneration": read_idefics3,

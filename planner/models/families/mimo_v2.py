@@ -186,4 +186,7 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     )
 
 
-READERS = {"MiMoV2FlashForCausalLM": read_mimo_v2}
+READERS = {
+    "MiMoV2FlashForCausalLM": read_mimo_v2,
+    "MiMoV2ForCausalLM": read_mimo_v2,
+}

@@ -98,15 +98,31 @@ def text_facts(
 
 
 _CAUSAL_LM_OF = {
+    "cohere2": "Cohere2ForCausalLM",
+    "cohere2_moe": "Cohere2MoeForCausalLM",
+    "exaone4": "Exaone4ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
     "gpt_oss": "GptOssForCausalLM",
+    "granite": "GraniteForCausalLM",
+    "granitemoe": "GraniteMoeForCausalLM",
+    "granitemoehybrid": "GraniteMoeHybridForCausalLM",
+    "lfm2": "Lfm2ForCausalLM",
+    "lfm2_moe": "Lfm2MoeForCausalLM",
     "llama": "LlamaForCausalLM",
+    "ministral3": "Ministral3ForCausalLM",
     "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "nemotron_h": "NemotronHForCausalLM",
     "phi3": "Phi3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
+    "qwen3_next": "Qwen3NextForCausalLM",
 }
+"""Transformers' class for text of each model type."""
 
 
 def read_language_model(text: Facts, name: str) -> ModelArchitecture:
@@ -185,6 +201,25 @@ def with_mm_prefix(model: ModelArchitecture) -> ModelArchitecture:
             for kind in model.layer_kinds
         ),
     )
+
+
+def composed(
+    facts: Facts,
+    label: Label,
+    model: ModelArchitecture,
+    *towers: Tower,
+    prefix: str = "language_model.",
+    renames: tuple[tuple[str, str], ...] = (),
+) -> ModelArchitecture:
+    """Return the whole of a language model and its towers, whatever it is called."""
+    whole = with_towers(
+        model,
+        towers,
+        layer_prefix=prefix + model.layer_prefix,
+        prefix_renames=renames,
+        head_prefix=prefix,
+    )
+    return known_as(whole, facts, label)
 
 
 def quant_method(facts: Facts) -> str:

@@ -152,6 +152,7 @@ NAMINGS: dict[str, Naming] = {
     "GlmForCausalLM": Naming(gate_up=("mlp.gate_up_proj", ())),
 }
 NAMINGS["ChatGLMForConditionalGeneration"] = NAMINGS["ChatGLMModel"]
+NAMINGS["GLM4VForCausalLM"] = NAMINGS["ChatGLMModel"]
 
 
 def with_names(model: ModelArchitecture) -> ModelArchitecture:

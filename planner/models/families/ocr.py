@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
+from planner.models.caches import AttentionLayer, CacheLayer
 from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.deepseek_vl2 import read_language_model
@@ -43,6 +44,8 @@ _DOTS_VISION = {
 }
 # Of DeepSeek-OCR's tower.
 _WIDTH, _LAYERS, _HEAD = 768, 12, 64
+_QWEN2_WIDTH = 896
+_KEPT_WORDS = 128
 _GLOBAL = (2, 5, 8, 11)
 """SAM's layers that attend to the whole image, not to windows of 14 patches."""
 _WINDOW, _PATCH, _BASE, _CROP = 14, 16, 1024, 640
@@ -89,6 +92,56 @@ def read_deepseek_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/deepseek_ocr.py` DeepseekOCRForCausalLM;
     `transformers_utils/configs/deepseek_vl2.py`.
     """
+    model, size, input_size = _deepseek_ocr_text(facts, label)
+    tower = deep_encoder(input_size, size)
+    whole = joined(facts, label, model, tower, _DEEPSEEK_OCR_RENAMES)
+    # Parameters of the whole model, which exist even without the tower.
+    ends = blocks.replicated("image_newline", (size,), (size,))
+    return replace(whole, every_stage=(*whole.every_stage, ends))
+
+
+def read_unlimited_ocr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Unlimited-OCR: DeepSeek-OCR that forgets what it wrote long ago.
+
+    Source: vLLM 0.33.0 `models/unlimited_ocr.py`, `models/config.py`
+    UnlimitedOCRForCausalLMConfig.
+    """
+    model = read_deepseek_ocr(facts, label)
+    window = facts.integer("rswa_window", default=_KEPT_WORDS)
+    kinds = tuple(
+        replace(kind, caches=tuple(_referring(cache, window) for cache in kind.caches))
+        for kind in model.layer_kinds
+    )
+    towers = tuple(replace(tower, items=()) for tower in model.towers)
+    return replace(model, layer_kinds=kinds, towers=towers)
+
+
+def _referring(cache: CacheLayer, window: int) -> CacheLayer:
+    if not isinstance(cache, AttentionLayer):
+        return cache
+    return replace(cache, reference_window=window)
+
+
+def read_deepseek_ocr2(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return DeepSeek-OCR 2, which has a small Qwen2 in CLIP's place.
+
+    Source: vLLM 0.33.0 `models/deepseek_ocr2.py`, `models/deepencoder2.py`.
+    """
+    model, size, input_size = _deepseek_ocr_text(facts, label)
+    modules = (
+        *_sam("sam_model", columns=_QWEN2_WIDTH),
+        *_qwen2_encoder("qwen2_model"),
+        blocks.replicated("projector", (size, input_size), (size,)),
+        blocks.replicated("view_seperator", (size,)),
+    )
+    tower = Tower(modalities=("image",), modules=modules)
+    return joined(facts, label, model, tower, _DEEPSEEK_OCR_RENAMES)
+
+
+def _deepseek_ocr_text(
+    facts: Facts, label: Label
+) -> tuple[ModelArchitecture, int, int]:
+    """Return the language model, and the projector's outputs and inputs."""
     text = facts.mapping("language_config")
     heads = ("qk_nope_head_dim", "qk_rope_head_dim")
     if text.get("use_mla", True) or any(text.get(name, 1) for name in heads):
@@ -97,12 +150,7 @@ def read_deepseek_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     projector = facts.mapping("projector_config")
     if projector.get("projector_type") != "linear":
         raise facts.unsupported("projector_config", "a linear projector is.")
-    size = int(projector["n_embed"])
-    tower = deep_encoder(int(projector["input_dim"]), size)
-    whole = joined(facts, label, model, tower, _DEEPSEEK_OCR_RENAMES)
-    # Parameters of the whole model, which exist even without the tower.
-    ends = blocks.replicated("image_newline", (size,), (size,))
-    return replace(whole, every_stage=(*whole.every_stage, ends))
+    return model, int(projector["n_embed"]), int(projector["input_dim"])
 
 
 def _dots_tower(facts: Facts, name: str = "vision_tower") -> Tower:
@@ -237,7 +285,7 @@ def _image() -> MediaItem:
     )
 
 
-def _sam(name: str) -> tuple[Module, ...]:
+def _sam(name: str, *, columns: int = 1024) -> tuple[Module, ...]:
     grid = _BASE // _PATCH
     modules: list[Module] = [
         blocks.convolution(f"{name}.patch_embed", _WIDTH, RGB, 16, 16, bias=True),
@@ -255,7 +303,7 @@ def _sam(name: str) -> tuple[Module, ...]:
             ),
             blocks.replicated(f"{block}.rel_pos", *positions),
         ]
-    sizes = ((256, _WIDTH, 1), (256, 256, 3), (512, 256, 3), (1024, 512, 3))
+    sizes = ((256, _WIDTH, 1), (256, 256, 3), (512, 256, 3), (columns, 512, 3))
     for number, (out, into, kernel) in enumerate(sizes):
         modules.append(
             blocks.convolution(
@@ -272,7 +320,30 @@ def _clip(name: str) -> tuple[Module, ...]:
     return clip_layers(Facts(_CLIP, "clip_vision_model"), name, depth)
 
 
+def _qwen2_encoder(name: str) -> tuple[Module, ...]:
+    """Return Transformers' Qwen2, 24 layers of two KV heads, and its queries."""
+    size, wide, narrow = _QWEN2_WIDTH, 4864, 2 * _HEAD
+    modules: list[Module] = [
+        blocks.replicated(f"{name}.queries", (144, size), (256, size)),
+        blocks.norms(f"{name}.model.norm", size, bias=False),
+        _inverse_frequencies(f"{name}.model.rotary_emb", 2 * _HEAD),
+    ]
+    for index in range(24):
+        layer = f"{name}.model.layers.{index}"
+        shapes = ((size, size), (size,), (size, size))
+        keys = ((narrow, size), (narrow,)) * 2
+        mlp = ((wide, size), (wide, size), (size, wide))
+        modules += [
+            blocks.replicated(f"{layer}.self_attn", *shapes, *keys),
+            blocks.replicated(f"{layer}.mlp", *mlp),
+            blocks.norms(f"{layer}.norm", size, count=2, bias=False),
+        ]
+    return tuple(modules)
+
+
 READERS = {
+    "DeepseekOCR2ForCausalLM": read_deepseek_ocr2,
+    "UnlimitedOCRForCausalLM": read_unlimited_ocr,
     "DotsOCRForCausalLM": read_dots_ocr,
     "PaddleOCRVLForConditionalGeneration": read_paddle_ocr,
     "DeepseekOCRForCausalLM": read_deepseek_ocr,

@@ -6,13 +6,12 @@ as_embedding_model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
-from planner.models.layers import Module, Part
+from planner.models.families.conversion import without_head
 
 
 @lru_cache(maxsize=64)
@@ -34,8 +33,8 @@ def as_run(model: ModelArchitecture, runner: str | None) -> ModelArchitecture:
         )
     return replace(
         model,
-        last_stage=_without_head(model.last_stage),
-        every_stage=_without_head(model.every_stage),
+        last_stage=without_head(model.last_stage),
+        every_stage=without_head(model.every_stage),
         is_pooling=True,
     )
 
@@ -49,7 +48,3 @@ def _is_plain(model: ModelArchitecture) -> bool:
         or model.is_encoder_only
         or model.is_encoder_decoder
     )
-
-
-def _without_head(modules: Iterable[Module]) -> tuple[Module, ...]:
-    return tuple(module for module in modules if module.part is not Part.LM_HEAD)

@@ -138,5 +138,6 @@ READERS = {
     "Qwen2_5OmniModel": read_qwen2_5_omni,
     "Qwen2_5OmniForConditionalGeneration": read_qwen2_5_omni,
     "Qwen3ASRForConditionalGeneration": read_qwen3_asr,
+    "Qwen3ASRRealtimeGeneration": read_qwen3_asr,
     "Qwen3OmniMoeForConditionalGeneration": read_qwen3_omni,
 }

@@ -134,6 +134,7 @@ def _qwen3(
 
 
 READERS = {
+    "Alpamayo2Super": read_qwen3_vl,
     "Qwen3_5ForConditionalGeneration": read_qwen3_5,
     "Qwen3_5MoeForConditionalGeneration": read_qwen3_5,
     "Qwen2VLForConditionalGeneration": read_qwen2_vl,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
 from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
+from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
+from planner.models.families.conversion import base_of, converted
 from planner.models.families.facts import facts_for, last_field
 from planner.models.families.naming import with_names
 from planner.models.families.recorded import read_recorded
@@ -20,6 +21,7 @@ from planner.models.families.refused import (
     check_custom_code,
     check_model_type,
     check_sizes,
+    vllm_architectures,
 )
 from planner.models.families.registry import readers
 from planner.models.files import ModelFiles
@@ -61,7 +63,10 @@ def read(
             "vLLM if you want to use this model architecture.",
             since=(major, minor, patch + 1),
         )
-    reader = readers().get(architecture)
+    base = architecture
+    if architecture not in readers() and architecture not in vllm_architectures():
+        base = base_of(architecture, readers()) or architecture
+    reader = readers().get(base)
     recording = None if reader else find_recording(files.config)
     if recording is not None:
         return read_recorded(files, recording)
@@ -70,15 +75,20 @@ def read(
         raise _unknown(files, architecture)
     model_type = str(files.config.get("model_type", ""))
     with _naming(files, last_field):
-        model = reader(
-            facts_for(dict(files.config), model_type),
-            Label(name=files.name, architecture=architecture),
-        )
+        facts = facts_for(dict(files.config), model_type)
+        model = reader(facts, Label(name=files.name, architecture=base))
         check_sizes(model)
         model = with_names(model)
+        if base != architecture:
+            model = converted(model, facts, architecture)
     with _naming(files, lambda: "quantization_config"):
         model = quantised(model, files, quantization)
-    return replace(model, source=files.source, is_certain=files.is_certain)
+    return replace(
+        model,
+        source=files.source,
+        is_certain=files.is_certain,
+        shape_of=files.shape_of,
+    )
 
 
 @contextmanager
@@ -109,7 +119,7 @@ def _architecture_name(files: ModelFiles) -> str:
 
 
 def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
-    near = difflib.get_close_matches(architecture, readers(), n=3)
+    near: list[str] = late("difflib:get_close_matches", architecture, readers(), n=3)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."

@@ -160,7 +160,12 @@ def architecture_of(
         num_experts=int(model["num_experts"] or 0),
         is_pooling=model["runner_type"] == "pooling",
     )
-    return replace(found, source=source, is_certain=files.is_certain)
+    return replace(
+        found,
+        source=source,
+        is_certain=files.is_certain,
+        shape_of=files.shape_of,
+    )
 
 
 def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:

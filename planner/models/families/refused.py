@@ -13,13 +13,13 @@ _try_resolve_transformers and _normalize_arch; Transformers `AutoConfig` and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
 from planner.data import DATA
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
+from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module
 
@@ -265,7 +265,9 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=64)
 def _nearest(architecture: str) -> tuple[str, ...]:
     """Return vLLM's closest names; cached, as the search takes longer than a plan."""
-    return tuple(get_close_matches(architecture, vllm_architectures(), n=3))
+    known = vllm_architectures()
+    near: list[str] = late("difflib:get_close_matches", architecture, known, n=3)
+    return tuple(near)
 
 
 @cache

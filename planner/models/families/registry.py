@@ -7,53 +7,21 @@ To add an architecture:
 - It differs from Llama in a bias, a norm or a window: describe the difference as a
   `Style` in `styles.py`, then list the style with the name in `_DECODERS`.
 - Its layers are of another kind: write a module in this package that ends with a table
-  `READERS`, then list the module in `_FAMILIES`.
+  `READERS`, then list the module with its names in `names.FAMILIES`.
+
+A module with a reader is imported when a model of its family is read: most plans need
+one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
 
 from planner.models.architecture import ModelArchitecture
-from planner.models.families import (
-    bert,
-    deepseek,
-    deepseek_v4,
-    deepseek_vl2,
-    gemma4,
-    gemma_mm,
-    glm4v,
-    glm5_next,
-    gpt,
-    internvl,
-    kimi,
-    kimi_linear,
-    lfm2,
-    llama,
-    llama4,
-    llava,
-    mamba,
-    mamba2_hybrids,
-    mimo_v2,
-    minicpm,
-    minimax_m3,
-    moe,
-    molmo,
-    muse_glimmer,
-    nas,
-    nemotron_h,
-    ocr,
-    olmo_hybrid,
-    phi_vision,
-    qwen3_next,
-    qwen_audio,
-    qwen_vl,
-    whisper,
-    windowed_moe,
-    zamba2,
-)
+from planner.models.families import llama
+from planner.models.families.names import FAMILIES
 
 Reader = Callable[..., ModelArchitecture]
 
@@ -63,7 +31,6 @@ _DECODERS: dict[str, tuple[str, ...]] = {
         "LLaMAForCausalLM",
         "LlamaModel",
         "MistralModel",
-        "LlamaForSequenceClassification",
         "InternLM3ForCausalLM",
         "IQuestCoderForCausalLM",
         "TeleChat3ForCausalLM",
@@ -73,20 +40,13 @@ _DECODERS: dict[str, tuple[str, ...]] = {
         "GraniteForCausalLM",
         "Ernie4_5ForCausalLM",
         "ExaoneForCausalLM",
+        "TeleFLMForCausalLM",
     ),
-    "Qwen2": (
-        "Qwen2ForCausalLM",
-        "Qwen2Model",
-        "Qwen2ForSequenceClassification",
-    ),
-    "Qwen3": (
-        "Qwen3ForCausalLM",
-        "Qwen3Model",
-        "Qwen3ForSequenceClassification",
-    ),
+    "Qwen2": ("Qwen2ForCausalLM", "Qwen2Model"),
+    "Qwen3": ("Qwen3ForCausalLM",),
     "Phi3": ("Phi3ForCausalLM",),
     "Gemma": ("GemmaForCausalLM",),
-    "Gemma2": ("Gemma2ForCausalLM",),
+    "Gemma2": ("Gemma2ForCausalLM", "Gemma2Model"),
     "Gemma3": ("Gemma3ForCausalLM",),
     "Exaone4": ("Exaone4ForCausalLM",),
     "Cohere2": ("Cohere2ForCausalLM",),
@@ -109,56 +69,41 @@ _DECODERS: dict[str, tuple[str, ...]] = {
     "Arcee": ("ArceeForCausalLM",),
     "Jais2": ("Jais2ForCausalLM",),
     "Starcoder2": ("Starcoder2ForCausalLM",),
+    "Cwm": ("CwmForCausalLM",),
+    "HunYuanDense": ("HunYuanDenseV1ForCausalLM",),
+    "VaultGemma": ("VaultGemmaForCausalLM",),
 }
 """Decoders like Llama: style in `styles.STYLES`, and the names that are read by it."""
 
-_FAMILIES: tuple[ModuleType, ...] = (
-    bert,
-    deepseek,
-    deepseek_v4,
-    deepseek_vl2,
-    gemma4,
-    gemma_mm,
-    glm4v,
-    glm5_next,
-    gpt,
-    internvl,
-    kimi,
-    kimi_linear,
-    lfm2,
-    llama4,
-    llava,
-    mamba,
-    mamba2_hybrids,
-    mimo_v2,
-    minicpm,
-    minimax_m3,
-    moe,
-    molmo,
-    muse_glimmer,
-    nas,
-    nemotron_h,
-    ocr,
-    olmo_hybrid,
-    phi_vision,
-    qwen3_next,
-    qwen_audio,
-    qwen_vl,
-    whisper,
-    windowed_moe,
-    zamba2,
-)
-"""Modules with readers of their own, each with a table `READERS` of its names."""
+
+_STYLE_OF = {name: style for style, names in _DECODERS.items() for name in names}
+_FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 
 
-@cache
-def readers() -> dict[str, Reader]:
+class Readers(Mapping[str, Reader]):
+    """The readers by architecture name; reading one imports its family."""
+
+    def __getitem__(self, name: str) -> Reader:
+        """Return the reader of a name."""
+        if name in _STYLE_OF:
+            return partial(llama.read, style=llama.STYLES[_STYLE_OF[name]])
+        family = import_module(f"planner.models.families.{_FAMILY_OF[name]}")
+        reader: Reader = family.READERS[name]
+        return reader
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether an architecture is understood; imports nothing."""
+        return name in _STYLE_OF or name in _FAMILY_OF
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names; imports nothing."""
+        return iter((*_STYLE_OF, *_FAMILY_OF))
+
+    def __len__(self) -> int:
+        """Return how many architectures are understood."""
+        return len(_STYLE_OF) + len(_FAMILY_OF)
+
+
+def readers() -> Mapping[str, Reader]:
     """Return every architecture name the planner understands, with its reader."""
-    table: dict[str, Reader] = {
-        name: partial(llama.read, style=llama.STYLES[style])
-        for style, names in _DECODERS.items()
-        for name in names
-    }
-    for family in _FAMILIES:
-        table.update(family.READERS)
-    return table
+    return Readers()

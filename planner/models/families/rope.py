@@ -130,13 +130,18 @@ class RotaryCache:
     rows_of_images: int
     """Where a release makes every table of image positions four times as long."""
     columns: int
+    ends_with_length: bool = False
+    """Whether it has no more rows than max_model_len."""
     name: str = "rotary_emb.cos_sin_cache"
     part: Part = Part.BUFFERS
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the table."""
         chosen = layout.release >= _CHOOSES_MROPE_ROWS_SINCE
-        return (Tensor((self.rows if chosen else self.rows_of_images) * self.columns),)
+        rows = self.rows if chosen else self.rows_of_images
+        if self.ends_with_length and layout.max_model_len:
+            rows = min(rows, layout.max_model_len)
+        return (Tensor(rows * self.columns),)
 
 
 def rope_cache(

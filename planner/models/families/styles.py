@@ -175,4 +175,19 @@ STYLES = {
         norm_bias=True,
         is_transformers_backend=True,
     ),
+    "Cwm": Style(
+        mlp_bias="mlp_bias", is_transformers_backend=True, has_layer_windows=True
+    ),
+    "HunYuanDense": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        is_transformers_backend=True,
+    ),
+    "VaultGemma": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        is_transformers_backend=True,
+        has_layer_windows=True,
+    ),
 }

@@ -10,9 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
+from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import (
+    Body,
+    Label,
+    Placement,
+    Skeleton,
+    assemble,
+    num_labels,
+)
+from planner.models.families.conversion import without_head
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -282,7 +290,36 @@ def _gpt_oss_rope_cache(facts: Facts) -> Replicated:
     )
 
 
+def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return gpt-oss that sees both directions and labels tokens.
+
+    Source: vLLM 0.33.0 `models/openai_privacy_filter.py`.
+    """
+    model = read_gpt_oss(facts, label)
+    heads = EncoderOnlyAttentionLayer(
+        num_heads=model.num_attention_heads,
+        num_kv_heads=model.num_kv_heads,
+        head_size=model.head_size,
+    )
+    labels = num_labels(facts)
+    score = Replicated(
+        name="score",
+        part=Part.CLASSIFIER,
+        shapes=((labels, model.hidden_size), (labels,)),
+        dtype="float32",
+    )
+    return replace(
+        model,
+        layer_kinds=tuple(replace(kind, caches=(heads,)) for kind in model.layer_kinds),
+        every_stage=(*without_head(model.every_stage), score),
+        is_pooling=True,
+        is_encoder_only=True,
+        supports_pp=False,
+    )
+
+
 READERS = {
+    "OpenAIPrivacyFilterForTokenClassification": read_privacy_filter,
     "AfmoeForCausalLM": read_afmoe,
     "ExaoneMoeForCausalLM": read_exaone_moe,
     "ExaoneMoEForCausalLM": read_exaone_moe,

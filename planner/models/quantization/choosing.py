@@ -13,21 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from planner.errors import Refused, RefusedSince, UnknownArchitecture
+from planner.errors import Refused, RefusedSince
+from planner.late import late
 from planner.models.architecture import LayerKind, ModelArchitecture, QuantizationLimits
 from planner.models.experts import FusedMoE
 from planner.models.files import ModelFiles
 from planner.models.layers import Module, Part, VocabParallelEmbedding
-from planner.models.quantization.interface import Context, Place, QuantizationConfig
-from planner.models.quantization.methods import (
-    DEPRECATED,
-    KNOWN,
-    METHODS,
-    ONLINE,
-    Method,
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    Usual,
 )
+
+if TYPE_CHECKING:
+    from planner.models.quantization.methods import Method
 
 _KEYS = ("quantization_config", "compression_config")
 _CLAIMS = (
@@ -37,6 +39,42 @@ _CLAIMS = (
 )
 """A checkpoint's method, names a user may give it (None: any), and vLLM's name."""
 _DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v4_text", "deepseek_v41", "deepseek_v41_text")
+KNOWN = (
+    "awq",
+    "auto_awq",
+    "fp8",
+    "fbgemm_fp8",
+    "fp_quant",
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mxfp8",
+    "modelopt_mixed",
+    "auto_gptq",
+    "gptq",
+    "gptq_marlin",
+    "awq_marlin",
+    "humming",
+    "compressed-tensors",
+    "experts_int8",
+    "quark",
+    "moe_wna16",
+    "torchao",
+    "inc",
+    "mxfp4",
+    "gpt_oss_mxfp4",
+    "deepseek_v4_fp8",
+    "online",
+    "fp8_per_tensor",
+    "fp8_per_block",
+    "fp8_per_channel",
+    "int8_per_channel_weight_only",
+    "nvfp4_per_token",
+    "mxfp8",
+)
+"""In vLLM's order, which its refusal shows."""
+
+DEPRECATED = ("fbgemm_fp8", "fp_quant")
+"""Which vLLM refuses without `--allow-deprecated-quantization`."""
 _MODELOPT_ALGORITHMS = {
     "FP8": "modelopt",
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
@@ -76,17 +114,26 @@ def quantised(
         prefix_renames=model.prefix_renames,
         files=files,
     )
-    method = _method(name, is_in_checkpoint=given is not None)
+    method: Method = late(
+        "planner.models.quantization.methods:method_named",
+        name,
+        is_in_checkpoint=given is not None,
+    )
     limits = QuantizationLimits(
         supported_dtypes=method.supported_dtypes, min_capability=method.min_capability
     )
     try:
         config = method.read(given or {}, context)
-        changed = apply(model, config)
+        changed = _applied(model, config, files)
     except Refused as refusal:
         since = refusal.since if isinstance(refusal, RefusedSince) else (0, 0, 0)
         limits = replace(limits, refusal=str(refusal), refused_since=since)
         return replace(model, quantization=name, quantization_limits=limits)
+    later = config.refused_later
+    if later is not None:
+        limits = replace(
+            limits, refusal=str(later), refused_since=later.since, was_taken=True
+        )
     return replace(
         changed,
         quantization=name,
@@ -247,27 +294,20 @@ def _mismatch(own: str | None, requested: str) -> str:
     )
 
 
-def _method(name: str, *, is_in_checkpoint: bool) -> Method:
-    """Return the method of that name, for a quantised checkpoint or while loading.
-
-    Raises:
-        UnknownArchitecture: for one that is not modelled.
-    """
-    table = METHODS if is_in_checkpoint else ONLINE
-    if name in table:
-        return table[name]
-    where = "quantization_config" if is_in_checkpoint else "quantization"
-    raise UnknownArchitecture(
-        f"{where}: the method {name!r} is not modelled yet; "
-        f"{', '.join(sorted(table))} are."
-    )
-
-
 def _text_model_type(model: ModelArchitecture, files: ModelFiles | None) -> str:
     text = None if files is None else files.config.get("text_config")
     if isinstance(text, Mapping) and text.get("model_type"):
         return str(text["model_type"])
     return model.model_type
+
+
+def _applied(
+    model: ModelArchitecture, config: QuantizationConfig, files: ModelFiles | None
+) -> ModelArchitecture:
+    """Apply a checkpoint's method; to an estimated one as such are usually made."""
+    if files is None or not files.is_estimated:
+        return apply(model, config)
+    return replace(apply(model, Usual(config=config)), towers=model.towers)
 
 
 def _with_kv(

@@ -5,6 +5,9 @@ Source: vLLM 0.33.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.compressed_args import Scheme
 from planner.models.quantization.experts.fp8 import (
@@ -21,7 +24,51 @@ from planner.models.quantization.experts.int8 import (
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.experts.wna16 import PackedExperts
-from planner.models.tensors import ExpertsMethod
+from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
+
+USUAL_NAMES = ("gate_proj", "up_proj", "down_proj")
+"""By which older releases look for the scheme of every model's experts."""
+_LOOKS_FOR_OWN_NAMES_SINCE = (0, 32)
+"""vLLM looks for the scheme of experts by the names that the checkpoint gives them.
+
+Source: vLLM 0.32.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_method;
+0.31.0 the same, which looks for gate_proj, up_proj and down_proj.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsuallyNamedExperts:
+    """Experts that the config's targets know by their usual names only.
+
+    Newer releases find no scheme for them. They build them unquantised, and the
+    quantised weights of the checkpoint have no parameters to go to.
+    """
+
+    method: ExpertsMethod
+    names: tuple[str, ...]
+    """As the model's class calls an expert's layers, such as w1, w3 and w2."""
+
+    def tensors(
+        self, on_rank: ExpertsOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weights and scales on a rank, of a release that finds the scheme.
+
+        Raises:
+            Refused: for a release that does not.
+        """
+        if layout.release >= _LOOKS_FOR_OWN_NAMES_SINCE:
+            raise Refused(
+                "compressed-tensors: no target of config_groups names the routed "
+                f"experts' layers {', '.join(self.names)}, by which vLLM looks for "
+                f"their scheme from 0.32 on (before: {', '.join(USUAL_NAMES)}). It "
+                "builds them unquantised, and the checkpoint's quantised experts "
+                "cannot be loaded (KeyError)."
+            )
+        return self.method.tensors(on_rank, layout)
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel of the scheme."""
+        return self.method.served(on_rank, layout)
 
 
 def experts_of(scheme: Scheme, model_type: str) -> ExpertsMethod:

@@ -8,12 +8,16 @@ Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/compressed_tensors.p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.errors import Refused, RefusedSince, UnknownArchitecture
 from planner.models.quantization.compressed_args import Args, Scheme, read_args
-from planner.models.quantization.compressed_experts import experts_of
+from planner.models.quantization.compressed_experts import (
+    USUAL_NAMES,
+    UsuallyNamedExperts,
+    experts_of,
+)
 from planner.models.quantization.compressed_schemes import (
     Fp8Linear,
     Int8Linear,
@@ -81,6 +85,17 @@ class CompressedTensorsConfig(BaseConfig):
 
         Source: vLLM 0.33.0 CompressedTensorsMoEMethod.get_moe_method.
         """
+        scheme = self._scheme_of_experts(place)
+        if scheme is not None:
+            return experts_of(scheme, self.model_type)
+        usual = self._scheme_of_experts(replace(place, projections=USUAL_NAMES))
+        if usual is None:
+            return None
+        return UsuallyNamedExperts(
+            method=experts_of(usual, self.model_type), names=place.projections
+        )
+
+    def _scheme_of_experts(self, place: Place) -> Scheme | None:
         found = [
             self._scheme(Place(prefix=prefix), "RoutedExperts")
             for prefix in place.projection_prefixes
@@ -90,8 +105,7 @@ class CompressedTensorsConfig(BaseConfig):
                 "All MoE projections need to have same quantization scheme but found "
                 "multiple"
             )
-        scheme = found[0]
-        return None if scheme is None else experts_of(scheme, self.model_type)
+        return found[0]
 
     def _scheme(self, place: Place, class_name: str) -> Scheme | None:
         if should_ignore(place, self.ignored):

@@ -43,6 +43,11 @@ _RUNS_DEEP_GEMM_ON_RTX_SINCE = (0, 24)
 
 Source: vLLM 0.24.0 `platforms/cuda.py` support_deep_gemm.
 """
+_MARLIN_TAKES_ADA_SINCE = (0, 29)
+"""Blocks go to Marlin on Ada too; before, to Triton, which leaves them as published.
+
+Source: vLLM 0.28.0 and 0.29.0 `kernels/linear/scaled_mm/marlin.py` is_supported.
+"""
 _PADS_FOR_CUTLASS_SINCE = (0, 21)
 """FP8 weights are padded to sixteens for CUTLASS.
 
@@ -112,7 +117,9 @@ def block_tensors(
     `marlin.py`.
     """
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
-    if layout.capability < SM90:
+    if layout.capability < SM89 or (
+        layout.capability < SM90 and layout.release >= _MARLIN_TAKES_ADA_SINCE
+    ):
         return marlin_tensors(on_rank, group_size=BLOCK)
     weight = Tensor(rows * columns, FP8)
     blocks = ceil_div(rows, BLOCK) * ceil_div(columns, BLOCK)

@@ -22,12 +22,22 @@ from planner.models.quantization.interface import (
     given_integer,
     required,
 )
-from planner.models.quantization.packed_ints import is_marlin_group, repacked
+from planner.models.quantization.packed_ints import (
+    in_order,
+    is_marlin_group,
+    order_of,
+    repacked,
+)
 from planner.models.quantization.padding import Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 _WIDTHS = (4, 8)
 _REFUSES_ORDER_SINCE = (0, 30, 0)
+"""Until then the order of the columns (`g_idx`) is held, needed or not.
+
+Source: vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py`
+AutoGPTQLinearMethod.create_weights.
+"""
 _NOT_SUPPORTED = "GPTQ group activation ordering (desc_act=True) is no longer supported"
 
 
@@ -39,13 +49,18 @@ class GPTQLinear:
     """
 
     packing: Packing
+    desc_act: bool = False
+    """Whether the columns are in the order of their activations."""
 
     def tensors(
         self, on_rank: LinearOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weight, scales and unused zero points on a rank."""
-        zeros = self.packing.zero_points(on_rank)
-        return repacked(self.packing, on_rank, layout, leftovers=(zeros,))
+        """Return weight, scales, unused zero points and order on a rank."""
+        if self.desc_act:
+            return in_order(self.packing, on_rank, layout)
+        order = (order_of(on_rank),) if layout.release < _REFUSES_ORDER_SINCE else ()
+        leftovers = (self.packing.zero_points(on_rank), *order)
+        return repacked(self.packing, on_rank, layout, leftovers=leftovers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +70,8 @@ class Weights:
     bits: int
     group_size: int
     is_sym: bool
+    desc_act: bool = False
+    """Whether the columns of a group are in the order of their activations."""
 
     def check(self) -> None:
         """Refuse weights that vLLM has no type for.
@@ -87,6 +104,8 @@ class GPTQConfig(BaseConfig):
     quantised: tuple[str, ...] = ()
     """Parts of names of the layers that are quantised; empty: all."""
     name: str = "auto_gptq"
+    refused_later: RefusedSince | None = None
+    """Later releases' refusal of the order of the columns."""
 
     def linear(self, place: Place) -> LinearMethod | None:
         """Quantise the layers that are listed and have no exception."""
@@ -100,7 +119,8 @@ class GPTQConfig(BaseConfig):
                 "group_sizes = [-1, 32, 64, 128] are supported."
             )
         return GPTQLinear(
-            packing=Packing(num_bits=weights.bits, group_size=weights.group_size)
+            packing=Packing(num_bits=weights.bits, group_size=weights.group_size),
+            desc_act=weights.desc_act,
         )
 
     def head(self, place: Place) -> LinearMethod | None:
@@ -115,6 +135,7 @@ class GPTQConfig(BaseConfig):
         return GPTQExperts(
             num_bits=weights.bits,
             group_size=weights.group_size,
+            desc_act=weights.desc_act,
             is_sym=weights.is_sym,
         )
 
@@ -159,7 +180,7 @@ def read_gptq(given: Mapping[str, Any], context: Context) -> GPTQConfig:
         is_sym=bool(required(given, "sym")),
     )
     desc_act = bool(required(given, "desc_act"))
-    _check_order(dynamic, weights.group_size, desc_act=desc_act)
+    weights = replace(weights, desc_act=desc_act and weights.group_size != -1)
     weights.check()
     quantised = given.get("modules_in_block_to_quantize") or []
     flat = [n for p in quantised for n in (p if isinstance(p, list) else [p])]
@@ -170,16 +191,19 @@ def read_gptq(given: Mapping[str, Any], context: Context) -> GPTQConfig:
             _rule(pattern, change, weights) for pattern, change in dynamic.items()
         ),
         quantised=context.vllm_names(flat or sorted(context.quantised_layers())),
+        refused_later=_refused_order(dynamic, weights.group_size, desc_act=desc_act),
     )
 
 
 def _rule(pattern: str, change: Mapping[str, Any], weights: Weights) -> Rule:
     """Read a rule; "-:" before a pattern leaves layers out."""
+    size = change.get("group_size", weights.group_size)
     changed = replace(
         weights,
         bits=change.get("bits", weights.bits),
-        group_size=change.get("group_size", weights.group_size),
+        group_size=size,
         is_sym=change.get("sym", weights.is_sym),
+        desc_act=bool(change.get("desc_act", weights.desc_act)) and size != -1,
     )
     return Rule(
         pattern=re.compile(pattern.removeprefix("-:").removeprefix("+:")),
@@ -187,15 +211,17 @@ def _rule(pattern: str, change: Mapping[str, Any], weights: Weights) -> Rule:
     )
 
 
-def _check_order(
+def _refused_order(
     dynamic: Mapping[str, Any], group_size: int, *, desc_act: bool
-) -> None:
-    """Refuse columns in the order of their activations, except for whole rows.
+) -> RefusedSince | None:
+    """Return the refusal of columns in the order of their activations.
+
+    None for whole rows, and without such an order.
 
     Source: vLLM 0.33.0 normalize_and_validate_gptq_desc_act.
     """
     if desc_act and group_size != -1:
-        raise RefusedSince(
+        return RefusedSince(
             f"{_NOT_SUPPORTED}. Use a checkpoint with static activation ordering or "
             "desc_act=False.",
             since=_REFUSES_ORDER_SINCE,
@@ -205,8 +231,9 @@ def _check_order(
             continue
         size = change.get("group_size", group_size)
         if change.get("desc_act", desc_act) and size != -1:
-            raise RefusedSince(
+            return RefusedSince(
                 f"{_NOT_SUPPORTED}, but is enabled by dynamic rule {pattern!r}. Use a "
                 "checkpoint with static activation ordering or desc_act=False.",
                 since=_REFUSES_ORDER_SINCE,
             )
+    return None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from planner.errors import Refused, UnknownArchitecture
+from planner.errors import Refused, RefusedSince, UnknownArchitecture
 from planner.models.files import ModelFiles
 from planner.models.tensors import ExpertsMethod, LinearMethod
 
@@ -52,6 +52,7 @@ class BaseConfig:
     name: str
     kv_cache_dtype: str | None = None
     has_kv_scales: bool = False
+    refused_later: RefusedSince | None = None
 
     def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
         """Leave a linear layer in the model's dtype."""
@@ -88,6 +89,11 @@ class QuantizationConfig(Protocol):
         """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
         ...
 
+    @property
+    def refused_later(self) -> RefusedSince | None:
+        """Later releases' refusal of what earlier ones took; None: no release's."""
+        ...
+
     def linear(self, place: Place) -> LinearMethod | None:
         """Return how a linear layer is held; None leaves it in the model's dtype."""
         ...
@@ -103,6 +109,65 @@ class QuantizationConfig(Protocol):
     def embedding(self, place: Place) -> LinearMethod | None:
         """Return how word embeddings are held; None as above."""
         ...
+
+
+_LEFT_PARTS = (
+    *("linear_attn", "mamba", "conv", "short_conv"),
+    *("visual", "vision", "vision_tower", "vision_model", "audio_tower"),
+    *("multi_modal_projector", "mm_projector"),
+)
+"""Parts of names of recurrent layers and encoders."""
+_ROUTERS = ("gate", "router", "shared_expert_gate")
+"""Last parts of the names of layers that choose experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """A method with what published checkpoints usually leave in 16 bits.
+
+    Left are embeddings, the LM head, routers, recurrent layers and encoders. Publishers
+    differ: some leave attention as well, and some quantise recurrent layers.
+    """
+
+    config: QuantizationConfig
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.config.name
+
+    @property
+    def refused_later(self) -> RefusedSince | None:
+        """None: no release refuses it."""
+        return None
+
+    @property
+    def kv_cache_dtype(self) -> str | None:
+        """None: the KV cache stays as the user chooses it."""
+        return None
+
+    @property
+    def has_kv_scales(self) -> bool:
+        """False: no scales are assumed."""
+        return False
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise a linear layer that is not usually left."""
+        parts = place.prefix.split(".")
+        is_left = parts[-1] in _ROUTERS or any(part in _LEFT_PARTS for part in parts)
+        return None if is_left else self.config.linear(place)
+
+    def experts(self, place: Place) -> ExpertsMethod | None:
+        """Quantise routed experts as the method does."""
+        return self.config.experts(place)
+
+    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave the LM head in the model's dtype."""
+        return None
+
+    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+        """Leave word embeddings in the model's dtype."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ get_supported_act_dtypes and get_min_capability of each config class;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 from planner.engine.layout import ParallelLayout
-from planner.errors import Refused
+from planner.engine.releases import Release
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.awq import read_awq
 from planner.models.quantization.compressed_tensors import read_compressed_tensors
@@ -77,42 +78,13 @@ _ONLINE_NAMES = (
     "nvfp4_per_token",
 )
 
-KNOWN = (
-    "awq",
-    "auto_awq",
-    "fp8",
-    "fbgemm_fp8",
-    "fp_quant",
-    "modelopt",
-    "modelopt_fp4",
-    "modelopt_mxfp8",
-    "modelopt_mixed",
-    "auto_gptq",
-    "gptq",
-    "gptq_marlin",
-    "awq_marlin",
-    "humming",
-    "compressed-tensors",
-    "experts_int8",
-    "quark",
-    "moe_wna16",
-    "torchao",
-    "inc",
-    "mxfp4",
-    "gpt_oss_mxfp4",
-    "deepseek_v4_fp8",
-    "online",
-    "fp8_per_tensor",
-    "fp8_per_block",
-    "fp8_per_channel",
-    "int8_per_channel_weight_only",
-    "nvfp4_per_token",
-    "mxfp8",
-)
-"""In vLLM's order, which its refusal shows."""
+_NAMES_ONLINE_METHODS_SINCE = (0, 20)
+"""`fp8_per_tensor` and its kin are names of their own; before, `fp8` is the only name
+of 8 floating point bits. From then on `fp8` is the old name of `fp8_per_tensor`.
 
-DEPRECATED = ("fbgemm_fp8", "fp_quant")
-"""Which vLLM refuses without `--allow-deprecated-quantization`."""
+Source: vLLM 0.20.0 `config/quantization.py`, which came with the engine argument
+`quantization_config`; 0.33.0 `layers/quantization/fp8.py` Fp8Config.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +189,32 @@ def online_config(name: str, model_type: str) -> OnlineConfig:
     return OnlineConfig(name=name, linear_method=linear, experts_method=experts)
 
 
+def online_names(release: Release) -> Mapping[str, str]:
+    """Return the methods that vLLM applies while loading, by their newest name.
+
+    The values are the names that the release takes without a remark.
+
+    >>> online_names(Release((0, 19, 1)))["fp8_per_tensor"]
+    'fp8'
+    """
+    if release < _NAMES_ONLINE_METHODS_SINCE:
+        return {"fp8_per_tensor": "fp8", "experts_int8": "experts_int8"}
+    return {name: name for name in _ONLINE_NAMES if name != "fp8"}
+
+
 def _read_online(
     name: str, _given: Mapping[str, Any], context: Context
 ) -> QuantizationConfig:
     """Return a method applied while loading, which reads no settings."""
     return online_config(name, context.text_model_type)
+
+
+def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfig:
+    """Read a checkpoint that calls ModelOpt's format mxfp8 (MiniMax).
+
+    Source: vLLM 0.33.0 `layers/quantization/__init__.py` get_quantization_config.
+    """
+    return replace(read_modelopt("modelopt_mxfp8", given, context), name="mxfp8")
 
 
 METHODS: dict[str, Method] = {
@@ -246,6 +239,7 @@ METHODS: dict[str, Method] = {
             ("modelopt_mixed", _BF16_HALF, 75),
         )
     },
+    "mxfp8": Method(read=_read_mxfp8, supported_dtypes=_BF16, min_capability=80),
     "deepseek_v4_fp8": Method(
         read=read_deepseek_v4_fp8, supported_dtypes=_BF16_HALF, min_capability=75
     ),
@@ -268,3 +262,19 @@ ONLINE: dict[str, Method] = {
     for name in _ONLINE_NAMES
 }
 """Methods applied while loading a checkpoint that is not quantised."""
+
+
+def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
+    """Return the method of that name, for a quantised checkpoint or while loading.
+
+    Raises:
+        UnknownArchitecture: for one that is not modelled.
+    """
+    table = METHODS if is_in_checkpoint else ONLINE
+    if name in table:
+        return table[name]
+    where = "quantization_config" if is_in_checkpoint else "quantization"
+    raise UnknownArchitecture(
+        f"{where}: the method {name!r} is not modelled yet; "
+        f"{', '.join(sorted(table))} are."
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import Enum
 
 from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
 from planner.models.quantization.padding import (
     SM90,
     WORD_BITS,
@@ -146,6 +147,40 @@ def repacked(
     if kernel is Kernel.HUMMING:
         return humming_tensors(packing, on_rank, layout)
     return _as_published(packing, on_rank, kernel, leftovers)
+
+
+def order_of(on_rank: LinearOnRank) -> Tensor:
+    """Return the order of the columns on a rank (`g_idx`)."""
+    return Tensor(on_rank.input_size_per_partition, "int32")
+
+
+def in_order(
+    packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
+) -> tuple[Tensor, ...]:
+    """Return what a kernel holds of columns in the order of their activations.
+
+    Every rank holds the scales of all groups, the order and its inverse.
+
+    Raises:
+        Refused: where no kernel takes the layer.
+
+    Source: vLLM 0.25.1 `kernels/linear/mixed_precision/`: can_implement and
+    process_weights_after_loading of machete.py, marlin.py and exllama.py.
+    """
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    groups = packing.groups(on_rank.input_size)
+    held = (packing.words(rows * columns), Tensor(rows * groups))
+    zeros = packing.words(rows * groups)
+    order = order_of(on_rank)
+    is_whole = columns == on_rank.input_size
+    if layout.capability == SM90 and is_whole and _suits_machete(packing, on_rank):
+        return (*held, zeros, order, order)
+    fills = not rows % _MARLIN_ROWS and not columns % _MARLIN_COLUMNS
+    if fills and _suits_marlin(packing, on_rank, layout):
+        return (*held, order, order)
+    if layout.dtype == "float16" and is_whole and _suits_exllama(packing, on_rank):
+        return (*held, zeros, order)
+    raise Refused("Failed to find a kernel that can implement the WNA16 linear layer.")
 
 
 def _as_published(

@@ -7,12 +7,14 @@ visitor chooses.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models import catalogue
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
 
 _CONFIG_BYTES = 2 << 20
+_SEARCH_BYTES = 256 << 10
 _TIMEOUT_SECONDS = 5.0
 _MOST_SHARDS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -56,6 +59,10 @@ _ADDRESS = re.compile(
     r"https://(?:huggingface\.co|hf\.co)/([^/?#]+/[^/?#]+)(?:/tree/([^?#]+?))?/?"
 )
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+_SILENT = (
+    "The Hub gave no suggestions just now. Type the model's whole name, or choose one "
+    "from the list."
+)
 _WHAT_TO_GIVE = "Choose one from the list, or give owner/name of a model on the Hub."
 
 
@@ -156,6 +163,33 @@ def fetch(repo_id: str, revision: str | None) -> ModelFiles:
         name=repo_id,
         config=kept.config,
         source=f"Hub: {repo_id}@{kept.commit[:_SHORT_COMMIT]}",
+    )
+
+
+def search(text: str, limit: int, *, timeout_seconds: float) -> tuple[str, ...]:
+    """Return names of models on the Hub that hold `text`, most downloaded first.
+
+    Raises:
+        ModelUnavailable: when the Hub does not answer, or had too many requests.
+    """
+    hub_bounds.api()
+    take(Question.SEARCH)
+    query = urlencode({"search": text, "limit": limit, "sort": "downloads"})
+    address = f"{hub_bounds.endpoint()}/api/models?{query}"
+    limits = Budget(_SEARCH_BYTES, timeout_seconds)
+    try:
+        with budget(limits):
+            answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)
+        found = json.loads(answer)
+    except (PlannerError, RecursionError) as error:
+        raise ModelUnavailable(_SILENT) from error
+    except hub_errors.library_errors() as error:
+        raise ModelUnavailable(_SILENT) from error
+    rows = found if isinstance(found, list) else []
+    return tuple(
+        row["id"]
+        for row in rows
+        if isinstance(row, dict) and isinstance(row.get("id"), str)
     )
 
 

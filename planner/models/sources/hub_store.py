@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.models.catalogue import can_pack, pack, unpack
+from planner.models.module_names import can_pack, pack, unpack
 from planner.models.sources.safetensors import Shapes, TensorFacts
 from planner.surroundings import runtime_folder
 

@@ -7,20 +7,16 @@ each request to the Hub is counted and bounded.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urlencode
 
-from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import ModelNotFound, PlannerError
 from planner.late import late
-from planner.models import catalogue
+from planner.models import catalogue, estimates
 from planner.models.files import ModelFiles
-from planner.models.sources import folder, hub_bounds, hub_errors, hub_published
-from planner.models.sources.allowance import Question, take
 from planner.models.sources.hub_errors import did_you_mean, is_repo_id
 from planner.surroundings import is_published
 
@@ -32,18 +28,14 @@ _REMEMBERED_SEARCHES = 128
 
 _FETCH = "planner.models.sources.huggingface:fetch"
 _SEARCH = "planner.models.sources.huggingface:search_hub"
+_PUBLISHED = "planner.models.sources.hub_published:search"
 
 _ADDRESS = re.compile(r"https?://[^/]+/([^/?#]+/[^/?#]+)(?:/tree/([^/?#]+))?/?.*")
 
 LEAST_TYPED = 3
 """Characters; fewer are not worth a request."""
 _MOST_TYPED = 96
-_SEARCH_BYTES = 256 << 10
 _SEARCH_SECONDS = 2.0
-_SILENT = (
-    "The Hub gave no suggestions just now. Type the model's whole name, or choose one "
-    "from the list."
-)
 
 
 def load(
@@ -59,7 +51,9 @@ def load(
 
     Args:
         model: path of a folder or config.json, bundled name, owner/name on the Hub
-            (also owner/name@revision, always read from the Hub), or its address.
+            (also owner/name@revision, always read from the Hub), or its address. With
+            ~AWQ or another format after it, a usual checkpoint of that model is
+            estimated.
         revision: branch, tag or commit on the Hub.
         token: access token for gated models; None takes HF_TOKEN or the login.
 
@@ -71,11 +65,15 @@ def load(
     A published process takes bundled names and owner/name on the Hub, nothing else.
     """
     text = _text(model)
-    if is_published():
-        return hub_published.load(text, revision)
-    found = _on_disk(text)
+    found = None if is_published() else _on_disk(text)
     if found is not None:
         return found
+    parts = estimates.split_name(text)
+    if parts is not None:
+        base = load(parts[0], revision=revision, token=token)
+        return estimates.estimated(base, parts[1])
+    if is_published():
+        return late("planner.models.sources.hub_published:load", text, revision)
     name, at = _name_and_revision(text)
     revision = revision or at
     bundled = catalogue.find(name) if revision is None else None
@@ -132,7 +130,9 @@ def _on_disk(text: str) -> ModelFiles | None:
         exists = path.exists()
     except (OSError, ValueError):  # longer than a path may be, or not one at all
         return None
-    return folder.read(path, str(path)) if exists else None
+    if not exists:
+        return None
+    return late("planner.models.sources.folder:read", path, str(path))
 
 
 def _name_and_revision(text: str) -> tuple[str, str | None]:
@@ -155,31 +155,10 @@ def _no_such(text: str) -> ModelNotFound:
 
 @lru_cache(maxsize=_REMEMBERED_SEARCHES)
 def _names(text: str, limit: int, period: int) -> tuple[str, ...]:  # noqa: ARG001 - answers expire
-    found = _public(text, limit) if is_published() else _own(text, limit)
-    return tuple(name for name in found if is_repo_id(name))[:limit]
-
-
-def _own(text: str, limit: int) -> tuple[str, ...]:
-    return late(_SEARCH, text, limit, timeout_seconds=_SEARCH_SECONDS)
-
-
-def _public(text: str, limit: int) -> tuple[str, ...]:
-    hub_bounds.api()
-    take(Question.SEARCH)
-    query = urlencode({"search": text, "limit": limit, "sort": "downloads"})
-    address = f"{hub_bounds.endpoint()}/api/models?{query}"
-    limits = hub_bounds.Budget(_SEARCH_BYTES, _SEARCH_SECONDS)
-    try:
-        with hub_bounds.budget(limits):
-            answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)
-        found = json.loads(answer)
-    except (PlannerError, RecursionError) as error:
-        raise ModelUnavailable(_SILENT) from error
-    except hub_errors.library_errors() as error:
-        raise ModelUnavailable(_SILENT) from error
-    rows = found if isinstance(found, list) else []
-    return tuple(
-        row["id"]
-        for row in rows
-        if isinstance(row, dict) and isinstance(row.get("id"), str)
+    found: tuple[str, ...] = late(
+        _PUBLISHED if is_published() else _SEARCH,
+        text,
+        limit,
+        timeout_seconds=_SEARCH_SECONDS,
     )
+    return tuple(name for name in found if is_repo_id(name))[:limit]

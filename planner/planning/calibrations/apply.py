@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
+from planner.late import late
 from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import NOT_CHARGED
+from planner.planning.calibrations import may_have_records
 from planner.planning.calibrations.key import Start, is_kin, key_of
-from planner.planning.calibrations.record import CoveredLines, MeasuredRank, Record
-from planner.planning.calibrations.store import candidates
 from planner.units import MIB, format_gib, format_size
+
+if TYPE_CHECKING:
+    from planner.planning.calibrations.record import (
+        CoveredLines,
+        MeasuredRank,
+        Record,
+    )
 
 _WEIGHTS, _GRAPHS = "weights", "CUDA graphs"
 _PEAK, _OTHERS = "peak activation", "non-torch"
@@ -82,7 +90,14 @@ class Found:
 
 def find(gpu: GPU, start: Start) -> Found:
     """Return the measurements of the same start on the same GPU, or of its kin."""
-    known, notes = candidates(start.release.version, start.model.architecture)
+    if not may_have_records():
+        return Found()
+    answer: tuple[tuple[Record, ...], tuple[str, ...]] = late(
+        "planner.planning.calibrations.store:candidates",
+        start.release.version,
+        start.model.architecture,
+    )
+    known, notes = answer
     alike = [record for record in known if record.is_of_kind(gpu)]
     if not alike:
         return Found(notes=notes)

@@ -8,7 +8,6 @@ real and dummy weights, share their measurements.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
@@ -20,6 +19,7 @@ from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Memory
 from planner.engine.environment import Environment
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
+from planner.late import late
 from planner.memory.media.towers import served_towers
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer
@@ -130,7 +130,7 @@ def fingerprint(model: ModelArchitecture) -> str:
     if known is None:
         facts = {name: plain(getattr(model, name)) for name in _FACTS}
         text = json.dumps(facts, sort_keys=True)
-        known = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+        known = late("hashlib:sha256", text.encode()).hexdigest()[:_DIGITS]
         _KNOWN[model] = known
     return known
 

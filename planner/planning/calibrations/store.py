@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.errors import PlannerError
+from planner.planning.calibrations import is_off, records_folder
 from planner.planning.calibrations.reading import Reading, json_of, read_folder
 from planner.planning.calibrations.record import (
     KIND,
@@ -25,9 +26,7 @@ from planner.planning.calibrations.record import (
     write_whole,
 )
 from planner.planning.calibrations.record import to_dict as record_dict
-from planner.surroundings import data_folder, is_published
 
-_OFF = ("off", "0", "false", "no")
 _EXPORT_KIND = KIND + "s"
 _RECENT_NANOSECONDS = 100_000_000
 """A folder that changed this recently may change again with the same time stamp."""
@@ -55,23 +54,6 @@ class _Known:
 
     changed_ns: int
     by_start: dict[tuple[str, str], tuple[Record, ...]]
-
-
-def is_off() -> bool:
-    """Whether measurements are disabled, such as by PLANNER_CALIBRATION=off.
-
-    They are in a published app, whose visitors have other machines than its publisher.
-    """
-    return (
-        is_published()
-        or os.environ.get("PLANNER_CALIBRATION", "").strip().lower() in _OFF
-    )
-
-
-def records_folder() -> str | None:
-    """Return the folder of this schema's records, which may not exist."""
-    base = data_folder()
-    return None if base is None else f"{base}{os.sep}calibration{os.sep}v1"
 
 
 def candidates(

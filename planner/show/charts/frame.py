@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from planner.errors import PlannerError
 from planner.late import late
+from planner.show.kv_cache import drawn_lines
 from planner.surroundings import is_in_browser
 from planner.units import GIB
 
@@ -31,8 +32,6 @@ BAR_PIXELS = 42
 GAP_PIXELS = 40
 """Half of it, below a bar, is always reserved for a label: a plan that no longer fits
 moves nothing on the page."""
-MAX_SINGLE_BARS = 8
-"""With more GPUs, those that are alike share one bar."""
 _BOTTOM_PIXELS = 44
 _LEGEND = {"orientation": "h", "traceorder": "normal", "y": -0.3, "yref": "paper"}
 _UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
@@ -102,10 +101,14 @@ def plotly_figure(
 
 
 def bar_layout(
-    labels: Sequence[str], *, gap_pixels: int, top_pixels: int
+    labels: Sequence[str],
+    *,
+    gap_pixels: int,
+    top_pixels: int,
+    bar_pixels: int = BAR_PIXELS,
 ) -> dict[str, Any]:
     """Describe rows of stacked bars, named by `labels` from the top."""
-    row = BAR_PIXELS + gap_pixels
+    row = bar_pixels + gap_pixels
     return {
         "barmode": "stack",
         "bargap": gap_pixels / row,
@@ -176,51 +179,31 @@ class Bar:
 
 
 def bars(plan: Plan) -> tuple[Bar, ...]:
-    """Return the bars: one per GPU while they are few, else one per group of stages."""
-    if not plan.ranks:
-        return ()
-    if plan.gpus_total <= MAX_SINGLE_BARS:
-        return _one_per_gpu(plan)
-    return _one_per_group(plan)
+    """Return one bar for all GPUs with the same account, in the order of the stages.
+
+    The ranks of a stage are alike, and so are the engines of data parallelism; pipeline
+    stages differ where their layers do. Each GPU is counted in one bar.
+    """
+    groups = [list(group) for _, group in groupby(plan.ranks, _account)]
+    return tuple(_bar(plan, group) for group in groups)
 
 
-def _one_per_gpu(plan: Plan) -> tuple[Bar, ...]:
-    """Number the GPUs as vLLM does: replica by replica, stage by stage."""
-    replicas = plan.settings.data_parallel_size or 1
-    ranks_per_stage = _gpus_per_stage(plan) // replicas
-    order = [
-        rank
-        for _ in range(replicas)
-        for rank in plan.ranks
-        for _ in range(ranks_per_stage)
-    ]
+def _account(rank: RankMemory) -> tuple[tuple[str, int, int, int], ...]:
+    """Return what a bar shows of a rank; the arithmetic behind it may differ."""
     return tuple(
-        Bar(label=f"{plan.gpu.kind} {number}", rank=rank, num_gpus=1)
-        for number, rank in enumerate(order)
+        (line.name, line.size_bytes, line.low_bytes, line.high_bytes)
+        for line in drawn_lines(rank)
     )
 
 
-def _one_per_group(plan: Plan) -> tuple[Bar, ...]:
-    """Combine neighbouring stages with the same account into one bar."""
-    groups = [list(group) for _, group in groupby(plan.ranks, lambda rank: rank.lines)]
-    return tuple(
-        Bar(
-            label=_group_label(plan, group),
-            rank=group[0],
-            num_gpus=len(group) * _gpus_per_stage(plan),
-        )
-        for group in groups
-    )
+def _bar(plan: Plan, group: list[RankMemory]) -> Bar:
+    num_gpus = len(group) * (plan.gpus_total // len(plan.ranks))
+    count = f"{num_gpus} x {plan.gpu.name}" if num_gpus > 1 else plan.gpu.name
+    return Bar(label=_stages(plan, group) + count, rank=group[0], num_gpus=num_gpus)
 
 
-def _group_label(plan: Plan, group: list[RankMemory]) -> str:
-    alike = f"{len(group) * _gpus_per_stage(plan)} GPUs alike"
+def _stages(plan: Plan, group: list[RankMemory]) -> str:
     if len(plan.ranks) == 1:
-        return alike
+        return ""
     first, last = group[0].pp_rank, group[-1].pp_rank
-    stages = f"stage {first}" if first == last else f"stages {first}-{last}"
-    return f"{stages}<br>{alike}"
-
-
-def _gpus_per_stage(plan: Plan) -> int:
-    return plan.gpus_total // len(plan.ranks)
+    return f"stage {first}: " if first == last else f"stages {first}-{last}: "

@@ -5,6 +5,7 @@ The boxes are bars, which can be hatched; plotly's own heat map cannot.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -60,16 +61,44 @@ def figure_spec(grid: Grid, value: str = FIRST) -> dict[str, Any]:
 
 
 def _boxes(grid: Grid, value: str) -> dict[str, Any]:
-    fills = _fills(grid, value)
-    rows = len(grid.axes[1].values) if len(grid.axes) > 1 else 1
+    return boxes(
+        value,
+        rows=len(grid.axes[1].values) if len(grid.axes) > 1 else 1,
+        texts=[short_text(cell, value) for cell in grid.cells],
+        hovers=[hover_text(cell, grid, value) for cell in grid.cells],
+        fills=_fills(grid, value),
+        hatches=[_hatch(cell) for cell in grid.cells],
+    )
+
+
+def boxes(  # noqa: PLR0913 - what a box shows
+    name: str,
+    *,
+    rows: int,
+    texts: Sequence[str],
+    hovers: Sequence[str],
+    fills: Sequence[str | None],
+    hatches: Sequence[str],
+) -> dict[str, Any]:
+    """Describe boxes as one trace, column by column from the left.
+
+    Args:
+        name: of the trace.
+        rows: boxes of a column, from the bottom.
+        texts: what is written in each box.
+        hovers: what a pointer over it shows.
+        fills: its colour; None: empty.
+        hatches: its hatch, as plotly names it; "": none.
+    """
+    count = len(texts)
     return {
         "type": "bar",
-        "name": value,
-        "x": [number // rows for number in range(len(grid.cells))],
-        "base": [number % rows - 0.5 for number in range(len(grid.cells))],
-        "y": [1] * len(grid.cells),
+        "name": name,
+        "x": [number // rows for number in range(count)],
+        "base": [number % rows - 0.5 for number in range(count)],
+        "y": [1] * count,
         "width": 1,
-        "text": [short_text(cell, value) for cell in grid.cells],
+        "text": list(texts),
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
@@ -77,13 +106,13 @@ def _boxes(grid: Grid, value: str) -> dict[str, Any]:
             "size": 12,
             "color": [INK if fill is None else label_colour(fill) for fill in fills],
         },
-        "customdata": [hover_text(cell, grid, value) for cell in grid.cells],
+        "customdata": list(hovers),
         "hovertemplate": "%{customdata}<extra></extra>",
         "marker": {
             "color": [fill or _EMPTY for fill in fills],
             "line": {"color": "#80808066", "width": 1},
             "pattern": {
-                "shape": [_hatch(cell) for cell in grid.cells],
+                "shape": list(hatches),
                 "fgcolor": _STROKE + "3A",
                 "fillmode": "overlay",
                 "size": 9,
@@ -152,19 +181,24 @@ def label_colour(fill: str) -> str:
 
 
 def _layout(grid: Grid, value: str) -> dict[str, Any]:
-    rows = len(grid.axes[1].values) if len(grid.axes) > 1 else 1
+    return boxes_layout(grid.axes, _title(grid, value))
+
+
+def boxes_layout(axes: Sequence[Axis], title: str) -> dict[str, Any]:
+    """Describe the layout of boxes over one axis or two, below a title."""
+    rows = len(axes[1].values) if len(axes) > 1 else 1
     height = min(_MOST_PIXELS, max(2, rows) * _ROW_PIXELS)
     down: dict[str, Any] = {"showticklabels": False, "range": [-0.5, 0.5]}
-    if len(grid.axes) > 1:
-        down = {**_axis(grid.axes[1]), "automargin": True}
+    if len(axes) > 1:
+        down = {**_axis(axes[1]), "automargin": True}
     return {
         **base_layout(height + _TOP_PIXELS + 52, _TOP_PIXELS),
         "barmode": "overlay",
         "bargap": 0,
         "uniformtext": {"mode": "hide", "minsize": 9},
-        "xaxis": {**_axis(grid.axes[0]), "automargin": True},
+        "xaxis": {**_axis(axes[0]), "automargin": True},
         "yaxis": {**down, "showgrid": False, "zeroline": False, "fixedrange": True},
-        "annotations": [_title(grid, value)],
+        "annotations": [note_above(title)],
     }
 
 
@@ -189,12 +223,10 @@ def _tick(label: str) -> str:
     return plain.replace("-", "-<br>") if len(label) > _LONG_LABEL else plain
 
 
-def _title(grid: Grid, value: str) -> dict[str, Any]:
+def _title(grid: Grid, value: str) -> str:
     """Name the figure, and explain signs and hatches."""
     unit = {"bytes": "GiB", "requests": "requests at once"}.get(
         unit_of(value), unit_of(value)
     )
     signs = legend(grid)
-    return note_above(
-        f"<b>{value}</b>, {unit}" + (f"<br>hatched: {signs}" if signs else "")
-    )
+    return f"<b>{value}</b>, {unit}" + (f"<br>hatched: {signs}" if signs else "")

@@ -1,16 +1,15 @@
-"""Stacked memory bars, one per GPU, and the CPU memory of each machine below them.
+"""A plan as a plotly figure: a bar for all GPUs that are alike, with sizes in a legend.
 
-The GPUs' bars have vLLM's budget and the GPU's total. The machines' bars have a scale
-of their own, in the same figure, so that the page gets one message; they are drawn only
-where a setting uses CPU memory, or the machine's memory is known.
+The bars have vLLM's budget and the GPU's total; `host_bars` adds those of the machines.
+The page draws the same bars another way (`picture`).
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import (
-    BAR_PIXELS,
     GAP_PIXELS,
     INK,
     Bar,
@@ -20,41 +19,45 @@ from planner.show.charts.frame import (
     plotly_figure,
     size_axis,
 )
+from planner.show.charts.host_bars import with_hosts
+from planner.show.charts.parts import host_sizes_by_name, sizes_by_name
+from planner.show.charts.picture import HERO_PIXELS
 from planner.show.charts.traces import (
-    HOVER,
-    NOTHING,
-    OVER,
-    as_one_trace,
+    SOFT,
     edge_traces,
     line_traces,
-    segment_looks,
+    soft_traces,
     wrapped,
 )
-from planner.show.host import bar_label, shown_accounts
-from planner.show.verdict import missing_bytes
-from planner.units import GIB, format_gib
+from planner.show.verdict import missing_bytes, subject, verdict_text
+from planner.units import format_gib
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from planner.memory.host.nodes import NodeAccount, NodeLine
     from planner.planning.result import Plan
 
 
 _TOP_PIXELS = 46
+_TITLE_PIXELS = 58
+_TITLE_AT_PIXELS = 16
 _BESIDE_PIXELS = 6
-_LEGEND_PIXELS = 60
+_LEGEND_PIXELS = 24
+_ENTRY_PIXELS = 20
+"""Of two entries beside each other."""
+_LEGEND_AT_PIXELS = 46
+"""Below the bars: under the axis and its title."""
 _LABEL_SHARE = 0.4
 """Share of a narrow chart's width that a label takes: 120 of 300 pixels."""
-_HOST_AXES = {"xaxis": "x2", "yaxis": "y2"}
-_BETWEEN_PIXELS = 78
-"""Room for the GPUs' axis with its title, and the label above the machines' bars."""
 
 
 def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     """Describe everything except the segments."""
     rows = bar_layout(
-        [bar.label for bar in drawn], gap_pixels=GAP_PIXELS, top_pixels=_TOP_PIXELS
+        [bar.label for bar in drawn],
+        gap_pixels=GAP_PIXELS,
+        top_pixels=_TOP_PIXELS,
+        bar_pixels=HERO_PIXELS,
     )
     return {
         **rows,
@@ -150,7 +153,7 @@ def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
         "xanchor": "right" if has_room else "left",
         "xshift": -_BESIDE_PIXELS if has_room else _BESIDE_PIXELS,
         "yanchor": "top",
-        "yshift": -BAR_PIXELS / 2,
+        "yshift": -HERO_PIXELS / 2,
         "showarrow": False,
         "text": f"<b>missing {format_gib(missing)}</b>",
         "font": {"size": 12, "color": INK},
@@ -158,17 +161,55 @@ def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
 
 
 def figure(plan: Plan) -> go.Figure:
-    """Draw `plan` as a plotly figure with a legend.
+    """Draw `plan` as a plotly figure with its verdict and a legend with sizes.
+
+    It stands alone, in a slide or a report.
 
     Raises:
         PlannerError: when plotly is not installed.
     """
-    return plotly_figure(figure_spec(plan), legend_pixels=_LEGEND_PIXELS)
+    spec = figure_spec(plan)
+    named = [trace for trace in spec["data"] if _is_named(trace, plan)]
+    legend_pixels = _LEGEND_PIXELS + _ENTRY_PIXELS * ceil(len(named) / 2)
+    layout = spec["layout"]
+    margin = layout["margin"]
+    bars_pixels = layout["height"] - margin["t"] - margin["b"]
+    spec["layout"] = layout | {
+        "title": _title(plan, layout["height"] + _TITLE_PIXELS + legend_pixels),
+        "height": layout["height"] + _TITLE_PIXELS,
+        # Reserved, so that a bar has its height whatever the legend takes.
+        "margin": margin
+        | {"t": margin["t"] + _TITLE_PIXELS, "b": margin["b"] + legend_pixels},
+    }
+    legend = {"y": -_LEGEND_AT_PIXELS / bars_pixels, "x": 0}
+    return plotly_figure(spec, legend_pixels=legend_pixels, legend=legend)
 
 
-def page_spec(plan: Plan) -> dict[str, Any]:
-    """Describe the bars for a page, which redraws them while a slider moves."""
-    return as_one_trace(figure_spec(plan))
+def _is_named(trace: dict[str, Any], plan: Plan) -> bool:
+    """Give a trace its size in the legend; one that shows nothing has no entry."""
+    name = trace["name"]
+    if name != SOFT:
+        is_host = "yaxis" in trace
+        sizes = host_sizes_by_name(plan) if is_host else sizes_by_name(plan)
+        trace["showlegend"] = name in sizes and any(trace["x"])
+        if trace["showlegend"]:
+            place = "CPU memory: " if is_host and "CPU" not in name else ""
+            trace["name"] = f"{place}{name} {sizes[name]}"
+    return bool(trace.get("showlegend", True))
+
+
+def _title(plan: Plan, height: int) -> dict[str, Any]:
+    words = wrapped(verdict_text(plan), 80)
+    subject_text = subject(plan).replace("<", "&lt;")
+    return {
+        "text": f"<b>{subject_text}</b>, vLLM {plan.vllm_version}<br>{words}",
+        "font": {"size": 14, "color": INK},
+        "x": 0,
+        "xref": "paper",
+        "y": 1 - _TITLE_AT_PIXELS / height,
+        "yref": "container",
+        "yanchor": "top",
+    }
 
 
 def figure_spec(plan: Plan) -> dict[str, Any]:
@@ -179,162 +220,7 @@ def figure_spec(plan: Plan) -> dict[str, Any]:
     """
     drawn = bars(plan)
     spec = {
-        "data": [*line_traces(drawn), *edge_traces(plan, drawn)],
+        "data": [*line_traces(drawn), *edge_traces(plan, drawn), *soft_traces(drawn)],
         "layout": layout(plan, drawn),
     }
-    return _with_hosts(spec, plan)
-
-
-def _with_hosts(spec: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Return a figure of GPU bars with the machines' bars below."""
-    accounts = shown_accounts(plan)
-    if not accounts:
-        return spec
-    return {
-        "data": [*spec["data"], *_host_traces(plan, accounts)],
-        "layout": _layout_with_hosts(spec["layout"], plan, accounts),
-    }
-
-
-def _host_traces(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
-    names = dict.fromkeys(line.name for one in accounts for line in one.lines)
-    lines = [_host_line(plan, name, accounts) for name in names]
-    return [*lines, *_host_edges(plan, accounts)]
-
-
-def _host_line(
-    plan: Plan, name: str, accounts: tuple[NodeAccount, ...]
-) -> dict[str, Any]:
-    lines = [_found(one, name) for one in accounts]
-    return {
-        **_host_bar(plan, name, accounts),
-        "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
-        "text": ["" if line is None else _host_text(line) for line in lines],
-        "customdata": ["" if line is None else _host_hover(line) for line in lines],
-        "hovertemplate": HOVER,
-        **segment_looks(name, lines),
-    }
-
-
-def _host_bar(
-    plan: Plan, name: str, accounts: tuple[NodeAccount, ...]
-) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        **_HOST_AXES,
-        "y": [bar_label(plan, one) for one in accounts],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-    }
-
-
-def _found(account: NodeAccount, name: str) -> NodeLine | None:
-    return next((line for line in account.lines if line.name == name), None)
-
-
-def _host_text(line: NodeLine) -> str:
-    return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
-
-
-def _host_hover(line: NodeLine) -> str:
-    return (
-        f"<b>{line.name}</b> {format_gib(line.size_bytes)}, {line.basis}<br>"
-        f"{wrapped(line.why)}"
-    )
-
-
-def _host_edges(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
-    """Return the free and the missing memory of each machine."""
-    if accounts[0].capacity_bytes is None:
-        return []
-    left = [one.left_bytes or 0 for one in accounts]
-    free = {
-        **_host_bar(plan, "free CPU memory", accounts),
-        "x": [in_gib(max(size, 0)) for size in left],
-        "customdata": [
-            f"Free {format_gib(max(size, 0))}<br>other programs, page cache"
-            for size in left
-        ],
-        "hovertemplate": HOVER,
-        "marker": NOTHING,
-    }
-    over = {
-        **_host_bar(plan, "missing CPU memory", accounts),
-        "base": [in_gib(one.capacity_bytes or 0) for one in accounts],
-        "x": [in_gib(-size) if size < 0 else None for size in left],
-        "customdata": [f"Missing {format_gib(max(-size, 0))}" for size in left],
-        "hovertemplate": HOVER,
-        "marker": OVER,
-    }
-    return [free, over]
-
-
-def _layout_with_hosts(
-    gpus: dict[str, Any], plan: Plan, accounts: tuple[NodeAccount, ...]
-) -> dict[str, Any]:
-    """Lay the GPUs out in the upper part of the figure, the machines in the lower."""
-    margin = gpus["margin"]
-    above = gpus["height"] - margin["t"] - margin["b"]
-    below = len(accounts) * (BAR_PIXELS + GAP_PIXELS)
-    whole = above + _BETWEEN_PIXELS + below
-    labels = [bar_label(plan, one) for one in accounts]
-    end = in_gib(
-        max(max(one.needed_bytes, one.capacity_bytes or 0) for one in accounts)
-    )
-    shapes = [shape | {"yref": "y domain"} for shape in gpus["shapes"]]
-    return {
-        **gpus,
-        "height": gpus["height"] + _BETWEEN_PIXELS + below,
-        "yaxis": gpus["yaxis"] | {"domain": [1 - above / whole, 1]},
-        "xaxis": gpus["xaxis"] | {"anchor": "y"},
-        "yaxis2": gpus["yaxis"]
-        | {"domain": [0, below / whole], "anchor": "x2", "categoryarray": labels},
-        "xaxis2": gpus["xaxis"]
-        | {
-            "anchor": "y2",
-            "range": [0, end * 1.015],
-            "title": gpus["xaxis"]["title"] | {"text": "GiB per machine"},
-        },
-        "shapes": [*shapes, *_capacity_lines(accounts)],
-        "annotations": [*gpus["annotations"], _capacity_label(accounts)],
-    }
-
-
-def _capacity_lines(accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
-    capacity = accounts[0].capacity_bytes
-    if capacity is None:
-        return []
-    return [
-        {
-            "type": "line",
-            "xref": "x2",
-            "yref": "y2 domain",
-            "x0": in_gib(capacity),
-            "x1": in_gib(capacity),
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": INK, "width": 2, "dash": "solid"},
-        }
-    ]
-
-
-def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
-    """Describe the title above the machines' bars."""
-    capacity = accounts[0].capacity_bytes
-    known = "" if capacity is None else f" of {format_gib(capacity)}"
-    needed = format_gib(max(one.needed_bytes for one in accounts))
-    return {
-        "x": 0,
-        "xref": "x2 domain",
-        "xanchor": "left",
-        "y": 1,
-        "yref": "y2 domain",
-        "yanchor": "bottom",
-        "yshift": 2,
-        "showarrow": False,
-        "text": f"CPU memory: {needed}{known}",
-        "font": {"size": 12, "color": INK},
-    }
+    return with_hosts(spec, plan)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import INK, Bar, in_gib
@@ -40,7 +41,15 @@ OVER: dict[str, Any] = {
 }
 """The look of memory that is needed but missing."""
 
+SOFT = "soft edge: where the KV cache may begin"
+"""Names the span in which the estimate lets the KV cache begin."""
+OUTSIDE = "outside vLLM's budget"
+MISSING_PART = "missing"
+
 HOVER = "%{customdata}<extra></extra>"
+_SLICES = 12
+_HALF = _SLICES // 2
+"""Steps of the soft edge, which plotly draws as bars: it has no gradient for them."""
 _UNSEEN = "#00000000"
 _HATCH = "/"
 
@@ -154,7 +163,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
     absent = [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn]
     # Not `%{x}`, which is the end of a bar with a base.
     outside = {
-        **_bar_trace("outside vLLM's budget", bars),
+        **_bar_trace(OUTSIDE, bars),
         "base": requested,
         "x": rest,
         "customdata": [
@@ -165,7 +174,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         "marker": NOTHING,
     }
     missing = {
-        **_bar_trace("missing", bars),
+        **_bar_trace(MISSING_PART, bars),
         "base": requested,
         "x": absent,
         "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
@@ -173,6 +182,98 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         "marker": OVER,
     }
     return [outside, missing]
+
+
+def soft_edge(bar: Bar) -> tuple[int, int, int] | None:
+    """Return where the KV cache begins at the earliest, by estimate and at the latest.
+
+    In bytes from the start of the bar; None where that is certain, or off the bar.
+    """
+    rank = bar.rank
+    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+    if low == high:
+        return None
+    end = rank.requested_memory_bytes
+    early, middle, late = (
+        min(max(end - size, 0), end)
+        for size in (high, rank.available_kv_cache_bytes, low)
+    )
+    return None if early == late else (early, middle, late)
+
+
+def soft_text(bar: Bar) -> str:
+    """Say what the soft edge of a bar means."""
+    rank = bar.rank
+    low = format_gib(rank.available_kv_cache_low_bytes).removesuffix(" GiB")
+    high = format_gib(rank.available_kv_cache_high_bytes)
+    return f"Soft edge: the KV cache may be {low} to {high}"
+
+
+def soft_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
+    """Return the soft edges of the KV cache: slices from one colour to the other."""
+    slices = [one for bar in drawn for one in _slices(bar)]
+    # The first has the colour that a legend shows.
+    slices.sort(key=lambda one: one[3][-2:], reverse=True)
+    if not slices:
+        return []
+    return [
+        {
+            **_bar_trace(SOFT, ()),
+            "y": [bar.label for bar, *_ in slices],
+            "base": [in_gib(start) for _, start, _, _ in slices],
+            "x": [in_gib(size) for _, _, size, _ in slices],
+            "customdata": [soft_text(bar) for bar, *_ in slices],
+            "hovertemplate": HOVER,
+            "marker": {
+                "color": [colour for *_, colour in slices],
+                "line": {"width": 0, "color": _UNSEEN},
+            },
+        }
+    ]
+
+
+def _slices(bar: Bar) -> list[tuple[Bar, int, int, str]]:
+    """Return bar, start, size and colour of each slice of a bar's soft edge.
+
+    Before the estimated edge the KV cache shines through the line before it, and
+    behind the edge that line through the KV cache.
+    """
+    edge = soft_edge(bar)
+    if edge is None:
+        return []
+    early, middle, late = edge
+    cache, before = swatch("KV cache").fill, swatch(line_before_cache(bar)).fill
+    rising = _steps(early, middle, [(step + 0.5) / _SLICES for step in range(_HALF)])
+    falling = _steps(
+        middle, late, [(step + 0.5) / _SLICES for step in reversed(range(_HALF))]
+    )
+    return [
+        *((bar, at, size, _faded(cache, share)) for at, size, share in rising),
+        *((bar, at, size, _faded(before, share)) for at, size, share in falling),
+    ]
+
+
+def _steps(start: int, end: int, shares: list[float]) -> list[tuple[int, int, float]]:
+    """Divide a span evenly: start, size and share of each slice."""
+    places = [
+        start + (end - start) * at // len(shares) for at in range(len(shares) + 1)
+    ]
+    return [
+        (at, then - at, share)
+        for (at, then), share in zip(pairwise(places), shares, strict=True)
+        if then > at
+    ]
+
+
+def line_before_cache(bar: Bar) -> str:
+    """Name the segment that the KV cache follows."""
+    names = [line.name for line in drawn_lines(bar.rank) if line.size_bytes > 0]
+    before = names[: names.index("KV cache")] if "KV cache" in names else names
+    return before[-1] if before else ""
+
+
+def _faded(colour: str, share: float) -> str:
+    return f"{colour}{round(255 * share):02X}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,8 +89,8 @@ def _default_length(situation: Situation) -> str:
     if plan.error is not None and plan.error.kind in ("max_model_len", "too_close"):
         return (
             f"max_model_len is not given, so vLLM insists on {needs} of KV cache for "
-            f"one request of {length:,} tokens, the model's own limit. Most prompts "
-            "are far shorter."
+            f"one request of {length:,} tokens, the model's own limit. Set it to what "
+            "your prompts and answers need."
         )
     return ""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
-from planner.solve.advice.situation import Burden
+from planner.solve.advice.situation import Burden, CostClass
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,7 +24,7 @@ class AdviceItem:
     """
 
     kind: str
-    """The argument that changes; two of them for a pair."""
+    """The argument that changes; two of them for a combination."""
     title: str
     """What to do, in words."""
     changes: Mapping[str, Any]
@@ -40,9 +40,11 @@ class AdviceItem:
     gain_bytes: int
     """Gain in KV cache on the limiting rank; negative where it shrinks."""
     gain_tokens: int
-    """Gain in tokens of the KV cache, as vLLM counts them."""
+    """Gain in tokens of one engine's KV cache, as vLLM logs them."""
+    gain_tokens_all_engines: int
+    """Gain in tokens over all engines; with one engine, `gain_tokens`."""
     gain_requests: int
-    """Gain in whole requests at once, of `Advice.request_tokens` each."""
+    """Gain in whole requests at once over all engines, of `Advice.request_tokens`."""
     starts: bool
     """Whether vLLM starts with it, over the whole range of the estimate."""
     serves: bool
@@ -51,9 +53,31 @@ class AdviceItem:
     """Its burden on the user."""
 
     @property
+    def cost_class(self) -> CostClass:
+        """The class of its cost, under which it is shown."""
+        return self.burden.cost_class
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether its model is an estimated checkpoint, whose name must be found."""
+        model = self.plan.model
+        files = None if model is None else model.files
+        return "model" in self.changes and files is not None and files.is_estimated
+
+    @property
     def needs_hardware(self) -> bool:
         """Whether it requires more GPUs, or another one."""
         return self.burden is Burden.HARDWARE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceGroup:
+    """Changes of one cost class, those that gain most first."""
+
+    cost_class: CostClass
+    suffices: bool
+    """Whether each of them serves; without a load, whether vLLM starts with it."""
+    items: tuple[AdviceItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +87,22 @@ class Advice:
     plan: Plan
     """The plan to improve."""
     load: Load | None
+    """The requests that it must serve; None: any number of the longest ones."""
     request_tokens: int
     """Length of the requests that are counted: the load's, else max_model_len."""
     requests: int
     """How many of them the plan holds at once as it is; 0 when it does not start."""
     items: tuple[AdviceItem, ...]
     """Single changes, best first: those that start it, by their burden."""
-    pair: AdviceItem | None
-    """Two changes together, where no single one suffices or they gain clearly more."""
+    combinations: tuple[AdviceItem, ...]
+    """Changes together, the best of each cost class, that of least burden first."""
     warnings: tuple[str, ...]
     """Warnings about common pitfalls, with this plan's figures."""
+
+    @property
+    def pair(self) -> AdviceItem | None:
+        """The combination of least burden; None without any."""
+        return self.combinations[0] if self.combinations else None
 
     @property
     def is_served(self) -> bool:
@@ -93,13 +123,32 @@ class Advice:
         return first if first.serves and first.burden <= pair.burden else pair
 
     @property
+    def groups(self) -> tuple[AdviceGroup, ...]:
+        """Return all changes by what they cost: those that suffice, then the others."""
+        found = sorted((*self.items, *self.combinations), key=_by_gain)
+        groups = (
+            AdviceGroup(
+                cost_class=cost_class,
+                suffices=suffices,
+                items=tuple(
+                    item
+                    for item in found
+                    if item.cost_class is cost_class and item.serves is suffices
+                ),
+            )
+            for suffices in (True, False)
+            for cost_class in CostClass
+        )
+        return tuple(group for group in groups if group.items)
+
+    @property
     def offered(self) -> tuple[AdviceItem, ...]:
-        """Return all changes in one list; the pair comes first where it is best."""
-        if self.pair is None:
-            return self.items
-        if self.best is self.pair:
-            return (self.pair, *self.items)
-        return (*self.items, self.pair)
+        """Return all changes in one list: the best, then the others as in `groups`."""
+        best = self.best
+        if best is None:
+            return ()
+        others = (item for group in self.groups for item in group.items)
+        return (best, *(item for item in others if item is not best))
 
     @property
     def helps_to_start(self) -> bool:
@@ -125,3 +174,13 @@ class Advice:
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
         html: str = late("Advice._repr_html_", self)
         return {"text/plain": str(self), "text/html": html}
+
+
+def _by_gain(item: AdviceItem) -> tuple[object, ...]:
+    return (
+        not item.starts,
+        -item.gain_requests,
+        -item.gain_bytes,
+        -item.gain_tokens,
+        item.title,
+    )

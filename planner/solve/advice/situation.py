@@ -7,17 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from planner.errors import PlannerError
 from planner.models.architecture import ModelArchitecture
+from planner.models.estimates import split_name
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.planning.model import estimated_model
 from planner.planning.result import Plan
 from planner.planning.serving import Counted, serving
 
 _Key = tuple[tuple[str, str], ...]
+
+
+class CostClass(StrEnum):
+    """What a change costs its user, in the order in which changes are shown."""
+
+    NO_LOSS = "no loss"
+    LITTLE_LOSS = "little loss"
+    PROMPTS_FIRST = "try your prompts first"
+    MORE_HARDWARE = "more hardware"
+
+    @property
+    def rule(self) -> str:
+        """The sentence that says which changes are in this class."""
+        return _RULES[self]
+
+    @property
+    def place(self) -> int:
+        """Its place among the classes, from 0."""
+        return list(CostClass).index(self)
+
+
+_RULES: Mapping[CostClass, str] = {
+    CostClass.NO_LOSS: "The same answers at the same speed: only what is unused goes.",
+    CostClass.LITTLE_LOSS: "The same answers except for rounding to 16 or 8 bits, a "
+    "little less speed, or less room for surprises.",
+    CostClass.PROMPTS_FIRST: "Some answers change, come much later, or are refused: "
+    "measure it on your own prompts first.",
+    CostClass.MORE_HARDWARE: "More GPUs, or other ones.",
+}
 
 
 class Burden(IntEnum):
@@ -25,10 +56,25 @@ class Burden(IntEnum):
 
     NOTHING = 0  # nothing that is missed
     SPEED = 1  # some speed, or some room for surprises
-    ACCURACY = 2  # fewer bits
-    ABILITY = 3  # shorter requests, no images, much speed
+    ACCURACY = 2  # rounding to 8 bits
+    ABILITY = 3  # 4 bits, shorter requests, no images, much speed
     HARDWARE = 4  # more GPUs, or another one
-    NEARLY_ALL = 5  # most of the speed
+    NEARLY_ALL = 5  # most of the speed, or of the length
+
+    @property
+    def cost_class(self) -> CostClass:
+        """The class in which a change of this burden is shown."""
+        return _CLASSES[self]
+
+
+_CLASSES: Mapping[Burden, CostClass] = {
+    Burden.NOTHING: CostClass.NO_LOSS,
+    Burden.SPEED: CostClass.LITTLE_LOSS,
+    Burden.ACCURACY: CostClass.LITTLE_LOSS,
+    Burden.ABILITY: CostClass.PROMPTS_FIRST,
+    Burden.HARDWARE: CostClass.MORE_HARDWARE,
+    Burden.NEARLY_ALL: CostClass.PROMPTS_FIRST,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +105,9 @@ class Situation:
 
     @classmethod
     def of(cls, plan: Plan, load: Load | None) -> Situation:
-        """Return the situation of `plan`."""
+        """Return the situation of `plan`; its own load counts where none is given."""
         inputs = Inputs.of(plan)
+        load = load or plan.load
         tokens = _length(plan, inputs) if load is None else load.request_tokens
         return cls(plan=plan, load=load, inputs=inputs, request_tokens=tokens)
 
@@ -91,10 +138,27 @@ class Situation:
         return self.planned[key]
 
     def _plan(self, changes: dict[str, Any]) -> Plan | None:
+        inputs = self.inputs.changed(**changes)
         try:
-            return self.inputs.changed(**changes).plan()
+            return replace(inputs, model=self._at_hand(inputs)).plan()
         except PlannerError:
             return None
+
+    def _at_hand(self, inputs: Inputs) -> str | ModelArchitecture:
+        """Return the model; an estimated checkpoint of the plan's own without reading.
+
+        A model of the Hub would be asked for once more. Overrides and pooling are
+        decided when files are read, so these are read again.
+        """
+        own, name = self.model, inputs.model
+        parts = split_name(name) if isinstance(name, str) else None
+        if parts is None or own is None or own.files is None:
+            return name
+        is_own = own.files.name == parts[0] and not own.is_pooling
+        if not is_own or inputs.engine_args.get("hf_overrides"):
+            return name
+        trusted = bool(inputs.engine_args.get("trust_remote_code"))
+        return estimated_model(own, parts[1], trusted=trusted)
 
     def serves(self, plan: Plan) -> bool:
         """Whether a plan starts and serves the load."""

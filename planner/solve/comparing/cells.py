@@ -39,8 +39,11 @@ class Cell:
     requested_memory_bytes: int | None = None
     margin_bytes: int | None = None
     kv_cache_size_tokens: int | None = None
+    """Of all engines together, like blocks and concurrency."""
     max_concurrency: float | None = None
     max_concurrency_low: float | None = None
+    requests_served: int | None = None
+    """Requests of the load, on all engines; None without a load."""
     max_model_len: int | None = None
     max_model_len_that_fits: int | None = None
     num_gpu_blocks: int | None = None
@@ -92,6 +95,25 @@ def _of_plan(name: str) -> Callable[[Plan], Any]:
     return read
 
 
+def _of_all(name: str) -> Callable[[Plan], Any]:
+    """Read a figure of all engines together."""
+
+    def read(plan: Plan) -> float | None:
+        value: float | None = getattr(plan.all_engines, name) if plan.ranks else None
+        return value
+
+    return read
+
+
+def _low_of_all(plan: Plan) -> float | None:
+    return plan.engines * plan.max_concurrency_low if plan.ranks else None
+
+
+def _requests_served(plan: Plan) -> int | None:
+    served = plan.serving
+    return None if served is None else served.requests_served
+
+
 def _max_model_len(plan: Plan) -> int | None:
     return plan.resolved.max_model_len if plan.resolved is not None else None
 
@@ -100,19 +122,26 @@ def _rank_bytes(name: str, label: str) -> Value:
     return Value(label=label, unit="bytes", read=_of_rank(name))
 
 
+def _engines_figure(name: str, label: str, unit: str) -> Value:
+    return Value(label=label, unit=unit, read=_of_all(name))
+
+
 def _plan_figure(name: str, label: str, unit: str) -> Value:
     return Value(label=label, unit=unit, read=_of_plan(name))
 
 
 VALUES: Mapping[str, Value] = MappingProxyType(
     {
-        "max_concurrency": _plan_figure(
+        "max_concurrency": _engines_figure(
             "max_concurrency", "Maximum concurrency", "requests"
         ),
-        "max_concurrency_low": _plan_figure(
-            "max_concurrency_low", "Concurrency, at least", "requests"
+        "max_concurrency_low": Value(
+            label="Concurrency, at least", unit="requests", read=_low_of_all
         ),
-        "kv_cache_size_tokens": _plan_figure(
+        "requests_served": Value(
+            label="Served at once", unit="whole requests", read=_requests_served
+        ),
+        "kv_cache_size_tokens": _engines_figure(
             "kv_cache_size_tokens", "KV cache size", "tokens"
         ),
         "available_kv_cache_bytes": _rank_bytes(
@@ -134,7 +163,9 @@ VALUES: Mapping[str, Value] = MappingProxyType(
             unit="bytes",
             read=lambda plan: plan.margin_bytes,
         ),
-        "num_gpu_blocks": _plan_figure("num_gpu_blocks", "KV cache blocks", "blocks"),
+        "num_gpu_blocks": _engines_figure(
+            "num_gpu_blocks", "KV cache blocks", "blocks"
+        ),
         "gpus_total": Value(
             label="GPUs", unit="GPUs", read=lambda plan: plan.gpus_total
         ),
@@ -165,7 +196,7 @@ def cell_of(values: tuple[Any, ...], plan: Plan) -> Cell:
         **{
             name: value.read(plan)
             for name, value in VALUES.items()
-            if is_allocated or name == "gpus_total"
+            if is_allocated or name in ("gpus_total", "requests_served")
         },
     )
 

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from planner.memory.estimate import RankMemory
 
 _NAMES = (
-    *("verdict", "gpus_total", "total_memory_bytes", "requested_memory_bytes"),
+    *("verdict", "requests_served", "gpus_total", "engines"),
+    *("total_memory_bytes", "requested_memory_bytes"),
     *("available_kv_cache_bytes", "available_kv_cache_low_bytes"),
     *("kv_cache_size_tokens", "max_concurrency", "max_concurrency_low"),
     *("max_model_len", "max_model_len_that_fits", "num_gpu_blocks", "margin_bytes"),
 )
 _OTHERS = {
     "verdict": Value(label="Verdict", unit="", read=lambda plan: str(plan.outcome)),
+    "engines": Value(label="Engines", unit="engines", read=lambda plan: plan.engines),
     "total_memory_bytes": Value(
         label="Memory of each",
         unit="bytes",
@@ -37,7 +39,7 @@ _OTHERS = {
     ),
 }
 FIGURES = {name: _OTHERS.get(name) or VALUES[name] for name in _NAMES}
-"""The figures of a comparison: those of a sweep, and two more."""
+"""The figures of a comparison: those of a sweep, and three more."""
 MOST_PLANS = 8
 
 
@@ -174,9 +176,14 @@ class Row:
 
 def rows(plans: Sequence[Plan]) -> tuple[Row, ...]:
     """Return the figures, then the memory lines of each plan's limiting rank."""
+    left_out = {
+        "requests_served": all(plan.load is None for plan in plans),
+        "engines": all(plan.engines == 1 for plan in plans),
+    }
     figures = [
         Row(name=name, unit=one.unit, values=tuple(map(one.read, plans)))
         for name, one in FIGURES.items()
+        if not left_out.get(name)
     ]
     ranks = [plan.limiting_rank for plan in plans]
     names = dict.fromkeys(

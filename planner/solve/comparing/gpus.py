@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError
 from planner.late import late
@@ -16,6 +15,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.comparing.comparison import MOST_PLANS, Comparison, compare
+from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
@@ -194,19 +194,21 @@ def compare_gpus(
         gpus: names or `GPU`s; by default the whole catalogue except MIG slices.
         price_per_hour: price of one GPU, by name, in any currency.
         load: load that each must serve. It sets `max_model_len` to its length and,
-            unless given, `max_num_seqs` to its requests. By default each must start.
+            unless given, `max_num_seqs` to its requests. By default the plan's own;
+            without one, each must start.
         currency: word to write after prices.
 
     Raises:
         PlannerError: for an unknown GPU or an invalid price.
     """
-    prices = _prices(price_per_hour or {})
+    prices = checked_prices(price_per_hour or {}, "price_per_hour")
     chosen = [_named(gpu) for gpu in gpus] if gpus is not None else _whole_gpus()
     if not chosen:
         raise PlannerError("compare_gpus() needs at least one GPU.")
-    inputs = Inputs.of(plan)
+    load = load or plan.load
+    inputs = Inputs.of(plan).changed(load=None)
     if load is not None:
-        inputs = inputs.changed(max_model_len=load.request_tokens)
+        inputs = inputs.changed(max_model_len=None)  # follows from the load
     choices = [_choose(inputs, gpu, load, prices.get(gpu.name)) for gpu in chosen]
     return GPUComparison(
         plan=plan,
@@ -320,24 +322,6 @@ def _whole_gpus() -> list[GPU]:
 
 def _named(gpu: str | GPU) -> GPU:
     return gpu if isinstance(gpu, GPU) else gpu_named(gpu)
-
-
-def _prices(given: Mapping[str, float]) -> dict[str, float]:
-    """Check prices, and return them by the catalogue's names."""
-    found = {}
-    for name, price in given.items():
-        value: object = price
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not isfinite(price) or price < 0:
-            raise PlannerError(
-                f"price_per_hour[{name!r}]={price!r}: a number from 0 is needed, such "
-                "as 2.5."
-            )
-        try:
-            found[gpu_named(name).name] = float(price)
-        except PlannerError:
-            found[name] = float(price)  # a GPU that the user describes
-    return found
 
 
 def _per(price: float | None, count: float | None) -> float | None:

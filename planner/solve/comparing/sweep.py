@@ -8,7 +8,7 @@ from math import prod
 from os import PathLike, fspath
 from typing import Any
 
-from planner.engine.devices.attached import gpu_named
+from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST
 from planner.engine.settings import settings_from

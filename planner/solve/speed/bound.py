@@ -78,7 +78,7 @@ class _Case:
         return Basis.ASSUMED if is_routed else Basis.FORMULA
 
 
-def speed_bound(plan: Plan, load: Load) -> SpeedBound:
+def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
     """Return an upper bound on a plan's speed: a bound, not a forecast.
 
     A step must read the weights and each request's KV cache, and compute 2 operations
@@ -87,12 +87,19 @@ def speed_bound(plan: Plan, load: Load) -> SpeedBound:
 
     Args:
         plan: the plan.
-        load: prompt and output tokens of a request, and the number of requests at once.
+        load: prompt and output tokens of a request, and the number of requests at once;
+            by default the plan's own.
 
     Raises:
-        PlannerError: for a plan or a length that vLLM refuses, or a GPU of unknown
-            bandwidth.
+        PlannerError: without a load, for a plan or a length that vLLM refuses, or for a
+            GPU of unknown bandwidth.
     """
+    load = load or plan.load
+    if load is None:
+        raise PlannerError(
+            "speed_bound() needs a load: give planner.Load(prompt_tokens=3000, "
+            "output_tokens=1000, requests=16), or plan with load=."
+        )
     case = _case(plan, load)
     mean = mean_of(load)
     missing = missing_peaks(case.work, case.peaks)

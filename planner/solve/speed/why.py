@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.planning.load import Load
 from planner.planning.result import Plan
-from planner.planning.serving import NULL_BLOCKS, Serving, copies
+from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.solve.speed.speed import SpeedBound
 from planner.solve.speed.step import Peaks, Seen, Step, decode_step, kv_bytes
 from planner.solve.speed.work import Work
@@ -140,7 +140,7 @@ def holds_why(served: Serving) -> str:
         f"({served.num_blocks:,} blocks at the low end of the estimate - {NULL_BLOCKS} "
         f"that stays empty) / {each:,} per request, rounded down"
     )
-    replicas = copies(served.plan)
+    replicas = served.plan.engines
     return text if replicas == 1 else f"{text}, x {replicas} replicas"
 
 

@@ -52,7 +52,7 @@ def marked(explorer: Explorer) -> set[str]:
 
 def exported(explorer: Explorer) -> Any:
     """The view of the export section, opened."""
-    explorer.results.export.toggle.value = True
+    explorer.results.tabs.choose("export")
     return explorer.results.export.view
 
 
@@ -223,8 +223,8 @@ def test_nothing_secret_reaches_the_link(explorer) -> None:
     """Keys of the server, variables and the text itself."""
     paste(explorer, DOCKER.replace("-e HF", "-e VLLM_API_KEY=sk-two -e HF"))
 
-    assert "secret" not in explorer.address.query
-    assert "sk-two" not in explorer.address.query
+    assert "secret" not in explorer.header.query
+    assert "sk-two" not in explorer.header.query
 
 
 def test_changes_are_what_differs() -> None:

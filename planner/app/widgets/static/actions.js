@@ -8,6 +8,8 @@ import { make } from "./make.js";
  * @typedef {object} Row
  * @property {string} key
  * @property {string} title
+ * @property {string} [group] heading of the rows from this one on
+ * @property {string} [rule] what the rows of the group have in common
  * @property {string} [gain]
  * @property {string} [code]
  * @property {string} [detail]
@@ -70,6 +72,35 @@ function item(model, row) {
 }
 
 /**
+ * Makes the lists of rows, each under the heading of its group, and its rule where the
+ * whole list is open.
+ *
+ * @param {ListModel} model
+ * @param {Row[]} rows
+ * @param {boolean} isOpen
+ */
+function lists(model, rows, isOpen) {
+  /** @type {Node[]} */
+  const parts = [];
+  /** @type {HTMLElement | undefined} */
+  let list;
+  rows.forEach((row, index) => {
+    const isNew = !list || row.group !== rows[index - 1]?.group;
+    if (isNew && row.group) {
+      const rule =
+        row.rule && isOpen ? [make("span", { class: "pl-group-rule" }, row.rule)] : [];
+      parts.push(make("h3", { class: "pl-list-group" }, row.group, " ", ...rule));
+    }
+    if (!list || isNew) {
+      list = make("ul", { class: "pl-rows" });
+      parts.push(list);
+    }
+    list.append(item(model, row));
+  });
+  return parts;
+}
+
+/**
  * Takes the focus along when a list is written anew: to the button that opens and closes
  * it, to the one that takes back what was done, else to the heading. Never to another
  * row's button: a second press must not do something else.
@@ -105,10 +136,7 @@ function body(model, isOpen, turn) {
   const parts = [];
   if (model.get("note"))
     parts.push(make("p", { class: "pl-list-note" }, model.get("note")));
-  if (few.length) {
-    const items = few.map((row) => item(model, row));
-    parts.push(make("ul", { class: "pl-rows" }, ...items));
-  }
+  parts.push(...lists(model, few, isOpen));
   if (rows.length > count) {
     const label = isOpen ? "Show fewer" : `Show all ${rows.length}`;
     const more = button("more", label, { "aria-expanded": String(isOpen) });

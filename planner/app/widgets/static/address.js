@@ -3,19 +3,21 @@
 
 import "./shortcuts.js";
 
-const isApp = () => document.getElementById("planner-plotly") !== null;
+/** Whether the page is the app, not a notebook. */
+export const isApp = () => document.getElementById("planner-plotly") !== null;
 
-/** @type {import("@anywidget/types").AnyWidget<{ query: string }>} */
-export default {
-  initialize({ model }) {
-    if (!isApp()) return undefined;
-    const { search } = window.location;
-    if (search.length > 1) model.send({ opened: search });
-    const follow = () => {
-      const place = window.location.pathname + model.get("query");
-      window.history.replaceState(window.history.state, "", place);
-    };
-    model.on("change:query", follow);
-    return () => model.off("change:query", follow);
-  },
-};
+/**
+ * @param {import("@anywidget/types").AnyModel<{ query: string }>} model
+ * @returns {(() => void) | undefined} what ends it
+ */
+export function followAddress(model) {
+  if (!isApp()) return undefined;
+  const { search } = window.location;
+  if (search.length > 1) model.send({ opened: search });
+  const follow = () => {
+    const place = window.location.pathname + model.get("query");
+    window.history.replaceState(window.history.state, "", place);
+  };
+  model.on("change:query", follow);
+  return () => model.off("change:query", follow);
+}

@@ -1,9 +1,10 @@
 // The answer to the controls: verdict, bars, figures, and vLLM's own words.
 
+import { addBar } from "./bar.js";
 import { whenConnected } from "./connected.js";
-import { keepDrawn } from "./draw.js";
 import { make } from "./make.js";
 import { fill, part } from "./parts.js";
+import { keepPicture } from "./picture.js";
 
 /**
  * @typedef {object} Answered
@@ -14,8 +15,24 @@ import { fill, part } from "./parts.js";
  * @typedef {(() => void)[]} Undo
  */
 
-const BEFORE_CHART = ["verdict", "stale"];
-const AFTER_CHART = ["figures", "alert", "error"];
+const BEFORE_CHART = ["alert", "verdict", "stale"];
+const AFTER_CHART = ["figures", "error"];
+const ACTIONS =
+  ".planner-first > .planner-parts, .planner-tab-advice, .planner-tab-gpus, " +
+  ".planner-tab-compare, .planner-tab-export";
+
+/**
+ * Greys what is not for the controls as they are; nothing of it can be applied or taken.
+ *
+ * @param {Element} root
+ * @param {boolean} isStale
+ */
+function setStale(root, isStale) {
+  root.classList.toggle("is-stale", isStale);
+  /** @type {NodeListOf<HTMLElement>} */
+  const actions = root.querySelectorAll(ACTIONS);
+  for (const node of actions) node.inert = isStale;
+}
 
 /**
  * Takes the first chart, which the app's page has drawn before the controls were there.
@@ -31,47 +48,15 @@ function takeFirstChart() {
 }
 
 /**
- * Adds a bar for a phone, where the controls fill the screen: it says how it stands while
- * the verdict itself is out of sight. What it says is announced there, so it is for the
- * eyes.
- *
- * @param {Element} root
  * @param {Element} verdict
- * @param {Undo} undo gets what takes it away
- * @returns {() => void} what writes it anew
+ * @returns {string[]} what was planned, the headline and the sentences of the verdict
  */
-function addBar(root, verdict, undo) {
-  const words = make("span");
-  const bar = make(
-    "div",
-    { class: "planner-bar pl-plan", "aria-hidden": "true" },
-    words,
+function subjectAndVerdict(verdict) {
+  const said = [".pl-subject", ".pl-headline", ".pl-sentence"].flatMap((name) =>
+    [...verdict.querySelectorAll(name)].map((node) => node.textContent ?? ""),
   );
-  bar.addEventListener("click", () => verdict.scrollIntoView({ block: "start" }));
-  root.append(bar);
-  const seen = new IntersectionObserver(
-    (entries) => {
-      const { intersectionRatio } = entries[entries.length - 1];
-      bar.classList.toggle("pl-is-needed", intersectionRatio < 0.6);
-    },
-    { threshold: [0, 0.6] },
-  );
-  seen.observe(verdict);
-  undo.push(
-    () => seen.disconnect(),
-    () => bar.remove(),
-  );
-  return () => {
-    const said = verdict.querySelector(".pl-verdict");
-    /** @param {string} name */
-    const text = (name) => said?.querySelector(name)?.textContent?.trim() ?? "";
-    bar.className = bar.className.replace(/ pl-(fits|tight|short|refused)/g, "");
-    bar.classList.add(...(said?.classList ?? []));
-    bar.classList.remove("pl-verdict");
-    const margin = text(".pl-margin");
-    const missing = margin && bar.classList.contains("pl-short") ? " missing" : "";
-    words.textContent = `${text(".pl-headline")} ${margin}${missing}`;
-  };
+  const lines = said.map((text) => text.replace(/\s+/g, " ").trim());
+  return lines.map((text) => text.replace(/ (vLLM \d)/, " · $1")).filter(Boolean);
 }
 
 /**
@@ -103,9 +88,10 @@ export default {
     const show = () => {
       const parts = model.get("parts");
       for (const name of own) fill(part(el, name), parts[name] ?? "");
+      if (root) setStale(root, Boolean(parts.stale));
       follow();
       for (const [name, html] of Object.entries(parts)) {
-        if (own.has(name)) continue;
+        if (own.has(name) || name === "strip") continue;
         /** @type {HTMLElement | null | undefined} */
         const place = root?.querySelector(`.planner-parts > [data-part="${name}"]`);
         if (place) fill(place, html);
@@ -118,12 +104,18 @@ export default {
     undo.push(() => model.off("change", show));
     whenConnected(el, () => {
       const node = takeFirstChart() ?? make("div");
-      chart.append(node);
-      keepDrawn(model, node, undo);
+      keepPicture(
+        model,
+        chart,
+        node,
+        () => subjectAndVerdict(part(el, "verdict")),
+        undo,
+      );
       const explorer = el.closest(".planner-explorer");
       root = explorer;
       if (!explorer) return;
-      follow = addBar(explorer, part(el, "verdict"), undo);
+      const bar = addBar(explorer, part(el, "verdict"), undo);
+      follow = () => bar(model.get("parts").strip ?? "");
       explorer.addEventListener("planner-place", show);
       undo.push(() => explorer.removeEventListener("planner-place", show));
       show();

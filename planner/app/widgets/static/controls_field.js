@@ -2,21 +2,11 @@
 
 import { newId, setAttribute, setText } from "./change.js";
 import { ModelBox } from "./controls_model.js";
+import { addSizes, listed, numberOf, ticks } from "./controls_parts.js";
 import { make } from "./make.js";
-import { decimalNumber, grouped, nearest, spoken, wholeNumber } from "./numbers.js";
+import { grouped, nearest, spoken } from "./numbers.js";
 
 const CHOICE = "vLLM's choice";
-
-/**
- * Returns where a slider stands for a text; the kernel alone decides what it means.
- *
- * @param {string} [text]
- */
-function numberOf(text = "") {
-  const typed = text.trim();
-  const number = wholeNumber(typed) ?? decimalNumber(typed);
-  return number !== null && number >= 0 ? number : null;
-}
 
 export class FieldView {
   /**
@@ -26,8 +16,22 @@ export class FieldView {
   constructor(store, name) {
     this.store = store;
     this.name = name;
-    this.ids = { control: newId(), say: newId(), help: newId(), mark: newId() };
+    this.ids = {
+      control: newId(),
+      title: newId(),
+      name: newId(),
+      say: newId(),
+      help: newId(),
+      mark: newId(),
+    };
     this.isTyped = false;
+    /** @type {HTMLElement | undefined} */
+    this.ticks = undefined;
+    /** @type {readonly number[] | undefined} The steps that the ticks are of. */
+    this.ticked = undefined;
+    /** @type {HTMLElement | undefined} */
+    this.tries = undefined;
+    this.suggested = "";
     /** @type {HTMLElement | null} What is wrong, made anew for each error. */
     this.alert = null;
     /** @type {HTMLInputElement | null} */
@@ -40,39 +44,45 @@ export class FieldView {
     this.listed = undefined;
     const label = this.state.label ?? name;
     const { ids } = this;
+    const { title } = this.state;
+    // A field with a title in plain words shows vLLM's name below it, which explains it.
+    const shown = title ? make("span", { id: ids.name }, name) : "?";
     this.help = make(
       "button",
       {
         type: "button",
-        class: "pc-help",
+        class: title ? "pc-help pc-argument" : "pc-help",
         "aria-expanded": "false",
         "aria-controls": ids.help,
         "aria-label": `What is ${label}?`,
       },
-      "?",
+      shown,
     );
-    this.reset = make(
-      "button",
-      {
-        type: "button",
-        class: "pc-reset",
-        "aria-label": `Reset ${label} to ${CHOICE}`,
-      },
-      "Reset",
-    );
+    this.reset = make("button", { type: "button", class: "pc-reset" });
+    if (title) this.reset.append(make("span", { "aria-hidden": "true" }, "↺"));
+    else this.reset.append("Reset");
     this.mark = make("span", { id: ids.mark, class: "pc-mark", hidden: true });
-    this.own = make("span", { class: "pc-own" }, CHOICE);
+    this.own = make("span", { class: "pc-own" });
+    /** @type {HTMLButtonElement[]} One for each usual value. */
+    this.buttons = [];
     this.hint = make("p", { class: "pc-hint" });
     this.say = make("div", { id: ids.say, class: "pc-say" }, this.hint);
     this.text = make("div", { id: ids.help, class: "pc-meaning", hidden: true });
     this.row = make("div", { class: "pc-row" });
     this.node = make(
       "div",
-      { class: `pc-field pc-${this.state.kind}`, "data-name": name },
+      {
+        class: `pc-field pc-${this.state.kind}${title ? " pc-titled" : ""}`,
+        "data-name": name,
+      },
       make(
         "div",
         { class: "pc-head" },
-        make("label", { for: ids.control, class: "pl-name" }, label),
+        make(
+          "label",
+          { for: ids.control, id: ids.title, class: "pl-name" },
+          title ?? label,
+        ),
         this.help,
         this.mark,
         this.own,
@@ -82,8 +92,11 @@ export class FieldView {
       this.say,
       this.text,
     );
-    this.control = this.makeControl(label);
+    this.control = this.makeControl(title ? `${title} ${name}` : label);
     this.control.id = ids.control;
+    if (title) {
+      this.control.setAttribute("aria-labelledby", `${ids.title} ${ids.name}`);
+    }
     this.help.addEventListener("click", () => this.explain());
     this.reset.addEventListener("click", () => this.takeBack());
     this.node.addEventListener("keydown", (event) => this.escaped(event));
@@ -98,6 +111,7 @@ export class FieldView {
   makeControl(label) {
     const { kind } = this.state;
     if (kind === "choice") return this.makeSelect();
+    if (kind === "presets" || kind === "switch") return this.makeGroup();
     if (kind === "model") return this.makeBox();
     if (kind === "json") return this.makeEntry("textarea", { rows: 2 });
     const entry = this.makeEntry("input", {
@@ -111,7 +125,31 @@ export class FieldView {
       if (key === "Enter") this.sendTyped(entry.value);
     });
     if (this.state.steps) this.addSlider(label, entry);
+    if (this.state.usual) addSizes(this, entry);
     return entry;
+  }
+
+  // Buttons of which one is pressed: the presets, on and off.
+  makeGroup() {
+    const group = make("div", { class: "pc-group-row", role: "group" });
+    for (const [value, label, why] of this.state.options ?? []) {
+      if (value) group.append(this.makeButton(value, label, why));
+    }
+    this.row.append(group);
+    return group;
+  }
+
+  /**
+   * @param {string | number} value
+   * @param {string} label
+   * @param {string} [why]
+   */
+  makeButton(value, label, why) {
+    const attributes = { type: "button", class: "pc-button", value, title: why };
+    const button = make("button", attributes, label);
+    button.addEventListener("click", () => this.send(value));
+    this.buttons.push(button);
+    return button;
   }
 
   makeSelect() {
@@ -166,6 +204,16 @@ export class FieldView {
     });
     this.row.prepend(slider);
     this.slider = slider;
+    this.ticks = make("div", { class: "pc-ticks", "aria-hidden": "true" });
+    this.row.append(this.ticks);
+  }
+
+  // Round numbers below the slider, each at its place.
+  showTicks() {
+    const { steps = [] } = this.state;
+    if (!this.ticks || this.ticked === steps) return;
+    this.ticked = steps;
+    this.ticks.replaceChildren(...ticks(steps));
   }
 
   /** @param {string} text */
@@ -180,7 +228,7 @@ export class FieldView {
   }
 
   takeBack() {
-    this.control.value = "";
+    if (!(this.control instanceof HTMLDivElement)) this.control.value = "";
     this.send("");
     this.control.focus();
   }
@@ -188,8 +236,13 @@ export class FieldView {
   refresh() {
     const { state } = this;
     this.node.classList.toggle("is-set", Boolean(state.set));
+    const own = state.own || CHOICE;
+    setText(this.own, own);
     this.own.hidden = Boolean(state.set || state.plain);
     this.reset.hidden = !state.set || Boolean(state.plain);
+    const back = `Reset ${state.label ?? this.name} to ${own.replace("follows ", "")}`;
+    setAttribute(this.reset, "aria-label", back);
+    setAttribute(this.reset, "title", back);
     this.mark.hidden = !state.mark;
     const { mark, say } = this.ids;
     setAttribute(this.control, "aria-describedby", state.mark ? `${mark} ${say}` : say);
@@ -197,18 +250,22 @@ export class FieldView {
     const since = state.since && `came with vLLM ${state.since}`;
     setText(this.hint, since || (state.hint ?? ""));
     this.node.classList.toggle("is-later", Boolean(state.since));
-    this.showError(state.e ?? "");
+    this.showError(state.e ?? "", state.try ?? []);
     this.showValue();
     if (this.reading) {
       setText(this.reading, state.reading ? `Reading ${state.reading} …` : "");
     }
   }
 
-  /** @param {string} message */
-  showError(message) {
+  /**
+   * @param {string} message
+   * @param {readonly string[]} suggested
+   */
+  showError(message, suggested) {
     setAttribute(this.control, "aria-invalid", message ? "true" : null);
     this.node.classList.toggle("is-wrong", Boolean(message));
     this.hint.hidden = Boolean(message);
+    this.suggest(message ? suggested : []);
     if (!message) {
       this.alert?.remove();
       this.alert = null;
@@ -221,11 +278,43 @@ export class FieldView {
     }
   }
 
+  /** @param {readonly string[]} values that would be right instead, each a button */
+  suggest(values) {
+    const key = values.join("\n");
+    if (this.suggested === key) return;
+    this.suggested = key;
+    this.tries?.remove();
+    if (!values.length) return;
+    const buttons = values.map((value) => {
+      const button = make("button", { type: "button", class: "pc-try" }, value);
+      button.addEventListener("click", () => {
+        this.control.focus();
+        if (this.box) this.box.choose(value);
+        else this.send(value);
+      });
+      return button;
+    });
+    this.tries = make("div", { class: "pc-tries" }, "Try ", ...buttons);
+    this.say.after(this.tries);
+  }
+
+  showButtons() {
+    const { v, c, kind } = this.state;
+    for (const button of this.buttons) {
+      const isOn = kind === "switch" ? button.value === "true" : c === button.value;
+      const isChosen = kind === "switch" ? isOn === (c === "on") : isOn;
+      setAttribute(button, "aria-pressed", String(v === button.value));
+      button.classList.toggle("is-own", !v && kind !== "presets" && isChosen);
+    }
+  }
+
   showValue() {
+    this.showButtons();
     if (this.store.isPending(this.name)) return;
     const { control, state } = this;
     if (this.box) this.box.show();
     else if (control instanceof HTMLSelectElement) this.showOptions(control);
+    else if (control instanceof HTMLDivElement) return;
     else {
       if (!this.isTyped) control.value = state.v ?? "";
       setAttribute(control, "placeholder", grouped(state.c ?? "") || null);
@@ -238,8 +327,7 @@ export class FieldView {
     const { options = [], v, c } = this.state;
     if (this.listed !== options) {
       this.listed = options;
-      const made = options.map(([value, label]) => make("option", { value }, label));
-      select.replaceChildren(...made);
+      select.replaceChildren(...listed(options));
     }
     const [key, label] = options[0];
     if (key === "") setText(select.options[0], c ? `${label}: ${c}` : label);
@@ -251,9 +339,11 @@ export class FieldView {
     const { steps = [], v, c } = this.state;
     const number = numberOf(v) ?? numberOf(c);
     setAttribute(slider, "max", steps.length - 1);
+    this.showTicks();
     if (number !== null) slider.value = String(nearest(steps, number));
     const text = number === null ? v || CHOICE : spoken(number);
-    setAttribute(slider, "aria-valuetext", v ? text : `${text}, ${CHOICE}`);
+    const own = this.state.own || CHOICE;
+    setAttribute(slider, "aria-valuetext", v ? text : `${text}, ${own}`);
   }
 
   explain() {

@@ -240,9 +240,11 @@ export class ModelBox {
     const option = this.options[this.active];
     if (option && !this.list.hidden) return this.choose(nameOf(option));
     const text = this.input.value.trim();
-    const isName = /[\\/~.]/.test(text) || !text;
-    const first = isName ? undefined : ranked(text, this.rows)[0]?.[0];
-    this.choose(first ?? text);
+    // A whole name or a path counts as typed; of a part of a name, the first hit does.
+    const isName = /[\\/]|^[~.]/.test(text) || !text;
+    const isFilled = !this.list.hidden && this.options.length > 0;
+    const first = isFilled ? nameOf(this.options[0]) : ranked(text, this.rows)[0]?.[0];
+    this.choose((isName ? undefined : first) ?? text);
   }
 
   /** @param {Event} event */

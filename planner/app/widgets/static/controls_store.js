@@ -7,16 +7,21 @@
  * @typedef {object} FieldState
  * @property {string} kind
  * @property {string} [label]
+ * @property {string} [title] its name in plain words
  * @property {string} [hint]
  * @property {string} [v] what was chosen
  * @property {boolean} [set] whether that is something else than vLLM's choice
  * @property {boolean} [plain] whether it cannot be left to vLLM
  * @property {string} [c] vLLM's choice
+ * @property {string} [own] who chooses, where it is not vLLM
  * @property {string} [e] what is wrong
+ * @property {string[]} [try] what would be right instead
  * @property {string} [since] the first release that has it, where the planned one does not
  * @property {string} [mark] a word beside its name
  * @property {number[]} [steps] of its slider
- * @property {[key: string, label: string][]} [options] of its list
+ * @property {[key: string, label: string, more?: string, disabled?: string][]} [options] of
+ *   its list or its buttons; more: a heading, or what a button says
+ * @property {number[]} [usual] values that have a button
  * @property {[name: string, size: string, kind: string][]} [rows] bundled models
  * @property {string} [reading] the model that is being read
  *

@@ -6,6 +6,10 @@ import { make } from "./make.js";
  * @typedef {{ data: object[], layout: { height?: number } }} Figure
  * @typedef {{ figure: Figure, label: string }} Drawn what a chart's model holds
  * @typedef {import("@anywidget/types").AnyModel<Drawn>} DrawnModel
+ *
+ * @typedef {object} Dress what fits a figure to a width, and writes over it
+ * @property {(figure: any, width: number) => Figure} fit
+ * @property {(figure: any, width: number) => void} write
  */
 
 const CONFIG = { displayModeBar: false, responsive: false };
@@ -56,8 +60,9 @@ function loadPlotly(model) {
  * @param {DrawnModel} model
  * @param {HTMLElement} node
  * @param {(() => void)[]} undo gets what ends it
+ * @param {Dress | null} [dress]
  */
-export async function keepDrawn(model, node, undo) {
+export async function keepDrawn(model, node, undo, dress = null) {
   node.classList.add("planner-chart");
   node.setAttribute("role", "img");
   node.style.height = `${model.get("figure").layout?.height ?? 160}px`;
@@ -71,9 +76,11 @@ export async function keepDrawn(model, node, undo) {
   let width = node.clientWidth;
   const draw = () => {
     if (!width) return; // hidden: the observer below tells when it is not
-    const { data, layout } = model.get("figure");
+    const figure = model.get("figure");
+    const { data, layout } = dress ? dress.fit(figure, width) : figure;
     node.style.height = `${layout.height}px`;
     Plotly.react(node, data, { ...layout, width, autosize: false }, CONFIG);
+    dress?.write(figure, width);
   };
   draw();
   model.on("change:figure", draw);

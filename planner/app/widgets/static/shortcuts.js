@@ -6,9 +6,11 @@
 const OWN = ".planner-explorer, .planner-run";
 
 /** @param {KeyboardEvent} event */
+const isUndo = (event) => (event.ctrlKey || event.metaKey) && /^[zy]$/i.test(event.key);
+
+/** @param {KeyboardEvent} event */
 const isShortcut = (event) =>
-  event.ctrlKey ||
-  event.metaKey ||
+  ((event.ctrlKey || event.metaKey) && !isUndo(event)) ||
   event.altKey ||
   event.key === "Escape" ||
   (event.shiftKey && event.key === "Enter");

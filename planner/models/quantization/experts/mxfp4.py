@@ -34,6 +34,13 @@ _KEEPS_RAW_MXFP4_SCALES_BEFORE = (0, 25)
 
 Source: vLLM 0.24.0 and 0.25.0 `layers/fused_moe/oracle/mxfp4.py`.
 """
+_PADS_BOTH_FROM, _PADS_BOTH_UNTIL = (0, 17), (0, 22)
+"""Triton's kernel for Hopper pads both dimensions of the packed weights to 64.
+
+Source: vLLM 0.19.1 and 0.21.0 `third_party/triton_kernels/tensor_details/
+layout_details/hopper_value.py` swizzle_data, as in triton_kernels 3.6.0, which 0.17.0
+brought; 0.22.0 pads to 16 and 32 again.
+"""
 _RUNS_TRITON_MXFP4_ON_RTX_BEFORE = (0, 12)
 """Triton serves gpt-oss on RTX Blackwell too.
 
@@ -226,8 +233,8 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
     experts, groups = on_rank.num_experts, _triton_mxfp4_groups(release)
     keeps_raw = release < _KEEPS_RAW_MXFP4_SCALES_BEFORE
     return (
-        Tensor(experts * _triton_bytes(rows, hidden), "uint8"),
-        Tensor(experts * _triton_bytes(hidden, columns), "uint8"),
+        Tensor(experts * _triton_bytes(rows, hidden, release), "uint8"),
+        Tensor(experts * _triton_bytes(hidden, columns, release), "uint8"),
         Tensor(experts * _triton_scales(rows, hidden, groups), "uint8"),
         Tensor(experts * _triton_scales(hidden, columns, groups), "uint8"),
         *(_scales(on_rank, columns, hidden) if keeps_raw else ()),
@@ -235,7 +242,9 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
     )
 
 
-def _triton_bytes(rows: int, inputs: int) -> int:
+def _triton_bytes(rows: int, inputs: int, release: Release) -> int:
+    if _PADS_BOTH_FROM <= release < _PADS_BOTH_UNTIL:
+        return round_up(rows, 64) * round_up(inputs // 2, 64)
     return round_up(rows, 16) * round_up(inputs // 2, 32)
 
 

@@ -21,6 +21,7 @@ from planner.models.quantization.experts.serving import (
     w13_rows,
     weights,
 )
+from planner.models.quantization.padding import WORD_BITS
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
@@ -29,6 +30,11 @@ _MARLIN_COLUMNS = 64
 _MARLIN_HIDDEN = 128
 _SMALLEST_GROUP = 32
 _TRTLLM_BITS, _TRTLLM_GROUP = 4, 32
+_HOLDS_WORDS_OF_ZEROS_SINCE = (0, 30)
+"""Zero points are words of 32 bits; before, numbers of the model's dtype.
+
+Source: vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod.
+"""
 _KEEPS_PACKED_WORKSPACE_SINCE = (0, 23)
 """Packed experts of compressed-tensors take theirs from the shared workspace.
 
@@ -50,9 +56,17 @@ class _Grouped:
     """-1: one group holds all inputs of a row."""
 
     def tensors(
-        self, on_rank: ExpertsOnRank, columns: int, *, has_zero_points: bool
+        self,
+        on_rank: ExpertsOnRank,
+        columns: int,
+        *,
+        has_zero_points: bool,
+        zeros: str | None = "int32",
     ) -> tuple[Tensor, ...]:
-        """Return weights, scales and zero points with `columns` for each expert."""
+        """Return weights, scales and zero points with `columns` for each expert.
+
+        `zeros` is the dtype of the zero points; None: the model's.
+        """
         experts, hidden = on_rank.num_experts, on_rank.hidden_size
         packed = 32 // self.num_bits
         rows = w13_rows(on_rank, columns)
@@ -66,8 +80,8 @@ class _Grouped:
             return held
         return (
             *held,
-            Tensor(experts * groups[0] * (rows // packed), "int32"),
-            Tensor(experts * groups[1] * (hidden // packed), "int32"),
+            Tensor(experts * groups[0] * (rows // packed), zeros),
+            Tensor(experts * groups[1] * (hidden // packed), zeros),
         )
 
     def for_humming(
@@ -118,13 +132,38 @@ class GPTQExperts:
     def tensors(
         self, on_rank: ExpertsOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
-        """Return weights, scales and zero points on a rank."""
-        return _marlin_or_not(
-            on_rank,
-            layout,
-            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
-            has_zero_points=not self.is_sym,
+        """Return weights, scales, zero points and orders on a rank."""
+        grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
+        is_older = layout.release < _HOLDS_WORDS_OF_ZEROS_SINCE
+        if is_older and grouped.suits_marlin(on_rank, layout):
+            return self._older(on_rank, grouped)
+        return _marlin_or_not(on_rank, layout, grouped, has_zero_points=not self.is_sym)
+
+    def _older(self, on_rank: ExpertsOnRank, grouped: _Grouped) -> tuple[Tensor, ...]:
+        """Return what Marlin's kernel holds in releases that take desc_act.
+
+        In the order of their activations, every rank holds the scales of all groups of
+        w2, and the order and its inverse for each expert.
+
+        Source: vLLM 0.25.1 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod,
+        `layers/fused_moe/oracle/int_wna16.py` _process_weights_marlin.
+        """
+        columns = on_rank.intermediate_size_per_partition
+        padded = columns
+        if not self.desc_act:
+            padded = marlin_columns(columns, self.group_size)
+        held = (
+            *grouped.tensors(on_rank, padded, has_zero_points=True, zeros=None),
+            *biases(on_rank, intermediate_size=padded),
         )
+        if not self.desc_act:
+            return held
+        experts, hidden = on_rank.num_experts, on_rank.hidden_size
+        missing = grouped.groups(on_rank.intermediate_size) - grouped.groups(columns)
+        packed = WORD_BITS // self.num_bits
+        more = experts * missing * (hidden + hidden // packed)
+        orders = (Tensor(experts * hidden, "int32"), Tensor(experts * columns, "int32"))
+        return (*held, Tensor(more), *orders, *orders)
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""

@@ -14,8 +14,27 @@ _FEW_TOKENS = 2048
 _HARDLY_MISSED = 64
 """A number of requests at once that few single GPUs exceed."""
 _LEAST_LENGTH = 128
+_FEWEST_OF_USE = 2048
+"""Requests of fewer tokens, prompt and answer together, are of use to few."""
 _LENGTH_ERRORS = ("max_model_len", "no_kv", "too_close", "refused")
 """Errors that a smaller max_model_len may remove."""
+
+
+def more_requests(situation: Situation) -> Iterator[Candidate]:
+    """Let as many requests run at once as the load has."""
+    resolved, load = situation.plan.resolved, situation.load
+    if resolved is None or load is None:
+        return
+    count = load.share(situation.plan.engines)
+    if count > resolved.max_num_seqs:
+        yield Candidate(
+            kind="max_num_seqs",
+            title=f"Run up to {count:,} requests in one step, as many as the load has",
+            changes={"max_num_seqs": count},
+            cost=f"Each of the {count - resolved.max_num_seqs:,} more takes sampling "
+            "tables, and each request shares the GPU with more others.",
+            burden=Burden.NOTHING,
+        )
 
 
 def fewer_requests(situation: Situation) -> Iterator[Candidate]:
@@ -122,7 +141,7 @@ def shorter(situation: Situation) -> Iterator[Candidate]:
             changes={"max_model_len": longest},
             cost=f"Requests of more than {longest:,} tokens, prompt and answer "
             "together, are refused.",
-            burden=Burden.ABILITY,
+            burden=Burden.ABILITY if longest >= _FEWEST_OF_USE else Burden.NEARLY_ALL,
         )
 
 
@@ -177,7 +196,8 @@ def power_of_two_from(count: int) -> int:
 
 
 def _wanted(situation: Situation) -> int:
-    return 1 if situation.load is None else situation.load.requests
+    load, plan = situation.load, situation.plan
+    return 1 if load is None else load.share(plan.engines)
 
 
 def _sizes(given: object) -> list[int]:

@@ -124,8 +124,9 @@ def taken_back(situation: Situation) -> Iterator[Candidate]:
     """Remove one given argument, where that alone makes the plan start."""
     if situation.plan.fits:
         return
+    never = (*_NEVER_TAKEN_BACK, *situation.plan.follows)
     for name in given_arguments(situation.plan.settings):
-        changed = None if name in _NEVER_TAKEN_BACK else situation.again(**{name: None})
+        changed = None if name in never else situation.again(**{name: None})
         if changed is not None and changed.fits:
             yield Candidate(
                 kind=name,

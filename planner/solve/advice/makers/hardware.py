@@ -165,7 +165,8 @@ def larger_gpu(situation: Situation) -> Iterator[Candidate]:
         kind="gpu",
         title=f"Use {gpu.name} ({format_gib(gpu.total_memory_bytes)})",
         changes={"gpu": gpu.name},
-        cost=f"{gpu.name} instead of {now.name}"
+        cost=f"{gpu.name} instead of {now.name} "
+        f"({format_gib(now.total_memory_bytes)})"
         f"{', taken to be empty' if taken else ''}.",
         burden=Burden.HARDWARE,
     )

@@ -9,6 +9,16 @@
   ];
   for (const name of called) Object.assign(window, { [name]: () => {} });
 
+  // Before anything is drawn: the theme that the visitor chose in the header.
+  try {
+    const theme = window.localStorage.getItem("planner-theme") ?? "";
+    if (theme === "light" || theme === "dark") {
+      document.documentElement.dataset.theme = theme;
+    }
+  } catch {
+    // Nothing is kept here.
+  }
+
   // The word that the controls are starting goes when they are there.
   const alive = ".planner-explorer:not(.planner-snapshot)";
   new MutationObserver((_, watch) => {

@@ -1,4 +1,4 @@
-"""The arithmetic of a solution in words, from the figures of its plans."""
+"""A load and whether it is served, in words, from the figures of its plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.memory.estimate import RankMemory
 from planner.planning.load import Load
 from planner.planning.result import Plan
-from planner.planning.serving import NULL_BLOCKS, Serving, copies
+from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.units import format_gib
 
 _OF_LENGTH = ("max_model_len", "too_close", "no_kv")
@@ -116,7 +116,7 @@ def _taken(serving: Serving) -> str:
 
 
 def _each(serving: Serving) -> str:
-    number = copies(serving.plan)
+    number = serving.plan.engines
     return f" on each of {number} copies" if number > 1 else ""
 
 

@@ -1,0 +1,338 @@
+"""Which GPUs? The set-ups that serve the load, priced, each with an Apply button.
+
+The search runs in slices beside the page, only while the section is open, and is given
+up at the next step of a control. GPU and layout of the plan on the screen do not matter
+to it, so that applying a row leaves the list as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as w
+
+from planner.app.widgets.background import Slices
+from planner.app.widgets.callbacks import UNEXPECTED, Later, guarded
+from planner.app.widgets.chart import PlotlyChart
+from planner.app.widgets.section import Section
+from planner.app.widgets.set_up_table import SetUpTable, read_price
+from planner.errors import PlannerError
+from planner.late import late
+from planner.planning.inputs import Inputs
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+    from planner.solve.load_map import LoadMap, MapSearch
+    from planner.solve.price_list import PriceList
+    from planner.solve.set_up_search import SetUpSearch
+    from planner.solve.set_ups import SetUp, SetUps
+
+log = logging.getLogger(__name__)
+PAUSE_SECONDS = 0.5
+"""The search waits until a slider rests."""
+REDRAW_SECONDS = 0.15
+"""The first rows are shown at once, further ones at most so often."""
+MOST = {"8": 1, "16": 2, "32": 4}
+"""Numbers of GPUs to choose from, and their machines of eight."""
+NO_LOAD = (
+    "Say what you need first: prompt tokens, answer tokens, and users at once. "
+    "The set-ups that serve it then stand here."
+)
+_FREE = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "enable_expert_parallel",
+)
+_SHARE = "gpu_memory_utilization"
+
+
+class GpusSection(Section):
+    """Searches GPUs and layouts for the load; `apply` gets the changes of one row."""
+
+    def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__("GPUs", "gpus")
+        guard = guarded(self._report)
+        self.table = SetUpTable(guard(self._told))
+        self.chart: PlotlyChart | None = None
+        self._apply = apply
+        self._later = Later(PAUSE_SECONDS)
+        self._guarded_refresh = guard(self.refresh)
+        self._slices = Slices()
+        self._mapping = Slices()
+        self._plan: Plan | None = None
+        self._asked: tuple[Inputs, str] | None = None
+        self._search: SetUpSearch | None = None
+        self._prices: PriceList | None = None
+        self._rows: dict[str, SetUp] = {}
+        self._shares: tuple[float | None, float | None] = (None, None)
+        """The share that an applied row brought, and the one given before."""
+        self._drawn_at = 0.0
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the table, and the map of loads of the row that was chosen."""
+        return (self.table,) if self.chart is None else (self.table, self.chart)
+
+    def show(self, plan: Plan) -> None:
+        """Search for what this plan needs, once the user pauses; nothing if closed."""
+        self._plan = plan
+        if not self.is_open:
+            return
+        self.table.current = late("planner.show.set_ups:row_key", plan)
+        if self._question() != self._asked:
+            self.pause()
+            self._later.run(self._guarded_refresh)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the search, or the map of its first row, is not over."""
+        return self._slices.is_running or self._mapping.is_running
+
+    def pause(self) -> None:
+        """Give up the search, and mark the rows as those of an earlier plan.
+
+        For a page whose entries are wrong at the moment, too.
+        """
+        self._later.cancel()
+        self._slices.cancel()
+        self._mapping.cancel()
+        self._asked = None
+        self.table.is_stale = True
+
+    def refresh(self) -> None:
+        """Begin the search, unless its answer is already there."""
+        asked = self._question()
+        if self._plan is None or asked is None or asked == self._asked:
+            return
+        self._asked = asked
+        self.table.current = late("planner.show.set_ups:row_key", self._plan)
+        inputs, most = asked
+        if inputs.load is None:
+            self._say(NO_LOAD)
+            return
+        try:
+            self._begin(inputs, MOST[most])
+        except PlannerError as error:
+            self._say(str(error))
+
+    def turn(self, is_open: bool) -> None:
+        """Open or close it, and give up a search that nobody sees."""
+        super().turn(is_open)
+        if not is_open and self.is_searching:
+            self.pause()
+
+    def _question(self) -> tuple[Inputs, str] | None:
+        """Return what the search depends on: all but GPU and layout."""
+        if self._plan is None:
+            return None
+        free = dict.fromkeys(_FREE)
+        inputs = Inputs.of(self._plan).changed(gpu="H100", **free)
+        share = self._given_share(inputs)
+        return inputs.changed(gpu_memory_utilization=share), self.table.most
+
+    def _given_share(self, inputs: Inputs) -> float | None:
+        """Return the share of a GPU that the user gave, not a row of this table."""
+        share: float | None = inputs.engine_args.get(_SHARE)
+        ours, before = self._shares
+        return before if share is not None and share == ours else share
+
+    def _begin(self, inputs: Inputs, nodes: int) -> None:
+        prices = self._price_list()
+        search: SetUpSearch = late(
+            "planner.solve.set_up_search:page_search", inputs, nodes, prices
+        )
+        self._search = search
+        self._drawn_at = 0.0
+        kept: object = late("planner.solve.price_list:saved_prices_path")
+        with self.table.hold_sync():
+            self.table.note, self.table.progress = "", 0.0
+            self.table.currency = prices.currency
+            self.table.is_kept_by_page = kept is None
+        self._slices.start(search.steps(), self._between, self._done, self._failed)
+
+    def _price_list(self) -> PriceList:
+        if self._prices is None:
+            self._prices = late("planner.solve.price_list:gpu_prices")
+        return self._prices
+
+    def _between(self) -> None:
+        """Draw what has been found so far: the first rows at once, others now and then.
+
+        Until the first row is found, the rows of an earlier plan stay, marked so.
+        """
+        search, now = self._search, time.monotonic()
+        if search is None or not search.found:
+            return
+        if now - self._drawn_at >= REDRAW_SECONDS:
+            self._drawn_at = now
+            self._draw(search.done / search.total)
+
+    def _done(self) -> None:
+        self._draw(1.0)
+        self._map_first()
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, PlannerError):
+            log.error("the search for set-ups failed", exc_info=error)
+        self._say(str(error) if isinstance(error, PlannerError) else UNEXPECTED)
+
+    def _report(self, message: str) -> None:
+        """Show the error of a callback; the guard clears it with an empty text."""
+        if message:
+            self._say(message)
+
+    def _say(self, note: str) -> None:
+        """Show a sentence in place of the rows."""
+        self._rows = {}
+        with self.table.hold_sync():
+            self.table.rows, self.table.misses, self.table.remarks = [], [], []
+            self.table.answer, self.table.note = "", note
+            self.table.progress, self.table.is_stale = 1.0, False
+        self._hide_chart()
+
+    def _draw(self, progress: float) -> None:
+        if self._search is None:
+            return
+        found: SetUps = self._search.result()
+        self._rows = {
+            late("planner.show.set_ups:row_key", one.plan): one for one in found.found
+        }
+        drawn: dict[str, Any] = late(
+            "planner.show.set_ups:drawn",
+            found,
+            self.table.order,
+            is_whole=progress == 1,
+        )
+        with self.table.hold_sync():
+            for name, value in drawn.items():
+                setattr(self.table, name, value)
+            self.table.note = ""
+            self.table.progress, self.table.is_stale = progress, False
+
+    def _told(self, said: Mapping[str, Any]) -> None:
+        """Do what the page says; its values are a stranger's."""
+        match said:
+            case {"apply": str(key)} if key in self._rows and not self.table.is_stale:
+                self._apply_row(key)
+            case {"map": str(key)} if key in self._rows:
+                self._map(key)
+            case {"order": "fewest" | "cheapest" as order}:
+                self._reorder(order)
+            case {"most": str(most)} if most in MOST:
+                self.table.most = most
+                self.refresh()
+            case {"cancel": True}:
+                self._cancel()
+            case {"price": str(text), "gpu": str(name)}:
+                self._price(name, text)
+            case {"prices": dict(kept)}:
+                self._take_kept(kept)
+            case _:
+                log.warning("a page sent an invalid message of the set-ups")
+
+    def _cancel(self) -> None:
+        """End the search; what it has found stays, and says that it is a part."""
+        search = self._search
+        if search is None or not self._slices.is_running:
+            return
+        self._slices.cancel()
+        self._draw(1.0)
+        part = f"Cancelled after {search.done} of {search.total} kinds of GPU."
+        self.table.remarks = [part, *self.table.remarks]
+
+    def _reorder(self, order: str) -> None:
+        self.table.order = order
+        self._redraw()
+        if not self._slices.is_running:
+            self._map_first()
+
+    def _apply_row(self, key: str) -> None:
+        changes = self._rows[key].changes()
+        if self._search is not None:
+            before = self._search.inputs.engine_args.get(_SHARE)
+            self._shares = (changes[_SHARE], before)
+        self._apply(changes)
+        self._map(key)
+
+    def _redraw(self) -> None:
+        if self._search is not None and not self.table.note:
+            self._draw(self.table.progress)
+
+    def _price(self, name: str, text: str) -> None:
+        """Take the price of a GPU; an empty text brings the list price back."""
+        if not any(name == set_up.gpu.name for set_up in self._rows.values()):
+            return
+        try:
+            price = read_price(text)
+            self._reprice(name, price)
+            if not self.table.is_kept_by_page:
+                late("planner.solve.price_list:save_price", name, price)
+        except PlannerError as error:
+            self.table.remarks = [str(error), *self.table.remarks]
+
+    def _take_kept(self, kept: Mapping[Any, Any]) -> None:
+        """Take the prices that the page has kept; whatever is no price is left out."""
+        for name, price in list(kept.items())[:100]:
+            if isinstance(name, str) and isinstance(price, int | float):
+                try:
+                    self._prices = self._price_list().changed(name[:40], price)
+                except PlannerError:
+                    continue
+        self._use_prices()
+
+    def _reprice(self, name: str, price: float | None) -> None:
+        self._prices = self._price_list().changed(name, price)
+        self._use_prices()
+
+    def _use_prices(self) -> None:
+        """Put the prices into what has been found, and into what will be."""
+        search, prices = self._search, self._price_list()
+        if search is None:
+            return
+        search.prices = prices
+        search.found[:] = [
+            replace(set_up, price=prices.of(set_up.gpu)) for set_up in search.found
+        ]
+        self._redraw()
+
+    def _map_first(self) -> None:
+        rows = self.table.rows
+        self._map(rows[0]["key"] if rows else "")
+
+    def _map(self, key: str) -> None:
+        """Draw the loads that a row serves, planned in slices."""
+        self._mapping.cancel()
+        search = self._search
+        if search is None or key not in self._rows:
+            self._hide_chart()
+            return
+        self.table.mapped = key
+        start = search.inputs.changed(**self._rows[key].changes())
+        found: MapSearch = late("planner.solve.load_map:usual_map", start, search.load)
+
+        def done() -> None:
+            self._show_map(found.result())
+
+        self._mapping.start(found.steps(), lambda: None, done, self._failed)
+
+    def _show_map(self, found: LoadMap) -> None:
+        spec: dict[str, Any] = late("planner.show.charts.load_map:figure_spec", found)
+        was_hidden = self.chart is None
+        if self.chart is None:
+            self.chart = PlotlyChart(figure=spec)
+            self.chart.add_class("planner-load-map")
+        with self.chart.hold_sync():
+            self.chart.figure = spec
+            self.chart.label = late("planner.show.load_map:spoken_map", found)
+        if was_hidden:
+            self.redraw()
+
+    def _hide_chart(self) -> None:
+        self.table.mapped = ""
+        if self.chart is not None:
+            self.chart = None
+            self.redraw()

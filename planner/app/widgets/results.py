@@ -1,0 +1,246 @@
+"""What the controls lead to: the answer, the command, and tabs that explain the plan.
+
+Only the open tab is computed: a step of a slider does no work for the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import ipywidgets as w
+import traitlets
+
+from planner.app.widgets.advice_section import AdviceSection
+from planner.app.widgets.callbacks import Later
+from planner.app.widgets.chart import Answer, Place
+from planner.app.widgets.export_section import ExportSection
+from planner.app.widgets.gpus_section import GpusSection
+from planner.app.widgets.pins import PinSection
+from planner.app.widgets.ray_section import RaySection
+from planner.app.widgets.section import Offer, RunSection, Section, is_allowed
+from planner.app.widgets.static_files import script
+from planner.errors import PlannerError
+from planner.late import late
+from planner.show.html import Html, tag
+from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
+
+if TYPE_CHECKING:
+    from planner.planning.inputs import Inputs
+    from planner.planning.result import Plan
+    from planner.solve.speed.speed import SpeedBound
+
+log = logging.getLogger(__name__)
+OPEN_TAB = "advice"
+"""The tab that is open at first: what to change."""
+_SPEED_PAUSE_SECONDS = 0.2
+_SET_UP = "another set-up"
+"""What is applied with a row of the tab of GPUs."""
+_NO_LOAD = (
+    "The speed depends on the load. Set prompt tokens, answer tokens and users at once "
+    'under "What I need", and this tab shows the bound that the memory bandwidth and '
+    "the peak of the GPU set, with its arithmetic."
+)
+
+
+class Tabs(anywidget.AnyWidget):
+    """The row of tabs; `opened` is called with the name of the tab that is opened.
+
+    The page shows the widget with the class `planner-tab-NAME` beside it, and keeps
+    the last choice.
+    """
+
+    _esm = script("tabs.js")
+
+    titles: Any = traitlets.List().tag(sync=True)
+    """Name and title of each tab, in order."""
+    chosen = traitlets.Unicode(OPEN_TAB).tag(sync=True)
+
+    def __init__(self, titles: Mapping[str, str], opened: Callable[[], None]) -> None:
+        super().__init__(titles=[[name, title] for name, title in titles.items()])
+        self._opened = opened
+        self.on_msg(self._on_message)
+
+    def choose(self, name: str) -> None:
+        """Open a tab."""
+        if name != self.chosen:
+            self.chosen = name
+            self._opened()
+
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        match content:
+            case {"tab": str(name)} if name in dict(self.titles):
+                self.choose(name)
+            case _:
+                log.warning("a page requested an unknown tab")
+
+
+class SpeedSection(Section):
+    """The bound on the plan's speed, with its arithmetic."""
+
+    def __init__(self) -> None:
+        super().__init__("Speed", "speed")
+        self._plan: Plan | None = None
+        self._later = Later(_SPEED_PAUSE_SECONDS)
+
+    @cached_property
+    def view(self) -> w.HTML:
+        """The tables; created when first opened."""
+        view = w.HTML()
+        view.add_class("pl-plan")
+        return view
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the tables."""
+        return (self.view,)
+
+    def show(self, plan: Plan) -> None:
+        """Bound the speed of this plan once the user pauses, if the tab is open."""
+        self._plan = plan
+        if self.is_open:
+            self._later.run(self.refresh)
+
+    def refresh(self) -> None:
+        """Bound the speed of the plan on the screen, or say why there is no bound."""
+        if self._plan is not None:
+            self.view.value = _speed_html(self._plan)
+
+
+def _speed_html(plan: Plan) -> Html:
+    if plan.load is None:
+        return tag("p", _NO_LOAD, class_="pl-note")
+    try:
+        bound: SpeedBound = late(
+            "planner.solve.speed.bound:speed_bound", plan, plan.load
+        )
+    except PlannerError as error:
+        return tag("p", str(error), class_="pl-note")
+    return late("planner.show.speed:speed_html", bound)
+
+
+class Results(w.VBox):
+    """The last good plan: the answer, the command, and the tabs."""
+
+    def __init__(
+        self,
+        apply: Callable[[str, Mapping[str, Any]], None],
+        undo: Callable[[], None],
+        open_plan: Callable[[Plan], None],
+    ) -> None:
+        self.answer = Answer()
+        self.command = Place("command", f"panel-{NOTES}", opened=self._toggled)
+        panels = (f"panel-{key}" for key in PANELS if key != NOTES)
+        self.panels = Place(*panels, opened=self._toggled)
+        self.advice = AdviceSection(apply, undo)
+        self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
+        self.pins = PinSection(open_plan)
+        self.speed = SpeedSection()
+        self.export = ExportSection(lambda: (self.ray,))
+        self.run = RunSection() if is_allowed() else None
+        self.sections: dict[str, Section] = {
+            "gpus": self.gpus,
+            "compare": self.pins,
+            "speed": self.speed,
+            "export": self.export,
+        }
+        if self.run is not None:
+            self.sections["run"] = self.run
+        has_start = self.run is not None and self.run.can_start
+        self.asking = Offer(self._ask if has_start else None)
+        self._plan: Plan | None = None
+        self._applied = ""
+        self._opened = set(OPEN_AT_FIRST)
+        shown: dict[str, w.DOMWidget] = {
+            "memory": self.panels,
+            "advice": self.advice,
+            **self.sections,
+        }
+        for name, widget in shown.items():
+            widget.add_class(f"planner-tab-{name}")
+        titles = {name: section.title for name, section in self.sections.items()}
+        self.tabs = Tabs(
+            {"memory": "Memory", "advice": "Advice", **titles}, self._turned
+        )
+        first = w.VBox([self.answer, self.asking, self.command])
+        first.add_class("planner-first")
+        more = w.VBox([self.tabs, *shown.values()])
+        more.add_class("planner-more")
+        super().__init__([first, more])
+        self.add_class("planner-results")
+
+    @cached_property
+    def ray(self) -> RaySection:
+        """The plan as replicas of a pipeline; created when the export is opened."""
+        section = RaySection()
+        if self._plan is not None:
+            section.show(self._plan)
+        return section
+
+    def show(self, plan: Plan, *, applied: str = "") -> None:
+        """Show `plan`; `applied` names the advice that led to it."""
+        self._plan, self._applied = plan, applied
+        self.answer.show(plan, self._opened, self._seen())
+        if self.tabs.chosen == "advice":
+            self.advice.show(plan, applied=applied)
+        for section in (self.gpus, self.pins, self.speed, self.export):
+            section.show(plan)
+        if self.export.is_open:
+            self.ray.show(plan)
+        if self.run is not None:
+            self.run.plan = plan
+
+    def offer(self, inputs: Inputs | None) -> None:
+        """Offer to ask vLLM itself, for want of a plan; None: no longer."""
+        self.asking.show(inputs)
+        if self.run is not None:
+            self.run.unplanned = inputs
+
+    def say(self, message: str) -> None:
+        """Show a message; the next plan clears it."""
+        if message:
+            self._pause()
+            self.answer.say(message)
+
+    def wait(self, reason: str, shown: str) -> None:
+        """Say why the plan is not for the controls; `shown` names it."""
+        self._pause()
+        self.answer.wait(reason, shown)
+
+    def _pause(self) -> None:
+        """End a search for the plan that is no longer asked for."""
+        if self.gpus.is_open:
+            self.gpus.pause()
+
+    def _ask(self) -> None:
+        if self.run is not None:
+            self.tabs.choose("run")
+            self.run.ask()
+
+    def _seen(self) -> set[str] | None:
+        """Return the panels that are on the page; None: all, as their tab is open."""
+        return None if self.tabs.chosen == "memory" else {NOTES}
+
+    def _turned(self) -> None:
+        """Compute what the tab that was opened shows."""
+        chosen = self.tabs.chosen
+        for name, section in self.sections.items():
+            if section.is_open != (name == chosen):
+                section.turn(name == chosen)
+        if self._plan is None:
+            return
+        if chosen == "memory":
+            self.answer.show_panels(self._plan, self._opened)
+        elif chosen == "export":
+            self.ray.show(self._plan)
+        elif chosen == "advice":
+            self.advice.show(self._plan, applied=self._applied)
+
+    def _toggled(self, key: str, is_open: bool) -> None:
+        if key not in PANELS:
+            return
+        (self._opened.add if is_open else self._opened.discard)(key)
+        if self._plan is not None:
+            self.answer.show_panels(self._plan, self._opened, self._seen())

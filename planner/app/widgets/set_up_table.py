@@ -1,0 +1,85 @@
+"""The table of set-ups: rows that apply, prices that can be typed over, progress."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anywidget
+import traitlets
+
+from planner.app.widgets.static_files import script, sheet
+from planner.errors import PlannerError
+
+log = logging.getLogger(__name__)
+_LONGEST_PRICE = 12
+
+
+class SetUpTable(anywidget.AnyWidget):
+    """The table: the page sorts, edits prices, applies, and shows progress."""
+
+    _esm = script("set_ups.js")
+    _css = sheet("actions.css", "set_ups.css")
+
+    note = traitlets.Unicode().tag(sync=True)
+    """A sentence instead of rows."""
+    answer = traitlets.Unicode().tag(sync=True)
+    """The fewest and the cheapest in a sentence."""
+    needs = traitlets.Int(1).tag(sync=True)
+    """Requests at once of the load."""
+    rows: Any = traitlets.List().tag(sync=True)
+    misses: Any = traitlets.List().tag(sync=True)
+    remarks: Any = traitlets.List().tag(sync=True)
+    order = traitlets.Unicode("fewest").tag(sync=True)
+    most = traitlets.Unicode("8").tag(sync=True)
+    """GPUs at most."""
+    currency = traitlets.Unicode().tag(sync=True)
+    progress = traitlets.Float(1.0).tag(sync=True)
+    """Share of the search that is done; 1: it has ended."""
+    is_stale = traitlets.Bool(False).tag(sync=True)
+    """Whether the rows are for an earlier plan, so that none can be applied."""
+    is_kept_by_page = traitlets.Bool(False).tag(sync=True)
+    """Whether the page keeps the user's prices, as no server does it."""
+    current = traitlets.Unicode().tag(sync=True)
+    """Key of the plan on the screen, whether it is a row or not."""
+    mapped = traitlets.Unicode().tag(sync=True)
+    """Key of the row whose loads are drawn."""
+
+    def __init__(self, told: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self.add_class("planner-set-ups")
+        self._told = told
+        self.on_msg(self._on_message)
+
+    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+        """Pass on what the page says; it is checked where it is used."""
+        if isinstance(content, Mapping):
+            self._told(content)
+        else:
+            log.warning("a page sent an invalid message of the set-ups")
+
+
+def read_price(text: str) -> float | None:
+    """Read a price as people type it; None for an empty text.
+
+    >>> read_price("2,50"), read_price(" $3.99 "), read_price("")
+    (2.5, 3.99, None)
+
+    Raises:
+        PlannerError: for anything but a number from 0.
+    """
+    plain = text.strip().strip("$€£ ").replace(",", ".")
+    if not plain:
+        return None
+    try:
+        price = float(plain) if len(plain) <= _LONGEST_PRICE else math.nan
+    except ValueError:
+        price = math.nan
+    if not price >= 0 or math.isinf(price):
+        raise PlannerError(
+            f"{text[:20]!r} is no price of a GPU for an hour: type a number such as "
+            "2.50, or nothing to use the list price."
+        )
+    return price

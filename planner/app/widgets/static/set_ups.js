@@ -1,0 +1,398 @@
+// The table of set-ups that serve a load: sorted, priced, applied. The kernel writes all
+// texts; a press is told to it by the row's key, a price by the GPU's name.
+
+import { make } from "./make.js";
+
+/**
+ * @typedef {object} Figures what differs between layouts on the same GPUs
+ * @property {string} key
+ * @property {string} layout
+ * @property {string} held
+ * @property {string} speed
+ * @property {string} user
+ * @property {string} first
+ * @property {string} cost
+ *
+ * @typedef {object} GPUs
+ * @property {string} gpu
+ * @property {string} gpus
+ * @property {string} price of all for an hour
+ * @property {string} each price of one
+ * @property {string} source
+ * @property {boolean} own
+ * @property {Figures[]} others
+ *
+ * @typedef {Figures & GPUs} SetUp
+ *
+ * @typedef {object} Table
+ * @property {string} note
+ * @property {string} answer
+ * @property {number} needs
+ * @property {SetUp[]} rows
+ * @property {string[]} misses
+ * @property {string[]} remarks
+ * @property {string} order
+ * @property {string} most
+ * @property {string} currency
+ * @property {number} progress
+ * @property {boolean} is_stale
+ * @property {boolean} is_kept_by_page
+ * @property {string} current key of the plan on the screen
+ * @property {string} mapped
+ *
+ * @typedef {import("@anywidget/types").AnyModel<Table>} TableModel
+ */
+
+const SHOWN = 5;
+const KEPT = "planner-prices";
+/** What a figure is called where it stands alone, in a narrow page. */
+const SHORT = [
+  "Holds",
+  "Tokens/s, at most",
+  "Of one user",
+  "First token",
+  "Per million",
+];
+/** @type {(keyof Table)[]} */
+// biome-ignore format: a list of names
+const DRAWN = [
+  "note", "answer", "needs", "rows", "misses", "remarks", "order", "most", "currency",
+  "progress", "is_stale", "current", "mapped",
+];
+const ORDERS = [
+  ["fewest", "Fewest GPUs"],
+  ["cheapest", "Cheapest"],
+];
+
+/** @returns {Record<string, number>} the prices that this browser keeps */
+function keptPrices() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * @param {string} gpu
+ * @param {string} text
+ */
+function keepPrice(gpu, text) {
+  const kept = keptPrices();
+  const price = Number(text.trim().replace(",", "."));
+  if (text.trim() && price >= 0) kept[gpu] = price;
+  else delete kept[gpu];
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(kept));
+  } catch {
+    // a page that may keep nothing: the price holds until it is left
+  }
+}
+
+class TableView {
+  /**
+   * @param {TableModel} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.model = model;
+    this.el = el;
+    this.isWhole = false;
+    /** @type {Set<string>} GPUs of which all layouts are shown */
+    this.opened = new Set();
+    this.isWaiting = false;
+    this.isRemoved = false;
+  }
+
+  /** Draws once, however many traits have changed together. */
+  refresh() {
+    if (this.isWaiting) return;
+    this.isWaiting = true;
+    queueMicrotask(() => {
+      this.isWaiting = false;
+      if (!this.isRemoved) this.draw();
+    });
+  }
+
+  /** Writes everything anew; the focus and what is being typed stay. */
+  draw() {
+    const active = document.activeElement;
+    const press = this.el.contains(active) && active?.getAttribute("data-press");
+    const typed = active instanceof HTMLInputElement ? active.value : null;
+    const isOpen = this.el.querySelector("details")?.open;
+    this.el.classList.toggle("is-stale", this.model.get("is_stale"));
+    this.el.setAttribute("aria-busy", String(this.model.get("progress") < 1));
+    this.el.replaceChildren(...this.parts());
+    const details = this.el.querySelector("details");
+    if (details) details.open = Boolean(isOpen);
+    if (!press) return;
+    /** @type {HTMLElement | null} */
+    const same = this.el.querySelector(`[data-press="${press}"]`);
+    if (same instanceof HTMLInputElement && typed !== null) same.value = typed;
+    same?.focus();
+  }
+
+  parts() {
+    const note = this.model.get("note");
+    if (note) return [make("p", { class: "pl-list-note" }, note), ...this.remarks()];
+    return [this.head(), ...this.table(), ...this.misses(), ...this.remarks()];
+  }
+
+  head() {
+    const chosen = this.model.get("order");
+    const orders = ORDERS.map(([order, label]) =>
+      this.button(
+        `order ${order}`,
+        label,
+        { order },
+        {
+          "aria-pressed": String(order === chosen),
+        },
+      ),
+    );
+    const most = make("select", { "data-press": "most" });
+    for (const count of ["8", "16", "32"])
+      most.append(make("option", { value: count }, `up to ${count}`));
+    most.value = this.model.get("most");
+    most.addEventListener("change", () => this.model.send({ most: most.value }));
+    return make(
+      "div",
+      { class: "ps-head" },
+      make("p", { class: "ps-answer", role: "status" }, this.answer()),
+      make(
+        "div",
+        { class: "ps-orders", role: "group", "aria-label": "First" },
+        ...orders,
+      ),
+      make("label", { class: "ps-most" }, "GPUs ", most),
+      ...this.progress(),
+    );
+  }
+
+  answer() {
+    if (this.model.get("is_stale")) return "For an earlier plan";
+    return this.model.get("answer");
+  }
+
+  progress() {
+    const done = this.model.get("progress");
+    if (done >= 1) return [];
+    const percent = Math.round(100 * done);
+    return [
+      make(
+        "span",
+        { class: "ps-progress" },
+        make("progress", { max: 100, value: percent, "aria-label": "GPUs searched" }),
+        this.button("cancel", "Cancel", { cancel: true }),
+      ),
+    ];
+  }
+
+  /**
+   * @param {string} press what it is, for the focus to find it again
+   * @param {string} label
+   * @param {object} said what the kernel is told
+   * @param {Record<string, string>} [attributes]
+   */
+  button(press, label, said, attributes = {}) {
+    const node = make(
+      "button",
+      { type: "button", class: "pl-action", "data-press": press, ...attributes },
+      label,
+    );
+    node.addEventListener("click", () => this.model.send(said));
+    return node;
+  }
+
+  table() {
+    const rows = this.model.get("rows");
+    if (!rows.length) return [];
+    const few = this.isWhole ? rows : rows.slice(0, SHOWN);
+    const titles = this.titles();
+    const head = titles.map((title) => make("th", { scope: "col" }, title));
+    const body = few.flatMap((row) => this.rowsOf(row, titles));
+    const table = make(
+      "table",
+      { class: "ps-table" },
+      make("caption", {}, "Set-ups that serve the load"),
+      make("thead", {}, make("tr", {}, ...head)),
+      make("tbody", {}, ...body),
+    );
+    if (rows.length <= SHOWN) return [table];
+    const label = this.isWhole ? "Show fewer" : `Show all ${rows.length} kinds of GPU`;
+    const more = make(
+      "button",
+      {
+        type: "button",
+        class: "pl-action pl-more",
+        "data-press": "more",
+        "aria-expanded": String(this.isWhole),
+      },
+      label,
+    );
+    more.addEventListener("click", () => {
+      this.isWhole = !this.isWhole;
+      this.draw();
+    });
+    return [table, more];
+  }
+
+  titles() {
+    const currency = this.model.get("currency");
+    return [
+      "GPUs",
+      `${currency} per hour`.trim(),
+      `Holds (needs ${this.model.get("needs")})`,
+      "Tokens per second, at most",
+      "Of one user",
+      "First token, at least",
+      "Per million answer tokens, at least",
+      "Actions",
+    ];
+  }
+
+  /** @param {SetUp} row @param {string[]} titles */
+  rowsOf(row, titles) {
+    const isOpen = this.opened.has(row.gpu);
+    const heading = make("th", { scope: "row" }, row.gpus);
+    if (row.layout) heading.append(make("span", { class: "ps-layout" }, row.layout));
+    if (row.others.length) heading.append(this.opener(row, isOpen));
+    const first = this.line(row, row, heading, this.price(row, titles[1]));
+    if (!isOpen) return [first];
+    const others = row.others.map((other) =>
+      this.line(
+        other,
+        row,
+        make("th", { scope: "row", class: "ps-other" }, other.layout || "one GPU"),
+        make("td", { "data-label": titles[1] }, row.price),
+      ),
+    );
+    return [first, ...others];
+  }
+
+  /** @param {SetUp} row @param {boolean} isOpen */
+  opener(row, isOpen) {
+    const count = row.others.length;
+    const label = isOpen
+      ? "fewer layouts"
+      : `+${count} ${count > 1 ? "layouts" : "layout"}`;
+    const node = make(
+      "button",
+      {
+        type: "button",
+        class: "ps-opener",
+        "data-press": `layouts ${row.gpu}`,
+        "aria-expanded": String(isOpen),
+        "aria-label": `${label} on ${row.gpus}`,
+      },
+      label,
+    );
+    node.addEventListener("click", () => {
+      if (isOpen) this.opened.delete(row.gpu);
+      else this.opened.add(row.gpu);
+      this.draw();
+    });
+    return node;
+  }
+
+  /**
+   * @param {Figures} own
+   * @param {SetUp} row
+   * @param {HTMLElement} heading
+   * @param {HTMLElement} price
+   */
+  line(own, row, heading, price) {
+    const texts = [own.held, own.speed, own.user, own.first, own.cost];
+    const cells = texts.map((text, at) =>
+      make("td", { "data-label": SHORT[at], class: at > 1 ? "ps-less" : "" }, text),
+    );
+    const name = `${row.gpus} ${own.layout}`.trim();
+    const isMapped = this.model.get("mapped") === own.key;
+    const isCurrent = this.model.get("current") === own.key;
+    const apply = this.button(
+      `apply ${own.key}`,
+      isCurrent ? "On screen" : "Apply",
+      { apply: own.key },
+      { "aria-label": `${isCurrent ? "On screen" : "Apply"}: ${name}` },
+    );
+    apply.disabled = isCurrent || this.model.get("is_stale");
+    const map = this.button(
+      `map ${own.key}`,
+      "Map",
+      { map: own.key },
+      {
+        "aria-label": `Map of loads: ${name}`,
+        "aria-pressed": String(isMapped),
+        title: "Which prompt lengths and how many users it serves",
+      },
+    );
+    return make(
+      "tr",
+      { class: isCurrent ? "is-current" : "" },
+      heading,
+      price,
+      ...cells,
+      make("td", { class: "ps-buttons" }, apply, map),
+    );
+  }
+
+  /** @param {SetUp} row @param {string} title */
+  price(row, title) {
+    const entry = make("input", {
+      type: "text",
+      inputmode: "decimal",
+      size: 5,
+      maxlength: 12,
+      value: row.each,
+      placeholder: "price",
+      "data-press": `price ${row.gpu}`,
+      "aria-label": `Price of one ${row.gpu} for an hour`,
+      title: row.source || "no price is known: type yours",
+      class: row.own ? "is-own" : "",
+    });
+    entry.addEventListener("change", () => {
+      if (this.model.get("is_kept_by_page")) keepPrice(row.gpu, entry.value);
+      this.model.send({ price: entry.value, gpu: row.gpu });
+    });
+    const total = make("span", { class: "ps-total" }, row.price || "no price");
+    const each = make("span", { class: "ps-each" }, entry, " each");
+    return make("td", { "data-label": title }, total, each);
+  }
+
+  misses() {
+    const misses = this.model.get("misses");
+    if (!misses.length) return [];
+    const items = misses.map((text) => make("li", {}, text));
+    const summary = make("summary", {}, "What the nearest others lack");
+    return [
+      make("details", {}, summary, make("ul", { class: "pl-remarks" }, ...items)),
+    ];
+  }
+
+  remarks() {
+    const items = this.model.get("remarks").map((text) => make("li", {}, text));
+    return items.length ? [make("ul", { class: "pl-remarks" }, ...items)] : [];
+  }
+}
+
+/** @type {import("@anywidget/types").AnyWidget<Table>} */
+export default {
+  render({ model, el }) {
+    el.classList.add("pl-list", "ps-root");
+    const view = new TableView(model, el);
+    const refresh = () => view.refresh();
+    const hand = () => {
+      if (model.get("is_kept_by_page") && Object.keys(keptPrices()).length)
+        model.send({ prices: keptPrices() });
+    };
+    for (const name of DRAWN) model.on(`change:${name}`, refresh);
+    model.on("change:is_kept_by_page", hand);
+    view.draw();
+    hand();
+    return () => {
+      view.isRemoved = true;
+      for (const name of DRAWN) model.off(`change:${name}`, refresh);
+      model.off("change:is_kept_by_page", hand);
+    };
+  },
+};

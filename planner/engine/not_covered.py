@@ -1,0 +1,69 @@
+"""Accelerators that are not NVIDIA GPUs, and what to say when a plan names one.
+
+vLLM runs on several of them with other code: its platforms for ROCm, XPU and others,
+and plug-ins. None of the planner's figures hold there.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SENTENCE = (
+    "{name!r} is {what}, and is not covered: the planner models vLLM's CUDA and CPU "
+    "platforms only. {other} allocates memory by other code, so that the figures of a "
+    "described GPU (planner.GPU(...)) would not hold for it either. Start vLLM there "
+    "and read its log, or plan for one of `planner gpus`."
+)
+_KINDS = (
+    (
+        r"(amd|radeon|instinct|rocm|mi[0-9]{3}[a-z]?|rx ?[5-9][0-9]{3}|gfx[0-9]+)",
+        "an AMD GPU",
+        "vLLM's ROCm platform",
+    ),
+    (
+        r"(tpu[a-z0-9]*|trillium|ironwood|v[2-7][ep](?:-[0-9]+)?)",
+        "a TPU",
+        "vLLM's TPU plug-in",
+    ),
+    (r"(gaudi ?[0-9]?|hpu|hl-?[23][0-9]{2})", "an Intel Gaudi", "vLLM's Gaudi plug-in"),
+    (r"(ascend|npu|atlas|910[a-d]?[0-9]?)", "a Huawei Ascend", "vLLM's Ascend plug-in"),
+    (r"(apple|metal|mps|m[1-9])", "an Apple chip", "vLLM's plug-in for Metal"),
+    (
+        r"(intel|xpu|arc|max ?1[0-9]{3}|flex ?1[0-9]{2}|b[56]0|ponte)",
+        "an Intel GPU",
+        "vLLM's XPU platform",
+    ),
+    (
+        r"(inferentia[0-9]?|trainium[0-9]?|neuron|inf[12]|trn[123]n?)",
+        "an AWS accelerator",
+        "vLLM's Neuron plug-in",
+    ),
+    (
+        r"(spyre|cerebras|groq|sambanova|tenstorrent|wormhole|blackhole|qualcomm"
+        r"|cambricon|mlu|kunlun|metax|moore|musa|enflame|hygon|dcu|rebellions|furiosa)",
+        "an accelerator of another kind",
+        "A plug-in of vLLM's, where there is one,",
+    ),
+)
+"""Words with which such a name begins or that stand in it, what it is, what runs it."""
+_PATTERNS = tuple(
+    (re.compile(rf"(?<![a-z0-9]){words}(?![a-z0-9])", re.IGNORECASE), what, other)
+    for words, what, other in _KINDS
+)
+_NVIDIA = re.compile(r"nvidia|geforce|quadro|tesla|rtx|gtx", re.IGNORECASE)
+
+
+def why_not_covered(name: str) -> str:
+    """Return why a GPU of that name cannot be planned for; empty if it could be.
+
+    >>> why_not_covered("MI300X").partition(",")[0]
+    "'MI300X' is an AMD GPU"
+    >>> why_not_covered("H100")
+    ''
+    """
+    if _NVIDIA.search(name):
+        return ""
+    for pattern, what, other in _PATTERNS:
+        if pattern.search(name):
+            return _SENTENCE.format(name=name, what=what, other=other)
+    return ""

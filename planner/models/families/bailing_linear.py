@@ -1,0 +1,189 @@
+"""Ling and Ring 2.5: linear attention, and latent attention every few layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.families.assembly import Label
+from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
+from planner.models.families.mla import latent_attention, latent_shape, mla_layer
+from planner.models.families.rope import rope_cache, rope_dict
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    RowParallelLinear,
+)
+from planner.models.states import LinearAttentionState
+from planner.models.tensors import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupNorm:
+    """A norm of each rank's share, in groups that ranks must not cut.
+
+    Source: vLLM 0.33.0 `layers/mamba/linear/bailing_linear_attn.py`.
+    """
+
+    name: str
+    size: int
+    groups: int
+    part: Part = Part.NORMS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank.
+
+        Raises:
+            Refused: in vLLM's words, where the ranks do not divide the groups.
+        """
+        ranks = layout.tensor_parallel_size
+        if ranks > self.groups:
+            raise Refused("tp_size must be <= group_norm_size for local rms norm")
+        if self.groups % ranks:
+            raise Refused("group_norm_size must be divisible by tp_size")
+        return (Tensor(self.size // ranks),)
+
+
+def read_bailing_v2_5(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Ling 2.5. Source: vLLM 0.33.0 `models/bailing_moe_linear.py`."""
+    shape = latent_shape(facts)
+    size, num_layers = shape.hidden_size, facts.integer("num_hidden_layers")
+    group = facts.integer("layer_group_size", default=1)
+    heads = shape.num_heads
+    head_size = linear_head_size(facts)
+    state = LinearAttentionState(num_heads=heads, head_dim=head_size)
+    linear = ((state,), _linear_attention(facts, size, heads, head_size))
+    latent = ((mla_layer(shape),), latent_attention(shape))
+    has_bias = facts.flag("use_bias")
+    dense = gated_mlp(size, facts.integer("intermediate_size"), bias=has_bias)
+    sparse = _experts(facts)
+    first = facts.integer("first_k_dense_replace", default=0)
+    if facts.integer("num_experts") <= 1:
+        first = num_layers
+
+    def layer(index: int) -> LayerKind:
+        is_linear = group > 0 and (index + 1) % group != 0
+        caches, modules = linear if is_linear else latent
+        mlp = dense if index < first else sparse
+        return LayerKind(caches=caches, modules=(*modules, norms(size), *mlp))
+
+    frame = Frame(
+        hidden_size=size,
+        rope=_ropes(facts, head_size, shape.qk_rope_head_dim),
+        is_tied=False,
+    )
+    return decoder(
+        facts,
+        label,
+        frame,
+        map(layer, range(num_layers)),
+        num_attention_heads=heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=heads),
+        head_size=shape.kept_size,
+    )
+
+
+def linear_head_size(facts: Facts) -> int:
+    """Return the size of a head of linear attention.
+
+    Transformers' own class overwrites it; the publisher's code keeps it.
+
+    Source: Transformers' BailingHybridConfig.__post_init__.
+    """
+    if facts.model_type == "bailing_hybrid" and not facts.mapping("auto_map"):
+        return facts.integer("qk_rope_head_dim")
+    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    return facts.optional_integer("head_dim") or size // heads
+
+
+def _linear_attention(
+    facts: Facts, size: int, heads: int, head_size: int
+) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `layers/mamba/linear/bailing_linear_attn.py`."""
+    wide, has_bias = heads * head_size, facts.flag("use_bias")
+    qk_norms = Replicated(
+        name="self_attn.qk_norm", part=Part.NORMS, shapes=((head_size,), (head_size,))
+    )
+    return (
+        QKVParallelLinear(
+            name="self_attn.query_key_value",
+            part=Part.MIXERS,
+            input_size=size,
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_size=head_size,
+            bias=has_bias or facts.flag("use_qkv_bias"),
+            shards=(),
+        ),
+        *((qk_norms,) if facts.flag("use_qk_norm") else ()),
+        ColumnParallelLinear(
+            name="self_attn.g_proj",
+            part=Part.MIXERS,
+            input_size=size,
+            output_sizes=(wide,),
+        ),
+        RowParallelLinear(
+            name="self_attn.dense",
+            part=Part.MIXERS,
+            input_size=wide,
+            output_size=size,
+            bias=has_bias,
+        ),
+        GroupNorm(
+            name="self_attn.g_norm",
+            size=wide,
+            groups=facts.integer("group_norm_size", default=1),
+        ),
+    )
+
+
+def _ropes(facts: Facts, head_size: int, latent_size: int) -> tuple[Module, ...]:
+    """Return the tables of linear attention, of part of a head, and of the latent's."""
+    max_position = facts.integer("max_position_embeddings", default=8192)
+    plain = {
+        key: value
+        for key, value in rope_dict(facts).items()
+        if key != "partial_rotary_factor"
+    }
+    whole = Facts(
+        {
+            **facts.config,
+            "partial_rotary_factor": None,
+            "rope_scaling": None,
+            "rope_parameters": plain,
+        },
+        facts.model_type,
+    )
+    return (
+        *rope_cache(facts, head_size=head_size, max_position=max_position),
+        *rope_cache(whole, head_size=latent_size, max_position=max_position),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    width, router = facts.integer("moe_intermediate_size"), facts.value("router_dtype")
+    shared = facts.optional_integer("moe_shared_expert_intermediate_size") or width
+    renormalised = facts.value("norm_topk_prob")
+    return experts(
+        ExpertsShape(
+            hidden_size=facts.integer("hidden_size"),
+            num_experts=facts.integer("num_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=width,
+            shared_intermediate_size=shared * facts.integer("num_shared_experts"),
+            shared_bias=facts.flag("use_bias"),
+            router_dtype="float32" if router in (None, "fp32") else "bfloat16",
+            has_correction_bias=facts.flag("moe_router_enable_expert_bias"),
+            is_renormalized=renormalised is None or bool(renormalised),
+        )
+    )
+
+
+READERS = {"BailingMoeV2_5ForCausalLM": read_bailing_v2_5}

@@ -1,0 +1,137 @@
+"""EmbeddingGemma 2: Gemma 4's layers in both directions, embeddings for each layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.families.assembly import Label, Placement
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    attention_shape,
+    encoder_only,
+    gated_mlp,
+    norms,
+)
+from planner.models.families.embedding import pooled
+from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder, typed_ropes
+from planner.models.families.multimodal import known_as, text_facts
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+)
+
+
+def read_embedding_gemma2(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return EmbeddingGemma 2 for text.
+
+    Raises:
+        UnknownArchitecture: for one that sees or hears.
+
+    Source: vLLM 0.33.0 `models/embedding_gemma2.py`.
+    """
+    for name in ("vision_config", "audio_config"):
+        if facts.value(name) is not None:
+            raise facts.unsupported(name, "text is.")
+    text = text_facts(facts, "embedding_gemma2_text")
+    shapes = _shapes(text)
+    layers = [_layer(text, shape) for shape in shapes]
+    size, types = text.integer("hidden_size"), text.value("layer_types")
+    ropes = {}
+    for shape, kind in zip(shapes, types, strict=False):
+        for table in typed_ropes(
+            text,
+            [kind],
+            head_size=shape.head_size,
+            max_position=text.integer("max_position_embeddings"),
+        ):
+            ropes[kind] = replace(table, ends_with_length=True)
+    frame = Frame(
+        hidden_size=size,
+        rope=(*ropes.values(), *_around(text)),
+        placement=Placement.EVERYWHERE,
+        is_tied=True,
+    )
+    model = decoder(
+        text,
+        label,
+        frame,
+        layers,
+        supports_pp=False,
+        num_attention_heads=shapes[0].num_heads,
+        num_kv_heads=max(shape.num_kv_heads for shape in shapes),
+        head_size=max(shape.head_size for shape in shapes),
+        mixes_head_sizes=len({shape.head_size for shape in shapes}) > 1,
+    )
+    return known_as(pooled(model, label, (), is_whole=True), facts, label)
+
+
+def _shapes(facts: Facts) -> list[AttentionShape]:
+    """Return each layer's attention; the config lists those that differ."""
+    has_bias = facts.flag("attention_bias")
+    plain = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
+    own = {int(at): values for at, values in facts.mapping("per_layer_config").items()}
+    shapes = []
+    for index in range(facts.integer("num_hidden_layers")):
+        mine = own.get(index, {})
+        head_size = mine.get("head_dim", plain.head_size)
+        shapes.append(
+            replace(
+                plain,
+                head_size=head_size,
+                num_kv_heads=mine.get("num_key_value_heads", plain.num_kv_heads),
+                # The values' norm multiplies by ones, which it keeps all the same.
+                qk_norm_sizes=(head_size,) * 3,
+            )
+        )
+    return shapes
+
+
+def _layer(facts: Facts, shape: AttentionShape) -> LayerKind:
+    size, narrow = shape.hidden_size, facts.integer("hidden_size_per_layer_input")
+    return LayerKind(
+        caches=(encoder_only(shape),),
+        modules=(
+            *attention(shape),
+            *gated_mlp(size, facts.integer("intermediate_size")),
+            _whole("ple_block.per_layer_input_gate", size, narrow),
+            _whole("ple_block.per_layer_projection", narrow, size),
+            norms(size, count=5),
+            Replicated(name="layer_scalar", part=Part.BUFFERS, shapes=((1,),)),
+        ),
+    )
+
+
+def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
+    return ReplicatedLinear(
+        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
+    )
+
+
+def _around(facts: Facts) -> tuple[Module, ...]:
+    size, narrow = (
+        facts.integer("hidden_size"),
+        facts.integer("hidden_size_per_layer_input"),
+    )
+    wide = facts.integer("num_hidden_layers") * narrow
+    return (
+        ColumnParallelLinear(
+            name="ple.per_layer_model_projection",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(wide,),
+        ),
+        Replicated(
+            name="ple.per_layer_projection_norm", part=Part.NORMS, shapes=((narrow,),)
+        ),
+        _whole("embedding_projection", size, facts.integer("embedding_dim")),
+        Replicated(name="embed_scale", part=Part.BUFFERS, shapes=((),)),
+    )
+
+
+READERS = {"EmbeddingGemma2Model": read_embedding_gemma2}

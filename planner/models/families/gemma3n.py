@@ -1,0 +1,213 @@
+"""Gemma 3n: several hidden states at once, embeddings for each layer, shared caches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.families.assembly import Label, Placement
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    attention_scales,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+)
+from planner.models.families.facts import Facts
+from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+)
+
+
+def read_gemma3n(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Gemma 3n's language model.
+
+    Source: vLLM 0.33.0 `models/gemma3n.py` Gemma3nForCausalLM.
+    """
+    num_layers = facts.integer("num_hidden_layers")
+    types = list(facts.value("layer_types"))[:num_layers]
+    if not set(types) <= {FULL, SLIDING}:
+        raise facts.unsupported("layer_types", "full and sliding attention are.")
+    has_bias = facts.flag("attention_bias")
+    shape = attention_shape(
+        facts, qkv_bias=has_bias, output_bias=has_bias, has_qk_norm=True
+    )
+    widths = facts.value("intermediate_size")
+    widths = widths if isinstance(widths, list) else [widths] * num_layers
+    first_shared = num_layers - (facts.optional_integer("num_kv_shared_layers") or 0)
+    sources = _sources(types, first_shared)
+    layers = [
+        _layer(facts, shape, types[i], int(widths[i]), is_shared=sources[i] != i)
+        for i in range(num_layers)
+    ]
+    ropes = typed_ropes(
+        facts,
+        types,
+        head_size=shape.head_size,
+        max_position=facts.integer("max_position_embeddings"),
+    )
+    frame = Frame(
+        hidden_size=shape.hidden_size,
+        rope=(*ropes, *_around(facts)),
+        placement=Placement.EVERYWHERE,
+        is_tied=True,
+    )
+    return decoder(
+        facts,
+        label,
+        frame,
+        layers,
+        kv_sources=sources if first_shared < num_layers else (),
+        supports_pp=False,
+    )
+
+
+def _sources(types: list[str], first_shared: int) -> tuple[int, ...]:
+    """Return the layer whose keys each layer reads: the last of its kind that has any.
+
+    Source: vLLM 0.33.0 `models/gemma3n.py` Gemma3nAttention.
+    """
+    offsets = {SLIDING: 2, FULL: 1}
+    return tuple(
+        index if index < first_shared else first_shared - offsets[kind]
+        for index, kind in enumerate(types)
+    )
+
+
+def _layer(
+    facts: Facts,
+    shape: AttentionShape,
+    kind: str,
+    width: int,
+    *,
+    is_shared: bool,
+) -> LayerKind:
+    size, narrow = shape.hidden_size, facts.integer("hidden_size_per_layer_input")
+    window = facts.integer("sliding_window") if kind == SLIDING else None
+    own = _queries(shape) if is_shared else attention(shape)
+    rank = facts.integer("laurel_rank")
+    laurel = (
+        ColumnParallelLinear(
+            name="laurel.linear_left",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(rank,),
+        ),
+        RowParallelLinear(
+            name="laurel.linear_right", part=Part.MLP, input_size=rank, output_size=size
+        ),
+    )
+    return LayerKind(
+        caches=() if is_shared else (replace(kv_of(shape), sliding_window=window),),
+        modules=(
+            *own,
+            *gated_mlp(size, width),
+            *laurel,
+            *_altup(facts),
+            _whole("per_layer_input_gate", size, narrow),
+            _whole("per_layer_projection", narrow, size),
+            norms(size, count=6),
+        ),
+    )
+
+
+def _queries(shape: AttentionShape) -> tuple[Module, ...]:
+    """Return the attention of a layer that reads another's keys and values."""
+    wide = shape.num_heads * shape.head_size
+    return (
+        ColumnParallelLinear(
+            name="self_attn.q_proj",
+            part=Part.ATTENTION,
+            input_size=shape.hidden_size,
+            output_sizes=(wide,),
+            bias=shape.qkv_bias,
+        ),
+        RowParallelLinear(
+            name="self_attn.o_proj",
+            part=Part.ATTENTION,
+            input_size=wide,
+            output_size=shape.hidden_size,
+            bias=shape.output_bias,
+        ),
+        Replicated(
+            name="self_attn.q_norm", part=Part.NORMS, shapes=((shape.head_size,),)
+        ),
+        attention_scales(),
+    )
+
+
+def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
+    return ReplicatedLinear(
+        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
+    )
+
+
+def _altup(facts: Facts) -> tuple[Module, ...]:
+    """Return what mixes the hidden states, of which one layer changes one.
+
+    Source: vLLM 0.33.0 `models/gemma3n.py` Gemma3nAltUp.
+    """
+    size, count = facts.integer("hidden_size"), facts.integer("altup_num_inputs")
+    return (
+        _whole("altup.correction_coefs", count, count),
+        _whole("altup.prediction_coefs", count, count * count),
+        _whole("altup.modality_router", size, count),
+        Replicated(name="altup.router_norm", part=Part.NORMS, shapes=((size,), ())),
+        Replicated(
+            name="altup.correct_output_scale",
+            part=Part.MLP,
+            shapes=((size,),),
+            dtype="float32",
+        ),
+    )
+
+
+def _around(facts: Facts) -> tuple[Module, ...]:
+    """Return what is beside the layers: embeddings of each, and projections."""
+    size, narrow = (
+        facts.integer("hidden_size"),
+        facts.integer("hidden_size_per_layer_input"),
+    )
+    wide = facts.integer("num_hidden_layers") * narrow
+    projections = tuple(
+        ColumnParallelLinear(
+            name=f"model.{name}.{index}",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(size,),
+        )
+        for name in ("altup_projections", "altup_unembed_projections")
+        for index in range(facts.integer("altup_num_inputs") - 1)
+    )
+    return (
+        VocabParallelEmbedding(
+            name="model.embed_tokens_per_layer",
+            num_embeddings=facts.integer("vocab_size_per_layer_input"),
+            embedding_dim=wide,
+        ),
+        ColumnParallelLinear(
+            name="model.per_layer_model_projection",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(wide,),
+        ),
+        Replicated(
+            name="model.per_layer_projection_norm",
+            part=Part.NORMS,
+            shapes=((narrow,),),
+        ),
+        Replicated(name="model.scales", part=Part.BUFFERS, shapes=((), (), (), ())),
+        *projections,
+    )
+
+
+READERS = {"Gemma3nForCausalLM": read_gemma3n}

@@ -1,0 +1,143 @@
+"""DeepSeek's latent attention with other experts or norms.
+
+openPangu Ultra MoE, A.X-K1, Sarvam, and LongCat-Flash-Lite's n-grams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import ModelArchitecture
+from planner.models.families.assembly import Label
+from planner.models.families.decoder import (
+    ExpertsShape,
+    norms,
+)
+from planner.models.families.deepseek import read_latent, read_longcat_flash
+from planner.models.families.facts import Facts
+from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
+
+
+def _pangu_experts(facts: Facts) -> ExpertsShape:
+    width = facts.integer("moe_intermediate_size")
+    return ExpertsShape(
+        hidden_size=facts.integer("hidden_size"),
+        num_experts=facts.integer("n_routed_experts"),
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=width,
+        shared_intermediate_size=width
+        * (facts.optional_integer("n_shared_experts") or 0),
+        has_correction_bias=facts.flag("router_enable_expert_bias"),
+        is_renormalized=facts.flag("norm_topk_prob"),
+    )
+
+
+def _axk1_experts(facts: Facts) -> ExpertsShape:
+    has_bias = facts.value("topk_method") in (None, "noaux_tc")
+    return replace(_pangu_experts(facts), has_correction_bias=has_bias)
+
+
+def read_pangu_moe(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return openPangu Ultra MoE: latent attention, and two more norms a layer.
+
+    Source: vLLM 0.33.0 `models/openpangu.py` OpenPanguMLAAttention.
+    """
+    if facts.value("kv_lora_rank") is None:
+        raise facts.unsupported("kv_lora_rank", "keys held as sinks are not.")
+    extra = 2 if facts.flag("sandwich_norm") else 0
+    model = read_latent(facts, label, _pangu_experts)
+    return _with_norms(model, extra)
+
+
+def read_axk1(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return A.X-K1: DeepSeek-V3's layers with one more norm.
+
+    Source: vLLM 0.33.0 `models/AXK1.py`.
+    """
+    return _with_norms(read_latent(facts, label, _axk1_experts), 1)
+
+
+def _with_norms(model: ModelArchitecture, count: int) -> ModelArchitecture:
+    if not count:
+        return model
+    extra = norms(model.hidden_size, count=count)
+    kinds = tuple(
+        replace(kind, modules=(*kind.modules, extra)) for kind in model.layer_kinds
+    )
+    return replace(model, layer_kinds=kinds)
+
+
+def read_sarvam_mla(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Sarvam's latent attention with experts.
+
+    Source: vLLM 0.33.0 `models/sarvam.py` SarvamMLAForCausalLM.
+    """
+    named = {
+        "n_routed_experts": facts.value("num_experts"),
+        "first_k_dense_replace": facts.integer("first_k_dense_replace", default=1),
+        "intermediate_size": facts.integer("intermediate_size", default=16384),
+    }
+    inner = Facts({**facts.config, **named}, facts.model_type)
+    return read_latent(inner, label, _sarvam_experts)
+
+
+def _sarvam_experts(facts: Facts) -> ExpertsShape:
+    width = facts.integer("moe_intermediate_size")
+    shared = facts.optional_integer("moe_shared_expert_intermediate_size") or width
+    return ExpertsShape(
+        hidden_size=facts.integer("hidden_size"),
+        num_experts=facts.integer("num_experts"),
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=width,
+        shared_intermediate_size=shared
+        * facts.integer("num_shared_experts", default=1),
+        has_correction_bias=facts.flag("moe_router_enable_expert_bias", default=True),
+        is_renormalized=facts.flag("norm_topk_prob", default=True),
+    )
+
+
+def read_longcat_ngram(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return LongCat-Flash-Lite.
+
+    Source: vLLM 0.33.0 `models/longcat_flash_ngram.py`.
+    """
+    model = read_longcat_flash(facts, label)
+    if facts.value("ngram_vocab_size_ratio") is None:
+        return model
+    return replace(model, first_stage=(*model.first_stage, *_tables(facts)))
+
+
+def _tables(facts: Facts) -> tuple[Module, ...]:
+    """Return one table of all n-grams, its projections, and what they hash by."""
+    size, vocabulary = facts.integer("hidden_size"), facts.integer("vocab_size")
+    rows = facts.integer("ngram_vocab_size_ratio") * vocabulary
+    splits, reach = facts.integer("emb_split_num"), facts.integer("emb_neighbor_num")
+    count = splits * (reach - 1)
+    width = size // count
+    return (
+        VocabParallelEmbedding(
+            name="ngram_embeddings.oe_embedder",
+            num_embeddings=sum(rows + 2 * i + 1 for i in range(count)),
+            embedding_dim=width,
+            is_quantizable=False,
+        ),
+        Replicated(
+            name="ngram_embeddings.oe_projection",
+            part=Part.EMBEDDINGS,
+            shapes=((count, width, size),),
+        ),
+        Replicated(
+            name="ngram_embeddings.hashes",
+            part=Part.BUFFERS,
+            shapes=((reach - 1, splits, reach), (reach - 1, splits), (count + 1,)),
+            dtype="int32",
+        ),
+    )
+
+
+READERS = {
+    "PanguUltraMoEForCausalLM": read_pangu_moe,
+    "AXK1ForCausalLM": read_axk1,
+    "SarvamMLAForCausalLM": read_sarvam_mla,
+    "LongcatFlashNgramForCausalLM": read_longcat_ngram,
+}

@@ -1,0 +1,174 @@
+"""What vLLM refuses of a quantization method, and of the KV cache's dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.engine.gpu import GPU
+from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.errors import Refused, RefusedArgument, UnknownArchitecture
+from planner.models.architecture import ModelArchitecture
+from planner.models.caches import MLALayer
+
+_KV_CACHE_DTYPES = (
+    "auto",
+    "float16",
+    "bfloat16",
+    "fp8",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "fp8_inc",
+    "fp8_ds_mla",
+    "nvfp4_ds_mla",
+    "turboquant_k8v4",
+    "turboquant_4bit_nc",
+    "turboquant_k3v4_nc",
+    "turboquant_3bit_nc",
+    "octave_k3v4",
+    "octave_k3v3",
+    "octave_k3v3_compact",
+    "ultraquant_4bit",
+    "int4_per_token_head",
+    "int8_per_token_head",
+    "fp8_per_token_head",
+    "nvfp4",
+    "nvfp4_4over6",
+)
+"""In vLLM's order (`config/cache.py` CacheDType)."""
+
+
+_REFUSES_OTHER_16_BITS_SINCE = (0, 33)
+"""A 16-bit KV cache has the model's dtype; before, the two may differ.
+
+Source: vLLM 0.32.0 and 0.33.0 `config/vllm.py` VllmConfig.
+"""
+
+
+def check_kv_cache_dtype(
+    kv_cache_dtype: str, dtype: str, release: Release = NEWEST_RELEASE
+) -> None:
+    """Refuse an unknown KV cache dtype, and a 16-bit dtype other than the model's.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/cache.py` CacheConfig, `config/vllm.py` VllmConfig.
+    """
+    if kv_cache_dtype not in _KV_CACHE_DTYPES:
+        raise Refused(
+            f"Invalid kv_cache_dtype: {kv_cache_dtype!r}. Valid values are: "
+            f"{list(_KV_CACHE_DTYPES)}"
+        )
+    if release < _REFUSES_OTHER_16_BITS_SINCE:
+        return
+    if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
+        return
+    choice = "`auto`" if dtype == "float32" else f"`auto` or `{dtype}`"
+    raise Refused(
+        f'kv_cache_dtype="{kv_cache_dtype}" is incompatible with dtype="{dtype}". '
+        f"Please set `--kv-cache-dtype` to {choice}."
+    )
+
+
+def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> None:
+    """Refuse plain NVFP4 for latent attention, which does not support it.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.
+    """
+    is_latent = any(isinstance(layer, MLALayer) for layer in model.cache_layers)
+    is_plain = kv_cache_dtype.startswith("nvfp4") and kv_cache_dtype != "nvfp4_ds_mla"
+    if is_latent and is_plain:
+        raise Refused(
+            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) "
+            "backends. Please use a different --kv-cache-dtype (e.g., 'fp8', 'auto', "
+            "or 'nvfp4_ds_mla' with a sparse MLA backend) for MLA models such as "
+            "DeepSeek."
+        )
+
+
+def check_quantization_argument(model: ModelArchitecture) -> None:
+    """Refuse a quantisation method other than the checkpoint's.
+
+    Raises:
+        RefusedArgument: in vLLM's words.
+
+    Source: vLLM 0.33.0 `config/model.py` _verify_quantization.
+    """
+    if model.quantization_limits.mismatch is not None:
+        raise RefusedArgument(model.quantization_limits.mismatch)
+
+
+def check_quantization(
+    model: ModelArchitecture, dtype: str, gpu: GPU, release: Release = NEWEST_RELEASE
+) -> None:
+    """Refuse settings, a GPU or a dtype that the quantisation does not support.
+
+    Raises:
+        Refused: in vLLM's words.
+        UnknownArchitecture: where only later releases refuse.
+
+    Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
+    """
+    limits, method = model.quantization_limits, model.quantization
+    if limits.refusal is not None and release >= limits.refused_since:
+        raise Refused(limits.refusal)
+    if limits.refusal is not None and not limits.was_taken:
+        raise UnknownArchitecture(
+            f"quantization={method!r}: vLLM {release.version} still takes a "
+            f"checkpoint that is not modelled, as later ones say: {limits.refusal}"
+        )
+    major, minor = gpu.compute_capability
+    capability = 10 * major + minor
+    least = least_capability(method, limits.min_capability, release)
+    if capability < least:
+        raise Refused(
+            f"The quantization method {method} is not supported for the current GPU. "
+            f"Minimum capability: {least}. Current capability: "
+            f"{capability}."
+        )
+    if limits.supported_dtypes and dtype not in limits.supported_dtypes:
+        supported = ", ".join(f"torch.{name}" for name in limits.supported_dtypes)
+        raise Refused(
+            f"torch.{dtype} is not supported for quantization method {method}. "
+            f"Supported dtypes: [{supported}]"
+        )
+
+
+_ONLINE_FP8_SINCE = (0, 31)
+"""The argument quantization="fp8" is one of the online methods, without KV scales.
+
+Source: vLLM 0.30.0 and 0.31.0 `layers/quantization/fp8.py` Fp8Config.
+"""
+_KNOWS_SCHEME_SINCE = (0, 24)
+"""compressed-tensors loads KV scales only where the checkpoint has them.
+
+Source: vLLM 0.23.0 and 0.24.0 `layers/attention/attention.py` _init_kv_cache_quant.
+"""
+
+
+def has_kv_scales(model: ModelArchitecture, release: Release) -> bool:
+    """Whether attention layers load scales of the KV cache."""
+    before = {"fp8": _ONLINE_FP8_SINCE, "compressed-tensors": _KNOWS_SCHEME_SINCE}
+    since = before.get(model.quantization or "", (0, 0))
+    return model.quantization_limits.has_kv_scales or release < since
+
+
+_LEAST_BEFORE: Mapping[str, tuple[tuple[int, int], int]] = {
+    "auto_gptq": ((0, 22), 75),
+    "modelopt": ((0, 27), 89),
+    "modelopt_mixed": ((0, 24), 89),
+    "modelopt_mxfp8": ((0, 20), 100),
+}
+"""The least compute capability of a method before a release.
+
+Source: get_min_capability of the config classes of vLLM 0.19.1 to 0.33.0.
+"""
+
+
+def least_capability(method: str | None, newest: int, release: Release) -> int:
+    """Return the least compute capability of a quantization method, such as 89."""
+    since, before = _LEAST_BEFORE.get(method or "", ((0, 0), newest))
+    return before if release < since else newest

@@ -1,0 +1,214 @@
+"""Prices of GPUs: dated list prices, and the user's own in their place.
+
+A list price is an assumption: it says what one provider asked for one GPU on one day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import nan
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from planner.engine.devices import gpu_named
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.planning.calibrations.record import write_whole
+from planner.surroundings import data_folder, is_in_browser, is_published
+
+OWN = "your own price"
+MOST = 1e6
+"""A higher price of one GPU for an hour is a slip of the keyboard."""
+_DATA = Path(__file__).resolve().parents[1] / "data"
+_FILE = "prices.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Price of one GPU for an hour, and where it comes from."""
+
+    per_hour: float
+    source: str = OWN
+    date: str = ""
+    """Day on which the source named it, as YYYY-MM-DD; empty for one's own."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the user gave it; otherwise it is assumed."""
+        return not self.date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """Prices by the catalogue's names of GPUs, in one currency."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    currency: str = ""
+
+    def of(self, gpu: GPU) -> Price | None:
+        """Return the price of a GPU; None without one."""
+        return self.prices.get(gpu.name)
+
+    def changed(self, name: str, per_hour: float | None) -> PriceList:
+        """Return the list with a price replaced; None brings the list price back.
+
+        Raises:
+            PlannerError: for anything but a number from 0.
+        """
+        rest = {other: price for other, price in self.prices.items() if other != name}
+        if per_hour is not None:
+            rest |= {name: Price(per_hour=checked(name, per_hour))}
+        elif name in list_prices().prices and self.currency == list_prices().currency:
+            rest |= {name: list_prices().prices[name]}
+        return replace(self, prices=MappingProxyType(rest))
+
+    @property
+    def own(self) -> dict[str, float]:
+        """The user's own prices."""
+        return {
+            name: price.per_hour for name, price in self.prices.items() if price.is_own
+        }
+
+    @property
+    def dates(self) -> tuple[str, str] | None:
+        """The oldest and the newest day of the list prices; None without any."""
+        found = sorted(price.date for price in self.prices.values() if price.date)
+        return (found[0], found[-1]) if found else None
+
+
+@cache
+def list_prices() -> PriceList:
+    """Return the public list prices of `planner/data/prices.json`."""
+    table: dict[str, Any] = json.loads((_DATA / _FILE).read_text(encoding="utf-8"))
+    documents: dict[str, dict[str, str]] = table["documents"]
+    return PriceList(
+        prices=MappingProxyType(
+            {
+                name: Price(per_hour=price, **documents[document])
+                for name, (price, document) in table["prices"].items()
+            }
+        ),
+        currency=table["currency"],
+    )
+
+
+def gpu_prices() -> PriceList:
+    """Return the list prices, with the prices that the user saved in their place.
+
+    Raises:
+        PlannerError: for a file of prices that cannot be read.
+    """
+    found = list_prices()
+    for name, price in _saved().items():
+        found = found.changed(name, price)
+    return found
+
+
+def price_list(
+    given: PriceList | Mapping[str, float] | None, currency: str = ""
+) -> PriceList:
+    """Return the prices to use: those given by name, or `gpu_prices()` for None.
+
+    Raises:
+        PlannerError: for an invalid price.
+    """
+    if isinstance(given, PriceList):
+        return given
+    if given is None:
+        return gpu_prices()
+    prices = {
+        name: Price(per_hour=price)
+        for name, price in checked_prices(given, "prices").items()
+    }
+    return PriceList(prices=prices, currency=currency)
+
+
+def save_price(name: str, per_hour: float | None) -> None:
+    """Save the user's price of a GPU; None forgets it, so that the list price applies.
+
+    Raises:
+        PlannerError: for an invalid price, in a published app or a browser, which store
+            nothing, or where the file cannot be written.
+    """
+    path = saved_prices_path()
+    if path is None:
+        raise PlannerError(
+            "Prices cannot be saved here. Give them as prices={'H100': 2.5}."
+        )
+    saved = _saved() | ({} if per_hour is None else {name: checked(name, per_hour)})
+    if per_hour is None:
+        saved.pop(name, None)
+    text = json.dumps({"prices": dict(sorted(saved.items()))}, indent=1) + "\n"
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise PlannerError(
+            f"{path} cannot be written: {error.strerror or error}. The price holds "
+            "until you leave; PLANNER_DATA_DIR names another folder."
+        ) from None
+
+
+def saved_prices_path() -> Path | None:
+    """Return the file of the user's prices; None where a server keeps none for users.
+
+    It may not exist. A published app keeps nothing of its visitors, and a browser has
+    no folder that lasts: there, the page keeps the prices.
+    """
+    folder = None if is_published() or is_in_browser() else data_folder()
+    return None if folder is None else Path(folder) / _FILE
+
+
+def _saved() -> dict[str, float]:
+    """Return the prices that the user saved.
+
+    Raises:
+        PlannerError: for a file that is not what `save_price` writes.
+    """
+    path = saved_prices_path()
+    if path is None:
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["prices"]
+        return {str(name): checked(name, price) for name, price in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlannerError(
+            f"{path} cannot be read as prices ({error}). Correct it, or remove it to "
+            "use the list prices."
+        ) from None
+
+
+def checked_prices(given: Mapping[str, float], argument: str) -> dict[str, float]:
+    """Check prices, and return them by the catalogue's names.
+
+    Raises:
+        PlannerError: for anything but numbers from 0.
+    """
+    found = {}
+    for name, price in given.items():
+        value = checked(name, price, argument)
+        try:
+            found[gpu_named(name).name] = value
+        except PlannerError:
+            found[name] = value  # a GPU that the user describes
+    return found
+
+
+def checked(name: str, price: object, argument: str = "prices") -> float:
+    """Return a price of one GPU for an hour.
+
+    Raises:
+        PlannerError: for anything but a number from 0.
+    """
+    is_number = isinstance(price, int | float) and not isinstance(price, bool)
+    value = float(price) if is_number else nan  # type: ignore[arg-type]
+    if not 0 <= value <= MOST:
+        raise PlannerError(
+            f"{argument}[{name!r}]={price!r}: a number from 0 is needed, such as 2.5."
+        )
+    return value

@@ -1,0 +1,281 @@
+"""SetUps: GPUs and layouts that serve a load, with prices and bounds on speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.engine.gpu import GPU, catalogue
+from planner.errors import PlannerError
+from planner.late import late
+from planner.planning.inputs import Inputs
+from planner.planning.load import Load
+from planner.planning.result import Plan
+from planner.planning.serving import Serving
+from planner.solve.layouts import Layout
+from planner.solve.price_list import Price
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from planner.solve.speed.speed import SpeedBound
+
+ORDERS = ("fewest", "cheapest")
+"""What comes first: the fewest GPUs, or the lowest price per hour."""
+_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SetUp:
+    """GPUs and a layout that serve the load."""
+
+    gpu: GPU
+    layout: Layout
+    serving: Serving
+    price: Price | None = None
+    """Of one GPU for an hour; None: no price is known."""
+    speed: SpeedBound | None = None
+    """An upper bound, not a forecast; None: the GPU's bandwidth is not known, or there
+    is no answer to generate."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that serves the load."""
+        return self.serving.plan
+
+    @property
+    def gpus_total(self) -> int:
+        """Number of GPUs."""
+        return self.layout.gpus
+
+    @property
+    def requests_held(self) -> int | None:
+        """Requests of the load's length that all KV caches hold; None: no limit."""
+        return self.serving.requests_held
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """Price of all GPUs for an hour; None without a price."""
+        return None if self.price is None else self.price.per_hour * self.gpus_total
+
+    @property
+    def at_most_tokens_per_second(self) -> float | None:
+        """Output tokens of all requests together, at most."""
+        return (
+            None if self.speed is None else self.speed.total_at_most_tokens_per_second
+        )
+
+    @property
+    def at_most_tokens_per_second_each(self) -> float | None:
+        """Output tokens of one request, at most."""
+        speed = self.speed
+        return None if speed is None else speed.per_request_at_most_tokens_per_second
+
+    @property
+    def first_token_at_least_seconds(self) -> float | None:
+        """Prefill time of one prompt that runs alone, at least."""
+        return None if self.speed is None else self.speed.prefill_at_least_seconds
+
+    @property
+    def at_least_price_per_million_tokens(self) -> float | None:
+        """Price of a million output tokens at the bound on speed: the lowest."""
+        price, speed = self.price_per_hour, self.at_most_tokens_per_second
+        return None if price is None or not speed else price / (speed * _SECONDS / 1e6)
+
+    def changes(self) -> dict[str, Any]:
+        """Return what `Plan.changed` needs to get here: GPU, layout and share.
+
+        None removes an argument. A GPU of the catalogue is given by its name.
+        """
+        gpu = self.gpu
+        return {
+            "gpu": gpu.name if gpu in catalogue() else gpu,
+            **self.layout.arguments(),
+            "gpu_memory_utilization": self.plan.settings.gpu_memory_utilization,
+        }
+
+    def command(self) -> str:
+        """Return the `vllm serve` line that starts it."""
+        return self.plan.command()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without the plan."""
+        price = self.price
+        return {
+            "gpu": self.gpu.name,
+            "gpus_total": self.gpus_total,
+            **asdict(self.layout),
+            "gpu_memory_utilization": self.plan.settings.gpu_memory_utilization,
+            "requests": self.serving.load.requests,
+            "requests_held": self.requests_held,
+            "requests_served": self.serving.requests_served,
+            "price_per_gpu_hour": None if price is None else price.per_hour,
+            "price_source": "" if price is None else price.source,
+            "price_date": "" if price is None else price.date,
+            "price_per_hour": self.price_per_hour,
+            "at_most_tokens_per_second": self.at_most_tokens_per_second,
+            "at_most_tokens_per_second_each": self.at_most_tokens_per_second_each,
+            "first_token_at_least_seconds": self.first_token_at_least_seconds,
+            "at_least_price_per_million_tokens": (
+                self.at_least_price_per_million_tokens
+            ),
+            "command": self.command(),
+        }
+
+    def __repr__(self) -> str:
+        """Return the set-up in one line."""
+        return f"SetUp({self.gpus_total} x {self.gpu.name}, {self.layout})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """A kind of GPU that does not serve the load, and what is missing."""
+
+    gpu: GPU
+    gpus_total: int
+    """GPUs that were tried at most."""
+    serving: Serving | None
+    """The nearest start; None where the model is not modelled on this GPU."""
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        held = None if self.serving is None else self.serving.requests_held
+        return {
+            "gpu": self.gpu.name,
+            "gpus_total": self.gpus_total,
+            "requests_held": held,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SetUps:
+    """The set-ups that serve a load, and the GPUs that do not, nearest first."""
+
+    inputs: Inputs
+    """Model and arguments that all share; GPU and layout are replaced."""
+    load: Load
+    found: tuple[SetUp, ...]
+    """Fewest GPUs first."""
+    misses: tuple[Miss, ...]
+    order: str = "fewest"
+    """What comes first where it is shown: fewest (GPUs) or cheapest (per hour)."""
+    currency: str = ""
+    price_dates: tuple[str, str] | None = None
+    """Oldest and newest day of the list prices; None where all prices are given."""
+
+    @property
+    def fewest(self) -> SetUp | None:
+        """The set-up with the fewest GPUs; None where nothing serves."""
+        return next(iter(self.ranked("fewest")), None)
+
+    @property
+    def cheapest(self) -> SetUp | None:
+        """The set-up with the lowest price per hour; None without any price."""
+        first = next(iter(self.ranked("cheapest")), None)
+        return None if first is None or first.price is None else first
+
+    @property
+    def is_found(self) -> bool:
+        """Whether anything serves."""
+        return bool(self.found)
+
+    def ranked(self, order: str | None = None) -> tuple[SetUp, ...]:
+        """Return the best set-up of each kind of GPU, best first.
+
+        Args:
+            order: fewest (GPUs) or cheapest (per hour); None: `order`.
+
+        Raises:
+            PlannerError: for another order.
+        """
+        return ranked(self.found, order or self.order)
+
+    def others(self, set_up: SetUp) -> tuple[SetUp, ...]:
+        """Return the other layouts on the same GPUs, fastest bound first."""
+        same = (other for other in self.found if other.gpu == set_up.gpu)
+        return tuple(other for other in same if other is not set_up)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; set-ups without their plans."""
+        model = self.inputs.model
+        return {
+            "model": model if isinstance(model, str) else model.name,
+            "vllm_version": self.inputs.vllm_version,
+            "load": asdict(self.load),
+            "currency": self.currency,
+            "set_ups": [set_up.to_dict() for set_up in self.found],
+            "misses": [miss.to_dict() for miss in self.misses],
+        }
+
+    def to_frame(self) -> DataFrame:
+        """Return a pandas frame, one row per set-up.
+
+        Raises:
+            PlannerError: when pandas is not installed.
+        """
+        return late("SetUps.to_frame", self)
+
+    def __repr__(self) -> str:
+        """Return the answer in one line."""
+        return f"SetUps({len(self.found)} found, fewest={self.fewest!r})"
+
+    def __str__(self) -> str:
+        """Return the set-ups as text for a terminal."""
+        return late("SetUps.__str__", self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        return late("SetUps._repr_mimebundle_", self)
+
+
+def ranked(found: Sequence[SetUp], order: str = "fewest") -> tuple[SetUp, ...]:
+    """Return the best set-up of each kind of GPU, best first; see `SetUps.ranked`.
+
+    Raises:
+        PlannerError: for an unknown order.
+    """
+    check_order(order)
+    best: dict[GPU, SetUp] = {}
+    for set_up in sorted(found, key=layout_rank):
+        best.setdefault(set_up.gpu, set_up)
+    key = few_rank if order == "fewest" else _cheap_rank
+    return tuple(sorted(best.values(), key=key))
+
+
+def check_order(order: str) -> None:
+    """Refuse an order that there is not.
+
+    Raises:
+        PlannerError: naming those there are.
+    """
+    if order not in ORDERS:
+        raise PlannerError(f"order={order!r}: use one of {', '.join(ORDERS)}.")
+
+
+def layout_rank(set_up: SetUp) -> tuple[float, int, int, bool]:
+    """Order layouts on the same GPUs: the fastest bound, then the simplest."""
+    layout = set_up.layout
+    return (
+        -(set_up.at_most_tokens_per_second or 0.0),
+        layout.pipeline_parallel_size,
+        layout.data_parallel_size,
+        layout.enable_expert_parallel,
+    )
+
+
+def _price_rank(set_up: SetUp) -> float:
+    price = set_up.price_per_hour
+    return float("inf") if price is None else price
+
+
+def few_rank(set_up: SetUp) -> tuple[int, float, int, str]:
+    """Order set-ups: the fewest GPUs, then the lowest price, then the least memory."""
+    memory = set_up.gpu.total_memory_bytes
+    return set_up.gpus_total, _price_rank(set_up), memory, set_up.gpu.name
+
+
+def _cheap_rank(set_up: SetUp) -> tuple[float, int, int, str]:
+    gpus, price, memory, name = few_rank(set_up)
+    return price, gpus, memory, name

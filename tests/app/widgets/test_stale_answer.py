@@ -1,0 +1,119 @@
+"""While an entry is wrong, the answer is not for it: it says so; nothing applies."""
+
+import pytest
+
+from planner.app.widgets.explorer import Explorer
+from tests import plans
+
+
+@pytest.fixture
+def explorer() -> Explorer:
+    """Llama-3.1-8B with its whole length on an L4, where it does not fit."""
+    return Explorer(plans.LLAMA_8B, "L4")
+
+
+@pytest.fixture
+def without_loop(monkeypatch) -> None:
+    """Hand a reader's answer back at once, whatever loop is running."""
+    monkeypatch.setattr(
+        "planner.app.widgets.background._poster", lambda: lambda call: call()
+    )
+
+
+def press(explorer: Explorer, key: str) -> None:
+    """Press Apply as a page does."""
+    message = {"press": "apply", "row": key}
+    explorer.results.advice._handle_custom_msg(message, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("max_model_len", "lots"),
+        ("tensor_parallel_size", "0"),
+        ("pipeline_parallel_size", "100000000"),
+    ],
+)
+def test_the_error_stands_at_the_field_and_above_the_answer(
+    explorer, name, text
+) -> None:
+    """With the name of the plan that is still shown; the field speaks, once."""
+    explorer.form.fields[name].value = text
+    field, answer = explorer.form.fields[name], explorer.results.answer
+
+    assert field.error
+    assert field.error.split(":")[0] in answer.alert.replace("&#x27;", "'")
+    assert f"{plans.LLAMA_8B} on L4, the last good plan" in answer.alert
+    assert "role=" not in answer.alert
+    assert answer.is_stale
+
+
+def test_no_advice_is_applied_while_an_entry_is_wrong(explorer) -> None:
+    """What was typed stays; once it is right, the change sets what it names."""
+    explorer.form.fields["max_num_seqs"].value = "many"
+    press(explorer, "0")
+    kept = explorer.form.fields["max_num_seqs"].value
+    refused = explorer.results.answer.alert
+    explorer.form.fields["max_num_seqs"].value = "8"
+    press(explorer, "0")
+
+    assert "many" == kept
+    assert "Correct the marked control first" in refused
+    assert explorer.plan.settings.max_num_seqs == 8
+    assert explorer.plan.fits
+
+
+@pytest.mark.usefixtures("without_loop")
+def test_the_nearest_models_are_offered_where_one_is_not_found(explorer) -> None:
+    """Each as a name that can be chosen."""
+    explorer.form.fields["model"].value = "meta-llama/Llama-3.1-8B-Instrukt"
+    explorer._reader.wait(20)
+    field = explorer.form.model
+
+    assert plans.LLAMA_8B in field.suggested
+    assert plans.LLAMA_8B in field.state()["try"]
+    explorer.form.fields["model"].value = field.suggested[0]
+    assert () == field.suggested
+    assert not explorer.results.answer.is_stale
+
+
+def test_a_gpu_of_ones_own_needs_its_memory(explorer) -> None:
+    """Its fields come with the choice, and say what is missing."""
+    fields = explorer.form.fields
+    hidden = set(explorer.form.main.gone)
+    fields["gpu"].value = "another"
+
+    assert {"gpu_memory", "gpu_capability", "gpu_bandwidth", "gpu_name"} <= hidden
+    assert "gpu_memory" not in explorer.form.main.gone
+    assert "Memory of the other GPU is needed" in fields["gpu_memory"].error
+    assert explorer.results.answer.is_stale
+
+
+def test_a_gpu_of_ones_own_is_planned_and_taken_back(explorer) -> None:
+    """48 GiB of compute capability 8.9; its name and bandwidth may be left out."""
+    fields = explorer.form.fields
+    fields["gpu"].value = "another"
+    fields["gpu_memory"].value = "48GiB"
+    fields["gpu_capability"].value = "8.9"
+    planned = explorer.plan.gpu
+    fields["gpu_memory"].value = "lots"
+    wrong = fields["gpu_memory"].error
+    fields["gpu"].value = "L4"
+
+    assert (48 << 30, (8, 9)) == (
+        planned.total_memory_bytes,
+        planned.compute_capability,
+    )
+    assert "Size 'lots' was not understood" in wrong
+    assert "L4" == explorer.plan.gpu.name
+    assert "" == fields["gpu_memory"].error
+
+
+def test_what_is_not_covered_is_listed_and_cannot_be_chosen(explorer) -> None:
+    """AMD, TPU and others: a heading says so."""
+    card = explorer.form.fields["gpu"]
+    disabled = [row for row in card.state()["options"] if row[-1] == "disabled"]
+
+    assert ["AMD Instinct, Radeon", "Google TPU"] == [row[1] for row in disabled[:2]]
+    assert all("only NVIDIA GPUs and CPUs" in row[2] for row in disabled)
+    assert not card.receive(disabled[0][0])

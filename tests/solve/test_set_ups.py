@@ -1,0 +1,270 @@
+"""Set-ups that serve a load: every layout that does, with its price and its bound."""
+
+from itertools import product
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import planner
+from planner import GPU, Load, PlannerError, solve
+from planner.engine.gpu import catalogue
+from planner.errors import UnknownArchitecture
+from planner.planning.inputs import Inputs
+from planner.planning.serving import serve
+from planner.solve.layouts import Layout, Room, is_refused
+from planner.solve.price_list import PriceList
+from planner.solve.set_up_search import SetUpSearch
+
+QWEN = "Qwen/Qwen3-32B"
+LONG = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
+SHORT = Load(prompt_tokens=3_000, output_tokens=1_000, requests=8)
+PRICES = {"H200": 4.0, "H100": 3.0, "L40S": 1.0, "V100-32GB": 2.0, "L4": 0.4}
+MODELS = {
+    "dense": QWEN,
+    "latent attention, experts": "deepseek-ai/DeepSeek-V2-Lite",
+    "experts": "Qwen/Qwen3-30B-A3B",
+    "states": "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "windows": "google/gemma-3-27b-it",
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """20 requests of 32,768 tokens on GPUs of three sizes."""
+    return solve.set_ups(QWEN, LONG, list(PRICES), prices=PRICES, currency="EUR")
+
+
+def serves(inputs, load):
+    """Whether a start serves a load; a layout that is not modelled does not."""
+    try:
+        start = serve(inputs, load)
+    except UnknownArchitecture:
+        return False
+    return start.is_served and not is_refused(start.plan)
+
+
+def served_by_trying_all(model, load, gpu):
+    """The layouts that serve on the fewest of 1, 2, 4 and 8 GPUs: nothing left out."""
+    inputs = Inputs.of(planner.plan(model, gpu=gpu))
+    is_moe = inputs.plan().model.is_moe
+    for count in (1, 2, 4, 8):
+        served = set()
+        for tensor, pipeline, data in product((1, 2, 4, 8), repeat=3):
+            if tensor * pipeline * data != count:
+                continue
+            for experts in {False, is_moe and tensor * data > 1}:
+                layout = Layout(
+                    tensor_parallel_size=tensor,
+                    pipeline_parallel_size=pipeline,
+                    data_parallel_size=data,
+                    enable_expert_parallel=experts,
+                )
+                if serves(inputs.changed(**layout.arguments()), load):
+                    served.add(layout)
+        if served:
+            return served
+    return set()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=st.sampled_from(list(MODELS)),
+    gpu=st.sampled_from(["L4", "A100-40GB", "H200"]),
+    prompt=st.integers(100, 40_000),
+    requests=st.integers(1, 300),
+)
+@example(model="dense", gpu="A100-40GB", prompt=32_000, requests=20)
+@example(model="experts", gpu="L4", prompt=8_000, requests=30)
+@example(model="windows", gpu="L4", prompt=30_000, requests=6)
+def test_no_layout_that_serves_is_left_out(model, gpu, prompt, requests):
+    """What memory rules out without a plan would not have served either."""
+    load = Load(prompt_tokens=prompt, output_tokens=200, requests=requests)
+    name = MODELS[model]
+
+    answer = solve.set_ups(name, load, gpu, prices={})
+
+    assert served_by_trying_all(name, load, gpu) == {one.layout for one in answer.found}
+    assert [gpu] * (not answer.found) == [miss.gpu.name for miss in answer.misses]
+
+
+def test_each_set_up_serves_and_no_smaller_number_does(found):
+    """20 of 20 requests, at the low end of the estimate's range."""
+    for set_up in found.found:
+        assert set_up.serving.is_served
+        assert 20 <= set_up.requests_held
+        assert set_up.gpus_total == set_up.plan.gpus_total
+    counts = {one.gpu.name: one.gpus_total for one in found.ranked()}
+    assert {"H200": 2, "H100": 4, "L40S": 8} == counts
+    for gpu, count in counts.items():
+        half = count // 2
+        for layout in ({"tensor_parallel_size": half}, {"data_parallel_size": half}):
+            start = Inputs(model=QWEN, gpu=gpu, engine_args=layout)
+            assert not serve(start, LONG).is_served
+
+
+def test_the_order_is_by_gpus_or_by_price(found):
+    """2 x H200 at 4 is 8; 4 x H100 at 3 is 12; 8 x L40S at 1 is 8, on more GPUs."""
+    fewest = [(one.gpu.name, one.price_per_hour) for one in found.ranked("fewest")]
+    cheapest = [one.gpu.name for one in found.ranked("cheapest")]
+
+    assert [("H200", 8.0), ("H100", 12.0), ("L40S", 8.0)] == fewest
+    assert ["H200", "L40S", "H100"] == cheapest
+    assert found.fewest is found.ranked()[0]
+    with pytest.raises(PlannerError, match="use one of fewest, cheapest"):
+        found.ranked("fastest")
+
+
+def test_a_gpu_without_a_price_comes_last_among_the_cheap():
+    """It cannot be said to cost less; it is listed all the same."""
+    answer = solve.set_ups(QWEN, LONG, ["H200", "H100"], prices={"H100": 99})
+
+    assert [99 * 4, None] == [one.price_per_hour for one in answer.ranked("cheapest")]
+    assert "H100" == answer.cheapest.gpu.name
+    assert solve.set_ups(QWEN, LONG, "H200", prices={}).cheapest is None
+
+
+def test_the_price_of_answers_is_the_bound_on_speed(found):
+    """Price of an hour / (tokens a second x 3,600) x a million."""
+    first = found.fewest
+    bound = planner.speed_bound(first.plan, LONG)
+
+    assert bound.total_at_most_tokens_per_second == first.at_most_tokens_per_second
+    assert bound.prefill_at_least_seconds == first.first_token_at_least_seconds
+    a_million_takes_hours = 1e6 / first.at_most_tokens_per_second / 3600
+    assert first.at_least_price_per_million_tokens == pytest.approx(
+        8.0 * a_million_takes_hours
+    )
+
+
+def test_a_set_up_is_what_its_changes_lead_to(found):
+    """Applied to any plan of the model, they give GPU and layout of the row."""
+    for set_up in found.found:
+        other = planner.plan(QWEN, gpu="B200", pipeline_parallel_size=2)
+        changed = other.changed(**set_up.changes())
+
+        assert set_up.gpu == changed.gpu
+        given = changed.settings
+        assert set_up.layout.tensor_parallel_size == (given.tensor_parallel_size or 1)
+        assert set_up.layout.pipeline_parallel_size == (
+            given.pipeline_parallel_size or 1
+        )
+        assert set_up.layout.data_parallel_size == (given.data_parallel_size or 1)
+
+
+def test_a_small_gpu_gets_the_share_that_is_free():
+    """The row's changes name the share with which its plan was made."""
+    answer = solve.set_ups("Qwen/Qwen3-0.6B", SHORT, "RTX2080Ti", prices={})
+
+    (best,) = answer.ranked()
+    share = best.plan.settings.gpu_memory_utilization
+    assert share == best.changes().get("gpu_memory_utilization")
+    assert best.plan.fits
+
+
+def test_the_misses_say_what_is_missing(found):
+    """V100-32GB holds fewer than 20 on 8; L4 has no room for any: nearest first."""
+    near, far = found.misses
+
+    assert ["V100-32GB", "L4"] == [near.gpu.name, far.gpu.name]
+    assert [8, 8] == [near.gpus_total, far.gpus_total]
+    assert 0 < near.serving.requests_held < 20 or "blocks" in near.why
+    assert near.why.endswith(".")
+
+
+def test_given_sizes_stay():
+    """Two stages are asked for: every layout has two."""
+    answer = solve.set_ups(
+        QWEN, LONG, ["H200", "H100"], prices={}, pipeline_parallel_size=2
+    )
+
+    assert {2} == {one.layout.pipeline_parallel_size for one in answer.found}
+
+
+def test_more_machines_serve_what_one_cannot():
+    """DeepSeek-R1 needs 16 H100; tensor parallel stays within 8."""
+    load = Load(prompt_tokens=8_000, output_tokens=1_000, requests=8)
+    model = "deepseek-ai/DeepSeek-R1"
+
+    one = solve.set_ups(model, load, "H100", prices={})
+    two = solve.set_ups(model, load, "H100", prices={}, nodes=2)
+
+    assert not one.is_found
+    assert {16} == {found.gpus_total for found in two.found}
+    assert 8 >= max(found.layout.tensor_parallel_size for found in two.found)
+
+
+def test_a_plan_keeps_its_arguments_and_a_load_in_parts_is_taken():
+    """kv_cache_dtype stays, and half the KV cache needs half the GPUs."""
+    plan = planner.plan(QWEN, gpu="H100", kv_cache_dtype="fp8")
+
+    answer = solve.set_ups(
+        plan,
+        prompt_tokens=32_000,
+        output_tokens=768,
+        requests=20,
+        gpus="H200",
+        prices={},
+    )
+
+    assert LONG == answer.load
+    assert "fp8" == answer.fewest.plan.settings.kv_cache_dtype
+    assert 2 == answer.fewest.gpus_total
+
+
+def test_a_load_is_needed():
+    """Without one there is nothing to serve."""
+    with pytest.raises(PlannerError, match="the length of a request is needed"):
+        solve.set_ups(QWEN, gpus="H200")
+
+
+def test_a_custom_gpu_without_bandwidth_has_no_speed():
+    """Memory decides whether it serves; the bound needs the bandwidth."""
+    gpu = GPU(
+        name="Mine",
+        total_memory_bytes=200 << 30,
+        compute_capability=(9, 0),
+        memory_bandwidth_bytes_per_second=None,
+    )
+    answer = solve.set_ups(QWEN, SHORT, [gpu], prices={"Mine": 1.5})
+
+    assert answer.fewest.speed is None
+    assert answer.fewest.at_least_price_per_million_tokens is None
+    assert 1.5 == answer.fewest.price_per_hour
+
+
+def test_rows_come_while_the_search_runs():
+    """A step is at most a plan: the page draws and answers in between."""
+    search = SetUpSearch.of(
+        QWEN,
+        LONG,
+        ["H200", "H100", "L4"],
+        prices=PriceList(),
+        room=Room(gpus_per_node=8, nodes=1),
+    )
+    seen = [(search.done, len(search.found)) for _ in search.steps()]
+
+    assert seen == sorted(seen)
+    assert (0, 1) in seen
+    assert 3 == search.done == search.total
+    assert search.result().found == search.result().found != ()
+
+
+def test_the_catalogue_is_searched_without_mig_slices():
+    """Each kind is a set-up or a miss."""
+    answer = solve.set_ups("Qwen/Qwen3-8B", SHORT, prices={})
+
+    named = {one.gpu.name for one in (*answer.found, *answer.misses)}
+    assert {gpu.name for gpu in catalogue() if not gpu.mig_profile} == named
+
+
+def test_plain_values_have_no_plan(found):
+    """What another program reads: sizes, prices and the command."""
+    plain = found.to_dict()
+
+    row = plain["set_ups"][0]
+    assert ["EUR", 20] == [plain["currency"], plain["load"]["requests"]]
+    assert ["H200", 2, 8.0] == [row["gpu"], row["gpus_total"], row["price_per_hour"]]
+    assert "your own price" == row["price_source"]
+    assert row["command"].startswith("vllm serve Qwen/Qwen3-32B")
+    assert {"gpu", "gpus_total", "requests_held", "why"} == set(plain["misses"][0])

@@ -1,0 +1,161 @@
+"""The tool that adds models to the bundled catalogue."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hub_server import Hub, HubServer, Repo, safetensors_file
+from tools import build_catalogue, configs
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "vocab_size": 256,
+    "max_position_embeddings": 512,
+    "torch_dtype": "bfloat16",
+}
+KEPT = ("Qwen/Qwen3-8B", "microsoft/phi-2")
+RELATIVE = {
+    "model": "nobody/eight",
+    "like": "Qwen/Qwen3-8B",
+    "changes": {"max_position_embeddings": 4096},
+    "source": "same shape as Qwen/Qwen3-8B",
+}
+QUANTISED = {"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Two of the models that are kept, and one of the same shape, to change."""
+    small, folder = tmp_path / "small", tmp_path / "folder"
+    rows = [row for row in configs.index() if row["model"] in KEPT]
+    for row in rows:
+        configs.write(folder / row["dir"], configs.files(row["dir"]))
+    (folder / configs.INDEX).write_text("\n".join(map(json.dumps, rows)))
+    configs.pack(folder, small)
+    (small / configs.RELATIVES).write_text(json.dumps(RELATIVE) + "\n")
+    shutil.copy(configs.DATA / configs.POPULARITY, small)
+    monkeypatch.setattr(configs, "DATA", small)
+    monkeypatch.setattr(build_catalogue, "DATA", tmp_path / "models.jsonl")
+    _forget()
+    yield tmp_path
+    _forget()
+
+
+def _forget() -> None:
+    for remembered in (configs.index, configs.relatives, configs.popularity):
+        remembered.cache_clear()
+    configs._packed.cache_clear()
+
+
+def _lines(kept: Path) -> dict[str, dict]:
+    text = (kept / "models.jsonl").read_text(encoding="utf-8")
+    return {line["id"]: line for line in map(json.loads, text.splitlines())}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """A Hub on this machine, and an empty cache."""
+    library = pytest.importorskip("huggingface_hub")
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    library.close_session()
+    with HubServer() as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        yield running
+    library.close_session()
+
+
+def test_a_folder_of_configs_is_added(kept: Path):
+    """Each model with its side files, under the source that is given."""
+    folder = kept / "new"
+    configs.write(
+        folder / "nobody--tiny",
+        {"config.json": CONFIG, "hf_quant_config.json": QUANTISED},
+    )
+    build_catalogue.main([str(folder), "--source", "a test"])
+
+    line = _lines(kept)["nobody/tiny"]
+    assert line["source"] == "a test"
+    assert line["certain"]
+    assert line["config"]["hidden_size"] == 64
+    assert line["hf_quant_config"] == QUANTISED
+
+
+def test_a_folder_without_a_source_is_refused(kept: Path):
+    """Every entry says from where it is."""
+    configs.write(kept / "new" / "nobody--tiny", {"config.json": CONFIG})
+    with pytest.raises(SystemExit, match="say --source TEXT"):
+        build_catalogue.main([str(kept / "new")])
+
+
+def test_models_of_the_hub_are_added(kept: Path, hub: Hub):
+    """With their side files, parameters and bytes, and the commit as the source.
+
+    16 x 16 numbers of two bytes.
+    """
+    weights = safetensors_file({"embed": ("BF16", [16, 16])}, 0)
+    files = {"config.json": CONFIG, "hf_quant_config.json": QUANTISED}
+    encoded = {name: json.dumps(content).encode() for name, content in files.items()}
+    hub.repos["nobody/one"] = Repo(
+        files={**encoded, "model.safetensors": weights}, parameters={"BF16": 256}
+    )
+    hub.repos["nobody/two"] = Repo(files={"config.json": encoded["config.json"]})
+    names = kept / "names.txt"
+    names.write_text("nobody/one\nnobody/two\n")
+
+    build_catalogue.main([f"@{names}"])
+
+    lines = _lines(kept)
+    one, two = lines["nobody/one"], lines["nobody/two"]
+    assert (one["parameters"], one["checkpoint_bytes"]) == (256, 512)
+    assert one["hf_quant_config"] == QUANTISED
+    assert "aaaaaaaa" in one["source"]
+    assert one["certain"]
+    assert two["config"] == one["config"]
+
+
+def test_its_own_config_takes_the_place_of_a_relative(kept: Path):
+    """A model that was known by another's shape is published now."""
+    build_catalogue.main([])
+    relative = "nobody/eight"
+    before = _lines(kept)[relative]
+    assert (before["like"], before["certain"]) == ("Qwen/Qwen3-8B", False)
+    folder = kept / "new"
+    configs.write(folder / relative.replace("/", "--"), {"config.json": CONFIG})
+    build_catalogue.main([str(folder), "--source", "a test"])
+
+    line = _lines(kept)[relative]
+    assert "like" not in line
+    assert line["certain"]
+    assert configs.relatives() == ()
+
+
+def test_what_is_kept_already_stays(kept: Path):
+    """Recorded answers belong to it."""
+    folder = kept / "new"
+    configs.write(folder / "Qwen--Qwen3-8B", {"config.json": CONFIG})
+    build_catalogue.main([str(folder), "--source", "a test"])
+    assert _lines(kept)["Qwen/Qwen3-8B"]["config"]["num_hidden_layers"] == 36
+
+
+@pytest.mark.usefixtures("kept")
+def test_anything_else_is_refused():
+    """Neither a folder nor a name on the Hub."""
+    with pytest.raises(SystemExit, match="'tiny' is neither a folder nor owner/name"):
+        build_catalogue.main(["tiny"])

@@ -1,0 +1,182 @@
+"""The picture of a plan in a browser: every segment named, the ghost, PNG and SVG."""
+
+import re
+from itertools import combinations
+
+import pytest
+
+import planner
+from planner.show.charts.frame import bars
+from planner.show.charts.parts import parts_of
+
+pytest.importorskip("axe_playwright_python")
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 8000
+FIRST = 20_000
+WITH_ENCODERS = "Qwen/Qwen2.5-VL-7B-Instruct"
+PLANS = {
+    "one GPU": ("Qwen/Qwen3-32B", {}),
+    "eight GPUs": ("Qwen/Qwen3-32B", {"tensor_parallel_size": 8}),
+    "stages": ("Qwen/Qwen3-32B", {"pipeline_parallel_size": 2}),
+    "nine segments": (WITH_ENCODERS, {"enable_lora": True, "max_lora_rank": 64}),
+    "short": ("meta-llama/Llama-3.1-70B-Instruct", {}),
+}
+BOXES = """() => [...document.querySelectorAll('.planner-marks text')]
+  .filter(node => node.textContent)
+  .map(node => {
+    const { left, top, right, bottom } = node.getBoundingClientRect();
+    return [node.textContent, left, top, right, bottom];
+  })"""
+NAMED = """() => [...document.querySelectorAll(
+    '.planner-marks text, .planner-legend li')]
+  .filter(node => node.checkVisibility())
+  .map(node => [...node.querySelectorAll('tspan')].map(one => one.textContent)
+    .join(' ') || node.textContent)"""
+
+
+def opened(browser, app: str, name: str, gpu: str = "H100", **options):
+    """Open a plan and wait until its words are there."""
+    model, arguments = PLANS[name]
+    query = "&".join(
+        [f"?model={model}&gpu={gpu}"]
+        + [f"{key}={str(value).lower()}" for key, value in arguments.items()]
+    )
+    options = {"viewport": {"width": 1280, "height": 900}} | options
+    page = browser.new_context(**options).new_page()
+    page.goto(app + query)
+    page.locator(".pl-subject", has_text=model).first.wait_for(timeout=FIRST)
+    page.locator(".pm-unit").first.wait_for(timeout=FIRST)
+    page.locator(".pc-field").first.wait_for(timeout=FIRST)
+    return page
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_segment_is_named_at_every_width(browser, app, name) -> None:
+    """In it, on a leader line or in the legend; and no word lies on another."""
+    page = opened(browser, app, name)
+    model, arguments = PLANS[name]
+    plan = planner.plan(model, gpu="H100", **arguments)
+    sizes = {
+        part.name: f"{part.size_bytes / 2**30:,.2f}"
+        for bar in bars(plan)[:1]
+        for part in parts_of(plan, bar)
+    }
+    for width in (390, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        boxes = page.evaluate(BOXES)
+        for one, other in combinations(boxes, 2):
+            apart = (
+                one[3] <= other[1] + 1
+                or other[3] <= one[1] + 1
+                or one[4] <= other[2] + 3
+                or other[4] <= one[2] + 3
+            )
+            assert apart, (width, one, other)
+        assert min(box[1] for box in boxes) >= 0
+        assert max(box[3] for box in boxes) <= width
+        said = [re.sub(r"\s+", " ", text) for text in page.evaluate(NAMED)]
+        for part, size in sizes.items():
+            found = [text for text in said if text.startswith(part)]
+            assert any(size in text or " to " in text for text in found), (
+                width,
+                part,
+                said,
+            )
+    page.context.close()
+
+
+def test_the_bar_is_twice_as_tall_as_before(browser, app) -> None:
+    """84 pixels for the 42 that it had."""
+    page = opened(browser, app, "one GPU")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('.planner-chart .point path')]"
+        ".map(path => path.getBBox().height)"
+    )
+    page.context.close()
+
+    assert {84} == {round(height) for height in heights}
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_ghost_shows_the_plan_before_until_the_reader_rests(
+    browser, app, motion
+) -> None:
+    """Its difference is that of the two plans; two seconds later it is gone."""
+    page = opened(browser, app, "one GPU", reduced_motion=motion)
+    page.wait_for_timeout(2500)
+    entry = page.get_by_role("textbox", name="gpu_memory_utilization")
+    entry.fill("0.85")
+    entry.press("Enter")
+    change = page.locator(".pm-change")
+    change.wait_for(timeout=PATIENCE)
+    said = change.text_content()
+    outlines = page.locator(".pm-ghost").count()
+    moving = page.evaluate(
+        "document.querySelector('.planner-picture')"
+        ".getAnimations({ subtree: true }).length"
+    )
+    change.wait_for(state="detached", timeout=PATIENCE)
+    left = page.locator(".pm-ghost").count()
+    page.context.close()
+
+    before = planner.plan("Qwen/Qwen3-32B", gpu="H100")
+    now = before.changed(gpu_memory_utilization=0.85)
+    size = (
+        now.limiting_rank.available_kv_cache_bytes
+        - before.limiting_rank.available_kv_cache_bytes
+    )
+    requests = now.all_engines.max_concurrency - before.all_engines.max_concurrency
+    assert (
+        f"KV cache {size / 2**30:+,.2f} GiB, {requests:+,.2f} requests at once" == said
+    )
+    assert outlines >= 6
+    assert moving == 0
+    assert left == 0
+
+
+def test_another_gpu_leaves_no_ghost(browser, app) -> None:
+    """A plan for another GPU is no change of this one."""
+    page = opened(browser, app, "one GPU")
+    box = page.get_by_role("combobox", name="GPU gpu", exact=True)
+    options = box.locator("option").all_inner_texts()
+    box.select_option(label=next(text for text in options if text.startswith("H200")))
+    page.locator(".pm-title", has_text="H200").wait_for(timeout=PATIENCE)
+    ghosts = page.locator(".pm-ghost").count()
+    page.context.close()
+
+    assert ghosts == 0
+
+
+@pytest.mark.parametrize("name", ["eight GPUs", "nine segments"])
+def test_a_saved_picture_stands_alone(browser, app, tmp_path, name) -> None:
+    """Subject, verdict and every part are in the SVG; the PNG is its picture."""
+    page = opened(browser, app, name, accept_downloads=True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    files = {}
+    for form in ("SVG", "PNG"):
+        with page.expect_download() as got:
+            page.get_by_role("button", name=f"Save the picture as {form}").click()
+        assert got.value.suggested_filename.endswith(f".{form.lower()}")
+        files[form] = tmp_path / form
+        got.value.save_as(files[form])
+    page.context.close()
+    drawn = files["SVG"].read_text()
+    words = re.sub(r"<[^>]*>", " ", drawn)
+    model, arguments = PLANS[name]
+    plan = planner.plan(model, gpu="H100", **arguments)
+
+    assert re.sub(r".*/", "", model) in words
+    assert "Fits" in words
+    for part in parts_of(plan, bars(plan)[0]):
+        assert all(word in words for word in part.name.split())
+        assert f"{part.size_bytes / 2**30:,.2f}" in words
+    assert "<path" in drawn
+    assert "currentColor" not in re.sub(r'="currentColor"', "", drawn)
+    png = files["PNG"].read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20], "big") == 2560
+    assert not [url for url in asked if not url.startswith((app, "data:", "blob:"))]
