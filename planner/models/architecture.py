@@ -114,8 +114,6 @@ class MediaItem:
     """Parts of the longest video, as far as max_model_len has room for them."""
     leaves_room: bool = False
     """Whether a video leaves room for the largest image when its tokens are counted."""
-    shares_pixels: bool = False
-    """Whether patches, inputs and embeddings are those of a whole video instead."""
     pieces: int | None = None
     """Pieces of it that are encoded one after the other; None: all items at once."""
     per_prompt: int | None = None
@@ -127,6 +125,8 @@ class MediaItem:
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] | None = None
     """First release for which this no longer holds; None: it still does."""
+    for_lengths: range | None = None
+    """The values of max_model_len for which it is the largest; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -160,9 +160,9 @@ def test_gemma_3_keeps_what_a_server_measured() -> None:
 
 
 def test_outputs_took_the_whole_budget_for_a_while() -> None:
-    """0.11.0: 10 x (1,000 x 4,096) + 10 x 4,000 inputs, 2 bytes each."""
+    """0.11.0: 10 x (1,000 x 4,096), 10 x 100 x 4,096 that a name keeps, the inputs."""
     image = MediaItem(modality="image", tokens=100, patches=400, inputs=4000)
-    padded = 10 * (1000 * 4096 + 4000) * 2
+    padded = 10 * (1000 * 4096 + 100 * 4096 + 4000) * 2
     assert padded == encoder_kept_bytes(run(tower(image), version="0.11.0"))
     assert padded > encoder_kept_bytes(run(tower(image), version="0.13.0"))
 

@@ -118,22 +118,21 @@ def profiled_items(run: ProfileRun) -> EncoderBatch | None:
         return None
     tokens, item = _largest(run, candidates)
     count = _count(run, item, tokens)
-    parts = 1 if item.most_parts == 1 else _parts(run, item, _encoded_length(run))
+    parts = 1 if item.most_parts == 1 else _parts(item, _encoded_length(run))
     item = _encoded(run, item)
     parts = min(parts, item.most_parts)
-    pixels = 1 if item.shares_pixels else parts
     rows = item.tokens if item.embeddings is None else item.embeddings
     return EncoderBatch(
         modality=item.modality,
         items=count,
         tokens_per_item=tokens,
-        embeddings=count * rows * pixels,
+        embeddings=count * rows * parts,
         patches=(
-            count * item.patches * pixels
+            count * item.patches * parts
             if item.pieces is None
             else item.patches // item.pieces
         ),
-        inputs=count * item.inputs * pixels,
+        inputs=count * item.inputs * parts,
         is_one_by_one=item.pieces is not None,
         is_assumed=not any(tower.items for tower, _layout in run.towers),
     )
@@ -144,7 +143,7 @@ def encoder_kept_bytes(run: ProfileRun) -> int:
     """Return what the encoder leaves on the GPU while the language model runs.
 
     These are its outputs, and with the first model runner its inputs. In some releases
-    each output takes the whole budget.
+    each shorter output is copied into a longer one, and a name keeps the last.
 
     Source: vLLM 0.33.0 `v1/worker/gpu_model_runner.py` profile_run (the batch of
     dummy inputs exists until the method returns), `v1/worker/gpu/model_runner.py`
@@ -155,9 +154,8 @@ def encoder_kept_bytes(run: ProfileRun) -> int:
         return 0
     width = run.model.hidden_size * (1 + run.model.deepstack_layers)
     rows = _gathered_rows(run, batch)
-    budget = encoder_budget_tokens(run)
-    if _pads_outputs(run) and rows < batch.items * budget:
-        rows = batch.items * budget
+    if batch.embeddings // batch.items < (padded := _padded_rows(run, batch)):
+        rows += batch.items * padded
     inputs = 0 if run.uses_v2_runner else batch.inputs
     return (rows * width + inputs) * run.element_size
 
@@ -255,10 +253,16 @@ def _profiles_encoder(run: ProfileRun) -> bool:
     return run.release >= (0, 27) and run.is_first_stage
 
 
-def _pads_outputs(run: ProfileRun) -> bool:
-    release = run.release
-    is_first = not run.uses_v2_runner
-    return is_first and (0, 11) <= release < (0, 13)
+def _padded_rows(run: ProfileRun, batch: EncoderBatch) -> int:
+    """Return the rows to which each output is extended; 0 where none is.
+
+    Source: vLLM 0.11.0 `v1/worker/gpu_model_runner.py` profile_run: those of the whole
+    budget; 0.12.0 the same: those of the largest item.
+    """
+    if run.uses_v2_runner or not (0, 11) <= run.release < (0, 13):
+        return 0
+    by_item = run.release >= (0, 12)
+    return batch.tokens_per_item if by_item else encoder_budget_tokens(run)
 
 
 @once
@@ -272,7 +276,9 @@ def _items(run: ProfileRun) -> tuple[MediaItem, ...]:
         return tuple(
             _counted(run, item)
             for item in known
-            if item.modality in switched_on and is_of(item, run.release)
+            if item.modality in switched_on
+            and is_of(item, run.release)
+            and (item.for_lengths is None or run.max_model_len in item.for_lengths)
         )
     tokens = run.max_num_batched_tokens
     return tuple(
@@ -333,15 +339,12 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
         length -= max(
             (i.tokens for i in _items(run) if i.modality == "image"), default=0
         )
-    return tokens * _parts(run, item, length)
+    return tokens * _parts(item, length)
 
 
-def _parts(run: ProfileRun, item: MediaItem, length: int) -> int:
+def _parts(item: MediaItem, length: int) -> int:
     """Return the parts of the longest video that fits in `length` tokens."""
-    per_part = item.tokens
-    if item.shares_pixels and run.release < (0, 13):
-        per_part = per_part * 2 // 25
-    return min(max(length // per_part, 1), item.most_parts)
+    return min(max(length // item.tokens, 1), item.most_parts)
 
 
 def _encoded_length(run: ProfileRun) -> int:

@@ -55,11 +55,12 @@ def qwen2_vl_items(facts: Facts) -> Items:
 def qwen3_vl_items(facts: Facts) -> Items:
     """Return 16,777,216 pixels, and videos of 25,165,824 over all their frames.
 
-    Older releases count tokens as if no frame were smaller than an image, and the
-    oldest, 12.5 tokens for each of them.
+    Older releases add frames, which shrink, until the video has more tokens than
+    max_model_len. A third frame makes it longer than any other, so that there are two
+    where 16,200 tokens have no room. The oldest count 12.5 tokens for each.
 
     Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3VLProcessingInfo; 0.12.0 and 0.14.0
-    the same, get_max_video_tokens.
+    the same, _get_vision_info, _get_max_video_frames, get_max_video_tokens.
     """
     pixels, of_video = 16_777_216, 25_165_824
     resizing = Resizing(
@@ -81,9 +82,34 @@ def qwen3_vl_items(facts: Facts) -> Items:
     return (
         image,
         replace(video, since=(0, 15)),
-        _counted_whole(video, image.tokens, since=(0, 13), until=(0, 15)),
-        _counted_whole(video, image.tokens * 25 // 2, until=(0, 13)),
+        *(
+            replace(
+                one,
+                tokens=one.tokens * counted // 2,
+                embeddings=one.tokens,
+                since=since,
+                until=until,
+            )
+            for one in _by_length(video)
+            for counted, since, until in ((25, (0, 0), (0, 13)), (2, (0, 13), (0, 15)))
+        ),
     )
+
+
+def _by_length(video: MediaItem) -> tuple[MediaItem, MediaItem]:
+    """Return the video of many small frames, and of two where there is less room.
+
+    Two frames have 110 x 110 tokens, three would have 2 x 90 x 90.
+    """
+    two, three = 110 * 110, 2 * 90 * 90
+    short = replace(
+        video,
+        tokens=two,
+        patches=video.patches // video.tokens * two,
+        inputs=video.inputs // video.tokens * two,
+        for_lengths=range(three),
+    )
+    return short, replace(video, for_lengths=range(three, 1 << 62))
 
 
 @if_known
@@ -305,20 +331,3 @@ def _merged_patches(
     )
 
 
-def _counted_whole(
-    video: MediaItem,
-    tokens: int,
-    *,
-    until: tuple[int, int],
-    since: tuple[int, int] = (0, 0),
-) -> MediaItem:
-    """Return a video counted with more tokens than its frames have when they shrink."""
-    return replace(
-        video,
-        tokens=tokens,
-        embeddings=video.tokens,
-        most_parts=12_288,
-        shares_pixels=True,
-        since=since,
-        until=until,
-    )
