@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from planner.solve.comparing.sweep import sweep
     from planner.solve.speed.bound import speed_bound
     from planner.solve.speed.speed import SpeedBound
+    from planner.solve.upgrading import Upgrade, upgrade
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ __all__ = [
     "SpeedBound",
     "Sweep",
     "UnknownArchitecture",
+    "Upgrade",
     "advise",
     "compare",
     "compare_gpus",
@@ -87,6 +89,7 @@ __all__ = [
     "solve",
     "speed_bound",
     "sweep",
+    "upgrade",
 ]
 
 _PACKAGES = ("export", "learn", "ray", "solve")
@@ -97,6 +100,8 @@ _MODULE_OF = {
     "advise": "planner.solve.advice",
     "Comparison": "planner.solve.comparing.comparison",
     "compare": "planner.solve.comparing.comparison",
+    "Upgrade": "planner.solve.upgrading",
+    "upgrade": "planner.solve.upgrading",
     "GPUComparison": "planner.solve.comparing.gpus",
     "compare_gpus": "planner.solve.comparing.gpus",
     "Grid": "planner.solve.comparing.grid",

@@ -81,6 +81,9 @@ SHOWN = {
     "SpeedBound.to_frame": "planner.show.speed:frame",
     "SpeedBound.__str__": "planner.show.speed:speed_text",
     "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
+    "Upgrade.figure": "planner.show.charts.releases:figure",
+    "Upgrade.__str__": "planner.show.upgrade:upgrade_text",
+    "Upgrade._repr_mimebundle_": "planner.show.upgrade:mimebundle",
     "Drawn._repr_mimebundle_": "planner.app.widgets.chart:chart_mimebundle",
     # Readers of multimodal models call the reader of the language model inside.
     "language_model_readers": "planner.models.families.registry:readers",

@@ -15,7 +15,7 @@ from planner.engine.arguments import check_release
 from planner.engine.devices import gpu_named
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
-from planner.engine.releases import NEWEST, resolve_version
+from planner.engine.releases import NEWEST, Release, resolve_version
 from planner.engine.settings import settings_from
 from planner.errors import (
     Refused,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from planner.planning.inputs import Inputs
 
 _Given: TypeAlias = (
-    "tuple[str | PathLike[str] | ModelArchitecture, str | GPU, str, str, "
+    "tuple[str | PathLike[str] | ModelArchitecture, str | GPU, str | Release, str, "
     "Mapping[str, str] | None, Mapping[str, Any]]"
 )
 """Model, gpu, vllm_version, entrypoint, env and engine arguments."""
@@ -88,6 +88,16 @@ def plan(  # noqa: PLR0913 - the inputs of a plan
     return _planned(inputs, load, None)
 
 
+def plan_as(inputs: Inputs, release: Release) -> Plan:
+    """Plan with a release that is given as an object.
+
+    Raises:
+        PlannerError: for input that cannot be planned; not fitting is not an error.
+        UnknownArchitecture: for a model or setting whose memory is not modelled.
+    """
+    return _planned(_given(inputs, release), inputs.load, None)
+
+
 def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
     """Plan with what vLLM itself measured of this start without a GPU.
 
@@ -95,15 +105,18 @@ def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
-    given = (
+    return _planned(_given(inputs, inputs.vllm_version), inputs.load, figures)
+
+
+def _given(inputs: Inputs, release: str | Release) -> _Given:
+    return (
         inputs.model,
         inputs.gpu,
-        inputs.vllm_version,
+        release,
         inputs.entrypoint,
         inputs.env or None,
         inputs.engine_args,
     )
-    return _planned(given, inputs.load, figures)
 
 
 def _planned(given: _Given, load: Load | None, dry: DryFigures | None) -> Plan:

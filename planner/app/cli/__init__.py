@@ -42,6 +42,7 @@ _COMMANDS = {
     "advise": "what to change so that it starts, or serves more",
     "compare": "models, plan files, or GPUs for one model, side by side",
     "sweep": "a model over one engine argument or two",
+    "upgrade": "what another release of vLLM does to a start, rule by rule",
     "speed": "a bound on tokens per second, no forecast",
     "ray": "what a Ray Data LLM pipeline takes of a cluster",
     "export": "a plan as command, code, manifest, report or data",
@@ -59,7 +60,8 @@ _COMMANDS = {
 """In the order of the help. The module of each has `add(parser)` and `EXAMPLES`."""
 
 PLANNING = (
-    *("plan", "solve", "advise", "compare", "sweep", "speed", "ray", "export"),
+    *("plan", "solve", "advise", "compare", "sweep", "upgrade", "speed", "ray"),
+    "export",
     *("confirm", "dry-run", "record"),
 )
 """Commands that take vLLM's arguments, those of its server included."""

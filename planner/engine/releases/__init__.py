@@ -69,12 +69,16 @@ def number_of(version: str) -> tuple[int, int, int]:
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
-def resolve_version(requested: str) -> tuple[Release, tuple[str, ...]]:
+def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]:
     """Return the release whose rules apply, and remarks for the reader.
+
+    A `Release` is taken as it is.
 
     Raises:
         PlannerError: when the text is not a release, or is older than any known.
     """
+    if isinstance(requested, Release):
+        return requested, ()
     number, newest = number_of(requested), number_of(NEWEST)
     if number < number_of(OLDEST):
         raise PlannerError(

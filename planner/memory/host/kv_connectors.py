@@ -22,6 +22,7 @@ from planner.units import format_size
 
 _ROLES = ("kv_producer", "kv_both", "kv_consumer")
 _SINCE = (0, 28)
+"""The first release whose connectors are modelled."""
 _NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 _ELSEWHERE = ("ExampleConnector", "LMCacheMPConnector", "MooncakeConnector")
 """These store blocks on disk or in another process, or send them from GPU to GPU."""

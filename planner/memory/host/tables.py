@@ -38,7 +38,9 @@ _SERVER_BYTES = GIB
 _USUAL_SWAP_GIB = 4.0
 _MOST_SWAP_PERCENT = 70
 _CHECKS_SWAP_SPACE_BEFORE = (0, 18)
+"""swap_space may take 70 % of the CPU memory at most."""
 _SHORT_FIGURES_SINCE = (0, 14)
+"""vLLM writes sizes as short as they are, not always with two decimals."""
 
 
 def pinned_bytes(size_bytes: int) -> int:

@@ -19,7 +19,10 @@ from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
 
 _TRITON_CHECKS_GPU_SINCE = (0, 26)
-"""Source: vLLM 0.26.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl."""
+"""Triton's backend refuses FP8 caches on GPUs before compute capability 8.9.
+
+Source: vLLM 0.26.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
+"""
 
 E4M3 = ("fp8", "fp8_e4m3")
 _FLASHINFER_NOPE = (64, 128, 192)

@@ -19,6 +19,7 @@ from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 
 _SINCE = (0, 31)
+"""The first release whose buffers for balancing experts are modelled."""
 _MOST_COPIES = 1023
 _WINDOW = 1000
 _LONG, _INT = 8, 4

@@ -27,6 +27,7 @@ from planner.models.lengths import derived_max_model_len
 _CACHE_ONLY = ("default", "linear", "llama3", "ntk", "proportional")
 
 _CHECKS_STAGES_SINCE = (0, 30, 0)
+"""A head on a later stage than the embeddings needs word embeddings of its own."""
 _HEAD_CLASSES = {"eagle": "EagleLlamaForCausalLM", "eagle3": "Eagle3LlamaForCausalLM"}
 _PASSING_STATES_ON = (
     "Llama",

@@ -33,6 +33,7 @@ _PREFIX = "draft_model"
 _QUANTISATION = ("quantization_config", "compression_config")
 
 _ALIGNS_VOCABULARY_SINCE = (0, 25, 0)
+"""Medusa takes the vocabulary of its target where the method is named."""
 _MEDUSA_DEFAULTS = {
     "hidden_size": 4096,
     "vocab_size": 32001,

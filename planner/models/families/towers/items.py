@@ -329,5 +329,3 @@ def _merged_patches(
         patches=patches,
         inputs=patches * frames * RGB * facts.integer("patch_size") ** 2,
     )
-
-

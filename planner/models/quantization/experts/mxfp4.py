@@ -243,6 +243,7 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
 
 
 def _triton_bytes(rows: int, inputs: int, release: Release) -> int:
+    """Return the bytes of a matrix of experts as Triton's kernel packs it."""
     if _PADS_BOTH_FROM <= release < _PADS_BOTH_UNTIL:
         return round_up(rows, 64) * round_up(inputs // 2, 64)
     return round_up(rows, 16) * round_up(inputs // 2, 32)

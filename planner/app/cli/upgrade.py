@@ -1,0 +1,50 @@
+"""`planner upgrade`: what another release of vLLM does to the same start, and why."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from planner.app.cli.engine_flags import add_file_argument, inputs_of
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output, say
+from planner.engine.releases import NEWEST
+from planner.solve.upgrading import upgrade
+
+EXAMPLES = (
+    "planner upgrade Qwen/Qwen3-8B --gpu L4 --from 0.19.0",
+    "planner upgrade --from 0.26.0 --to 0.33.0 -- vllm serve Qwen/Qwen3-8B",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the command's parser its flags."""
+    parser.description = (
+        "The same start under each release from one to another: what changes line by "
+        "line, by which rule of vLLM, and what to set to get the old behaviour."
+    )
+    add_file_argument(parser)
+    parser.add_argument(
+        "--from",
+        dest="first",
+        metavar="RELEASE",
+        help="the release that runs now; --vllm-version is the same",
+    )
+    parser.add_argument(
+        "--to",
+        default=NEWEST,
+        metavar="RELEASE",
+        help=f"the release to upgrade to (default: {NEWEST})",
+    )
+    add_output(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: dict[str, Any]) -> int:
+    as_json, screen = options.pop("json"), options.pop("screen")
+    first, last = options.pop("first"), options.pop("to")
+    inputs = inputs_of(options)
+    if first is not None:
+        inputs = inputs.changed(vllm_version=first)
+    found = upgrade(inputs, to=last)
+    say(found, screen, as_json=as_json)
+    return FITS if found.after is not None and found.after.fits else DOES_NOT_FIT

@@ -1,0 +1,84 @@
+"""The KV cache of one start over vLLM's releases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.show.charts.curve import COLOURS, base_layout
+from planner.show.charts.frame import in_gib, note_above, plotly_figure
+from planner.show.upgrade import effects
+from planner.units import format_gib
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from planner.solve.upgrading import Step, Upgrade
+
+_HEIGHT = 320
+_LOW, _HIGH = "low_bytes", "high_bytes"
+
+
+def figure(found: Upgrade) -> go.Figure:
+    """Draw it as a plotly figure.
+
+    Raises:
+        PlannerError: when plotly is not installed.
+    """
+    return plotly_figure(figure_spec(found), legend_pixels=0, showlegend=False)
+
+
+def figure_spec(found: Upgrade) -> dict[str, Any]:
+    """Describe the figure in plotly's JSON, without importing plotly."""
+    known = [step for step in found.steps if step.plan and step.plan.limiting_rank]
+    releases = [step.release for step in known]
+    ends = [[_end(step, end) for step in known] for end in (_LOW, "size_bytes", _HIGH)]
+    low, middle, high = ends
+    colour = COLOURS[0]
+    band = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*releases, *reversed(releases)],
+        "y": [*high, *reversed(low)],
+        "fill": "toself",
+        "fillcolor": colour + "33",
+        "line": {"width": 0, "shape": "linear"},
+        "hoverinfo": "skip",
+    }
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": releases,
+        "y": middle,
+        "customdata": [_hover(step) for step in known],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 7},
+    }
+    axis = {"gridcolor": "#80808033", "zeroline": False, "fixedrange": True}
+    return {
+        "data": [band, line],
+        "layout": {
+            **base_layout(_HEIGHT, 40),
+            "xaxis": {**axis, "type": "category", "automargin": True, "nticks": 12},
+            "yaxis": {
+                **axis,
+                "automargin": True,
+                "rangemode": "tozero",
+                "title": {"text": "KV cache of a GPU, GiB", "font": {"size": 12}},
+            },
+            "annotations": [note_above("band: the estimate's range", pixels=6)],
+        },
+    }
+
+
+def _end(step: Step, end: str) -> float:
+    rank = step.plan.limiting_rank if step.plan else None
+    size = 0 if rank is None else int(getattr(rank.line("KV cache"), end))
+    return in_gib(max(0, size))
+
+
+def _hover(step: Step) -> str:
+    rank = step.plan.limiting_rank if step.plan else None
+    size = 0 if rank is None else rank.available_kv_cache_bytes
+    changes = "".join(f"<br>{effects(cause)}" for cause in step.causes)
+    return f"vLLM {step.release}: {format_gib(size)}{changes}"

@@ -1,0 +1,211 @@
+"""What an upgrade of vLLM does to a start, as text and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from planner.show.frames import columns
+from planner.show.html import Content, Html, fragment, tag
+from planner.show.page import wide_page, wide_style
+from planner.show.pieces import NOTHING, table_html
+from planner.show.terminal import legible
+from planner.show.verdict import SYMBOLS, state_of
+from planner.units import format_gib, format_size
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+    from planner.solve.upgrading import Cause, Change, Step, Upgrade, Way
+
+_COUNTS = {"num_gpu_blocks": "blocks", "kv_cache_size_tokens": "tokens"}
+_UNSHOWN = frozenset(("num_gpu_blocks",))
+_DATA = "What is recorded for each release, such as its fitted figures."
+_CONDITION = (
+    "A setting that takes something out of the budget does not free its memory: what "
+    "is then outside may fail to be allocated."
+)
+
+
+def mimebundle(found: Upgrade) -> dict[str, str]:
+    """Return the upgrade as text and as HTML."""
+    return {"text/plain": upgrade_text(found), "text/html": whole_html(found)}
+
+
+@legible
+def upgrade_text(found: Upgrade) -> str:
+    """Write the figures, the rules that changed, and the ways back, for a terminal."""
+    lines = [headline(found), ""]
+    lines += columns(
+        [
+            ["", found.steps[0].release, found.steps[-1].release, "change"],
+            *([one.name, *_cells(one)] for one in found.changes),
+        ]
+    )
+    for step in found.steps:
+        if step.error:
+            lines += ["", f"{step.release}: cannot be planned. {step.error}"]
+        for cause in step.causes:
+            lines += ["", f"{step.release}: {effects(cause)}", f"  {why(cause)}"]
+            lines += [f"  Source: {source}"] if (source := source_of(cause)) else []
+    if found.ways:
+        lines += ["", f"To get nearer to what {found.steps[0].release} had:"]
+        lines += [f"  {setting(way)}: KV cache {result(way)}" for way in found.ways]
+        lines += [_CONDITION]
+    return "\n".join(lines)
+
+
+def headline(found: Upgrade) -> str:
+    """Say what becomes of the KV cache and of the verdict, in one sentence."""
+    before, after = found.before, found.after
+    first, last = found.steps[0].release, found.steps[-1].release
+    start = f"{before.name} on {before.gpu.name}, vLLM {first} to {last}: "
+    if after is None:
+        return f"{start}{last} cannot be planned. {found.steps[-1].error}"
+    verdicts = f"{verdict(before)}; {verdict(after)}"
+    if before.outcome is after.outcome:
+        verdicts = verdict(after)
+    sizes = [_kv_cache(plan) for plan in (before, after)]
+    if None in sizes:
+        return f"{start}{verdicts}."
+    old, new = (size or 0 for size in sizes)
+    share = f", {100 * (new - old) / old:+.0f} %" if old > 0 else ""
+    tokens = f"{before.kv_cache_size_tokens:,} to {after.kv_cache_size_tokens:,} tokens"
+    return (
+        f"{start}KV cache {format_gib(old)} to {format_gib(new)} "
+        f"({format_gib(new - old, signed=True)}{share}), {tokens}; {verdicts}."
+    )
+
+
+def verdict(plan: Plan) -> str:
+    """Write a verdict with its symbol."""
+    return f"{SYMBOLS[state_of(plan)]} {plan.outcome}"
+
+
+def _kv_cache(plan: Plan) -> int | None:
+    rank = plan.limiting_rank
+    return None if rank is None else rank.available_kv_cache_bytes
+
+
+def _cells(one: Change) -> list[str]:
+    if one.name in _COUNTS:
+        return [f"{one.before:,}", f"{one.after:,}", f"{one.change:+,}"]
+    change = format_gib(one.change, signed=True) if one.change else "0"
+    return [format_gib(one.before), format_gib(one.after), change]
+
+
+def effects(cause: Cause) -> str:
+    """Write what a rule changes in this start."""
+    changes = [
+        f"{_COUNTS.get(name, name)} {_signed(name, value)}"
+        for name, value in cause.changes.items()
+        if name not in _UNSHOWN
+    ]
+    settings = [
+        f"{one.name} {_short(one.before)} becomes {_short(one.after)}"
+        for one in cause.settings
+    ]
+    verdicts = [f"verdict: {cause.verdict}"] if cause.verdict else []
+    return ", ".join([*changes, *settings, *verdicts])
+
+
+def _signed(name: str, value: int) -> str:
+    if name in _COUNTS:
+        return f"{value:+,}"
+    return f"{'-' if value < 0 else '+'}{format_size(abs(value))}"
+
+
+def _short(value: object) -> str:
+    """Write a resolved value; of a list, its ends.
+
+    >>> _short((1, 2, 4, 8)), _short(0.92)
+    ('1 to 8', '0.92')
+    """
+    if isinstance(value, tuple):
+        return f"{value[0]} to {value[-1]}" if value else "none"
+    return "not set" if value is None else str(value)
+
+
+def why(cause: Cause) -> str:
+    """Write the rule, and since when or until when it holds."""
+    rule = cause.rule
+    if rule is None:
+        return _DATA
+    return f"{'No longer' if rule.is_over else 'New'} in {rule.release}: {rule.what}"
+
+
+def source_of(cause: Cause) -> str:
+    """Return where the rule is read."""
+    return "" if cause.rule is None else cause.rule.source
+
+
+def setting(way: Way) -> str:
+    """Write a setting as it is typed."""
+    if way.is_env:
+        return f"{way.setting}={way.value}"
+    return f"--{way.setting.replace('_', '-')} {way.value}"
+
+
+def result(way: Way) -> str:
+    """Write what a setting makes of the KV cache."""
+    size = _kv_cache(way.plan)
+    total = "none" if size is None else format_gib(size)
+    return f"{total} ({format_gib(way.change_bytes, signed=True)}), {verdict(way.plan)}"
+
+
+def whole_html(found: Upgrade) -> Html:
+    """Show everything in one self-contained piece; needs no script."""
+    return wide_page(upgrade_html(found))
+
+
+def pinned_html(found: Upgrade) -> Html:
+    """Show it on a page that has every style sheet but this one."""
+    return fragment(tag("style", wide_style()), upgrade_html(found))
+
+
+def upgrade_html(found: Upgrade) -> Html:
+    """Show the sentence, the figures, the rules and the ways back."""
+    first, last = found.steps[0].release, found.steps[-1].release
+    figures = table_html(
+        "Each GPU, before and after",
+        ["Memory line", first, last, "Change"],
+        [[one.name, *_cells(one)] for one in found.changes],
+    )
+    rules = table_html(
+        "Which rule changed what",
+        [
+            "Release",
+            *((name, "pl-text") for name in ("In this start", "Rule", "Source")),
+        ],
+        list(_rows(found.steps)),
+    )
+    return fragment(
+        tag("p", headline(found)),
+        figures if found.changes else NOTHING,
+        rules if any(s.causes or s.error for s in found.steps) else _unchanged(),
+        _ways_html(found.ways, first),
+    )
+
+
+def _unchanged() -> Html:
+    return tag("p", "No rule that this start meets changed between these releases.")
+
+
+def _rows(steps: Iterable[Step]) -> Iterable[list[Content]]:
+    for step in steps:
+        if step.error:
+            yield [step.release, "cannot be planned", step.error, ""]
+        for cause in step.causes:
+            yield [step.release, effects(cause), why(cause), source_of(cause)]
+
+
+def _ways_html(ways: tuple[Way, ...], first: str) -> Html:
+    if not ways:
+        return NOTHING
+    return fragment(
+        table_html(
+            f"To get nearer to what {first} had",
+            ["Setting", ("KV cache", "pl-word")],
+            [[tag("code", setting(way)), result(way)] for way in ways],
+        ),
+        tag("p", _CONDITION, class_="pl-note"),
+    )
