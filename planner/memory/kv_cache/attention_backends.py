@@ -179,10 +179,7 @@ Source: vLLM 0.31.0 and 0.32.0 `v1/attention/backends/flashinfer.py`
 FlashInferBackend.supports_kv_cache_dtype.
 """
 _TRITON_CHECKS_GPU_SINCE = (0, 24)
-"""Triton's backend refuses FP8 caches on GPUs before compute capability 8.9.
-
-Source: vLLM 0.24.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl.
-"""
+"""Refuses FP8 below 8.9. Source: vLLM 0.24.0 `triton_attn.py` TritonAttentionImpl."""
 
 
 class FlashInfer(AttentionBackend):
