@@ -1,4 +1,4 @@
-"""Classes that vLLM had itself before it left their models to Transformers."""
+"""Models as older releases built them: their own classes, their own dtypes."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.models.families.native import READERS
+from planner.models.families.older import READERS
 from planner.models.families.registry import built_otherwise, readers
 
 SMALL = {
@@ -82,9 +82,24 @@ def test_gpt_bigcode_was_divided_then_whole_then_half_divided(tmp_path: Path) ->
     assert found[2] == found[3]
 
 
+def test_glm_5_has_routers_in_float32_in_one_release() -> None:
+    """75 layers of 256 experts and 6,144 columns: 2 bytes more than in bfloat16."""
+    found = [
+        planner.plan(
+            "zai-org/GLM-5",
+            gpu="B200",
+            vllm_version=release,
+            tensor_parallel_size=8,
+            enable_expert_parallel=True,
+        ).to_dict()["ranks"][0]["weights_bytes"]
+        for release in ("0.24.0", "0.25.0", "0.26.0")
+    ]
+    assert 75 * 256 * 6144 * 2 == found[1] - found[0] == found[1] - found[2]
+
+
 @pytest.mark.parametrize("name", sorted({name for name, _ in READERS}))
 def test_every_class_that_was_native_is_still_read(name: str) -> None:
-    """What an older release built, the newest leaves to Transformers."""
+    """The oldest form is that of 0.12, and the newest release has one too."""
     (before, *_) = (first for known, first in READERS if known == name)
     release, _ = planner.engine.releases.resolve_version("0.12.0")
     assert before == built_otherwise(name, release)

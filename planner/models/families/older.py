@@ -1,6 +1,7 @@
-"""Classes that vLLM had itself before it left their models to Transformers.
+"""Models as older releases built them.
 
-vLLM's own classes keep a table of cosines, have an LM head of their own making and, in
+Most of these are classes that vLLM had itself before it left their models to
+Transformers: they keep a table of cosines, have an LM head of their own making and, in
 many cases, build embeddings and head on every pipeline stage.
 `names.BUILT_OTHERWISE_BEFORE` says which releases have them.
 """
@@ -13,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families import llama
+from planner.models.experts import FusedMoE
+from planner.models.families import deepseek, llama
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
     AttentionShape,
@@ -39,7 +41,7 @@ from planner.models.families.moe import read_olmoe
 from planner.models.families.names import BUILT_OTHERWISE_BEFORE
 from planner.models.families.rope import rope_cache
 from planner.models.families.styles import LLAMA, STYLES, Style
-from planner.models.layers import Module
+from planner.models.layers import Module, Part, ReplicatedLinear
 
 _STYLES: dict[str, Style] = {
     "ArceeForCausalLM": STYLES["Arcee"],
@@ -280,9 +282,47 @@ def _read_mellum(facts: Facts, label: Label) -> ModelArchitecture:
     return decoder(facts, label, Frame(hidden_size=size, rope=tables), layers)
 
 
+def _read_flex_olmo(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return FlexOlmo, whose experts no quantisation reached.
+
+    Source: vLLM 0.28.0 `models/flex_olmo.py` FlexOlmoMoE.
+    """
+
+    def plain(module: Module) -> Module:
+        is_experts = isinstance(module, FusedMoE)
+        return replace(module, is_quantizable=False) if is_experts else module
+
+    return _with(plain, read_olmoe(facts, label))
+
+
+def _read_glm_dsa(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return GLM-5 with routers held in float32.
+
+    Source: vLLM 0.25.1 `models/deepseek_v2.py` DeepseekV2MoE (params_dtype); gone in
+    0.26.0.
+    """
+
+    def wide(module: Module) -> Module:
+        is_router = isinstance(module, ReplicatedLinear) and module.part is Part.ROUTER
+        return replace(module, dtype="float32") if is_router else module
+
+    return _with(wide, deepseek.READERS["GlmMoeDsaForCausalLM"](facts, label))
+
+
+def _with(
+    change: Callable[[Module], Module], model: ModelArchitecture
+) -> ModelArchitecture:
+    """Return a model with the modules of its layers changed."""
+    kinds = tuple(
+        replace(kind, modules=tuple(map(change, kind.modules)))
+        for kind in model.layer_kinds
+    )
+    return replace(model, layer_kinds=kinds)
+
+
 _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     **{name: partial(_read_style, style=style) for name, style in _STYLES.items()},
-    "FlexOlmoForCausalLM": read_olmoe,
+    "FlexOlmoForCausalLM": _read_flex_olmo,
     "GPTBigCodeForCausalLM": _read_gpt_bigcode,
     "GPTNeoXForCausalLM": _read_gpt_neox,
     "HunYuanMoEV1ForCausalLM": _read_hunyuan_moe,
@@ -296,5 +336,7 @@ READERS = {
         for name, reader in _READERS.items()
     },
     ("GPTBigCodeForCausalLM", (0, 27)): partial(read_gpt_bigcode, is_divided=False),
+    ("GlmMoeDsaForCausalLM", (0, 25)): deepseek.READERS["GlmMoeDsaForCausalLM"],
+    ("GlmMoeDsaForCausalLM", (0, 26)): _read_glm_dsa,
 }
 """By architecture, and the release before which it was built so."""
