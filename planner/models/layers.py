@@ -23,6 +23,7 @@ from planner.engine.layout import (
     divide,
     pad_vocabulary,
 )
+from planner.errors import Refused
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
 
 
@@ -374,12 +375,16 @@ def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:
     """Return the KV heads on one rank: a share of them, or a copy of one.
 
     Raises:
-        Refused: when neither divides the other.
+        Refused: when neither divides the other, which vLLM's classes assert without
+            words.
 
-    Source: vLLM 0.33.0 `layers/linear.py` QKVParallelLinear.__init__.
+    Source: vLLM 0.33.0 `layers/linear.py` QKVParallelLinear.__init__; before it,
+    `models/llama.py` LlamaAttention and the class of most other models.
     """
     ranks = layout.tensor_parallel_size
-    if ranks >= num_kv_heads:
-        divide(ranks, num_kv_heads)
-        return 1
-    return divide(num_kv_heads, ranks)
+    if ranks % num_kv_heads and num_kv_heads % ranks:
+        raise Refused(
+            f"AssertionError: (vLLM says no more: of {num_kv_heads} KV heads and "
+            f"{ranks} ranks of tensor parallelism, neither divides the other)"
+        )
+    return max(1, num_kv_heads // ranks)

@@ -13,7 +13,7 @@ from planner.memory.checkpoint import reconcile
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import requested_speculation
 from planner.models.estimates import Format, estimated
-from planner.models.families import read
+from planner.models.families import built_otherwise, read
 from planner.models.families.pooling import as_run
 from planner.models.files import ModelFiles, overridden
 from planner.models.lengths import without_windows
@@ -53,9 +53,11 @@ def check_refuses(refusal: Refused, release: Release) -> None:
 
 
 def architecture(
-    given: str | PathLike[str] | ModelArchitecture, settings: EngineSettings
+    given: str | PathLike[str] | ModelArchitecture,
+    settings: EngineSettings,
+    release: Release,
 ) -> ModelArchitecture:
-    """Return the model as vLLM would run it with these arguments.
+    """Return the model as a release of vLLM would run it with these arguments.
 
     Raises:
         PlannerError: for a model that cannot be read.
@@ -65,16 +67,16 @@ def architecture(
     method, trusted = settings.quantization, bool(settings.trust_remote_code)
     asks_for_pooling = settings.convert in _POOLING_CONVERTS
     if isinstance(model, ModelFiles):
-        found = _read(model, method, trusted=trusted)
+        found = _read_for(release, model, method, trusted=trusted)
         asks_for_pooling |= model.asks_for_pooling
-    elif method is None:
+    elif method is None and not _is_read_again(model, release):
         found = model
     elif model.files is not None:
         # Only the checkpoint's own files determine what the argument does.
-        found = _read(model.files, method, trusted=True)
+        found = _read_for(release, model.files, method, trusted=True)
         asks_for_pooling |= model.is_pooling
     else:
-        found = requantised(model, method)
+        found = requantised(model, str(method))
     if settings.disable_sliding_window:
         found = without_windows(found)
     if settings.runner in (None, "auto") and asks_for_pooling:
@@ -123,17 +125,36 @@ def _files_of(model: ModelArchitecture) -> ModelFiles:
     return model.files
 
 
+def _is_read_again(model: ModelArchitecture, release: Release) -> bool:
+    """Whether a model was read as the newest release builds it, and another was not."""
+    return model.files is not None and built_otherwise(model.files, release) is not None
+
+
+def _read_for(
+    release: Release, files: ModelFiles, method: str | None, *, trusted: bool
+) -> ModelArchitecture:
+    """Read a model as a release builds it; all that build it alike share one object."""
+    before = built_otherwise(files, release)
+    return _read(files, method, trusted=trusted, before=before)
+
+
 @lru_cache(maxsize=64)
-def _read(files: ModelFiles, method: str | None, *, trusted: bool) -> ModelArchitecture:
+def _read(
+    files: ModelFiles,
+    method: str | None,
+    *,
+    trusted: bool,
+    before: tuple[int, int] | None = None,
+) -> ModelArchitecture:
     """Read a model; where vLLM refuses the method, with the checkpoint's own.
 
     The same files give the same object, so that their plans are equal.
     """
-    requested = read(files, method, trust_remote_code=trusted)
+    requested = read(files, method, trust_remote_code=trusted, before=before)
     mismatch = requested.quantization_limits.mismatch
     if mismatch is None:
         return _with_files(requested, files)
-    own = read(files, None, trust_remote_code=trusted)
+    own = read(files, None, trust_remote_code=trusted, before=before)
     limits = replace(own.quantization_limits, mismatch=mismatch)
     return _with_files(replace(own, quantization_limits=limits), files)
 

@@ -144,7 +144,7 @@ def _question(given: _Given) -> Question | Plan:
     given_env = tuple((env or {}).items())
     batches.check_entrypoint(entrypoint)
     try:
-        found = architecture(model, settings)
+        found = architecture(model, settings, release)
     except Refused as refusal:
         check_refuses(refusal, release)
         return Plan.refused(

@@ -157,7 +157,43 @@ def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
             "implement the `SupportsPP` interface."
         )
     if dcp > 1 and not model.has_latent_attention:
+        if layout.release < _EXPLAINS_DECODE_CONTEXT_SINCE:
+            _assert_decode_context(model, tensor, dcp)
         _check_decode_context(model, tensor, dcp)
+
+
+_EXPLAINS_DECODE_CONTEXT_SINCE = (0, 27)
+"""Sentences about decode context parallelism in the place of assertions.
+
+Source: vLLM 0.26.0 and 0.27.0 `config/model.py` verify_with_parallel_config.
+"""
+
+
+def _assert_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> None:
+    """Refuse what `_check_decode_context` does, in the older releases' words."""
+    kv_heads = model.num_kv_heads
+    if not kv_heads:
+        return
+    queries = model.num_attention_heads // kv_heads
+    if tensor <= kv_heads:
+        why = (
+            f"tensor parallel size {tensor} must be greater than total num kv heads "
+            f"{kv_heads} when enable decode context parallel for GQA/MQA"
+        )
+    elif dcp > tensor // kv_heads:
+        why = (
+            "decode context parallel size must less than or equal to (tensor parallel "
+            f"size {tensor} // total num kv heads {kv_heads}) = {tensor // kv_heads}, "
+            f"but got {dcp}"
+        )
+    elif queries % dcp:
+        why = (
+            f"Total number of q per kv attn heads ({queries}) must be divisible by dcp "
+            f"world size when enable decode context parallel for GQA ({dcp})."
+        )
+    else:
+        return
+    raise Refused(f"1 validation error for VllmConfig\n  Assertion failed, {why}")
 
 
 def _check_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 import planner
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.memory.weights import stage_weights
 from planner.models.families.pooling import as_run
@@ -78,3 +79,22 @@ def test_a_broken_side_file_names_itself(tmp_path: Path) -> None:
     (tmp_path / "modules.json").write_text("[{")
     with pytest.raises(PlannerError, match=r"modules\.json is not JSON"):
         planner.plan(tmp_path, "H100")
+
+
+def test_roberta_held_positions_and_types_in_full() -> None:
+    """Before 0.25, over two ranks; now 576 and 64 padded rows are halved."""
+    config = {
+        **BERT,
+        "architectures": ["RobertaModel"],
+        "model_type": "roberta",
+        "max_position_embeddings": 514,
+        "type_vocab_size": 1,
+    }
+    model = architecture(config)
+    width = model.hidden_size
+    elements = []
+    for release in ((0, 24, 0), (0, 25, 0)):
+        layout = ParallelLayout(tensor_parallel_size=2, release=Release(release))
+        tensors = [t for m in model.every_stage for t in m.tensors(layout)]
+        elements.append(sum(tensor.elements for tensor in tensors))
+    assert (514 + 1 - (576 + 64) // 2) * width == elements[0] - elements[1]

@@ -16,7 +16,7 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.experts import FusedMoE
-from planner.models.quantization.compressed_schemes import Fp8Linear
+from planner.models.quantization.compressed_schemes import Fp8Linear, PackedLinear
 from planner.models.quantization.compressed_tensors import read_compressed_tensors
 from planner.models.quantization.experts.fp8 import Fp8BlockExperts, Fp8TensorExperts
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
@@ -116,10 +116,25 @@ def test_marlin_served_hopper_before_humming() -> None:
 
 
 def test_shapes_had_to_fill_marlins_tiles() -> None:
-    """96 inputs are no multiple of 128: Triton before 0.24.0, padded since."""
+    """96 inputs are no multiple of 128: padded since 0.24.0, Triton in 0.23.
+
+    Before, there was no other kernel for them.
+    """
     packing = Packing(num_bits=4, group_size=32)
     assert Kernel.MARLIN is choose(packing, linear(64, 96), on(A100, 0, 24))
     assert Kernel.TRITON is choose(packing, linear(64, 96), on(A100, 0, 23))
+    with pytest.raises(Refused, match=r"^Failed to find a kernel .* WNA16 linear"):
+        choose(packing, linear(64, 96), on(A100, 0, 22))
+
+
+def test_ranks_that_cut_through_groups_met_an_assertion() -> None:
+    """48 of 96 columns in groups of 32: words since 0.25.0."""
+    half = replace(linear(64, 96), input_size_per_partition=48)
+    method = PackedLinear(packing=Packing(num_bits=4, group_size=32), layer="down")
+    with pytest.raises(Refused, match=r"^Weight input_size_per_partition=48 for"):
+        method.tensors(half, on(A100, 0, 25))
+    with pytest.raises(Refused, match=r"^AssertionError: "):
+        method.tensors(half, on(A100, 0, 24))
 
 
 def test_experts_had_to_fill_marlins_tiles() -> None:

@@ -48,6 +48,29 @@ def test_layouts_that_llama_cannot_take(
         check_parallel(architecture(LLAMA_8B), ParallelLayout(**layout))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("tensor", "context", "words"),
+    [
+        (8, 2, "tensor parallel size 8 must be greater than total num kv heads 8 "),
+        (16, 4, "decode context parallel size must less than or equal to "),
+    ],
+)
+def test_older_releases_assert_the_ranks_of_decode_context(
+    tensor: int, context: int, words: str
+) -> None:
+    """Up to 0.26, pydantic reports an assertion of VllmConfig."""
+    for release in ((0, 19, 1), (0, 26, 0)):
+        layout = ParallelLayout(
+            tensor_parallel_size=tensor,
+            decode_context_parallel_size=context,
+            release=Release(release),
+        )
+        with pytest.raises(Refused) as refused:
+            check_parallel(architecture(LLAMA_8B), layout)
+        beginning = "1 validation error for VllmConfig\n  Assertion failed, "
+        assert str(refused.value).startswith(beginning + words)
+
+
 def test_encoders_take_no_pipeline() -> None:
     """vLLM names the interface they lack."""
     with pytest.raises(Refused, match="SupportsPP"):

@@ -108,8 +108,9 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
 
     Raises:
         Refused: when none supports the layer, or the checkpoint's scales do not fit
-            the KV cache dtype.
+            the KV cache dtype; before, when ranks and KV heads do not divide.
     """
+    kv_heads_per_rank(layer.num_kv_heads, context.layout)
     config = _config(layer, context)
     if layer.head_size_v not in (None, layer.head_size):
         backend = _diff_kv_backend(layer, context)

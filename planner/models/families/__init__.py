@@ -7,6 +7,10 @@ the reader of each architecture name, and says how to add one.
 
 from __future__ import annotations
 
-from planner.models.families.reading import read, supported_architectures
+from planner.models.families.reading import (
+    built_otherwise,
+    read,
+    supported_architectures,
+)
 
-__all__ = ["read", "supported_architectures"]
+__all__ = ["built_otherwise", "read", "supported_architectures"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
+from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
@@ -24,6 +26,7 @@ from planner.models.families.decoder import (
 from planner.models.families.embedding import colbert_linear
 from planner.models.families.facts import Facts
 from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
+from planner.models.tensors import Tensor
 
 
 def _nothing(_facts: Facts, _size: int) -> tuple[Module, ...]:
@@ -65,7 +68,7 @@ def read_bert(
         vocab_size=facts.integer("vocab_size"),
         final_norm=(),
         embeddings_on=Placement.EVERYWHERE,
-        extra_embeddings=_embeddings(facts, size),
+        extra_embeddings=_embeddings(facts, size, _embedding_class(label)),
         classifier=head(facts, size),
     )
     return assemble(
@@ -79,13 +82,50 @@ def read_bert(
     )
 
 
-def _embeddings(facts: Facts, size: int) -> tuple[Module, ...]:
+_DIVIDES_ROBERTAS_POSITIONS_SINCE = (0, 25)
+"""RoBERTa's embeddings of positions and types are cut by rows, as BERT's always were.
+
+Source: vLLM 0.25.0 `models/roberta.py` RobertaEmbedding.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobertaEmbedding:
+    """An embedding that every rank held in full, and that is cut by rows since."""
+
+    name: str
+    num_embeddings: int
+    embedding_dim: int
+    part: Part = Part.EMBEDDINGS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return the weight on a rank."""
+        if layout.release < _DIVIDES_ROBERTAS_POSITIONS_SINCE:
+            return (Tensor(self.num_embeddings * self.embedding_dim),)
+        cut = VocabParallelEmbedding(
+            name=self.name,
+            num_embeddings=self.num_embeddings,
+            embedding_dim=self.embedding_dim,
+        )
+        return cut.tensors(layout)
+
+
+_Embedding = type[VocabParallelEmbedding] | type[RobertaEmbedding]
+
+
+def _embedding_class(label: Label) -> _Embedding:
+    """Source: vLLM 0.33.0 `models/roberta.py` (BgeM3EmbeddingModel is there too)."""
+    is_roberta = "Roberta" in label.architecture or label.architecture.startswith("Bge")
+    return RobertaEmbedding if is_roberta else VocabParallelEmbedding
+
+
+def _embeddings(facts: Facts, size: int, embedding: _Embedding) -> tuple[Module, ...]:
     positions = facts.integer("max_position_embeddings")
     return (
-        VocabParallelEmbedding(
+        embedding(
             name="position_embeddings", num_embeddings=positions, embedding_dim=size
         ),
-        VocabParallelEmbedding(
+        embedding(
             name="token_type_embeddings",
             num_embeddings=facts.integer("type_vocab_size"),
             embedding_dim=size,

@@ -9,6 +9,7 @@ from planner.models.families.assembly import Body, Label, Placement, Skeleton, a
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
+    attention_scales,
     gated_mlp,
     kv_of,
     learned_positions,
@@ -70,11 +71,14 @@ def read_gpt2(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(facts, label, skeleton, _body(facts, shape, modules))
 
 
-def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
+def read_gpt_bigcode(
+    facts: Facts, label: Label, *, is_divided: bool = True
+) -> ModelArchitecture:
     """Return GPT-BigCode, which vLLM leaves to Transformers.
 
-    Its MLP has no tensor-parallel plan there: every rank holds it in full, and a
-    boolean causal mask besides.
+    It has no tensor-parallel plan there: every rank holds the MLP in full, and a
+    boolean causal mask besides. `is_divided`: whether vLLM finds its attention and
+    divides it.
 
     Source: vLLM 0.33.0 `models/transformers/base.py`; Transformers' GPTBigCodeModel.
     """
@@ -83,18 +87,9 @@ def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
     size = shape.hidden_size
     inner = _intermediate_size(facts, size)
     positions = facts.integer("max_position_embeddings", "n_positions")
-    mlp = tuple(
-        ReplicatedLinear(
-            name=name,
-            part=Part.MLP,
-            input_size=columns,
-            output_sizes=(rows,),
-            bias=True,
-        )
-        for name, rows, columns in (
-            ("mlp.c_fc", inner, size),
-            ("mlp.c_proj", size, inner),
-        )
+    mlp = (
+        _in_full("mlp.c_fc", size, inner, Part.MLP),
+        _in_full("mlp.c_proj", inner, size, Part.MLP),
     )
     mask = Replicated(
         name="bias", part=Part.BUFFERS, shapes=((positions, positions),), dtype="uint8"
@@ -110,8 +105,26 @@ def read_gpt_bigcode(facts: Facts, label: Label) -> ModelArchitecture:
         extra_embeddings=(learned_positions(positions, size, "wpe"),),
         every_stage=(mask,),
     )
-    modules = (*attention(shape), *mlp, norms(size, bias=True))
+    mixer = attention(shape) if is_divided else _attention_in_full(shape)
+    modules = (*mixer, *mlp, norms(size, bias=True))
     return assemble(facts, label, skeleton, _body(facts, shape, modules))
+
+
+def _attention_in_full(shape: AttentionShape) -> tuple[Module, ...]:
+    """Return the projections of attention, all of them on every rank."""
+    size = shape.hidden_size
+    rows = (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_size
+    return (
+        _in_full("attn.c_attn", size, rows, Part.ATTENTION),
+        _in_full("attn.c_proj", size, size, Part.ATTENTION),
+        attention_scales(),
+    )
+
+
+def _in_full(name: str, columns: int, rows: int, part: Part) -> ReplicatedLinear:
+    return ReplicatedLinear(
+        name=name, part=part, input_size=columns, output_sizes=(rows,), bias=True
+    )
 
 
 def read_gptj(facts: Facts, label: Label) -> ModelArchitecture:

@@ -115,6 +115,8 @@ NAMINGS: dict[str, Naming] = {
         layers="model.h",
         qkv=("attn.c_attn", ()),
         output="attn.c_proj",
+        up="mlp.c_fc",
+        down="mlp.c_proj",
         prefix_renames=(("transformer.", "model."),),
     ),
     "GPTJForCausalLM": Naming(

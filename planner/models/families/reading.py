@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
+from planner.engine.releases.facts import ReleaseNumber
 from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
+from planner.models.families import registry
 from planner.models.families.assembly import Label
 from planner.models.families.conversion import base_of, converted
 from planner.models.families.facts import facts_for, last_field
@@ -23,7 +25,7 @@ from planner.models.families.refused import (
     check_sizes,
     vllm_architectures,
 )
-from planner.models.families.registry import readers
+from planner.models.families.registry import Before, readers
 from planner.models.files import ModelFiles
 from planner.models.quantization import quantised
 from planner.models.recordings import find_recording
@@ -34,16 +36,29 @@ def supported_architectures() -> tuple[str, ...]:
     return tuple(sorted(readers()))
 
 
+def built_otherwise(files: ModelFiles, release: ReleaseNumber) -> Before | None:
+    """Return the release before which a model was built as `release` does; None: now.
+
+    Rules that a layer follows by itself (`ParallelLayout.release`) do not count.
+    """
+    names = files.config.get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        return None
+    return registry.built_otherwise(names[0], release)
+
+
 @lru_cache(maxsize=64)
 def read(
     files: ModelFiles,
     quantization: str | None = None,
     *,
     trust_remote_code: bool = False,
+    before: Before | None = None,
 ) -> ModelArchitecture:
     """Return the model as vLLM builds it, cached for the same files.
 
-    `quantization` and `trust_remote_code` are the engine arguments of these names.
+    `quantization` and `trust_remote_code` are the engine arguments of these names;
+    `before` is an answer of `built_otherwise`.
 
     Raises:
         UnknownArchitecture: naming the field that was not understood.
@@ -66,7 +81,7 @@ def read(
     base = architecture
     if architecture not in readers() and architecture not in vllm_architectures():
         base = base_of(architecture, readers()) or architecture
-    reader = readers().get(base)
+    reader = readers(before).get(base)
     recording = None if reader else find_recording(files.config)
     if recording is not None:
         return read_recorded(files, recording)

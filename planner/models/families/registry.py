@@ -19,11 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
+from planner.engine.releases.facts import ReleaseNumber
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
-from planner.models.families.names import FAMILIES
+from planner.models.families.names import BUILT_OTHERWISE_BEFORE, FAMILIES
 
 Reader = Callable[..., ModelArchitecture]
+Before = tuple[int, int]
 
 _DECODERS: dict[str, tuple[str, ...]] = {
     "Llama": (
@@ -83,8 +85,16 @@ _FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in nam
 class Readers(Mapping[str, Reader]):
     """The readers by architecture name; reading one imports its family."""
 
+    def __init__(self, before: Before | None = None) -> None:
+        """Return the readers of classes as they were before a release; None: now."""
+        self._before = before
+
     def __getitem__(self, name: str) -> Reader:
         """Return the reader of a name."""
+        if self._before is not None:
+            native = import_module("planner.models.families.older")
+            older: Reader = native.READERS[name, self._before]
+            return older
         if name in _STYLE_OF:
             return partial(llama.read, style=llama.STYLES[_STYLE_OF[name]])
         family = import_module(f"planner.models.families.{_FAMILY_OF[name]}")
@@ -104,6 +114,18 @@ class Readers(Mapping[str, Reader]):
         return len(_STYLE_OF) + len(_FAMILY_OF)
 
 
-def readers() -> Mapping[str, Reader]:
-    """Return every architecture name the planner understands, with its reader."""
-    return Readers()
+def readers(before: Before | None = None) -> Mapping[str, Reader]:
+    """Return every architecture name the planner understands, with its reader.
+
+    `before` is an answer of `built_otherwise`.
+    """
+    return Readers(before)
+
+
+def built_otherwise(architecture: str, release: ReleaseNumber) -> Before | None:
+    """Return the release before which a class was built as `release` does.
+
+    None: it is built as in the newest.
+    """
+    changes = BUILT_OTHERWISE_BEFORE.get(architecture, ())
+    return next((first for first in changes if release < first), None)

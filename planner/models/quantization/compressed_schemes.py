@@ -32,6 +32,11 @@ _UNPACKS_FP8_WITH_HUMMING_SINCE = (0, 25)
 
 Source: vLLM 0.25.0 `kernels/linear/__init__.py` _POSSIBLE_WFP8A16_KERNELS.
 """
+_NAMES_SPLIT_GROUPS_SINCE = (0, 25)
+"""Ranks that cut through groups are refused in words, and before a kernel is chosen.
+
+Source: vLLM 0.24.0 and 0.25.0 `schemes/compressed_tensors_wNa16.py` create_weights.
+"""
 
 
 def check_capability(layout: ParallelLayout, least: int) -> None:
@@ -69,6 +74,15 @@ def check_groups(on_rank: LinearOnRank, group_size: int, layer: str = "") -> Non
     )
 
 
+def _assert_groups(on_rank: LinearOnRank, group_size: int) -> None:
+    columns = on_rank.input_size_per_partition
+    if columns % group_size:
+        raise Refused(
+            f"AssertionError: (vLLM says no more: ranks of {columns} columns cut "
+            f"through groups of {group_size})"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedLinear:
     """Integers packed into words, 16 bit activations.
@@ -89,9 +103,12 @@ class PackedLinear:
             Refused: in vLLM's words, where the ranks cut through a group.
         """
         check_capability(layout, SM75)
-        if self.packing.group_size != -1:
+        names_group = layout.release >= _NAMES_SPLIT_GROUPS_SINCE
+        if self.packing.group_size != -1 and names_group:
             check_groups(on_rank, self.packing.group_size, self.layer)
         kernel = choose(self.packing, on_rank, layout)
+        if self.packing.group_size != -1 and not names_group:
+            _assert_groups(on_rank, self.packing.group_size)
         made = repacked(self.packing, on_rank, layout)
         return made if kernel is Kernel.HUMMING else (*made, _SHAPE)
 

@@ -36,6 +36,12 @@ _PADS_FOR_MARLIN_SINCE = (0, 24)
 Source: vLLM 0.24.0 `layers/quantization/utils/marlin_utils.py`
 marlin_padded_nk.
 """
+_UNPACKS_ANY_SHAPE_SINCE = (0, 23)
+"""Triton and Humming serve what Machete, Marlin and Exllama do not.
+
+Source: vLLM 0.22.1 and 0.23.0 `kernels/linear/__init__.py` _POSSIBLE_KERNELS.
+"""
+_NO_KERNEL = "Failed to find a kernel that can implement the WNA16 linear layer."
 
 
 class Kernel(Enum):
@@ -49,7 +55,11 @@ class Kernel(Enum):
 
 
 def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> Kernel:
-    """Return the kernel that serves a layer: the first that can."""
+    """Return the kernel that serves a layer: the first that can.
+
+    Raises:
+        Refused: in vLLM's words, where a release has none that can.
+    """
     if layout.capability == SM90:
         if _suits_machete(packing, on_rank):
             return Kernel.MACHETE
@@ -59,6 +69,8 @@ def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> K
         return Kernel.MARLIN
     if layout.dtype == "float16" and _suits_exllama(packing, on_rank):
         return Kernel.EXLLAMA
+    if layout.release < _UNPACKS_ANY_SHAPE_SINCE:
+        raise Refused(_NO_KERNEL)
     if _suits_triton(packing, on_rank):
         return Kernel.TRITON
     return Kernel.HUMMING
@@ -180,7 +192,7 @@ def in_order(
         return (*held, order, order)
     if layout.dtype == "float16" and is_whole and _suits_exllama(packing, on_rank):
         return (*held, zeros, order)
-    raise Refused("Failed to find a kernel that can implement the WNA16 linear layer.")
+    raise Refused(_NO_KERNEL)
 
 
 def _as_published(
