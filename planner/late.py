@@ -133,7 +133,7 @@ SLOW = frozenset(
     planner.planning.calibrations.store:candidates
     planner.ray:Node
     planner.ray:pipeline
-    planner.show.advice:counted
+    planner.show.advice:before_any_change
     planner.show.advice:heading
     planner.show.advice:result
     planner.show.charts.compared_bars:figure_spec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import listed, number, row, table
-from planner.units import format_gib, format_size
+from planner.units import counted, format_gib, format_size
 
 if TYPE_CHECKING:
     from planner.memory.account import Line
@@ -46,7 +46,10 @@ def kv_cache_title(plan: Plan) -> str:
     whole = plan.all_engines
     blocks, tokens = whole.num_gpu_blocks, whole.kv_cache_size_tokens
     place = f" on {plan.engines} engines" if plan.engines > 1 else ""
-    return f"{max(blocks, 0):,} blocks, {max(tokens, 0):,} tokens{place}"
+    return (
+        f"{counted(max(blocks, 0), 'blocks')}, "
+        f"{counted(max(tokens, 0), 'tokens')}{place}"
+    )
 
 
 def kv_cache_html(plan: Plan) -> Html:
@@ -79,10 +82,10 @@ def _steps(plan: Plan) -> list[str]:
     rank, resolved = plan.limiting_rank, plan.resolved
     if rank is None or resolved is None:
         return []
-    length = f"{resolved.max_model_len:,} tokens"
+    length = counted(resolved.max_model_len, "tokens")
     override = plan.settings.num_gpu_blocks_override
     blocks = (
-        f"num_gpu_blocks_override = {override:,} blocks of "
+        f"num_gpu_blocks_override = {counted(override, 'blocks')} of "
         f"{format_size(rank.bytes_per_block)} on each {plan.gpu.kind}"
         if override is not None
         else f"{format_gib(rank.available_kv_cache_bytes)} / "
@@ -93,13 +96,15 @@ def _steps(plan: Plan) -> list[str]:
     whole = plan.all_engines
     together = [
         f"{plan.engines} engines hold {plan.engines} x {plan.max_concurrency:,.2f} = "
-        f"{whole.max_concurrency:,.2f} of them, {whole.kv_cache_size_tokens:,} tokens"
+        f"{whole.max_concurrency:,.2f} of them, "
+        f"{counted(whole.kv_cache_size_tokens, 'tokens')}"
     ]
     return [
         blocks,
-        f"one request of {length} takes {plan.blocks_per_request:,} blocks = {needed}",
+        f"one request of {length} takes {counted(plan.blocks_per_request, 'blocks')} = "
+        f"{needed}",
         f"vLLM logs {plan.max_concurrency:,.2f} requests of {length} at once, "
-        f"{plan.kv_cache_size_tokens:,} tokens in total",
+        f"{counted(plan.kv_cache_size_tokens, 'tokens')} in total",
         *(together if plan.engines > 1 else []),
     ]
 
@@ -123,7 +128,7 @@ def costs(plan: Plan) -> list[tuple[int, int]]:
 
 def _costs_html(plan: Plan) -> Html:
     rows = (
-        row(f"{length:,} tokens", number(format_size(size)))
+        row(counted(length, "tokens"), number(format_size(size)))
         for length, size in costs(plan)
     )
     caption = f"What one request takes on each {plan.gpu.kind}"

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.planning.words import counted, fails
-from planner.units import format_gib
+from planner.planning.words import fails
+from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
     from planner.memory.account import Line, VLLMError
@@ -153,7 +153,7 @@ def _load_sentence(served: Serving, margin: int | None) -> str:
     if not served.admits:
         return f"{fails(served)}."
     share, tokens = served.share, served.load.request_tokens
-    requests = f"{counted(share, 'requests')} of {tokens:,} tokens"
+    requests = f"{counted(share, 'requests')} of {counted(tokens, 'tokens')}"
     engines = served.plan.engines
     place = f" on each of {engines} engines" if engines > 1 else ""
     if margin is None:
@@ -202,7 +202,7 @@ def _headline(plan: Plan, state: State) -> str:
 def _sentence(plan: Plan, margin: int | None) -> str:
     if margin is None or plan.resolved is None:
         return "vLLM stops before it loads anything."
-    request = f"one request of {plan.resolved.max_model_len:,} tokens"
+    request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"
     if margin < 0:
         return f"of KV cache missing for {request}"
     return f"of KV cache left after {request}"
@@ -229,7 +229,7 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     whole = plan.all_engines
     one_tokens = f"{max(plan.kv_cache_size_tokens, 0):,}"
     one_holds = f"{max(plan.max_concurrency, 0):,.2f}x"
-    of_length = f"requests of {plan.resolved.max_model_len:,} tokens"
+    of_length = f"requests of {counted(plan.resolved.max_model_len, 'tokens')}"
     is_split = plan.engines > 1
     on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
