@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import listed, number, row, table
+from planner.show.verdict import shown_lines, stores_nothing
 from planner.units import counted, format_gib, format_size
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ APART = frozenset({"encoder weights", "LoRA adapters", "draft model"})
 
 def kv_cache_title(plan: Plan) -> str:
     """State briefly how large the KV cache is."""
-    if plan.resolved is None:
+    if plan.resolved is None or stores_nothing(plan):
         return "none"
     whole = plan.all_engines
     blocks, tokens = whole.num_gpu_blocks, whole.kv_cache_size_tokens
@@ -56,7 +57,10 @@ def kv_cache_html(plan: Plan) -> Html:
     """Show the groups of layers, the arithmetic of the blocks, and cost by length."""
     rank = plan.limiting_rank
     if rank is None or plan.resolved is None or not plan.kv_groups:
-        return tag("p", "vLLM allocates no KV cache for this plan.")
+        return tag(
+            "p",
+            "No layer stores anything between steps, so vLLM allocates no KV cache.",
+        )
     rows = (
         row(
             group.kind,
@@ -167,10 +171,9 @@ def parts_apart(rank: RankMemory) -> tuple[Line, ...]:
 def drawn_lines(rank: RankMemory) -> tuple[Line, ...]:
     """Return the lines of an account as they are drawn: the same sum, more segments."""
     apart = parts_apart(rank)
+    lines = shown_lines(rank)
     if not apart:
-        return rank.lines
+        return lines
     return tuple(
-        part
-        for line in rank.lines
-        for part in (apart if line.name == WEIGHTS else (line,))
+        part for line in lines for part in (apart if line.name == WEIGHTS else (line,))
     )

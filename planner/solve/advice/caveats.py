@@ -169,7 +169,7 @@ def _states(plan: Plan) -> str:
 def _graphs(plan: Plan) -> str:
     """Note the memory of CUDA graphs, where it is large."""
     rank = plan.limiting_rank
-    if rank is None or plan.gpu.is_cpu:
+    if rank is None or plan.gpu.is_cpu or not rank.bytes_per_block:
         return ""
     charged = sum(line.size_bytes for line in rank.lines if line.name == _GRAPHS)
     if not _is_large(plan, charged):
