@@ -148,6 +148,7 @@ SLOW = frozenset(
     planner.show.ray:section_html
     planner.show.set_ups:drawn
     planner.show.set_ups:row_key
+    planner.solve.advice.makers.checkpoints:releases
     planner.solve.advice:advise
     planner.solve.comparing.comparison:compare
     planner.solve.load_map:usual_map
