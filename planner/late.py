@@ -136,7 +136,7 @@ SLOW = frozenset(
     planner.planning.calibrations.store:candidates
     planner.ray:Node
     planner.ray:pipeline
-    planner.show.advice:counted
+    planner.show.advice:before_any_change
     planner.show.advice:heading
     planner.show.advice:result
     planner.show.charts.compared_bars:figure_spec
@@ -151,6 +151,7 @@ SLOW = frozenset(
     planner.show.ray:section_html
     planner.show.set_ups:drawn
     planner.show.set_ups:row_key
+    planner.solve.advice.makers.checkpoints:releases
     planner.solve.advice:advise
     planner.solve.comparing.comparison:compare
     planner.solve.load_map:usual_map

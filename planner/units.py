@@ -1,4 +1,4 @@
-"""Sizes as text and text as sizes; no other module formats a size.
+"""Sizes and counts as text, text as sizes; no other module formats a size.
 
 Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); text is in GiB.
 """
@@ -63,6 +63,18 @@ def format_size(size_bytes: int) -> str:
     if abs(size_bytes) >= KIB:
         return f"{size_bytes / KIB:,.1f} KiB"
     return f"{size_bytes} B"
+
+
+def counted(number: int, unit: str) -> str:
+    """Write a number with its unit, which is given in the plural.
+
+    >>> counted(1, "requests"), counted(4096, "more tokens"), counted(1, "copies")
+    ('1 request', '4,096 more tokens', '1 copy')
+    """
+    if number != 1:
+        return f"{number:,} {unit}"
+    one = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
+    return f"1 {one}"
 
 
 def vllm_gib(size_bytes: int) -> str:

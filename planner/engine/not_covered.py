@@ -16,39 +16,62 @@ _SENTENCE = (
 )
 _KINDS = (
     (
+        "AMD Instinct, Radeon",
         r"(amd|radeon|instinct|rocm|mi[0-9]{3}[a-z]?|rx ?[5-9][0-9]{3}|gfx[0-9]+)",
         "an AMD GPU",
         "vLLM's ROCm platform",
     ),
     (
+        "Google TPU",
         r"(tpu[a-z0-9]*|trillium|ironwood|v[2-7][ep](?:-[0-9]+)?)",
         "a TPU",
         "vLLM's TPU plug-in",
     ),
-    (r"(gaudi ?[0-9]?|hpu|hl-?[23][0-9]{2})", "an Intel Gaudi", "vLLM's Gaudi plug-in"),
-    (r"(ascend|npu|atlas|910[a-d]?[0-9]?)", "a Huawei Ascend", "vLLM's Ascend plug-in"),
-    (r"(apple|metal|mps|m[1-9])", "an Apple chip", "vLLM's plug-in for Metal"),
     (
+        "Intel Gaudi",
+        r"(gaudi ?[0-9]?|hpu|hl-?[23][0-9]{2})",
+        "an Intel Gaudi",
+        "vLLM's Gaudi plug-in",
+    ),
+    (
+        "Huawei Ascend",
+        r"(ascend|npu|atlas|910[a-d]?[0-9]?)",
+        "a Huawei Ascend",
+        "vLLM's Ascend plug-in",
+    ),
+    (
+        "Apple silicon",
+        r"(apple|metal|mps|m[1-9])",
+        "an Apple chip",
+        "vLLM's plug-in for Metal",
+    ),
+    (
+        "Intel Arc, Max, Flex",
         r"(intel|xpu|arc|max ?1[0-9]{3}|flex ?1[0-9]{2}|b[56]0|ponte)",
         "an Intel GPU",
         "vLLM's XPU platform",
     ),
     (
+        "AWS Inferentia, Trainium",
         r"(inferentia[0-9]?|trainium[0-9]?|neuron|inf[12]|trn[123]n?)",
         "an AWS accelerator",
         "vLLM's Neuron plug-in",
     ),
     (
+        "Others, such as Cerebras, Groq, Tenstorrent",
         r"(spyre|cerebras|groq|sambanova|tenstorrent|wormhole|blackhole|qualcomm"
         r"|cambricon|mlu|kunlun|metax|moore|musa|enflame|hygon|dcu|rebellions|furiosa)",
         "an accelerator of another kind",
         "A plug-in of vLLM's, where there is one,",
     ),
 )
-"""Words with which such a name begins or that stand in it, what it is, what runs it."""
+"""As a list names it, words with which such a name begins or that stand in it, what it
+is, what runs it."""
+NOT_COVERED = tuple(listed for listed, *_ in _KINDS)
+"""The kinds, as a list of devices to choose from names them."""
 _PATTERNS = tuple(
     (re.compile(rf"(?<![a-z0-9]){words}(?![a-z0-9])", re.IGNORECASE), what, other)
-    for words, what, other in _KINDS
+    for _, words, what, other in _KINDS
 )
 _NVIDIA = re.compile(r"nvidia|geforce|quadro|tesla|rtx|gtx", re.IGNORECASE)
 

@@ -30,6 +30,7 @@ from planner.show.verdict import (
     noted,
     range_text,
     rank_title,
+    shown_lines,
     subject,
     verdict_text,
 )
@@ -86,7 +87,7 @@ def _memory(plan: Plan) -> list[str]:
         parts += [
             text(f"{rank_title(plan, rank)}: {budget(plan, rank)}"),
             fenced(_bars(rank), ""),
-            table(_LINES, map(_row, rank.lines)),
+            table(_LINES, map(_row, shown_lines(rank))),
         ]
     limiting = plan.limiting_rank
     if limiting is not None and limiting.outside:
@@ -124,7 +125,7 @@ def _bars(rank: RankMemory) -> str:
     """Draw a bar for each line, on a scale up to the budget."""
     whole = max(rank.requested_memory_bytes, 1)
     rows = []
-    for line in rank.lines:
+    for line in shown_lines(rank):
         length = round(_BAR_CHARACTERS * max(line.size_bytes, 0) / whole)
         bar = f"{'█' * length:<{_BAR_CHARACTERS}}"
         rows.append(f"{line.name:<18} {bar} {format_gib(line.size_bytes):>11}")

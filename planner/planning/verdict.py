@@ -24,7 +24,7 @@ from planner.planning.defaults import ResolvedSettings
 from planner.planning.resolve import Question
 from planner.planning.result import Outcome
 from planner.planning.stages import Stage
-from planner.units import GIB, format_gib, vllm_gib
+from planner.units import GIB, counted, format_gib, vllm_gib
 
 _NOT_HELD_YET = ("KV cache", "not planned")
 """Lines of a rank that are not allocated yet when the cache is sized."""
@@ -191,7 +191,7 @@ def _too_close(stages: Sequence[Stage], request: Request, device: str) -> VLLMEr
     return VLLMError(
         kind="too_close",
         message="Too close to call: one request of "
-        f"{request.max_model_len:,} tokens needs "
+        f"{counted(request.max_model_len, 'tokens')} needs "
         f"{format_gib(tight.needed_bytes(request))} of KV cache, and between "
         f"{format_gib(tight.usable_bytes)} and {format_gib(wide.usable_bytes)} are "
         f"expected to be left. At the low end it does not start; {sure}. A start on "

@@ -8,7 +8,7 @@ from planner.memory.estimate import RankMemory
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.units import format_gib
+from planner.units import counted, format_gib
 
 _OF_LENGTH = ("max_model_len", "too_close", "no_kv")
 
@@ -47,7 +47,7 @@ def _not_admitted(serving: Serving) -> str:
     if length < serving.load.request_tokens:
         return (
             f"max_model_len={length:,} is shorter than a request of "
-            f"{serving.load.request_tokens:,} tokens"
+            f"{counted(serving.load.request_tokens, 'tokens')}"
         )
     return (
         f"max_num_seqs={seqs:,} lets vLLM work on {counted(seqs, 'requests')} at once, "
@@ -59,15 +59,6 @@ def first_sentence(message: str) -> str:
     """Return the first sentence of a message, without its full stop."""
     first, _, _ = message.partition(". ")
     return first.rstrip(".")
-
-
-def counted(number: int, unit: str) -> str:
-    """Write a number with its unit.
-
-    >>> counted(1, "requests"), counted(4096, "tokens")
-    ('1 request', '4,096 tokens')
-    """
-    return f"{number:,} {unit[:-1] if number == 1 and unit.endswith('s') else unit}"
 
 
 def load_text(load: Load) -> str:

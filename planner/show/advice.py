@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.planning.words import load_text
 from planner.show.frames import make_frame
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
@@ -15,7 +16,7 @@ from planner.show.pieces import NOTHING, listed, row, table, to_open
 from planner.show.tables import verdict_html
 from planner.show.terminal import legible
 from planner.show.verdict import noted, subject, verdict_text
-from planner.units import GIB, format_gib
+from planner.units import GIB, counted, format_gib
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +130,7 @@ def advice_text(advice: Advice) -> str:
     """Write the verdict, the changes by what they cost, and the warnings."""
     plan = advice.plan
     parts = [f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan), ""]
-    parts += [counted(advice)]
+    parts += [before_any_change(advice)]
     numbers = {id(item): n for n, item in enumerate(advice.offered, start=1)}
     for heading, items in _sections(advice, advice.offered):
         parts += ["", f"{heading}:"]
@@ -141,20 +142,20 @@ def advice_text(advice: Advice) -> str:
     return "\n".join(parts)
 
 
-def counted(advice: Advice) -> str:
+def before_any_change(advice: Advice) -> str:
     """State which requests are counted, and how many fit before any change."""
     load, engines = advice.load, advice.plan.engines
     on_all = f", on all {engines} engines together" if engines > 1 else ""
     found = "" if advice.offered else " No single change helps."
-    length = f"{advice.request_tokens:,} tokens"
+    length = counted(advice.request_tokens, "tokens")
     if load is None:
         return (
             f"Counted in requests of {length} at once{on_all}: "
             f"{advice.requests:,} before any change.{found}"
         )
     return (
-        f"Serves {min(advice.requests, load.requests):,} of {load.requests:,} requests "
-        f"of {length} at once before any change{on_all}.{found}"
+        f"Serves {min(advice.requests, load.requests):,} of {load_text(load)} at once "
+        f"before any change{on_all}.{found}"
     )
 
 
@@ -232,7 +233,7 @@ def advice_html(advice: Advice) -> Html:
     """Show the verdict, the changes by what they cost, and notes; needs no script."""
     return whole(
         verdict_html(advice.plan),
-        tag("p", counted(advice)),
+        tag("p", before_any_change(advice)),
         changes_html(advice),
         warnings_html(advice),
         class_="pl-plan pl-whole pl-advice",

@@ -17,7 +17,7 @@ from planner.show.html import Content, Html, fragment, tag
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, css_background, swatch
 from planner.show.pieces import listed
-from planner.show.verdict import missing_bytes
+from planner.show.verdict import cache_name, missing_bytes, shown_lines
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def _soft(bar: Bar, whole_bytes: int) -> Html | None:
     if edge is None:
         return None
     early, middle, late = edge
-    cache, before = swatch("KV cache").fill, swatch(line_before_cache(bar)).fill
+    cache, before = (
+        swatch(name).fill for name in (cache_name(bar.rank), line_before_cache(bar))
+    )
     share = 100 * (middle - early) / (late - early)
     stops = f"{cache}00, {cache}8C {share:.1f}%, {before}73 {share:.1f}%, {before}00"
     left, width = 100 * early / whole_bytes, 100 * (late - early) / whole_bytes
@@ -131,7 +133,7 @@ def strip(plan: Plan) -> Html:
     whole_bytes = max(plan.gpu.total_memory_bytes, needed)
     return fragment(
         box(line.name, line.size_bytes, whole_bytes, swatch(line.name).fill)
-        for line in rank.lines
+        for line in shown_lines(rank)
         if line.size_bytes > 0
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.data import DATA
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, listed, to_open
+from planner.show.verdict import KV_CACHE
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ def range_sentence(plan: Plan) -> str:
     low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
     if low == high:
         return "The size of the KV cache is fixed, so it is not uncertain."
+    what = f"The {KV_CACHE}" if rank.bytes_per_block else "What is left of the budget"
     return (
-        f"The KV cache should come out between {format_gib(low)} and "
+        f"{what} should come out between {format_gib(low)} and "
         f"{format_gib(high)}. {plan.outcome.capitalize()}."
     )
 

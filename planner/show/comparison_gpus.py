@@ -10,7 +10,7 @@ from planner.show.html import Html, fragment
 from planner.show.page import wide_page
 from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
 from planner.show.terminal import legible
-from planner.units import format_gib
+from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +116,10 @@ def title(found: GPUComparison) -> str:
     if load is None:
         must = "start"
     else:
-        must = f"hold {load.requests:,} requests of {load.request_tokens:,} tokens"
+        must = (
+            f"hold {counted(load.requests, 'requests')} of "
+            f"{counted(load.request_tokens, 'tokens')}"
+        )
     return (
         f"{found.plan.name}, vLLM {found.plan.vllm_version}: the fewest GPUs of each "
         f"kind that {must}"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import listed, number, row, table
-from planner.units import format_gib, format_size
+from planner.show.verdict import shown_lines, stores_nothing
+from planner.units import counted, format_gib, format_size
 
 if TYPE_CHECKING:
     from planner.memory.account import Line
@@ -41,19 +42,25 @@ APART = frozenset({"encoder weights", "LoRA adapters", "draft model"})
 
 def kv_cache_title(plan: Plan) -> str:
     """State briefly how large the KV cache is."""
-    if plan.resolved is None:
+    if plan.resolved is None or stores_nothing(plan):
         return "none"
     whole = plan.all_engines
     blocks, tokens = whole.num_gpu_blocks, whole.kv_cache_size_tokens
     place = f" on {plan.engines} engines" if plan.engines > 1 else ""
-    return f"{max(blocks, 0):,} blocks, {max(tokens, 0):,} tokens{place}"
+    return (
+        f"{counted(max(blocks, 0), 'blocks')}, "
+        f"{counted(max(tokens, 0), 'tokens')}{place}"
+    )
 
 
 def kv_cache_html(plan: Plan) -> Html:
     """Show the groups of layers, the arithmetic of the blocks, and cost by length."""
     rank = plan.limiting_rank
     if rank is None or plan.resolved is None or not plan.kv_groups:
-        return tag("p", "vLLM allocates no KV cache for this plan.")
+        return tag(
+            "p",
+            "No layer stores anything between steps, so vLLM allocates no KV cache.",
+        )
     rows = (
         row(
             group.kind,
@@ -79,10 +86,10 @@ def _steps(plan: Plan) -> list[str]:
     rank, resolved = plan.limiting_rank, plan.resolved
     if rank is None or resolved is None:
         return []
-    length = f"{resolved.max_model_len:,} tokens"
+    length = counted(resolved.max_model_len, "tokens")
     override = plan.settings.num_gpu_blocks_override
     blocks = (
-        f"num_gpu_blocks_override = {override:,} blocks of "
+        f"num_gpu_blocks_override = {counted(override, 'blocks')} of "
         f"{format_size(rank.bytes_per_block)} on each {plan.gpu.kind}"
         if override is not None
         else f"{format_gib(rank.available_kv_cache_bytes)} / "
@@ -93,13 +100,15 @@ def _steps(plan: Plan) -> list[str]:
     whole = plan.all_engines
     together = [
         f"{plan.engines} engines hold {plan.engines} x {plan.max_concurrency:,.2f} = "
-        f"{whole.max_concurrency:,.2f} of them, {whole.kv_cache_size_tokens:,} tokens"
+        f"{whole.max_concurrency:,.2f} of them, "
+        f"{counted(whole.kv_cache_size_tokens, 'tokens')}"
     ]
     return [
         blocks,
-        f"one request of {length} takes {plan.blocks_per_request:,} blocks = {needed}",
+        f"one request of {length} takes {counted(plan.blocks_per_request, 'blocks')} = "
+        f"{needed}",
         f"vLLM logs {plan.max_concurrency:,.2f} requests of {length} at once, "
-        f"{plan.kv_cache_size_tokens:,} tokens in total",
+        f"{counted(plan.kv_cache_size_tokens, 'tokens')} in total",
         *(together if plan.engines > 1 else []),
     ]
 
@@ -123,7 +132,7 @@ def costs(plan: Plan) -> list[tuple[int, int]]:
 
 def _costs_html(plan: Plan) -> Html:
     rows = (
-        row(f"{length:,} tokens", number(format_size(size)))
+        row(counted(length, "tokens"), number(format_size(size)))
         for length, size in costs(plan)
     )
     caption = f"What one request takes on each {plan.gpu.kind}"
@@ -162,10 +171,9 @@ def parts_apart(rank: RankMemory) -> tuple[Line, ...]:
 def drawn_lines(rank: RankMemory) -> tuple[Line, ...]:
     """Return the lines of an account as they are drawn: the same sum, more segments."""
     apart = parts_apart(rank)
+    lines = shown_lines(rank)
     if not apart:
-        return rank.lines
+        return lines
     return tuple(
-        part
-        for line in rank.lines
-        for part in (apart if line.name == WEIGHTS else (line,))
+        part for line in lines for part in (apart if line.name == WEIGHTS else (line,))
     )

@@ -141,6 +141,12 @@ LINE_FACTS = {
         _WORKER,
         "determine_available_memory",
     ),
+    "unused budget": LineFacts(
+        "What is left of the budget. No layer of this model has a KV cache, so vLLM "
+        "neither measures nor allocates it.",
+        "v1/engine/core.py",
+        "_initialize_kv_caches",
+    ),
     "not planned": LineFacts(
         "Requested memory that a fixed kv_cache_memory_bytes leaves unused.",
         _WORKER,

@@ -10,6 +10,7 @@ from planner.show.page import wide_page
 from planner.show.pieces import listed, table_html
 from planner.show.verdict import subject
 from planner.solve.load_map import NOT, SERVED, STARTS
+from planner.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,8 @@ def hover_text(cell: LoadCell) -> str:
     """Write the label that a pointer over a cell shows."""
     load = cell.load
     where = (
-        f"prompts of {load.prompt_tokens:,}, answers of {load.output_tokens:,} tokens"
+        f"prompts of {load.prompt_tokens:,}, answers of "
+        f"{counted(load.output_tokens, 'tokens')}"
     )
     lines = [f"<b>{cell_text(cell)}</b>", where, *filter(None, [_first(cell.why)])]
     return "<br>".join(lines)
@@ -57,7 +59,7 @@ def map_title(found: LoadMap) -> str:
     """Name the start, and what is across and down."""
     return (
         f"Requests at once that {subject(found.plan)} serves, by prompt length; "
-        f"answers of {found.load.output_tokens:,} tokens"
+        f"answers of {counted(found.load.output_tokens, 'tokens')}"
     )
 
 
@@ -103,7 +105,9 @@ def spoken_map(found: LoadMap) -> str:
     most = max(served, key=lambda one: (one.load.requests, one.load.prompt_tokens))
     longest = max(served, key=lambda one: (one.load.prompt_tokens, one.load.requests))
     return (
-        f"{map_title(found)}: {count}, up to {most.load.requests:,} requests with "
-        f"prompts of {most.load.prompt_tokens:,} tokens, and up to "
-        f"{longest.load.prompt_tokens:,} tokens with {longest.load.requests:,} of them."
+        f"{map_title(found)}: {count}, up to {counted(most.load.requests, 'requests')} "
+        "with "
+        f"prompts of {counted(most.load.prompt_tokens, 'tokens')}, and up to "
+        f"{counted(longest.load.prompt_tokens, 'tokens')} with "
+        f"{longest.load.requests:,} of them."
     )

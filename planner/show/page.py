@@ -31,7 +31,7 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, missing_bytes, noted
+from planner.show.verdict import budget, cache_name, missing_bytes, noted
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _range(plan: Plan) -> str:
     low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
     if low == high:
         return "the KV cache is fixed"
-    return f"KV cache {format_gib(low)} to {format_gib(high)}"
+    return f"{cache_name(rank)} {format_gib(low)} to {format_gib(high)}"
 
 
 def _count(plan: Plan) -> str:

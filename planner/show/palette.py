@@ -39,6 +39,7 @@ SWATCHES = {
     "non-torch": Swatch(fill="#CC79A7", hatch="#E3B3CC", label=_BLACK),
     "CUDA graphs": Swatch(fill="#F0E442", hatch="#BDB219", label=_BLACK),
     "KV cache": Swatch(fill="#009E73", hatch="#24B086", label=_BLACK),
+    "unused budget": Swatch(fill="#DDDDDD", hatch="#F2F2F2", label=_BLACK),
     "not planned": Swatch(fill="#BBBBBB", hatch="#DDDDDD", label=_BLACK),
     # In CPU memory, so never on one bar with the lines of a GPU:
     "offloaded weights": Swatch(fill="#0072B2", hatch="#005A8E", label=_WHITE),

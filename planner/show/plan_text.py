@@ -19,6 +19,7 @@ from planner.show.verdict import (
     key_figures,
     noted,
     rank_title,
+    shown_lines,
     subject,
     verdict_text,
 )
@@ -74,7 +75,7 @@ def _rank_lines(plan: Plan, rank: RankMemory, screen: Screen) -> list[str]:
     lines = [f"{rank_title(plan, rank)}: {budget(plan, rank)}"]
     if screen.is_terminal:
         lines.append(bar(plan, rank, screen))
-    for line in rank.lines:
+    for line in shown_lines(rank):
         first, *rest = row(
             line.name,
             format_gib(line.size_bytes),
@@ -96,7 +97,7 @@ def bar(plan: Plan, rank: RankMemory, screen: Screen) -> str:
     the budget, the lines go on beyond the edge.
     """
     budgeted, total = rank.requested_memory_bytes, plan.gpu.total_memory_bytes
-    held = [line for line in rank.lines if line.size_bytes > 0]
+    held = [line for line in shown_lines(rank) if line.size_bytes > 0]
     needed = sum(line.size_bytes for line in held)
     rest = max(total - max(needed, budgeted), 0)
     num_cells = min(screen.width, _LONGEST_BAR) - len(_EDGE)
@@ -146,7 +147,8 @@ def shared_out(sizes: list[int], num_cells: int) -> list[int]:
 def _patterns(rank: RankMemory) -> dict[str, str]:
     """Return the pattern of each line of a rank, each another one."""
     others = iter(_OTHER_PATTERNS * len(rank.lines))
-    return {line.name: _PATTERNS.get(line.name) or next(others) for line in rank.lines}
+    names = [line.name for line in shown_lines(rank)]
+    return {name: _PATTERNS.get(name) or next(others) for name in names}
 
 
 def _style_of(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.planning.words import counted, load_text
+from planner.planning.words import load_text
 from planner.show.comparison_gpus import price_text
 from planner.show.frames import columns, make_frame
 from planner.show.html import Html, tag
@@ -23,6 +23,7 @@ from planner.show.pieces import (
 )
 from planner.show.speed import rate_text, seconds_text
 from planner.show.verdict import verdict
+from planner.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from planner.show.page import wide_page
 from planner.show.pieces import answer_box, listed, row, sentence, table, to_open
 from planner.show.terminal import legible
 from planner.show.verdict import subject
-from planner.units import format_size
+from planner.units import counted, format_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,12 +92,10 @@ def headline(bound: SpeedBound) -> str:
         figure for figure in bound.figures if figure.name.startswith("total_at_most")
     )
     wanted = bound.load.requests
-    running = f"{bound.requests:,}"
-    if bound.requests != wanted:
-        running = f"{running} of {wanted:,}"
-    requests = "request" if wanted == 1 else "requests"
+    of = f"{bound.requests:,} of " if bound.requests != wanted else ""
     return (
-        f"At most {value_text(total)} tokens per second, {running} {requests} at once"
+        f"At most {value_text(total)} tokens per second, {of}"
+        f"{counted(wanted, 'requests')} at once"
     )
 
 
@@ -105,7 +103,7 @@ def _title(bound: SpeedBound) -> str:
     load = bound.load
     return (
         f"Bound on the speed of {subject(bound.plan)}: prompts of "
-        f"{load.prompt_tokens:,} tokens, answers of {load.output_tokens:,}"
+        f"{counted(load.prompt_tokens, 'tokens')}, answers of {load.output_tokens:,}"
     )
 
 

@@ -21,10 +21,12 @@ from planner.show.pieces import (
 from planner.show.verdict import (
     OURS,
     budget,
+    cache_name,
     key_figures,
     noted,
     range_text,
     rank_title,
+    shown_lines,
     subject,
     verdict,
 )
@@ -117,7 +119,7 @@ def tables_html(plan: Plan, *, is_folded: bool = False) -> Html:
     others = (
         to_open(
             f"{rank_title(plan, rank)}: "
-            f"{format_gib(rank.available_kv_cache_bytes)} of KV cache",
+            f"{format_gib(rank.available_kv_cache_bytes)} of {cache_name(rank)}",
             lines_table(plan, rank, is_folded=is_folded),
             "pl-rank",
             key=f"rank-{rank.pp_rank}",
@@ -136,7 +138,7 @@ def lines_table(plan: Plan, rank: RankMemory, *, is_folded: bool = False) -> Htm
 
 def _lines(plan: Plan, rank: RankMemory, *, is_folded: bool) -> Iterator[Html]:
     explained = _folded if is_folded else _explained
-    for line in rank.lines:
+    for line in shown_lines(rank):
         yield line_rows(
             line,
             f"{rank.pp_rank}-{line.name}",

@@ -5,17 +5,18 @@ The verdict, in words, a symbol and a signed number, is what a reader sees first
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.planning.words import counted, fails
-from planner.units import format_gib
+from planner.planning.words import fails
+from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
     from planner.memory.account import Line, VLLMError
     from planner.memory.estimate import RankMemory
+    from planner.planning.defaults import ResolvedSettings
     from planner.planning.result import Plan
 
 
@@ -46,6 +47,9 @@ _STATES = {
 OURS = ("too_close", "host_memory")
 """Kinds of errors that the planner reports, not vLLM."""
 
+KV_CACHE = "KV cache"
+UNUSED = "unused budget"
+"""What the line of the KV cache shows where no layer has one."""
 CONDITIONAL = "Fits, if what is not counted fits too"
 """The headline of a plan whose settings change memory by an amount not known."""
 _HEADLINES = {
@@ -66,7 +70,8 @@ class Verdict:
     state: State
     headline: str
     margin: str
-    """KV cache left after one request, signed; empty when vLLM stops before that."""
+    """KV cache left after one request, signed; empty when vLLM stops before that.
+    Without a KV cache, the rest of vLLM's budget."""
     sentence: str
     """What the margin means, in plain words."""
     starts: str = ""
@@ -115,10 +120,11 @@ def verdict(plan: Plan) -> Verdict:
     if served is not None and plan.fits:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
+    is_over = plan.fits and margin is not None and margin < 0
     return Verdict(
         state=state,
         headline=_headline(plan, state),
-        margin="" if state is State.REFUSED else _margin(margin),
+        margin="" if state is State.REFUSED or is_over else _margin(margin),
         sentence=_sentence(plan, margin),
         starts=_headline(plan, state),
     )
@@ -153,7 +159,7 @@ def _load_sentence(served: Serving, margin: int | None) -> str:
     if not served.admits:
         return f"{fails(served)}."
     share, tokens = served.share, served.load.request_tokens
-    requests = f"{counted(share, 'requests')} of {tokens:,} tokens"
+    requests = f"{counted(share, 'requests')} of {counted(tokens, 'tokens')}"
     engines = served.plan.engines
     place = f" on each of {engines} engines" if engines > 1 else ""
     if margin is None:
@@ -202,10 +208,28 @@ def _headline(plan: Plan, state: State) -> str:
 def _sentence(plan: Plan, margin: int | None) -> str:
     if margin is None or plan.resolved is None:
         return "vLLM stops before it loads anything."
-    request = f"one request of {plan.resolved.max_model_len:,} tokens"
+    if stores_nothing(plan):
+        return _budget_sentence(plan, margin)
+    request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"
     if margin < 0:
         return f"of KV cache missing for {request}"
     return f"of KV cache left after {request}"
+
+
+def _budget_sentence(plan: Plan, margin: int) -> str:
+    """Say what is left of the budget, where no layer has a KV cache to take it.
+
+    Source: vLLM 0.33.0 `v1/engine/core.py` _initialize_kv_caches, which measures and
+    checks no memory then.
+    """
+    if margin >= 0:
+        return "of vLLM's budget left unused: this model stores no KV cache"
+    if not plan.fits:
+        return "more than vLLM's budget; this model stores no KV cache"
+    return (
+        f"This start takes {format_gib(-margin)} more than its budget, which vLLM "
+        "does not check without a KV cache."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,11 +249,12 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     rank = plan.limiting_rank
     if rank is None or plan.resolved is None:
         return ()
-    longest = plan.max_model_len_that_fits
+    if stores_nothing(plan):
+        return _figures_without_cache(plan, plan.resolved)
     whole = plan.all_engines
     one_tokens = f"{max(plan.kv_cache_size_tokens, 0):,}"
     one_holds = f"{max(plan.max_concurrency, 0):,.2f}x"
-    of_length = f"requests of {plan.resolved.max_model_len:,} tokens"
+    of_length = f"requests of {counted(plan.resolved.max_model_len, 'tokens')}"
     is_split = plan.engines > 1
     on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
@@ -244,21 +269,47 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
             text=f"{max(whole.max_concurrency, 0):,.2f}x",
             detail=f"{of_length}{on_all}{one_holds if is_split else ''}",
         ),
-        Figure(
-            name="Longest max_model_len",
-            text="none" if longest is None else f"{longest:,}",
-            detail=_longest_detail(plan),
-        ),
+        _longest(plan),
     )
 
 
-def _longest_detail(plan: Plan) -> str:
-    """Say what the longest length is; where vLLM's message names another, why."""
+def _figures_without_cache(
+    plan: Plan, resolved: ResolvedSettings
+) -> tuple[Figure, ...]:
+    """Return the figures of a model whose layers store nothing between steps."""
+    margin = plan.margin_bytes or 0
+    engines = f" on {plan.engines} engines" if plan.engines > 1 else ""
+    return (
+        Figure(
+            name="Left of the budget" if margin >= 0 else "Over the budget",
+            text=format_gib(abs(margin)),
+            detail=f"per {plan.gpu.kind}{', unused' if margin >= 0 else ''}",
+        ),
+        Figure(
+            name=f"{plan.gpu.kind} KV cache size",
+            text="0",
+            detail="tokens: nothing is stored between steps",
+        ),
+        Figure(
+            name="Requests in one step",
+            text=f"{resolved.max_num_seqs * plan.engines:,}",
+            detail=f"by max_num_seqs{engines}",
+        ),
+        _longest(plan),
+    )
+
+
+def _longest(plan: Plan) -> Figure:
+    """Return the longest length; where vLLM's message names another, say why."""
     longest, estimated = plan.max_model_len_that_fits, plan.estimated_max_model_len
-    words = "fits" if longest is None else "tokens that fit"
-    if estimated is None or estimated == longest:
-        return words
-    return f"{words} at the low end; vLLM's {estimated:,} is for the middle"
+    detail = "" if longest is None else "tokens that fit"
+    if estimated is not None and estimated != longest:
+        detail += f" at the low end; vLLM's {estimated:,} is for the middle"
+    return Figure(
+        name="Longest max_model_len",
+        text="none fits" if longest is None else f"{longest:,}",
+        detail=detail.lstrip(),
+    )
 
 
 def _available(plan: Plan) -> Figure:
@@ -271,6 +322,26 @@ def _available(plan: Plan) -> Figure:
         detail=f"per {plan.gpu.kind}"
         if low == high
         else f"{format_gib(low)} to {format_gib(high)}",
+    )
+
+
+def stores_nothing(plan: Plan) -> bool:
+    """Return whether no layer of a plan has a KV cache, or a state in its place."""
+    return bool(plan.ranks) and not any(rank.bytes_per_block for rank in plan.ranks)
+
+
+def cache_name(rank: RankMemory) -> str:
+    """Name the line that closes a rank's account, as readers should see it."""
+    return KV_CACHE if rank.bytes_per_block else UNUSED
+
+
+def shown_lines(rank: RankMemory) -> tuple[Line, ...]:
+    """Return a rank's lines under the names that readers should see."""
+    if rank.bytes_per_block:
+        return rank.lines
+    return tuple(
+        replace(line, name=UNUSED) if line.name == KV_CACHE else line
+        for line in rank.lines
     )
 
 
@@ -289,7 +360,7 @@ def error_text(error: VLLMError) -> str:
 def verdict_text(plan: Plan) -> str:
     """Write the verdict in one line: symbol, words and signed number."""
     answer = verdict(plan)
-    if answer.serves and not answer.margin:
+    if answer.state in (State.FITS, State.PARTLY) and not answer.margin:
         return f"{answer.symbol} {answer.headline}: {answer.sentence}"
     if not answer.margin:
         return f"{answer.symbol} {answer.headline}"

@@ -21,13 +21,13 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
-from planner.planning.words import counted, fails, wanted_text, where
+from planner.planning.words import fails, wanted_text, where
 from planner.solve.arguments import Start, read_start, split_load, whole_number
 from planner.solve.nearest import nearest
 from planner.solve.search import STEP, Shares, at_share, largest, smallest_share
 from planner.solve.search import largest_share as largest_free
 from planner.solve.solution import Solution
-from planner.units import format_gib
+from planner.units import counted, format_gib
 
 _NOT_PLANNED = "not planned"
 _MOST_INSTANCES = 1024

@@ -7,7 +7,7 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.load import Load
-from planner.planning.words import counted, fails, holds, where
+from planner.planning.words import fails, holds, where
 from planner.solve.arguments import (
     Start,
     read_start,
@@ -18,6 +18,7 @@ from planner.solve.arguments import (
 from planner.solve.nearest import nearest, nearest_of_any_length
 from planner.solve.search import Found, longest, most_at_once
 from planner.solve.solution import Solution
+from planner.units import counted
 
 _REQUESTS = "requests"
 _CONTEXT = "context"
@@ -57,7 +58,8 @@ def most_requests(
     found = most_at_once(inputs, wanted)
     plan = found.at(1).plan
     sentence = (
-        f"most requests of {wanted.request_tokens:,} tokens at once for {where(plan)}"
+        f"most requests of {counted(wanted.request_tokens, 'tokens')} at once for "
+        f"{where(plan)}"
     )
     if found.is_found:
         return _requests_solution(found, sentence)
@@ -70,7 +72,7 @@ def most_requests(
         unit="requests",
         plan=None,
         next_plan=short.plan,
-        why=f"Not one request of {wanted.request_tokens:,} tokens is served: "
+        why=f"Not one request of {counted(wanted.request_tokens, 'tokens')} is served: "
         f"{fails(short)}. {other.sentence}",
         nearest=other.loads,
     )
@@ -168,7 +170,7 @@ def _context_solution(found: Found, sentence: str) -> Solution:
         why += f"At {found.value + 1:,}: {fails(beyond)}."
     if at_edge.load.output_tokens:
         why += (
-            f" {at_edge.load.prompt_tokens:,} tokens of prompt + "
+            f" {counted(at_edge.load.prompt_tokens, 'tokens')} of prompt + "
             f"{at_edge.load.output_tokens:,} of output."
         )
     return Solution(

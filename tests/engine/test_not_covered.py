@@ -6,7 +6,7 @@ import pytest
 
 import planner
 from planner.engine.gpu import GPU, catalogue, names_of
-from planner.engine.not_covered import why_not_covered
+from planner.engine.not_covered import NOT_COVERED, why_not_covered
 from planner.errors import PlannerError
 
 
@@ -49,3 +49,9 @@ def test_a_typo_gets_the_nearest_names(name: str):
     """An unknown NVIDIA GPU may be one of the catalogue's, or be described."""
     with pytest.raises(PlannerError, match=r"Nearest: .*name=MyGPU,memory=48GiB"):
         GPU.named(name)
+
+
+@pytest.mark.parametrize("listed", NOT_COVERED)
+def test_what_a_list_names_is_what_is_refused(listed: str) -> None:
+    """The page lists these; each of them is one of the kinds that plans refuse."""
+    assert "is not covered" in why_not_covered(listed)

@@ -30,6 +30,7 @@ const drawn = (/** @type {object} */ given = {}) => {
     ...{ note: "", answer: "Fewest: 2 x A", needs: 20, misses: [], remarks: [] },
     ...{ order: "fewest", most: "8", currency: "USD", progress: 1, is_stale: false },
     ...{ is_kept_by_page: false, current: "", mapped: "" },
+    ...{ checkpoints: [], checkpoint: "" },
     rows: ["A", "B", "C", "D", "E", "F"].map(row),
     ...given,
   });
@@ -159,4 +160,24 @@ test("a table that is removed hears no more", async () => {
   await settled();
   assert.equal(model.count, 0);
   assert.equal(find(el, ".ps-answer").textContent, "Fewest: 2 x A");
+});
+
+test("another checkpoint of the model is searched for by its name", () => {
+  const { model, el } = drawn({
+    checkpoints: [
+      ["8 bits, FP8: o/m-FP8", "o/m-FP8"],
+      ["4 bits, AWQ: estimated as a usual one", "o/m~AWQ"],
+    ],
+    checkpoint: "o/m~AWQ",
+  });
+  const list = find(el, '[data-press="checkpoint"]');
+  assert.equal(list.value, "o/m~AWQ");
+  assert.equal(list.querySelectorAll("option")[0].textContent, "as chosen");
+  list.value = "o/m-FP8";
+  list.dispatchEvent(new Event("change"));
+  assert.deepEqual(model.sent.at(-1), { checkpoint: "o/m-FP8" });
+});
+
+test("without another checkpoint there is nothing to choose", () => {
+  assert.equal(drawn().el.querySelector('[data-press="checkpoint"]'), null);
 });

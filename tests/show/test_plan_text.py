@@ -29,6 +29,34 @@ def test_cells_are_shared_out_by_size(sizes: list[int], num_cells: int) -> None:
     assert cells[most] >= max(cells) - 1
 
 
+def test_a_model_without_a_kv_cache_is_told_so() -> None:
+    """An encoder stores nothing between steps: what is left of the budget is unused."""
+    text = plan_text(planner.plan("BAAI/bge-m3", gpu="L4"))
+
+    assert "of vLLM's budget left unused: this model stores no KV cache" in text
+    assert "unused budget" in text
+    assert "GPU KV cache size:     0 tokens: nothing is stored between steps" in text
+    assert "Requests in one step:  256 by max_num_seqs" in text
+    assert "KV cache left" not in text
+
+
+def test_without_a_kv_cache_no_budget_is_checked() -> None:
+    """vLLM 0.33.0 `v1/engine/core.py` measures nothing then, so that any length goes.
+
+    5 % of an L4 are 1.10 GiB, of which the weights alone take 1.06.
+    """
+    plan = planner.plan("BAAI/bge-m3", gpu="L4", gpu_memory_utilization=0.05)
+
+    assert plan.fits
+    assert 8194 == plan.max_model_len_that_fits
+    assert "more than its budget, which vLLM does not check" in plan_text(plan)
+
+
+def test_a_plan_that_no_length_fits_says_so_in_two_words() -> None:
+    """Weights that are too large leave nothing for any length."""
+    assert "Longest max_model_len: none fits" in plan_text(plans.too_large())
+
+
 def test_the_bar_shows_what_the_lines_hold() -> None:
     """100 cells of an H100: one is 0.80 GiB, so 16 GB of weights are 19 of them."""
     plan = planner.plan("Qwen/Qwen3-8B", gpu="H100")

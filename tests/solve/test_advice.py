@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import planner
-from planner.show.advice import counted, gains
+from planner.show.advice import before_any_change, gains
 from planner.solve.advice import Advice, AdviceItem, CostClass
 from planner.solve.advice.situation import Burden
 from planner.units import MIB
@@ -231,17 +231,17 @@ def test_all_engines_come_before_one_of_them():
     assert item.gain_tokens_all_engines == 8 * item.gain_tokens
     together = f"{8 * item.gain_tokens:+,} tokens on 8 engines together"
     assert f"{together} ({item.gain_tokens:+,} on each)" in gains(item)
-    assert "on all 8 engines together" in counted(advice)
+    assert "on all 8 engines together" in before_any_change(advice)
 
 
 def test_groups_are_in_the_order_of_what_they_cost_and_ranked_by_gain():
-    """Those that suffice first; inside a group the requests, then the GiB decide."""
+    """Those that suffice first; inside a group the requests, then the tokens decide."""
     advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
     places = [(not group.suffices, group.cost_class.place) for group in advice.groups]
     assert places == sorted(places)
     assert sum(len(group.items) for group in advice.groups) == len(advice.offered)
     for group in advice.groups:
-        order = [(i.starts, i.gain_requests, i.gain_bytes) for i in group.items]
+        order = [(i.starts, i.gain_requests, i.gain_tokens) for i in group.items]
         assert order == sorted(order, reverse=True)
         assert {item.cost_class for item in group.items} == {group.cost_class}
 
@@ -300,3 +300,57 @@ def test_three_changes_of_little_loss_are_added_up_where_two_do_not_suffice():
     for name in best.changes:
         fewer = {key: value for key, value in best.changes.items() if key != name}
         assert not plan.changed(**fewer).serving.is_served
+
+
+def test_of_more_hardware_the_fewest_gpus_come_first():
+    """Every one of them serves the load, so that more tokens are of no use."""
+    load = planner.Load(prompt_tokens=31_000, output_tokens=1_768, requests=20)
+    advice = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100", load=load))
+    (bought,) = (
+        group
+        for group in advice.groups
+        if group.suffices and group.cost_class is CostClass.MORE_HARDWARE
+    )
+    sizes = [item.plan.gpus_total for item in bought.items]
+
+    assert sizes == sorted(sizes)
+    assert [1, 2, 4] == sorted(set(sizes))
+
+
+def test_no_pair_has_a_part_that_serves_alone():
+    """70B on 2 x A100-40GB: two larger GPUs serve, so they need no 8-bit weights."""
+    load = planner.Load(prompt_tokens=3_000, output_tokens=1_000, requests=16)
+    plan = planner.plan(
+        "meta-llama/Llama-3.1-70B-Instruct",
+        gpu="A100-40GB",
+        tensor_parallel_size=2,
+        load=load,
+    )
+    advice = planner.advise(plan)
+    alone = [dict(item.changes) for item in advice.items if item.serves]
+
+    assert alone
+    for pair in advice.combinations:
+        assert not any(one.items() <= pair.changes.items() for one in alone)
+
+
+def test_latent_attention_is_offered_as_engines_of_one_gpu():
+    """Each of eight ranks keeps the whole KV cache of DeepSeek-R1; engines do not.
+
+    DP8 and expert parallelism is how the same eight GPUs hold several times as many
+    tokens: 8 x 222,416 against about 650,000.
+    """
+    load = planner.Load(prompt_tokens=30_000, output_tokens=2_000, requests=64)
+    plan = planner.plan(
+        "deepseek-ai/DeepSeek-R1", gpu="H200", tensor_parallel_size=8, load=load
+    )
+    changed = {"tensor_parallel_size": None, "data_parallel_size": 8}
+    (item,) = (
+        item
+        for item in planner.advise(plan).items
+        if changed.items() <= item.changes.items()
+    )
+
+    assert item.changes["enable_expert_parallel"]
+    assert plan.gpus_total == item.plan.gpus_total
+    assert item.gain_tokens_all_engines > plan.kv_cache_size_tokens

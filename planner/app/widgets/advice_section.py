@@ -46,7 +46,7 @@ class AdviceSection(ActionList):
         if applied:
             rows.insert(0, _undo_row(applied))
         with self.hold_sync():
-            self.note = late("planner.show.advice:counted", advice)
+            self.note = late("planner.show.advice:before_any_change", advice)
             self.rows = rows
             self.remarks = list(advice.warnings)
             self.is_busy = False

@@ -66,6 +66,8 @@ class GpusSection(Section):
         self._mapping = Slices()
         self._plan: Plan | None = None
         self._asked: tuple[Inputs, str] | None = None
+        self._released = ""
+        """Name of the model whose checkpoints are listed."""
         self._search: SetUpSearch | None = None
         self._prices: PriceList | None = None
         self._rows: dict[str, SetUp] = {}
@@ -80,9 +82,13 @@ class GpusSection(Section):
     def show(self, plan: Plan) -> None:
         """Search for what this plan needs, once the user pauses; nothing if closed."""
         self._plan = plan
+        if plan.name != self._released:
+            self._released = ""
+            with self.table.hold_sync():
+                self.table.checkpoints, self.table.checkpoint = [], ""
         if not self.is_open:
             return
-        self.table.current = late("planner.show.set_ups:row_key", plan)
+        self._mark_current()
         if self._question() != self._asked:
             self.pause()
             self._later.run(self._guarded_refresh)
@@ -109,7 +115,7 @@ class GpusSection(Section):
         if self._plan is None or asked is None or asked == self._asked:
             return
         self._asked = asked
-        self.table.current = late("planner.show.set_ups:row_key", self._plan)
+        self._mark_current()
         inputs, most = asked
         if inputs.load is None:
             self._say(NO_LOAD)
@@ -118,6 +124,12 @@ class GpusSection(Section):
             self._begin(inputs, MOST[most])
         except PlannerError as error:
             self._say(str(error))
+
+    def _mark_current(self) -> None:
+        """Mark the row that is on the screen; none with another checkpoint."""
+        plan, other = self._plan, self.table.checkpoint
+        key: str = late("planner.show.set_ups:row_key", plan) if plan else ""
+        self.table.current = "" if other else key
 
     def turn(self, is_open: bool) -> None:
         """Open or close it, and give up a search that nobody sees."""
@@ -132,7 +144,9 @@ class GpusSection(Section):
         free = dict.fromkeys(_FREE)
         inputs = Inputs.of(self._plan).changed(gpu="H100", **free)
         share = self._given_share(inputs)
-        return inputs.changed(gpu_memory_utilization=share), self.table.most
+        changes = {"model": self.table.checkpoint} if self.table.checkpoint else {}
+        asked = inputs.changed(gpu_memory_utilization=share, **changes)
+        return asked, self.table.most
 
     def _given_share(self, inputs: Inputs) -> float | None:
         """Return the share of a GPU that the user gave, not a row of this table."""
@@ -173,7 +187,19 @@ class GpusSection(Section):
 
     def _done(self) -> None:
         self._draw(1.0)
+        self._list_checkpoints()
         self._map_first()
+
+    def _list_checkpoints(self) -> None:
+        """Offer the same model with fewer bits; after the rows, which matter more."""
+        plan = self._plan
+        if plan is None or self._released == plan.name:
+            return
+        self._released = plan.name
+        found: tuple[tuple[str, str], ...] = late(
+            "planner.solve.advice.makers.checkpoints:releases", plan
+        )
+        self.table.checkpoints = [list(one) for one in found]
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, PlannerError):
@@ -220,11 +246,8 @@ class GpusSection(Section):
                 self._apply_row(key)
             case {"map": str(key)} if key in self._rows:
                 self._map(key)
-            case {"order": "fewest" | "cheapest" as order}:
-                self._reorder(order)
-            case {"most": str(most)} if most in MOST:
-                self.table.most = most
-                self.refresh()
+            case {"order": _} | {"most": _} | {"checkpoint": _}:
+                self._choose(said)
             case {"cancel": True}:
                 self._cancel()
             case {"price": str(text), "gpu": str(name)}:
@@ -233,6 +256,22 @@ class GpusSection(Section):
                 self._take_kept(kept)
             case _:
                 log.warning("a page sent an invalid message of the set-ups")
+
+    def _choose(self, said: Mapping[str, Any]) -> None:
+        """Take an order, a number of GPUs or a checkpoint of the lists."""
+        offered = ("", *(name for _, name in self.table.checkpoints))
+        match said:
+            case {"order": "fewest" | "cheapest" as order}:
+                self._reorder(order)
+            case {"most": str(most)} if most in MOST:
+                self.table.most = most
+                self.refresh()
+            case {"checkpoint": str(name)} if name in offered:
+                self.table.checkpoint = name
+                self.pause()
+                self.refresh()
+            case _:
+                log.warning("a page sent an invalid choice of the set-ups")
 
     def _cancel(self) -> None:
         """End the search; what it has found stays, and says that it is a part."""
@@ -252,6 +291,8 @@ class GpusSection(Section):
 
     def _apply_row(self, key: str) -> None:
         changes = self._rows[key].changes()
+        if self.table.checkpoint:
+            changes["model"] = self.table.checkpoint
         if self._search is not None:
             before = self._search.inputs.engine_args.get(_SHARE)
             self._shares = (changes[_SHARE], before)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from planner.app.widgets import parsing
 from planner.app.widgets.fields import ChoiceField, EntryField, Field, FieldError
+from planner.engine.not_covered import NOT_COVERED
 from planner.errors import PlannerError
 from planner.models.sources.hub_errors import is_repo_id
 from planner.surroundings import is_published
 
 LONGEST_NAME = 500
 _HUB = ("https://huggingface.co/", "https://hf.co/")
-NOT_COVERED = "Not covered: only NVIDIA GPUs and CPUs are"
-_OTHERS = ("AMD Instinct, Radeon", "Google TPU", "Intel Gaudi, Arc", "AWS Trainium")
+_GROUP = "Not covered: only NVIDIA GPUs and CPUs are"
 _PARTS = {
     "gpu_memory": ("Memory", "as the driver reports it", "48GiB"),
     "gpu_capability": ("Compute capability", "as CUDA names it", "8.9"),
@@ -121,7 +121,7 @@ class GpuField(ChoiceField):
     def state(self) -> dict[str, object]:
         """Add the devices that cannot be chosen."""
         made = super().state()
-        others = [[f"-{name}", name, NOT_COVERED, "disabled"] for name in _OTHERS]
+        others = [[f"-{name}", name, _GROUP, "disabled"] for name in NOT_COVERED]
         return made | {"options": [*self._listed, *others]}
 
 

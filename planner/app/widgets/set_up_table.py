@@ -33,6 +33,10 @@ class SetUpTable(anywidget.AnyWidget):
     misses: Any = traitlets.List().tag(sync=True)
     remarks: Any = traitlets.List().tag(sync=True)
     order = traitlets.Unicode("fewest").tag(sync=True)
+    checkpoints: Any = traitlets.List().tag(sync=True)
+    """Label and name of each checkpoint to search with; empty: only the plan's own."""
+    checkpoint = traitlets.Unicode().tag(sync=True)
+    """Name of the chosen one; empty: the plan's own."""
     most = traitlets.Unicode("8").tag(sync=True)
     """GPUs at most."""
     currency = traitlets.Unicode().tag(sync=True)

@@ -145,6 +145,8 @@ class StageCache:
 
     def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that fits in the usable bytes; 0 if none."""
+        if not self.bytes_per_block:
+            return limit  # vLLM checks nothing where no layer has a cache
         usable = self.usable_bytes
 
         def needed(length: int) -> int:

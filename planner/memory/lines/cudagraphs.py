@@ -15,7 +15,7 @@ from planner.memory.account import Basis, Line
 from planner.memory.compilation import GraphMode
 from planner.memory.lines.calibration import GraphFit, graphs
 from planner.memory.profile_run import ProfileRun
-from planner.units import KIB, MIB, format_size
+from planner.units import KIB, MIB, counted, format_size
 
 # The second runner extrapolates from its second sample. PyTorch allocates memory for it
 # in segments, so that the sample includes a whole one or none.
@@ -104,7 +104,7 @@ def _v2_estimate(run: ProfileRun) -> Line:
         middle,
         max(0, low + fit.low_bytes),
         high + fit.high_bytes,
-        f"{num_pieces(run)} piecewise graphs {format_size(base)} + {more} "
+        f"{counted(num_pieces(run), 'piecewise graphs')} {format_size(base)} + {more} "
         f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
         "vLLM extrapolates",
         Basis.ASSUMED,

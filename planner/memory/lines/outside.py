@@ -19,7 +19,7 @@ from planner.memory.lines.cudagraphs import actual_bytes
 from planner.memory.lines.non_torch import FEW_STARTS, has_switch
 from planner.memory.lines.persistent import kept_before
 from planner.memory.profile_run import ProfileRun
-from planner.units import MIB, format_size
+from planner.units import MIB, counted, format_size
 
 _INT32, _INT64 = 4, 8
 NOT_CHARGED = "CUDA graphs not charged"
@@ -109,8 +109,9 @@ def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
         for group in groups
     )
     why = (
-        f"{len(groups)} groups x (2 x {run.max_num_seqs:,} max_num_seqs x blocks of "
-        f"{run.max_model_len:,} tokens x 4 bytes + a slot per token)"
+        f"{counted(len(groups), 'groups')} x (2 x {run.max_num_seqs:,} max_num_seqs x "
+        f"blocks of {counted(run.max_model_len, 'tokens')} x 4 bytes + a slot per "
+        "token)"
     )
     return ranged_line("block tables", (entries, entries, entries), Basis.FORMULA, why)
 

@@ -29,6 +29,7 @@ from planner.show.charts.traces import (
 )
 from planner.show.host import bar_label, shown_accounts
 from planner.show.palette import swatch
+from planner.show.verdict import cache_name
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _edge(size_bytes: int, text: str, *, is_budget: bool = False) -> dict[str, A
 
 def _gpu_row(plan: Plan, bar: Bar) -> dict[str, Any]:
     edge = soft_edge(bar)
-    colours = (line_before_cache(bar), "KV cache")
+    colours = (line_before_cache(bar), cache_name(bar.rank))
     return {
         "title": bar.label,
         "parts": [_part(part) for part in parts_of(plan, bar)],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from planner.show.charts.frame import INK, Bar, in_gib
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, PLOTLY_HATCHES, swatch
-from planner.show.verdict import missing_bytes, range_text
+from planner.show.verdict import cache_name, missing_bytes, range_text
 from planner.units import GIB, format_gib
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def soft_text(bar: Bar) -> str:
     rank = bar.rank
     low = format_gib(rank.available_kv_cache_low_bytes).removesuffix(" GiB")
     high = format_gib(rank.available_kv_cache_high_bytes)
-    return f"Soft edge: the KV cache may be {low} to {high}"
+    return f"Soft edge: the {cache_name(rank)} may be {low} to {high}"
 
 
 def soft_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
@@ -242,7 +242,9 @@ def _slices(bar: Bar) -> list[tuple[Bar, int, int, str]]:
     if edge is None:
         return []
     early, middle, late = edge
-    cache, before = swatch("KV cache").fill, swatch(line_before_cache(bar)).fill
+    cache, before = (
+        swatch(name).fill for name in (cache_name(bar.rank), line_before_cache(bar))
+    )
     rising = _steps(early, middle, [(step + 0.5) / _SLICES for step in range(_HALF)])
     falling = _steps(
         middle, late, [(step + 0.5) / _SLICES for step in reversed(range(_HALF))]
@@ -268,7 +270,8 @@ def _steps(start: int, end: int, shares: list[float]) -> list[tuple[int, int, fl
 def line_before_cache(bar: Bar) -> str:
     """Name the segment that the KV cache follows."""
     names = [line.name for line in drawn_lines(bar.rank) if line.size_bytes > 0]
-    before = names[: names.index("KV cache")] if "KV cache" in names else names
+    cache = cache_name(bar.rank)
+    before = names[: names.index(cache)] if cache in names else names
     return before[-1] if before else ""
 
 

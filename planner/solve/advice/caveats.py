@@ -11,7 +11,7 @@ from planner.memory.media.towers import limit_per_prompt
 from planner.models.caches import MLALayer
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Situation
-from planner.units import format_gib
+from planner.units import counted, format_gib
 
 _MANY_REQUESTS = 1024
 _FEWER_REQUESTS = 256
@@ -169,7 +169,7 @@ def _states(plan: Plan) -> str:
 def _graphs(plan: Plan) -> str:
     """Note the memory of CUDA graphs, where it is large."""
     rank = plan.limiting_rank
-    if rank is None or plan.gpu.is_cpu:
+    if rank is None or plan.gpu.is_cpu or not rank.bytes_per_block:
         return ""
     charged = sum(line.size_bytes for line in rank.lines if line.name == _GRAPHS)
     if not _is_large(plan, charged):
@@ -211,7 +211,7 @@ def _adapters(situation: Situation) -> str:
     if not _is_large(situation.plan, taken):
         return ""
     return (
-        f"Room for {settings.max_loras or 1} adapters of rank "
+        f"Room for {counted(settings.max_loras or 1, 'adapters')} of rank "
         f"{settings.max_lora_rank or 16} takes {format_gib(taken)} when vLLM starts, "
         "whatever their real rank."
     )

@@ -230,7 +230,10 @@ def _lowered_first(
 
 def _gaining_more(situation: Situation, found: Found) -> Iterator[Made]:
     """Yield pairs that gain clearly more than any change of at most their burden."""
+    is_asked = situation.load is not None and not situation.is_served
     for one, other in _worth_trying(found.values()):
+        if is_asked and (one.serves or other.serves):
+            continue  # one of them serves the load
         pair = together(situation, (one, other))
         if pair is None or not pair.serves:
             continue

@@ -72,7 +72,10 @@ class AdviceItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceGroup:
-    """Changes of one cost class, those that gain most first."""
+    """Changes of one cost class, those that gain most first.
+
+    Of more hardware that serves a load, the fewest GPUs come first.
+    """
 
     cost_class: CostClass
     suffices: bool
@@ -126,6 +129,8 @@ class Advice:
     def groups(self) -> tuple[AdviceGroup, ...]:
         """Return all changes by what they cost: those that suffice, then the others."""
         found = sorted((*self.items, *self.combinations), key=_by_gain)
+        if self.load is not None:
+            found.sort(key=_gpus_bought)
         groups = (
             AdviceGroup(
                 cost_class=cost_class,
@@ -176,11 +181,17 @@ class Advice:
         return {"text/plain": str(self), "text/html": html}
 
 
+def _gpus_bought(item: AdviceItem) -> int:
+    """Return the GPUs of more hardware that serves the load; 0 of other changes."""
+    return item.plan.gpus_total if item.needs_hardware and item.serves else 0
+
+
 def _by_gain(item: AdviceItem) -> tuple[object, ...]:
     return (
         not item.starts,
         -item.gain_requests,
+        # Tokens count what a change of the KV cache's dtype gains too.
+        -item.gain_tokens_all_engines,
         -item.gain_bytes,
-        -item.gain_tokens,
         item.title,
     )

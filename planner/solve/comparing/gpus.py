@@ -17,6 +17,7 @@ from planner.planning.serving import Serving, serve
 from planner.solve.comparing.comparison import MOST_PLANS, Comparison, compare
 from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
+from planner.units import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -285,11 +286,12 @@ def _why_not(found: Serving | PlannerError, load: Load | None) -> str:
     if not found.admits and plan.resolved is not None:
         return (
             f"It starts, but max_num_seqs={plan.resolved.max_num_seqs} allows fewer "
-            f"than {load.requests:,} requests at once."
+            f"than {counted(load.requests, 'requests')} at once."
         )
     return (
         f"It starts, but is certain to hold only {found.requests_held:,} of "
-        f"{load.requests:,} requests of {load.request_tokens:,} tokens."
+        f"{counted(load.requests, 'requests')} of "
+        f"{counted(load.request_tokens, 'tokens')}."
     )
 
 

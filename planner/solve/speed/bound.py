@@ -23,6 +23,7 @@ from planner.solve.speed.step import (
     prompt_steps,
 )
 from planner.solve.speed.work import Work, work_of
+from planner.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,8 @@ def _served(plan: Plan, load: Load) -> Serving:
     planned = plan.changed(max_model_len=load.request_tokens)
     if planned.error is not None and planned.error.kind == "refused":
         raise PlannerError(
-            f"A request of {load.request_tokens:,} tokens cannot be served. vLLM says: "
+            f"A request of {counted(load.request_tokens, 'tokens')} cannot be served. "
+            "vLLM says: "
             f"{planned.error.message}"
         )
     return serving(planned, load)
@@ -185,7 +187,8 @@ def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
             "tokens, and "
         )
         notes.append(
-            f"Only {case.requests:,} of {given:,} requests run at once: {holds}"
+            f"Only {case.requests:,} of {counted(given, 'requests')} run at once: "
+            f"{holds}"
             f"max_num_seqs allows {case.most_requests:,}. The others wait."
         )
     if missing:

@@ -9,6 +9,7 @@ from planner.late import late
 from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.units import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,7 +73,9 @@ class SpeedBound:
         holds, ridge = self.memory_holds, self.compute_limits_from
         full = "There is no KV cache to fill"
         if holds is not None:
-            full = f"The KV cache is full at {holds:,} requests of this length"
+            full = (
+                f"The KV cache is full at {counted(holds, 'requests')} of this length"
+            )
         if self.limited_first_by == "unknown":
             return f"{full}; from how many on compute is the limit is not known."
         if ridge is None:
@@ -83,11 +86,12 @@ class SpeedBound:
         if self.limited_first_by == "memory":
             return (
                 f"{full}: memory, not compute, is the limit. Computing would take "
-                f"longer than reading from {ridge:,} requests on."
+                f"longer than reading from {counted(ridge, 'requests')} on."
             )
         before = "" if holds is None else ", before memory is"
         return (
-            f"From {ridge:,} requests at once on, computing takes longer than reading: "
+            f"From {counted(ridge, 'requests')} at once on, computing takes longer "
+            "than reading: "
             f"compute is the limit{before}. {full}."
         )
 

@@ -8,7 +8,7 @@ from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.solve.speed.speed import SpeedBound
 from planner.solve.speed.step import Peaks, Seen, Step, decode_step, kv_bytes
 from planner.solve.speed.work import Work
-from planner.units import format_gib, format_size
+from planner.units import counted, format_gib, format_size
 
 _TERA = 10**12
 _BILLION = 10**9
@@ -63,7 +63,8 @@ def kv_why(work: Work, load: Load, seen: Seen) -> str:
     """Explain the KV cache read for one request, averaged over its answer."""
     stage = max(work.stages, key=lambda stage: kv_bytes(stage, seen))
     parts = [
-        f"{seen(layers.reach):,.0f} tokens x {format_size(int(layers.token_bytes))}"
+        f"{counted(round(seen(layers.reach)), 'tokens')} x "
+        f"{format_size(int(layers.token_bytes))}"
         + (f" (at most {layers.reach.limit:,} back)" if layers.reach.limit else "")
         for layers in stage.attention
         if layers.token_bytes
@@ -72,14 +73,14 @@ def kv_why(work: Work, load: Load, seen: Seen) -> str:
     parts += [f"{format_size(state)} of states read and written"] if state else []
     return (
         f"{' + '.join(parts) or 'nothing is kept'}; mean of {load.prompt_tokens:,} to "
-        f"{load.request_tokens:,} tokens"
+        f"{counted(load.request_tokens, 'tokens')}"
     )
 
 
 def step_why(step: Step, plan: Plan, requests: int) -> str:
     """Explain the time of a decode step."""
     stages = f", {len(step.moved)} stages" if len(step.moved) > 1 else ""
-    return f"a step of {requests:,} requests{stages}: {_both(step, plan)}"
+    return f"a step of {counted(requests, 'requests')}{stages}: {_both(step, plan)}"
 
 
 def _both(step: Step, plan: Plan) -> str:
@@ -105,14 +106,18 @@ def _both(step: Step, plan: Plan) -> str:
 
 def prefill_why(step: Step, plan: Plan, load: Load) -> str:
     """Explain the time of a prompt."""
-    return f"a prompt of {load.prompt_tokens:,} tokens alone: {_both(step, plan)}"
+    return (
+        f"a prompt of {counted(load.prompt_tokens, 'tokens')} alone: "
+        f"{_both(step, plan)}"
+    )
 
 
 def request_why(bound: SpeedBound) -> str:
     """Explain the time of a request."""
     more = max(bound.load.output_tokens - 1, 0)
     return (
-        f"{seconds_text(bound.prefill_at_least_seconds)} + {more:,} more tokens x "
+        f"{seconds_text(bound.prefill_at_least_seconds)} + "
+        f"{counted(more, 'more tokens')} x "
         f"{seconds_text(bound.decode_at_least_seconds)}"
     )
 
@@ -125,7 +130,8 @@ def rate_why(bound: SpeedBound) -> str:
 def total_why(bound: SpeedBound) -> str:
     """Explain the tokens per second of all requests."""
     return (
-        f"{bound.requests:,} requests / {seconds_text(bound.decode_at_least_seconds)}"
+        f"{counted(bound.requests, 'requests')} / "
+        f"{seconds_text(bound.decode_at_least_seconds)}"
     )
 
 
@@ -137,11 +143,12 @@ def holds_why(served: Serving) -> str:
     if not each:
         return "there is no KV cache"
     text = (
-        f"({served.num_blocks:,} blocks at the low end of the estimate - {NULL_BLOCKS} "
+        f"({counted(served.num_blocks, 'blocks')} at the low end of the estimate - "
+        f"{NULL_BLOCKS} "
         f"that stays empty) / {each:,} per request, rounded down"
     )
     replicas = served.plan.engines
-    return text if replicas == 1 else f"{text}, x {replicas} replicas"
+    return text if replicas == 1 else f"{text}, x {counted(replicas, 'replicas')}"
 
 
 def ridge_why(work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen) -> str:
@@ -156,7 +163,7 @@ def ridge_why(work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen) -> str:
         )
     step = decode_step(work, peaks, ridge, seen)
     return (
-        f"at {ridge:,} requests computing takes "
+        f"at {counted(ridge, 'requests')} computing takes "
         f"{seconds_text(step.compute_seconds or 0.0)}, reading "
         f"{seconds_text(step.memory_seconds)}"
     )

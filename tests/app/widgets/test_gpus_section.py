@@ -321,3 +321,31 @@ def test_a_price_is_read_as_people_type_it():
     assert [2.5, 3.99, 0.0, None] == [
         read_price(text) for text in ("2,50", "$3.99", "0", " ")
     ]
+
+
+def test_checkpoints_with_fewer_bits_are_offered_after_the_rows(section) -> None:
+    """Of each format the published one; the plan's own comes first in the list."""
+    labels = dict(section.table.checkpoints)
+
+    assert "Qwen/Qwen3-32B-AWQ" == labels["4 bits, AWQ: Qwen/Qwen3-32B-AWQ"]
+    assert any(label.startswith("8 bits, FP8: ") for label in labels)
+    assert "" == section.table.checkpoint
+
+
+def test_rows_of_another_checkpoint_apply_it_too(section, applied) -> None:
+    """With 18 GiB of weights one H100 less is needed; no row is on the screen."""
+    say(section, checkpoint="Qwen/Qwen3-32B-AWQ")
+    section.refresh()
+    (key,) = [one["key"] for one in section.table.rows if one["gpu"] == "H100"]
+    assert "" == section.table.current
+    say(section, apply=key)
+
+    assert "Qwen/Qwen3-32B-AWQ" == applied[0]["model"]
+    assert "H100" == applied[0]["gpu"]
+
+
+def test_a_checkpoint_that_is_not_listed_is_not_searched_for(section) -> None:
+    """The page's words are a stranger's."""
+    say(section, checkpoint="somebody/else")
+
+    assert "" == section.table.checkpoint

@@ -103,6 +103,8 @@ def _check_bars(picture: dict[str, Any], alone: dict[str, Any]) -> None:
     assert len(rows) == len({row["title"] for row in rows})
     for rank in alone["ranks"]:
         lines = {one["name"]: one["bytes"] for one in rank["lines"] if one["bytes"] > 0}
+        if not any(alone["bytes_per_block"]) and "KV cache" in lines:
+            lines["unused budget"] = lines.pop("KV cache")
         drawn = [_sizes(row) for row in rows]
         kept = {n: format_gib(b).removesuffix(" GiB") for n, b in lines.items()}
         whole = {n: text for n, text in kept.items() if n != "weights"}
@@ -119,6 +121,9 @@ def _check_figures(told: str, alone: dict[str, Any]) -> None:
         return
     engines = alone["all_engines"]
     assert f"{max(engines['kv_cache_size_tokens'], 0):,}" in told
+    if not any(alone["bytes_per_block"]):
+        assert "nothing is stored between steps" in told
+        return
     assert f"{max(engines['max_concurrency'], 0):,.2f}x" in told
     assert format_gib(alone["available_kv_cache_bytes"]) in told
     longest = alone["max_model_len_that_fits"]

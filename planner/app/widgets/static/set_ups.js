@@ -2,6 +2,7 @@
 // texts; a press is told to it by the row's key, a price by the GPU's name.
 
 import { make } from "./make.js";
+import { chooser, keepPrice, keptPrices } from "./set_ups_parts.js";
 
 /**
  * @typedef {object} Figures what differs between layouts on the same GPUs
@@ -33,6 +34,8 @@ import { make } from "./make.js";
  * @property {string[]} remarks
  * @property {string} order
  * @property {string} most
+ * @property {[string, string][]} checkpoints label and name of each
+ * @property {string} checkpoint the chosen one's name
  * @property {string} currency
  * @property {number} progress
  * @property {boolean} is_stale
@@ -44,7 +47,6 @@ import { make } from "./make.js";
  */
 
 const SHOWN = 5;
-const KEPT = "planner-prices";
 /** What a figure is called where it stands alone, in a narrow page. */
 const SHORT = [
   "Holds",
@@ -57,37 +59,12 @@ const SHORT = [
 // biome-ignore format: a list of names
 const DRAWN = [
   "note", "answer", "needs", "rows", "misses", "remarks", "order", "most", "currency",
-  "progress", "is_stale", "current", "mapped",
+  "progress", "is_stale", "current", "mapped", "checkpoints", "checkpoint",
 ];
 const ORDERS = [
   ["fewest", "Fewest GPUs"],
   ["cheapest", "Cheapest"],
 ];
-
-/** @returns {Record<string, number>} the prices that this browser keeps */
-function keptPrices() {
-  try {
-    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
-  } catch {
-    return {};
-  }
-}
-
-/**
- * @param {string} gpu
- * @param {string} text
- */
-function keepPrice(gpu, text) {
-  const kept = keptPrices();
-  const price = Number(text.trim().replace(",", "."));
-  if (text.trim() && price >= 0) kept[gpu] = price;
-  else delete kept[gpu];
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(kept));
-  } catch {
-    // a page that may keep nothing: the price holds until it is left
-  }
-}
 
 class TableView {
   /**
@@ -150,11 +127,7 @@ class TableView {
         },
       ),
     );
-    const most = make("select", { "data-press": "most" });
-    for (const count of ["8", "16", "32"])
-      most.append(make("option", { value: count }, `up to ${count}`));
-    most.value = this.model.get("most");
-    most.addEventListener("change", () => this.model.send({ most: most.value }));
+    const counts = ["8", "16", "32"].map((count) => [count, `up to ${count}`]);
     return make(
       "div",
       { class: "ps-head" },
@@ -164,9 +137,18 @@ class TableView {
         { class: "ps-orders", role: "group", "aria-label": "First" },
         ...orders,
       ),
-      make("label", { class: "ps-most" }, "GPUs ", most),
+      chooser(this.model, "most", "GPUs", counts),
+      ...this.checkpoints(),
       ...this.progress(),
     );
+  }
+
+  checkpoints() {
+    const found = this.model.get("checkpoints").map(([label, name]) => [name, label]);
+    if (!found.length) return [];
+    return [
+      chooser(this.model, "checkpoint", "Weights", [["", "as chosen"], ...found]),
+    ];
   }
 
   answer() {

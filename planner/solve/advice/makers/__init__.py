@@ -66,6 +66,7 @@ MAKERS: Mapping[str, Maker] = {
     "no sleep": features.without_sleep,
     "no video decoding": media.no_video_decoding,
     "balanced": features.balanced,
+    "attention replicas": hardware.attention_replicas,
     "context parallel": hardware.context_parallel,
     "expert parallel": hardware.expert_parallel,
     "tensor parallel": hardware.tensor_parallel,

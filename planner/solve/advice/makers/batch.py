@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.solve.advice.situation import Burden, Candidate, Situation
+from planner.units import counted
 
 _SIZES = "cudagraph_capture_sizes"
 _LEAST_TOKENS = 256
@@ -137,7 +138,7 @@ def shorter(situation: Situation) -> Iterator[Candidate]:
     if longest is not None:
         yield Candidate(
             kind="max_model_len",
-            title=f"Allow requests of {longest:,} tokens at most",
+            title=f"Allow requests of {counted(longest, 'tokens')} at most",
             changes={"max_model_len": longest},
             cost=f"Requests of more than {longest:,} tokens, prompt and answer "
             "together, are refused.",
@@ -211,7 +212,7 @@ def _of_the_load(length: int, now: int) -> Candidate:
     is_longer = length > now
     return Candidate(
         kind="max_model_len",
-        title=f"Allow requests of {length:,} tokens, as long as the load's",
+        title=f"Allow requests of {counted(length, 'tokens')}, as long as the load's",
         changes={"max_model_len": length},
         cost="vLLM must keep room for one request of that length."
         if is_longer

@@ -22,6 +22,9 @@ _MOST_RANKS = 8
 """GPUs that a machine usually has."""
 _CLEARLY_LARGER = 1.02
 """Totals of GPUs of the same size differ by what drivers reserve."""
+_WORTH_A_MOVE = 1.25
+"""Where the plan starts already, a GPU with less than this much more memory is not
+offered."""
 _FAR_LARGER = 8
 _WORKSTATION = re.compile(r"GeForce|TITAN|Quadro|\bRTX")
 _SERVER = re.compile(r"Server Edition")
@@ -131,6 +134,38 @@ def expert_parallel(situation: Situation) -> Iterator[Candidate]:
     )
 
 
+def attention_replicas(situation: Situation) -> Iterator[Candidate]:
+    """Keep a request's latent KV cache on one GPU, where each would hold a copy.
+
+    Each GPU then has the attention weights in full, and its share of the experts.
+    """
+    plan = situation.plan
+    model, settings = plan.model, plan.settings
+    ranks = settings.tensor_parallel_size or 1
+    if (
+        model is None
+        or not model.is_moe
+        or not model.has_latent_attention
+        or ranks == 1
+    ):
+        return
+    size = ranks * plan.engines
+    yield Candidate(
+        kind="data_parallel_size",
+        title=f"Run {size} engines of one GPU, and put whole experts on each (data "
+        "parallel attention)",
+        changes={
+            "tensor_parallel_size": None,
+            "data_parallel_size": size,
+            "enable_expert_parallel": True,
+        },
+        cost="Each GPU holds the attention weights in full and serves requests of its "
+        "own, so a single answer comes slower; the engines wait for one another at "
+        "every layer of experts.",
+        burden=Burden.SPEED,
+    )
+
+
 def context_parallel(situation: Situation) -> Iterator[Candidate]:
     """Divide each request's KV cache over ranks that would otherwise replicate it."""
     settings = situation.plan.settings
@@ -214,7 +249,8 @@ def _smallest(situation: Situation, suffices: Suffices) -> GPU | None:
         plan = situation.again(gpu=gpu.name)
         return plan is not None and suffices(plan)
 
-    for gpus in _choices(situation.plan.gpu):
+    least = _WORTH_A_MOVE if situation.is_served else _CLEARLY_LARGER
+    for gpus in _choices(situation.plan.gpu, least):
         largest = {gpu.compute_capability: gpu for gpu in gpus}
         enough = [generation for generation, gpu in largest.items() if check(gpu)]
         for gpu in gpus:
@@ -223,14 +259,14 @@ def _smallest(situation: Situation, suffices: Suffices) -> GPU | None:
     return None
 
 
-def _choices(gpu: GPU) -> Iterator[Sequence[GPU]]:
+def _choices(gpu: GPU, least: float) -> Iterator[Sequence[GPU]]:
     """Yield groups of larger GPUs, one per size: same class first, older ones last."""
     if gpu.is_cpu:
         return
     classes = (True, False) if _is_workstation(gpu) else (False,)
     for is_older, is_workstation in product((False, True), classes):
         by_size: dict[int, GPU] = {}
-        for other in _larger(gpu):
+        for other in _larger(gpu, least):
             if (other.compute_capability < gpu.compute_capability) is not is_older:
                 continue
             if _is_workstation(other) is is_workstation:
@@ -238,11 +274,11 @@ def _choices(gpu: GPU) -> Iterator[Sequence[GPU]]:
         yield [by_size[size] for size in sorted(by_size)]
 
 
-def _larger(gpu: GPU) -> Iterator[GPU]:
+def _larger(gpu: GPU, least: float) -> Iterator[GPU]:
     for other in catalogue():
         times = other.total_memory_bytes / gpu.total_memory_bytes
         is_alike = other.is_integrated == gpu.is_integrated and not other.mig_profile
-        if _CLEARLY_LARGER <= times <= _FAR_LARGER and is_alike:
+        if least <= times <= _FAR_LARGER and is_alike:
             yield other
 
 

@@ -1,0 +1,50 @@
+// Beside the table of set-ups: lists to choose from, and the prices that the browser
+// keeps.
+
+import { make } from "./make.js";
+
+const KEPT = "planner-prices";
+
+/**
+ * Makes a list of choices that shows a trait, and tells the kernel what is chosen.
+ *
+ * @param {{ get: (name: any) => any, send: (said: object) => void }} model
+ * @param {string} name the trait, and what the kernel is told
+ * @param {string} title
+ * @param {string[][]} options value and label of each
+ * @returns {HTMLLabelElement}
+ */
+export function chooser(model, name, title, options) {
+  const list = make("select", { "data-press": name });
+  for (const [value, label] of options) {
+    list.append(make("option", { value }, label));
+  }
+  list.value = model.get(name);
+  list.addEventListener("change", () => model.send({ [name]: list.value }));
+  return make("label", { class: "ps-most" }, `${title} `, list);
+}
+
+/** @returns {Record<string, number>} the prices that this browser keeps */
+export function keptPrices() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * @param {string} gpu
+ * @param {string} text
+ */
+export function keepPrice(gpu, text) {
+  const kept = keptPrices();
+  const price = Number(text.trim().replace(",", "."));
+  if (text.trim() && price >= 0) kept[gpu] = price;
+  else delete kept[gpu];
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(kept));
+  } catch {
+    // a page that may keep nothing: the price holds until it is left
+  }
+}
