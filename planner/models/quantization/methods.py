@@ -20,6 +20,7 @@ from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.awq import read_awq
+from planner.models.quantization.bitsandbytes import read_bitsandbytes
 from planner.models.quantization.compressed_tensors import read_compressed_tensors
 from planner.models.quantization.experts.fp8 import (
     Fp8BlockExperts,
@@ -217,6 +218,12 @@ def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfi
     return replace(read_modelopt("modelopt_mxfp8", given, context), name="mxfp8")
 
 
+_BITSANDBYTES = Method(
+    read=read_bitsandbytes,
+    supported_dtypes=("float32", "float16", "bfloat16"),
+    min_capability=70,
+)
+
 METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
     "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
@@ -226,6 +233,7 @@ METHODS: dict[str, Method] = {
         min_capability=70,
     ),
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    "bitsandbytes": _BITSANDBYTES,
     **{
         name: Method(
             read=partial(read_modelopt, name),
@@ -260,7 +268,7 @@ ONLINE: dict[str, Method] = {
         min_capability=80 if name == "experts_int8" else 75,
     )
     for name in _ONLINE_NAMES
-}
+} | {"bitsandbytes": _BITSANDBYTES}
 """Methods applied while loading a checkpoint that is not quantised."""
 
 
