@@ -263,4 +263,4 @@ def _needs_repository(plan: Plan, files: ModelFiles) -> bool:
     """Return whether a start needs more than the configuration."""
     run = plan.ranks[0].profile_run if plan.ranks else None
     has_towers = run is not None and bool(run.towers)
-    return has_towers or "auto_map" in files.config
+    return has_towers or "auto_map" in files.config or bool(files.gguf_tensors)

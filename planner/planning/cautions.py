@@ -14,6 +14,7 @@ from planner.memory.lines.non_torch import is_unified
 from planner.models.architecture import ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.quantization.choosing import PLUGINS
+from planner.models.sources.gguf_config import METADATA
 from planner.models.tensors import ExpertsKernel
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.refusals import is_lmcache
@@ -323,10 +324,17 @@ def _plugin(question: Question) -> str:
     package, since = PLUGINS.get(method, ("", (0, 0)))
     if not package or question.release < since:
         return ""
+    needs = ""
+    if question.model.source.startswith(METADATA):
+        needs = (
+            " The package reads the model from a config.json, which the plan made of "
+            "the file's metadata: put it beside the file, or name it by "
+            "hf_config_path or tokenizer."
+        )
     return (
         f"quantization={method}: vLLM {question.release.version} does not hold it. "
         f"Install {package} beside vLLM, which is counted as the package has it; "
-        f'without it, vLLM ends with "Unknown quantization method: {method}".'
+        f"without it, vLLM does not know {method}.{needs}"
     )
 
 

@@ -113,6 +113,8 @@ def quantised(
         given = None if files is None else checkpoint_config(files)
         given = _as_loaded(given, model.architecture)
         name = _method_name(given, requested, model.model_type)
+        if files is not None and files.gguf_tensors:
+            given, name = {}, "gguf"
     except Refused as refusal:
         limits = QuantizationLimits(mismatch=str(refusal))
         return replace(model, quantization=requested, quantization_limits=limits)
