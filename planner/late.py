@@ -129,6 +129,7 @@ SLOW = frozenset(
     planner.models.sources.folder:read
     planner.models.sources.hub_published:load
     planner.models.sources.hub_published:search
+    planner.models.sources.hub_gguf:fetch
     planner.models.sources.huggingface:fetch
     planner.models.sources.huggingface:search_hub
     planner.planning.calibrations.dry:dry_lines

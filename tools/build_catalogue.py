@@ -22,6 +22,7 @@ bytes.
 A copy that somebody edited for a compiler is not certain, whatever the index says: see
 EDITED. Where a copy leaves something out that is published, the index says what it is
 (`mended`); where it cannot be said, the model stays out (`left_out`, with the reason).
+Of a release of sentence-transformers the index says which `modules` it has.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
         parameters=row.get("hf_params_total"),
         **_use(row["model"]),
         checkpoint_bytes=_index_total(files),
+        modules=row.get("modules"),
         config=config if _is_recorded(config) else _keep(config, row["model"]),
         hf_quant_config=_pack_names(files.get("hf_quant_config.json")),
         preprocessor_config=_preprocessor(files.get("preprocessor_config.json")),
@@ -118,6 +120,7 @@ def _relative(row: Mapping[str, Any]) -> dict[str, Any]:
         parameters=row.get("parameters"),
         **_use(row["model"]),
         like=row["like"],
+        modules=row.get("modules"),
         changes=row.get("changes"),
         hf_quant_config=row.get("hf_quant_config"),
     )

@@ -199,10 +199,12 @@ def write_model(files: ModelFiles, scratch: Path) -> Path:
         "config.json": files.config,
         "hf_quant_config.json": files.hf_quant_config,
         "preprocessor_config.json": files.preprocessor_config,
+        "modules.json": (files.modules or {}).get("modules"),
     }
     for name, content in parts.items():
         if content is not None:
-            (folder / name).write_text(json.dumps(dict(content)), encoding="utf-8")
+            text = json.dumps(content, default=dict)
+            (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
@@ -261,4 +263,4 @@ def _needs_repository(plan: Plan, files: ModelFiles) -> bool:
     """Return whether a start needs more than the configuration."""
     run = plan.ranks[0].profile_run if plan.ranks else None
     has_towers = run is not None and bool(run.towers)
-    return has_towers or "auto_map" in files.config
+    return has_towers or "auto_map" in files.config or bool(files.gguf_tensors)

@@ -188,6 +188,8 @@ class QuantizationLimits:
     """What kv_cache_dtype "auto" becomes; None: unchanged."""
     has_kv_scales: bool = False
     """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
+    forces_eager: bool = False
+    """Whether vLLM captures no CUDA graphs for it."""
     mismatch: str | None = None
     """vLLM's refusal of the argument `quantization`, with the model's settings."""
     refusal: str | None = None

@@ -52,6 +52,10 @@ class ModelFiles:
     """Safetensors dtype and shape of each tensor; empty when not known."""
     checkpoint_bytes: int | None = None
     """Bytes of all tensors in the files; None when not known."""
+    gguf_tensors: Mapping[str, tuple[str, tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    """Type and shape of each tensor of a GGUF file; empty for other formats."""
     source: str = ""
     """Where the facts come from, for people: a path, a repository and commit."""
     is_certain: bool = True

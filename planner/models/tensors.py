@@ -22,6 +22,8 @@ class Tensor(NamedTuple):
     workspace: str | None = None
     """Name of a buffer that a kernel keeps once for all layers of a rank: allocated
     while the model is loaded, but not a weight of any part."""
+    unpacked: int = 0
+    """Weights that the kernel unpacks to 16 bits at once while it computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

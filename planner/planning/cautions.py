@@ -13,6 +13,8 @@ from planner.memory.host.offloading import is_ignored
 from planner.memory.lines.non_torch import is_unified
 from planner.models.architecture import ModelArchitecture
 from planner.models.experts import FusedMoE
+from planner.models.quantization.choosing import PLUGINS
+from planner.models.sources.gguf_config import METADATA
 from planner.models.tensors import ExpertsKernel
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.refusals import is_lmcache
@@ -191,6 +193,7 @@ def cautions(
         _kv_offloading(question),
         _under_windows(question, resolved),
         _processor(question),
+        _plugin(question),
     ]
     bounded = (
         f"{name}={_short(value)}: {ARGUMENTS[name].bound}."
@@ -312,6 +315,26 @@ def _under_windows(question: Question, resolved: ResolvedSettings) -> str:
         f"host memory; its table of token ids ({format_gib(table)}: "
         f"{resolved.max_num_seqs:,} max_num_seqs x {resolved.max_model_len:,} tokens x "
         "4 bytes) is then on the GPU, outside vLLM's budget."
+    )
+
+
+def _plugin(question: Question) -> str:
+    """Say which package a method needs where the release does not hold it."""
+    method = question.model.quantization or ""
+    package, since = PLUGINS.get(method, ("", (0, 0)))
+    if not package or question.release < since:
+        return ""
+    needs = ""
+    if question.model.source.startswith(METADATA):
+        needs = (
+            " The package reads the model from a config.json, which the plan made of "
+            "the file's metadata: put it beside the file, or name it by "
+            "hf_config_path or tokenizer."
+        )
+    return (
+        f"quantization={method}: vLLM {question.release.version} does not hold it. "
+        f"Install {package} beside vLLM, which is counted as the package has it; "
+        f"without it, vLLM does not know {method}.{needs}"
     )
 
 

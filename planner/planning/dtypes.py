@@ -129,11 +129,49 @@ def check_quantization(
             f"Minimum capability: {least}. Current capability: "
             f"{capability}."
         )
+    _check_gguf(model, capability, dtype, release)
     if limits.supported_dtypes and dtype not in limits.supported_dtypes:
         supported = ", ".join(f"torch.{name}" for name in limits.supported_dtypes)
         raise Refused(
             f"torch.{dtype} is not supported for quantization method {method}. "
             f"Supported dtypes: [{supported}]"
+        )
+
+
+_GGUF_ON_HUB_SINCE = (0, 12)
+"""GGUF files may be named on the Hub; before, only a file on disk.
+
+Source: vLLM 0.11.2 and 0.12.0 `transformers_utils/config.py` get_config.
+"""
+_GGUF_NEEDS_HALF = ((0, 13), (0, 24))
+"""Releases in which Blackwell refuses bfloat16 for GGUF files.
+
+Source: vLLM 0.12.0, 0.13.0 and 0.23.0 `layers/quantization/gguf.py`
+get_supported_act_dtypes; vllm-gguf-plugin 0.0.5 has no such rule.
+"""
+_BLACKWELL = 100
+
+
+def _check_gguf(
+    model: ModelArchitecture, capability: int, dtype: str, release: Release
+) -> None:
+    """Refuse what some releases refuse of GGUF files.
+
+    Raises:
+        Refused: in vLLM's words.
+    """
+    if model.quantization != "gguf":
+        return
+    if release < _GGUF_ON_HUB_SINCE and not model.name.endswith(".gguf"):
+        raise Refused(
+            "Loading GGUF from a remote repo directly is not yet supported: pass the "
+            "local path of the GGUF checkpoint."
+        )
+    first, end = _GGUF_NEEDS_HALF
+    if first <= release < end and capability >= _BLACKWELL and dtype == "bfloat16":
+        raise Refused(
+            "torch.bfloat16 is not supported for quantization method gguf. Supported "
+            "dtypes: [torch.float16, torch.float32]"
         )
 
 

@@ -18,6 +18,7 @@ from planner.models.families.pooling import as_run
 from planner.models.files import ModelFiles, overridden
 from planner.models.lengths import without_windows
 from planner.models.quantization import requantised
+from planner.models.sources.gguf_config import checked, with_config
 from planner.models.sources.load import load
 
 _POOLING_CONVERTS = ("embed", "classify")
@@ -101,7 +102,7 @@ def _model_or_files(
     """Return a model that was read already, or the files that have to be read."""
     overrides = table(settings, "hf_overrides")
     if not isinstance(given, ModelArchitecture):
-        files = load(given)
+        files = _with_config(load(given), settings)
     else:
         # The settings name the draft again.
         model = given if given.speculation is None else given.speculation.target
@@ -109,6 +110,21 @@ def _model_or_files(
             return model
         files = _files_of(model)
     return overridden(files, overrides) if overrides else files
+
+
+def _with_config(files: ModelFiles, settings: EngineSettings) -> ModelFiles:
+    """Return a GGUF file's model with the config.json that the arguments name.
+
+    Source: vllm-gguf-plugin 0.0.5 `plugin.py` _get_gguf_config_source.
+    """
+    if not files.gguf_tensors:
+        return files
+    others = dict(settings.others)
+    for name in ("hf_config_path", "tokenizer"):
+        source = others.get(name)
+        if isinstance(source, str) and not source.endswith(".gguf"):
+            return checked(with_config(files, load(source)))
+    return checked(files)
 
 
 def _files_of(model: ModelArchitecture) -> ModelFiles:

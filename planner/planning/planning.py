@@ -133,6 +133,12 @@ def _planned(given: _Given, load: Load | None, dry: DryFigures | None) -> Plan:
     return made if load is None else replace(made, load=load, follows=tuple(follows))
 
 
+_EAGER = (
+    "enforce_eager: vLLM turns it on itself: CUDA graph is not supported on "
+    "BitsAndBytes 8bit yet, fallback to the eager mode."
+)
+
+
 def _question(given: _Given) -> Question | Plan:
     """Read and check the inputs; a plan where vLLM refuses the model itself."""
     model, gpu, vllm_version, entrypoint, env, engine_args = given
@@ -157,6 +163,9 @@ def _question(given: _Given) -> Question | Plan:
             entrypoint=entrypoint,
             env=given_env,
         )
+    if found.quantization_limits.forces_eager and not settings.enforce_eager:
+        settings = replace(settings, enforce_eager=True)
+        notes = (*notes, _EAGER)
     draft = draft_files(settings, found, release)
     return Question(
         model=found,

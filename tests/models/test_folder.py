@@ -139,7 +139,7 @@ def test_a_folder_without_config_json_says_what_it_holds(
         _read(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["model.gguf", "model.safetensors", "weights.bin"])
+@pytest.mark.parametrize("file", ["model.safetensors", "weights.bin"])
 def test_a_file_of_weights_is_no_model(tmp_path: Path, file: str):
     """The message asks for the folder."""
     (tmp_path / file).write_bytes(b"")

@@ -185,8 +185,14 @@ def _model_folder(model: str | ModelArchitecture) -> Path:
             f"{model} was not read from files, so vLLM cannot start it. Give "
             "its name, or the folder of its config.json."
         )
-    contents = (files.config, files.hf_quant_config, files.preprocessor_config)
-    place = _place(json.dumps([c and dict(c) for c in contents], sort_keys=True))
+    if files.gguf_tensors:
+        raise PlannerError(
+            f"{files.name}: a dry run has random weights, and GGUF files have none. "
+            "Plan it, or confirm the plan on a GPU."
+        )
+    sides = (files.hf_quant_config, files.preprocessor_config, files.modules)
+    contents = (files.config, *filter(None, sides))
+    place = _place(json.dumps([dict(c) for c in contents], sort_keys=True))
     return _made(place, lambda folder: write_model(files, folder))
 
 

@@ -39,6 +39,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
+from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
 
 # While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
@@ -182,17 +183,19 @@ def _forward_moment(run: ProfileRun) -> _Moment:
         ),
     ]
     widest, why = max(steps)
+    unpacked = unpacked_bytes(run)
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = cold_compile_bytes(run)
     drafted = draft_step_bytes(run)
-    size_bytes = widest + kept + images + cold + drafted
+    size_bytes = widest + unpacked + kept + images + cold + drafted
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
         low_bytes=size_bytes - cold - spread - drafted,
         high_bytes=size_bytes + spread,
         why=f"{why}{text}{_images(images)}"
+        + (f" + unpacked weights {format_size(unpacked)}" if unpacked else "")
         + (f" + compiling {format_size(cold)}" if cold else "")
         + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
     )
@@ -249,6 +252,24 @@ def forward(run: ProfileRun) -> Sized:
             f"{width:,} values ({shape}) = {format_size(size_bytes)}"
         ),
     )
+
+
+@once_for_all_lengths
+def unpacked_bytes(run: ProfileRun) -> int:
+    """Return the largest weights that a kernel unpacks before it multiplies by them.
+
+    Source: bitsandbytes 0.49.2 `autograd/_functions.py` MatMul4Bit; vLLM 0.23.0
+    `layers/quantization/gguf.py` _fused_mul_mat_gguf.
+    """
+    if run.model.quantization not in PLUGINS:
+        return 0
+    tensors = (
+        tensor
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+        for tensor in module.tensors(run.layout)
+    )
+    return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
 
 
 def cold_compile_bytes(run: ProfileRun) -> int:

@@ -73,6 +73,16 @@ KNOWN = (
 )
 """In vLLM's order, which its refusal shows."""
 
+PLUGINS: Mapping[str, tuple[str, tuple[int, int]]] = {
+    "bitsandbytes": ("vllm-bnb-plugin", (0, 28)),
+    "gguf": ("vllm-gguf-plugin", (0, 24)),
+}
+"""Methods that vLLM held itself before a release, and the packages that hold them now.
+
+Source: vLLM 0.27.1 and 0.28.0, 0.23.0 and 0.24.0 `layers/quantization/__init__.py`
+QuantizationMethods; the packages' entry points `vllm.general_plugins`.
+"""
+
 DEPRECATED = ("fbgemm_fp8", "fp_quant")
 """Which vLLM refuses without `--allow-deprecated-quantization`."""
 _MODELOPT_ALGORITHMS = {
@@ -103,6 +113,8 @@ def quantised(
         given = None if files is None else checkpoint_config(files)
         given = _as_loaded(given, model.architecture)
         name = _method_name(given, requested, model.model_type)
+        if files is not None and files.gguf_tensors:
+            given, name = {}, "gguf"
     except Refused as refusal:
         limits = QuantizationLimits(mismatch=str(refusal))
         return replace(model, quantization=requested, quantization_limits=limits)
@@ -226,7 +238,7 @@ def _method_name(
             name = own
     if name is None:
         return None
-    if name not in KNOWN:
+    if name not in KNOWN and name not in PLUGINS:
         raise Refused(
             f"Unknown quantization method: {name}. Must be one of {list(KNOWN)}."
         )
@@ -317,6 +329,7 @@ def _with_kv(
         limits,
         kv_cache_dtype=config.kv_cache_dtype,
         has_kv_scales=config.has_kv_scales,
+        forces_eager=config.forces_eager,
     )
 
 

@@ -53,6 +53,7 @@ class BaseConfig:
     kv_cache_dtype: str | None = None
     has_kv_scales: bool = False
     refused_later: RefusedSince | None = None
+    forces_eager: bool = False
 
     def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
         """Leave a linear layer in the model's dtype."""
@@ -92,6 +93,11 @@ class QuantizationConfig(Protocol):
     @property
     def refused_later(self) -> RefusedSince | None:
         """Later releases' refusal of what earlier ones took; None: no release's."""
+        ...
+
+    @property
+    def forces_eager(self) -> bool:
+        """Whether vLLM runs such a checkpoint without CUDA graphs only."""
         ...
 
     def linear(self, place: Place) -> LinearMethod | None:
@@ -140,6 +146,11 @@ class Usual:
     def refused_later(self) -> RefusedSince | None:
         """None: no release refuses it."""
         return None
+
+    @property
+    def forces_eager(self) -> bool:
+        """False: CUDA graphs are used."""
+        return False
 
     @property
     def kv_cache_dtype(self) -> str | None:

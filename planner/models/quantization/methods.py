@@ -20,6 +20,7 @@ from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.awq import read_awq
+from planner.models.quantization.bitsandbytes import read_bitsandbytes
 from planner.models.quantization.compressed_tensors import read_compressed_tensors
 from planner.models.quantization.experts.fp8 import (
     Fp8BlockExperts,
@@ -30,6 +31,7 @@ from planner.models.quantization.experts.fp8 import (
 from planner.models.quantization.experts.int8 import Int8OnlineExperts
 from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
 from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear, read_fp8
+from planner.models.quantization.gguf import read_gguf
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.interface import (
     BaseConfig,
@@ -217,6 +219,18 @@ def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfi
     return replace(read_modelopt("modelopt_mxfp8", given, context), name="mxfp8")
 
 
+_BITSANDBYTES = Method(
+    read=read_bitsandbytes,
+    supported_dtypes=("float32", "float16", "bfloat16"),
+    min_capability=70,
+)
+
+_GGUF = Method(
+    read=read_gguf,
+    supported_dtypes=("float16", "bfloat16", "float32"),
+    min_capability=60,
+)
+
 METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
     "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
@@ -226,6 +240,8 @@ METHODS: dict[str, Method] = {
         min_capability=70,
     ),
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    "bitsandbytes": _BITSANDBYTES,
+    "gguf": _GGUF,
     **{
         name: Method(
             read=partial(read_modelopt, name),
@@ -260,7 +276,7 @@ ONLINE: dict[str, Method] = {
         min_capability=80 if name == "experts_int8" else 75,
     )
     for name in _ONLINE_NAMES
-}
+} | {"bitsandbytes": _BITSANDBYTES, "gguf": _GGUF}
 """Methods applied while loading a checkpoint that is not quantised."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
+from planner.models.sources import gguf
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
@@ -34,7 +35,6 @@ _FOREIGN_PREFIXES = ("adapter_", "consolidated")
 """Safetensors files that do not belong to the model that config.json describes."""
 
 _UNREADABLE = {
-    ".gguf": "a GGUF file, whose header the planner does not read",
     ".safetensors": "a file of weights",
     ".bin": "a file of weights",
     ".pt": "a file of weights",
@@ -88,6 +88,8 @@ def read(path: Path, name: str) -> ModelFiles:
     """
     if path.is_dir():
         return _remembered(path, name, _stamp(path))
+    if path.suffix.lower() == ".gguf":
+        return gguf.read(path, name)
     if path.suffix.lower() in _UNREADABLE:
         raise PlannerError(
             f"{name} is {_UNREADABLE[path.suffix.lower()]}. Give the folder that holds "
@@ -222,8 +224,8 @@ def _no_config(folder: Path, name: str) -> ModelNotFound:
     names = sorted(path.name for path in folder.iterdir())
     if any(file.endswith(".gguf") for file in names):
         return ModelNotFound(
-            f"The folder {name!r} holds GGUF files and no config.json; the planner "
-            "does not read GGUF. Give the name of the model they were made from."
+            f"The folder {name!r} holds GGUF files and no config.json. Give one of "
+            f"them, or its type: {name}:Q4_K_M."
         )
     if "adapter_config.json" in names:
         return ModelNotFound(

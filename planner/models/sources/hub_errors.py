@@ -142,8 +142,7 @@ def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:
     start = f"{query.repo_id!r} has no config.json on the Hub: it holds"
     if any(name.endswith(".gguf") for name in names):
         return ModelNotFound(
-            f"{start} GGUF files, which the planner does not read. Give the name of "
-            "the model they were made from."
+            f"{start} GGUF files. Name one, or its type: {query.repo_id}:Q4_K_M."
         )
     if "adapter_config.json" in names:
         return ModelNotFound(

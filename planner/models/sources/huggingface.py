@@ -37,7 +37,7 @@ _TRUE = frozenset(("1", "on", "yes", "true"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Hub:
+class Hub:
     """One model on the Hub, and how to request it."""
 
     api: HfApi
@@ -47,6 +47,7 @@ class _Hub:
     """For the first answer of each request."""
 
     def info(self) -> ModelInfo:
+        """Return the newest commit and its files."""
         return self.api.model_info(
             self.query.repo_id,
             revision=self.query.revision,
@@ -54,6 +55,7 @@ class _Hub:
         )
 
     def download(self, file: str, revision: str | None) -> Path:
+        """Return a file's place on disk, downloaded where it is not there."""
         with _without_progress_bars():
             path = self.api.hf_hub_download(
                 self.query.repo_id,
@@ -65,6 +67,7 @@ class _Hub:
         return Path(path)
 
     def cached(self, file: str, revision: str | None) -> Path | None:
+        """Return a file's place in the cache on disk; None where it is not there."""
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - lazy
 
         path = try_to_load_from_cache(self.query.repo_id, file, revision=revision)
@@ -86,7 +89,7 @@ def fetch(
         ModelUnavailable: when it is gated, or neither Hub nor cache has it.
         PlannerError: when its files are not those of a model.
     """
-    hub = _open(repo_id, revision, token)
+    hub = open_hub(repo_id, revision, token)
     try:
         return _fetch(hub)
     except PlannerError:
@@ -109,7 +112,7 @@ def search_hub(
     Raises:
         ModelUnavailable: when the Hub does not answer.
     """
-    hub = _open(text, None, token)
+    hub = open_hub(text, None, token)
     if hub.is_offline:
         return ()
     from huggingface_hub import get_session  # noqa: PLC0415 - lazy
@@ -142,7 +145,12 @@ def _ids(found: object) -> tuple[str, ...]:
     )
 
 
-def _open(repo_id: str, revision: str | None, token: str | None) -> _Hub:
+def open_hub(repo_id: str, revision: str | None, token: str | None) -> Hub:
+    """Return how a model on the Hub is requested.
+
+    Raises:
+        ModelUnavailable: where huggingface_hub is not installed.
+    """
     try:
         import huggingface_hub  # noqa: PLC0415 - optional, and slow to import
         from huggingface_hub import constants  # noqa: PLC0415 - optional, slow
@@ -160,7 +168,7 @@ def _open(repo_id: str, revision: str | None, token: str | None) -> _Hub:
         endpoint=api.endpoint,
         has_token=bool(token or huggingface_hub.get_token()),
     )
-    return _Hub(
+    return Hub(
         api=api,
         query=query,
         # The library reads the variable once, a notebook may set it later.
@@ -170,7 +178,7 @@ def _open(repo_id: str, revision: str | None, token: str | None) -> _Hub:
     )
 
 
-def _fetch(hub: _Hub) -> ModelFiles:
+def _fetch(hub: Hub) -> ModelFiles:
     if hub.is_offline:
         return _from_cache(hub, hub_errors.not_cached(hub.query))
     try:
@@ -183,7 +191,7 @@ def _fetch(hub: _Hub) -> ModelFiles:
     return _from_hub(hub, info)
 
 
-def _from_hub(hub: _Hub, info: ModelInfo) -> ModelFiles:
+def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     if CONFIG not in files:
         raise hub_errors.no_config(hub.query, files)
@@ -201,7 +209,7 @@ def _from_hub(hub: _Hub, info: ModelInfo) -> ModelFiles:
     return _model_files(hub, config, side, tensors)
 
 
-def _from_cache(hub: _Hub, otherwise: PlannerError) -> ModelFiles:
+def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
     config = hub.cached(CONFIG, hub.query.revision)
     if config is None:
         raise otherwise
@@ -214,7 +222,7 @@ def _from_cache(hub: _Hub, otherwise: PlannerError) -> ModelFiles:
 
 
 def _model_files(
-    hub: _Hub,
+    hub: Hub,
     config: Path,
     side: Mapping[str, Mapping[str, Any] | None],
     tensors: TensorFacts,
@@ -230,7 +238,7 @@ def _model_files(
     )
 
 
-def _tensors(hub: _Hub, snapshot: Path, files: tuple[str, ...]) -> TensorFacts:
+def _tensors(hub: Hub, snapshot: Path, files: tuple[str, ...]) -> TensorFacts:
     """Return the tensors, from the disk where possible, else from the Hub.
 
     A plan does not need them, so the Hub may fail here.
@@ -248,7 +256,7 @@ def _tensors(hub: _Hub, snapshot: Path, files: tuple[str, ...]) -> TensorFacts:
     return tensors
 
 
-def _facts_path(hub: _Hub, commit: str) -> Path:
+def _facts_path(hub: Hub, commit: str) -> Path:
     from huggingface_hub import cached_assets_path, constants  # noqa: PLC0415 - lazy
 
     try:

@@ -17,6 +17,7 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.late import late
 from planner.models import catalogue, estimates
 from planner.models.files import ModelFiles
+from planner.models.sources.gguf import is_quantised_name, read_quantised
 from planner.models.sources.hub_errors import did_you_mean, is_repo_id
 from planner.surroundings import is_published
 
@@ -27,6 +28,8 @@ _REMEMBERED = 32
 _REMEMBERED_SEARCHES = 128
 
 _FETCH = "planner.models.sources.huggingface:fetch"
+_HEADERS = "planner.models.sources.hub_gguf:fetch"
+_GGUF = ".gguf"
 _SEARCH = "planner.models.sources.huggingface:search_hub"
 _PUBLISHED = "planner.models.sources.hub_published:search"
 
@@ -51,7 +54,8 @@ def load(
 
     Args:
         model: path of a folder or config.json, bundled name, owner/name on the Hub
-            (also owner/name@revision, always read from the Hub), or its address. With
+            (also owner/name@revision, always read from the Hub), or its address; a
+            GGUF file, on disk or as owner/name/file.gguf, or owner/name:Q4_K_M. With
             ~AWQ or another format after it, a usual checkpoint of that model is
             estimated.
         revision: branch, tag or commit on the Hub.
@@ -74,6 +78,8 @@ def load(
         return estimates.estimated(base, parts[1])
     if is_published():
         return late("planner.models.sources.hub_published:load", text, revision)
+    if is_quantised_name(text) or text.endswith(_GGUF):
+        return _gguf(text, revision, token)
     name, at = _name_and_revision(text)
     revision = revision or at
     bundled = catalogue.find(name) if revision is None else None
@@ -111,6 +117,28 @@ def _from_hub(
     period: int,  # noqa: ARG001 - part of the key, so that answers expire
 ) -> ModelFiles:
     return late(_FETCH, name, revision=revision, token=token)
+
+
+def _gguf(text: str, revision: str | None, token: str | None) -> ModelFiles:
+    """Return the model of folder:Q4_K_M, owner/name:Q4_K_M or owner/name/file.gguf."""
+    found = None if text.endswith(_GGUF) else read_quantised(text)
+    if found is not None:
+        return found
+    name, file = text.rsplit("/" if text.endswith(_GGUF) else ":", 1)
+    if not is_repo_id(name):
+        raise _no_such(text)
+    return _gguf_from_hub(name, file, revision, token, period())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _gguf_from_hub(
+    name: str,
+    file: str,
+    revision: str | None,
+    token: str | None,
+    period: int,  # noqa: ARG001 - part of the key, so that answers expire
+) -> ModelFiles:
+    return late(_HEADERS, name, file, revision=revision, token=token)
 
 
 def _text(model: object) -> str:

@@ -1,0 +1,337 @@
+"""Headers of GGUF files, on disk: metadata, and type and shape of each tensor.
+
+A file begins with a magic number, a version, and the counts of tensors and of metadata
+entries; then the entries and the tensors' names, shapes, types and places. Long lists
+(the tokenizer's) are skipped, and only their length is kept.
+
+Source: the GGUF format description of ggml.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from planner.errors import ModelNotFound, PlannerError
+from planner.models.files import ModelFiles
+from planner.models.sources.gguf_config import config_of
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_ENTRIES = 100_000
+"""Of metadata, and of tensors: the largest published models have some thousand."""
+_MAX_TEXT_BYTES = 16 << 20
+_MAX_LIST = 1 << 24
+_MAX_HEADER_BYTES = 100_000_000
+"""As for safetensors; the vocabularies of today take some megabytes."""
+_KEPT_LIST = 1024
+"""Longer lists are a vocabulary's, of which only the length matters."""
+_MAX_DIMS = 4
+
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+_STRING, _LIST = 8, 9
+
+TYPES: Mapping[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+}
+"""A type's number: its name, the weights of a block, and the bytes that hold it.
+
+Source: gguf 0.19.0 `constants.py` GGMLQuantizationType, GGML_QUANT_SIZES.
+"""
+_SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})\.gguf")
+_QUANT = re.compile(r"(?:[\w.+-]+-)?(?:I?Q\d\w*|F16|BF16|F32|TQ\d\w*|MXFP4\w*|NVFP4)")
+"""A file type, maybe with a prefix such as UD-.
+
+Source: vLLM 0.23.0 `transformers_utils/gguf_utils.py` is_valid_gguf_quant_type;
+vllm-gguf-plugin 0.0.5 `gguf_utils.py` is_nonstandard_gguf_quant_type.
+"""
+
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a file says before its weights."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Scalars, texts and short lists; of a longer list its length."""
+    tensors: Shapes = field(default_factory=dict)
+    """Name to type and shape, the rows first, as vLLM has them."""
+
+
+class _Reader:
+    """Reads little-endian values of a stream, within bounds."""
+
+    def __init__(self, stream: BinaryIO, where: str) -> None:
+        self._stream, self._where, self._left = stream, where, _MAX_HEADER_BYTES
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            PlannerError: where the file ends before, or the header is too long.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise damaged(self._where, "its header is too long")
+        found = self._stream.read(count)
+        if len(found) < count:
+            raise damaged(self._where, "it ends within its header")
+        return found
+
+    def number(self, form: str) -> Any:  # noqa: ANN401 - by the form
+        """Return the next number of a form of `struct`."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def count(self, most: int, what: str) -> int:
+        """Return the next count, checked.
+
+        Raises:
+            PlannerError: where it is larger than any published file's.
+        """
+        found: int = self.number("<Q")
+        if found > most:
+            raise damaged(self._where, f"it claims {found:,} {what}")
+        return found
+
+    def text(self) -> str:
+        """Return the next text."""
+        size = self.count(_MAX_TEXT_BYTES, "bytes of a text")
+        return self.take(size).decode("utf-8", errors="replace")
+
+    def value(self, kind: int) -> Any:  # noqa: ANN401 - as the file has it
+        """Return the next value of a kind.
+
+        Raises:
+            PlannerError: for a kind that the format does not have.
+        """
+        if kind in _SCALARS:
+            return self.number(_SCALARS[kind])
+        if kind == _STRING:
+            return self.text()
+        if kind == _LIST:
+            return self._listed()
+        raise damaged(self._where, f"its metadata has a value of kind {kind}")
+
+    def _listed(self) -> Any:  # noqa: ANN401 - a list, or the length of one
+        kind = self.number("<I")
+        count = self.count(_MAX_LIST, "entries of a list")
+        if kind == _LIST:
+            raise damaged(self._where, "its metadata has lists of lists")
+        if count <= _KEPT_LIST:
+            return [self.value(kind) for _ in range(count)]
+        if kind in _SCALARS:
+            self.take(count * struct.calcsize(_SCALARS[kind]))
+        else:
+            for _ in range(count):
+                self.value(kind)
+        return count
+
+
+def read_header(stream: BinaryIO, where: str) -> Header:
+    """Return the header at the beginning of a stream.
+
+    Raises:
+        PlannerError: where it is not one of a GGUF file.
+    """
+    reader = _Reader(stream, where)
+    if reader.take(len(_MAGIC)) != _MAGIC:
+        raise damaged(where, "it does not begin with GGUF")
+    version = reader.number("<I")
+    if version not in _VERSIONS:
+        raise damaged(where, f"its version {version:,} is none of {_VERSIONS}")
+    num_tensors = reader.count(_MAX_ENTRIES, "tensors")
+    num_entries = reader.count(_MAX_ENTRIES, "entries of metadata")
+    metadata = {}
+    for _ in range(num_entries):
+        key = reader.text()
+        metadata[key] = reader.value(reader.number("<I"))
+    tensors = dict(_tensor(reader, where) for _ in range(num_tensors))
+    return Header(metadata=metadata, tensors=tensors)
+
+
+def _tensor(reader: _Reader, where: str) -> tuple[str, tuple[str, tuple[int, ...]]]:
+    name, num_dims = reader.text(), reader.number("<I")
+    if num_dims > _MAX_DIMS:
+        raise damaged(where, f"the tensor {name[:80]!r} has {num_dims:,} dimensions")
+    shape = tuple(reader.number("<Q") for _ in range(num_dims))
+    kind = reader.number("<I")
+    reader.number("<Q")  # where its weights are
+    if kind not in TYPES:
+        raise damaged(where, f"the tensor {name[:80]!r} is of the unknown type {kind}")
+    return name, (TYPES[kind][0], shape[::-1])
+
+
+def damaged(where: str, why: str) -> PlannerError:
+    """Return the error for a file that cannot be read."""
+    return PlannerError(
+        f"{where} is not a whole GGUF file: {why}. Download it again, or plan a "
+        "release of the model in another format."
+    )
+
+
+def row_bytes(kind: str, columns: int) -> int:
+    """Return the bytes of a row of weights of a type.
+
+    >>> row_bytes("Q4_K", 4096)
+    2304
+    """
+    block, size = _SIZES[kind]
+    return columns // block * size
+
+
+_SIZES = {name: (block, size) for name, block, size in TYPES.values()}
+
+
+def is_quantised_name(text: str) -> bool:
+    """Whether a text is a name and a file type: `owner/name:Q4_K_M`, `folder:Q8_0`."""
+    name, _, quant = text.rpartition(":")
+    return bool(name) and _QUANT.fullmatch(quant) is not None
+
+
+def read(path: Path, name: str) -> ModelFiles:
+    """Return the model in a GGUF file; all files of a divided one.
+
+    Raises:
+        PlannerError: where a file is damaged or missing.
+    """
+    paths = _shards(path)
+    stamp = tuple((file, file.stat().st_mtime_ns) for file in paths)
+    return _remembered(stamp, name)
+
+
+def read_quantised(text: str) -> ModelFiles | None:
+    """Return the model of `folder:QUANT`; None where there is no such folder.
+
+    Raises:
+        ModelNotFound: where the folder has no file of that type.
+
+    Source: vllm-gguf-plugin 0.0.5 `weight_utils.py` resolve_local_gguf.
+    """
+    name, _, quant = text.rpartition(":")
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return None
+    found = chosen((path.name for path in folder.glob("*.gguf")), quant)
+    if found is None:
+        raise ModelNotFound(
+            f"The folder {name!r} has no file named *-{quant}.gguf. Give the file "
+            "itself, or another type."
+        )
+    return read(folder / found, text)
+
+
+def chosen(names: Iterable[str], quant: str) -> str | None:
+    """Return the file of a type, the first of a divided one; None without any.
+
+    Source: vLLM 0.23.0 `model_loader/weight_utils.py` download_gguf.
+    """
+    found = [
+        name
+        for name in names
+        if re.search(
+            rf"[.-]{re.escape(quant)}(?:-[^/]*)?\.gguf$", name, flags=re.IGNORECASE
+        )
+    ]
+    return min(found, key=lambda name: (name.count("-"), name), default=None)
+
+
+def shard_names(name: str) -> tuple[str, ...]:
+    """Return the names of all files of a divided model, or the one of a whole.
+
+    >>> shard_names("m-00001-of-00002.gguf")
+    ('m-00001-of-00002.gguf', 'm-00002-of-00002.gguf')
+    """
+    divided = _SHARD.fullmatch(name)
+    if divided is None:
+        return (name,)
+    stem, total = divided[1], divided[2]
+    return tuple(f"{stem}{n:05}-of-{total}.gguf" for n in range(1, int(total) + 1))
+
+
+def _shards(path: Path) -> tuple[Path, ...]:
+    paths = tuple(path.parent / name for name in shard_names(path.name))
+    missing = [file.name for file in paths if not file.is_file()]
+    if missing:
+        raise ModelNotFound(
+            f"{path} is one of {len(paths)} files, of which {missing[0]} is missing. "
+            "Put all into one folder."
+        )
+    return paths
+
+
+@lru_cache(maxsize=16)
+def _remembered(stamp: tuple[tuple[Path, int], ...], name: str) -> ModelFiles:
+    headers = []
+    for path, _ in stamp:
+        with path.open("rb") as stream:
+            headers.append(read_header(stream, str(path)))
+    beside = stamp[0][0].parent / "config.json"
+    return files_of(headers, name, beside.read_bytes() if beside.is_file() else None)
+
+
+def files_of(
+    headers: Iterable[Header], name: str, config: bytes | None = None
+) -> ModelFiles:
+    """Return the model of one or more headers.
+
+    Args:
+        headers: the first has the metadata.
+        name: as the user gave it.
+        config: config.json beside the file; None: made of the metadata where possible.
+    """
+    first, *others = headers
+    tensors = dict(first.tensors)
+    for header in others:
+        tensors.update(header.tensors)
+    made, source = config_of(first.metadata, tensors, config, name)
+    return ModelFiles(name=name, config=made, source=source, gguf_tensors=tensors)

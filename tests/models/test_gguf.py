@@ -1,0 +1,202 @@
+"""GGUF files: their headers, the model they hold, and where they may be."""
+
+from __future__ import annotations
+
+import json
+import struct
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+import planner
+from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
+from planner.models.sources.gguf import (
+    TYPES,
+    chosen,
+    is_quantised_name,
+    read_header,
+    row_bytes,
+)
+from planner.models.sources.load import load
+from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors, write_qwen3
+
+
+def _header(content: bytes):
+    return read_header(BytesIO(content), "m.gguf")
+
+
+def test_a_header_gives_metadata_types_and_shapes() -> None:
+    """Rows come first, as in a safetensors file."""
+    found = _header(gguf_bytes(QWEN3, qwen3_tensors(attn_v="Q6_K")))
+    assert found.metadata["qwen3.block_count"] == 2
+    assert found.metadata["general.architecture"] == "qwen3"
+    assert found.tensors["blk.1.attn_v.weight"] == ("Q6_K", (1024, 1024))
+    assert found.tensors["blk.0.ffn_down.weight"] == ("Q4_K", (1024, 3072))
+
+
+def test_of_a_vocabulary_only_the_length_is_kept() -> None:
+    """A list of 2,000 words is skipped, one of three is read."""
+    words = [f"word{number}" for number in range(2000)]
+    found = _header(gguf_bytes({"long": words, "short": words[:3], "last": 7}, {}))
+    assert found.metadata == {"long": 2000, "short": words[:3], "last": 7}
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("Q4_0", 576), ("Q8_0", 1088), ("Q4_K", 576), ("Q6_K", 840), ("IQ4_XS", 544)],
+)
+def test_weights_lie_in_blocks(kind: str, size: int) -> None:
+    """A row of 1,024 weights: 32 blocks of 32, or 4 of 256."""
+    assert row_bytes(kind, 1024) == size
+
+
+def test_each_type_has_a_name_of_its_own() -> None:
+    """And whole blocks of a positive size."""
+    assert len({name for name, _, _ in TYPES.values()}) == len(TYPES)
+    assert all(block > 0 and size > 0 for _, block, size in TYPES.values())
+
+
+_WHOLE = gguf_bytes(QWEN3, qwen3_tensors())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"PK\x03\x04" + _WHOLE[4:], "does not begin with GGUF"),
+        (gguf_bytes(QWEN3, {}, version=1), "version 1"),
+        (_WHOLE[:200], "ends within its header"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 1 << 40, 0), "tensors"),
+        (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 40), "bytes of a text"),
+        (
+            b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"a" + struct.pack("<I", 99),
+            "kind 99",
+        ),
+        (
+            b"GGUF"
+            + struct.pack("<IQQQ", 3, 0, 1, 1)
+            + b"a"
+            + struct.pack("<IIQ", 9, 8, 1 << 40),
+            "entries of a list",
+        ),
+        (
+            b"GGUF"
+            + struct.pack("<IQQQ", 3, 0, 1, 1)
+            + b"a"
+            + struct.pack("<IIQ", 9, 9, 1),
+            "lists of lists",
+        ),
+        (
+            b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, 1) + b"a" + struct.pack("<I", 9),
+            "9 dimensions",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(content: bytes, why: str) -> None:
+    """Each count is bounded before anything of that size is read."""
+    with pytest.raises(PlannerError, match=why):
+        _header(content)
+
+
+def test_the_config_is_made_of_the_metadata(tmp_path: Path) -> None:
+    """In the words of config.json; the head is untied where the file has one."""
+    config = load(write_qwen3(tmp_path / "m.gguf")).config
+    assert config["architectures"] == ["Qwen3ForCausalLM"]
+    assert (config["num_hidden_layers"], config["head_dim"]) == (2, 128)
+    assert config["tie_word_embeddings"] is False
+    tied = load(write_qwen3(tmp_path / "tied.gguf", output="")).config
+    assert tied["tie_word_embeddings"] is True
+
+
+def test_a_config_beside_the_file_comes_first(tmp_path: Path) -> None:
+    """It is what the package reads."""
+    given = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    (tmp_path / "config.json").write_text(json.dumps(given))
+    found = load(write_qwen3(tmp_path / "m.gguf"))
+    assert found.config == {**given, "tie_word_embeddings": False}
+    assert found.source.startswith("config.json beside")
+
+
+def test_an_argument_names_the_config(tmp_path: Path) -> None:
+    """The tokenizer's model, as `vllm serve ... --tokenizer` is used."""
+    path = write_qwen3(tmp_path / "m.gguf")
+    changed = {"num_hidden_layers": 2}
+    made = planner.plan(
+        path,
+        gpu="L40S",
+        tokenizer="Qwen/Qwen3-0.6B",
+        hf_overrides=changed,
+        vllm_version="0.23.0",
+    )
+    alone = planner.plan(path, gpu="L40S", vllm_version="0.23.0")
+    assert made.ranks[0].weights_bytes == alone.ranks[0].weights_bytes
+
+
+def test_metadata_of_another_architecture_needs_a_config(tmp_path: Path) -> None:
+    """The error says how to name one."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_bytes({"general.architecture": "rwkv7"}, qwen3_tensors()))
+    with pytest.raises(PlannerError, match="hf_config_path"):
+        planner.plan(path, gpu="L40S")
+
+
+def test_mixtral_is_not_taken_for_llama(tmp_path: Path) -> None:
+    """llama.cpp calls both llama."""
+    own = {"general.architecture": "llama", "llama.expert_count": 8}
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_bytes(own, qwen3_tensors()))
+    with pytest.raises(PlannerError, match="hf_config_path"):
+        planner.plan(path, gpu="L40S")
+
+
+def test_images_are_not_modelled(tmp_path: Path) -> None:
+    """A config with a text model inside is one of several."""
+    (tmp_path / "config.json").write_text('{"model_type": "x", "text_config": {}}')
+    with pytest.raises(UnknownArchitecture, match="images or sounds"):
+        planner.plan(write_qwen3(tmp_path / "m.gguf"), gpu="L40S")
+
+
+def test_a_folder_and_a_type_name_a_file(tmp_path: Path) -> None:
+    """As `folder:Q4_K_M`; another type is not there."""
+    write_qwen3(tmp_path / "m-Q4_K_M.gguf")
+    assert load(f"{tmp_path}:Q4_K_M").gguf_tensors
+    with pytest.raises(ModelNotFound, match=r"no file named \*-Q8_0"):
+        load(f"{tmp_path}:Q8_0")
+
+
+def test_a_divided_file_is_read_whole(tmp_path: Path) -> None:
+    """Any of its parts stands for all; a missing one is named."""
+    tensors = qwen3_tensors()
+    half = dict(list(tensors.items())[:8])
+    rest = {name: tensor for name, tensor in tensors.items() if name not in half}
+    first = tmp_path / "m-00001-of-00002.gguf"
+    first.write_bytes(gguf_bytes(QWEN3, half))
+    with pytest.raises(ModelNotFound, match="m-00002-of-00002"):
+        load(first)
+    (tmp_path / "m-00002-of-00002.gguf").write_bytes(gguf_bytes({}, rest))
+    assert dict(load(first).gguf_tensors) == tensors
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("Qwen/Qwen3-8B-GGUF:Q4_K_M", True),
+        ("unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL", True),
+        ("owner/name:IQ2_M", True),
+        ("owner/name:BF16", True),
+        ("owner/name:latest", False),
+        ("https://huggingface.co/owner/name", False),
+        ("owner/name", False),
+    ],
+)
+def test_which_names_have_a_type(text: str, is_one: bool) -> None:
+    """By the types of llama.cpp, with a prefix or without."""
+    assert is_quantised_name(text) is is_one
+
+
+def test_the_file_of_a_type_is_the_least_divided() -> None:
+    """Case does not matter."""
+    names = ["m-Q4_K_M-00001-of-00002.gguf", "m-q4_k_m.gguf", "m-Q4_K_S.gguf"]
+    assert chosen(names, "Q4_K_M") == "m-q4_k_m.gguf"
+    assert chosen(names[:1], "Q4_K_M") == names[0]
+    assert chosen(names, "Q8_0") is None
