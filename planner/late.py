@@ -125,9 +125,9 @@ SLOW = frozenset(
     planner.models.quantization.methods:method_named
     planner.models.sources.folder:read
     planner.models.sources.hub_published:load
-    planner.models.sources.hub_published:search
+    planner.models.sources.hub_published:models
     planner.models.sources.huggingface:fetch
-    planner.models.sources.huggingface:search_hub
+    planner.models.sources.huggingface:models
     planner.planning.calibrations.dry:dry_lines
     planner.planning.calibrations.dry:with_dry_cache
     planner.planning.calibrations.store:candidates
