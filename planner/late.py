@@ -126,6 +126,8 @@ SLOW = frozenset(
     planner.models.sources.folder:read
     planner.models.sources.hub_published:load
     planner.models.sources.hub_published:models
+    planner.models.sources.hub_search:can_search
+    planner.models.sources.hub_search:search
     planner.models.sources.huggingface:fetch
     planner.models.sources.huggingface:models
     planner.planning.calibrations.dry:dry_lines
