@@ -163,6 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._search(parse_qs(address.query))
         if parts[:2] == ["api", "models"]:
             return self._model(parts[2:])
+        if "resolve" not in parts:
+            raise _RefusalError(404)
         middle = parts.index("resolve")
         if self.hub.redirects and parts[0] != "elsewhere":
             where = {"Location": f"{self.hub.url}/elsewhere{self.path}"}
