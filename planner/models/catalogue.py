@@ -228,6 +228,7 @@ def _files(name: str) -> ModelFiles:
         config=with_names(row["config"]),
         hf_quant_config=with_names(row.get("hf_quant_config")),
         preprocessor_config=row.get("preprocessor_config"),
+        modules=row.get("modules"),
         num_parameters=row.get("parameters"),
         checkpoint_bytes=row.get("checkpoint_bytes"),
         source=f"bundled catalogue: {row['source']}",
