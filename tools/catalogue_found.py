@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.data import DATA
-from planner.errors import PlannerError, Refused
+from planner.errors import PlannerError, Refused, RefusedSince
 from planner.models.families.reading import read
 from planner.models.files import ModelFiles
 from planner.models.recordings import config_key
@@ -203,9 +203,11 @@ def _unread(one: Found) -> str:
     )
     try:
         model = read(files, trust_remote_code=True)
+    except RefusedSince:  # older releases serve it
+        return ""
     except (PlannerError, Refused) as error:
         return str(error)
-    said = hub_models.format_of(one.name)
+    said = "" if "mended" in one.row else hub_models.format_of(one.name)
     if said and model.quantization is None:
         return f"its name says {said}, and its files say no quantization"
     return ""
