@@ -22,6 +22,15 @@ class ModelUnavailable(PlannerError):  # noqa: N818 - reads as the sentence it i
     """The model exists but cannot be read: gated, offline, or no reply of the Hub."""
 
 
+class GatedModel(ModelUnavailable):
+    """The model's files are given only to accounts that accepted its terms."""
+
+    def __init__(self, message: str, instead: tuple[str, ...] = ()) -> None:
+        """Store the message and models of the same shapes that are not gated."""
+        super().__init__(message)
+        self.instead = instead
+
+
 class Refused(Exception):  # noqa: N818 - a past participle, as vLLM's log reads
     """A setting that vLLM itself refuses when it starts, in vLLM's words.
 

@@ -128,10 +128,12 @@ SLOW = frozenset(
     planner.models.quantization.methods:method_named
     planner.models.sources.folder:read
     planner.models.sources.hub_published:load
-    planner.models.sources.hub_published:search
     planner.models.sources.hub_gguf:fetch
+    planner.models.sources.hub_published:models
+    planner.models.sources.hub_search:can_search
+    planner.models.sources.hub_search:search
     planner.models.sources.huggingface:fetch
-    planner.models.sources.huggingface:search_hub
+    planner.models.sources.huggingface:models
     planner.planning.calibrations.dry:dry_lines
     planner.planning.calibrations.dry:with_dry_cache
     planner.planning.calibrations.store:candidates

@@ -40,6 +40,9 @@ class Repo:
     """Whether the account of the valid token was given access, where it is gated."""
     is_private: bool = False
     parameters: dict[str, int] | None = None
+    downloads: int = 0
+    tags: tuple[str, ...] = ()
+    library: str = "transformers"
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Asked:
     method: str
     path: str
     num_bytes: int = 0
+    began: float = 0
+    ended: float = 0
 
 
 @dataclass
@@ -63,12 +68,33 @@ class Hub:
     url: str = ""
     says: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
     """Answers of a Hub that misbehaves, by the end of the path."""
+    refused_after: int | None = None
+    """Requests that are answered; those after them are too many (429)."""
+    redirects: bool = False
+    """Whether files come from another path, as large ones do."""
     tokens: list[str | None] = field(default_factory=list)
     """The Authorization header of each request."""
 
     def paths(self) -> list[str]:
         """What was asked, in order."""
         return [asked.path for asked in self.asked]
+
+    def queries(self) -> list[dict[str, list[str]]]:
+        """What was asked of the list of models, in order."""
+        addresses = map(urlsplit, self.paths())
+        return [parse_qs(at.query) for at in addresses if at.path == "/api/models"]
+
+    def rounds(self) -> int:
+        """How many requests one after the other the slowest chain of them took."""
+        chain: list[int] = []
+        for asked in self.asked:
+            before = [
+                length
+                for length, other in zip(chain, self.asked, strict=False)
+                if other.ended and other.ended <= asked.began
+            ]
+            chain.append(1 + max(before, default=0))
+        return max(chain, default=0)
 
     def bytes_served(self) -> int:
         """Bytes of all answers, without their headers."""
@@ -96,14 +122,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(has_body=True)
 
     def _answer(self, *, has_body: bool) -> None:
-        self.asked = Asked(self.command, self.path)
+        self.asked = Asked(self.command, self.path, began=time.monotonic())
         self.hub.asked.append(self.asked)
+        number = len(self.hub.asked)
         self.hub.tokens.append(self.headers.get("Authorization"))
         time.sleep(self.hub.delay_seconds)
         for end, (status, headers, body) in self.hub.says.items():
             if urlsplit(self.path).path.endswith(end):
                 self._send(status, body, headers, has_body)
                 return
+        if self.hub.refused_after is not None and number > self.hub.refused_after:
+            self._send(429, b"", {}, has_body)
+            return
         if self.hub.status != 200:
             self._send(self.hub.status, b"", {}, has_body)
             return
@@ -114,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, body, headers, has_body)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str], has_body: bool):
+        self.asked.ended = time.monotonic()
         try:
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -132,14 +163,33 @@ class _Handler(BaseHTTPRequestHandler):
             return self._search(parse_qs(address.query))
         if parts[:2] == ["api", "models"]:
             return self._model(parts[2:])
+        if "resolve" not in parts:
+            raise _RefusalError(404)
         middle = parts.index("resolve")
-        name, revision = "/".join(parts[:middle]), parts[middle + 1]
+        if self.hub.redirects and parts[0] != "elsewhere":
+            where = {"Location": f"{self.hub.url}/elsewhere{self.path}"}
+            return 302, b"", where
+        start = 1 if parts[0] == "elsewhere" else 0
+        name, revision = "/".join(parts[start:middle]), parts[middle + 1]
         return self._file(name, revision, "/".join(parts[middle + 2 :]))
 
     def _search(self, query: dict[str, list[str]]) -> tuple[int, bytes, dict[str, str]]:
-        text, limit = query["search"][0].lower(), int(query["limit"][0])
-        names = [name for name in self.hub.repos if text in name.lower()][:limit]
-        return 200, json.dumps([{"id": name} for name in names]).encode(), {}
+        """List models as the Hub does: those with the text and all tags, sorted."""
+        text, wanted = query.get("search", [""])[0].lower(), query.get("filter", [])
+        found = [
+            (name, repo)
+            for name, repo in self.hub.repos.items()
+            if text in name.lower()
+            and set(wanted) <= set(repo.tags)
+            and query.get("gated") in (None, [str(repo.is_gated).lower()])
+            and (self._token() or not repo.is_private)
+        ]
+        if query.get("sort") == ["downloads"]:
+            found.sort(key=lambda one: -one[1].downloads)
+        rows = [_row(*one) for one in found[: int(query["limit"][0])]]
+        if expanded := query.get("expand"):
+            rows = [{key: row[key] for key in ("id", *expanded)} for row in rows]
+        return 200, json.dumps(rows).encode(), {}
 
     def _model(self, parts: list[str]) -> tuple[int, bytes, dict[str, str]]:
         if "safetensors-metadata" in parts:
@@ -156,7 +206,13 @@ class _Handler(BaseHTTPRequestHandler):
             "sha": repo.commit,
             "gated": "manual" if repo.is_gated else False,
             "private": repo.is_private,
-            "siblings": [{"rfilename": file} for file in repo.files],
+            "siblings": [
+                {"rfilename": file, "size": len(content)}
+                if "blobs=" in self.path
+                else {"rfilename": file}
+                for file, content in repo.files.items()
+            ],
+            "tags": list(repo.tags),
         }
         if repo.parameters is not None:
             total = sum(repo.parameters.values())
@@ -236,6 +292,20 @@ class _Handler(BaseHTTPRequestHandler):
     def _token(self) -> str | None:
         header = self.headers.get("Authorization")
         return header.removeprefix("Bearer ") if header else None
+
+
+def _row(name: str, repo: Repo) -> dict[str, object]:
+    """What a list says of a model."""
+    counts = repo.parameters
+    return {
+        "id": name,
+        "downloads": repo.downloads,
+        "gated": "manual" if repo.is_gated else False,
+        "library_name": repo.library,
+        "private": repo.is_private,
+        "safetensors": counts and {"parameters": counts, "total": sum(counts.values())},
+        "tags": list(repo.tags),
+    }
 
 
 class HubServer:

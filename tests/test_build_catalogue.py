@@ -130,6 +130,87 @@ def test_models_of_the_hub_are_added(kept: Path, hub: Hub):
     assert two["config"] == one["config"]
 
 
+@pytest.fixture
+def listed(kept: Path, hub: Hub) -> Path:
+    """A list of models on the Hub: two good ones, and three that cannot be taken."""
+    config = json.dumps(CONFIG).encode()
+    weights = safetensors_file({"embed": ("BF16", [16, 16])}, 0)
+    hub.repos["nobody/one"] = Repo(
+        files={"config.json": config, "model.safetensors": weights}, downloads=4_321
+    )
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]
+    hub.repos["nobody/two"] = Repo(
+        files={"config.json": config, "modules.json": json.dumps(modules).encode()}
+    )
+    hub.repos["nobody/gated"] = Repo(files={"config.json": config}, is_gated=True)
+    strange = json.dumps(CONFIG | {"never_seen": 1, "nor_this": 2}).encode()
+    hub.repos["nobody/strange"] = Repo(files={"config.json": strange})
+    unread = json.dumps(CONFIG | {"architectures": ["Nobodys"]}).encode()
+    hub.repos["nobody/unread"] = Repo(files={"config.json": unread})
+    hub.repos["nobody/tiny-FP8"] = Repo(files={"config.json": config})
+    path = kept / "names.txt"
+    path.write_text(
+        "# the next hundred\nnobody/one\nnobody/gated  # perhaps\n\n"
+        "nobody/strange\nnobody/unread\nnobody/tiny-FP8\nnobody/missing\nnobody/two\n"
+    )
+    return path
+
+
+def test_what_cannot_be_taken_does_not_keep_the_others_out(
+    kept: Path, listed: Path
+) -> None:
+    """Each is named at the end with its reason, and the status is that of a failure."""
+    with pytest.raises(SystemExit) as ended:
+        build_catalogue.main([f"@{listed}"])
+    lines, said = _lines(kept), str(ended.value)
+
+    assert {"nobody/one", "nobody/two"} <= lines.keys()
+    assert said.startswith("5 left out:")
+    assert "nobody/gated: 'nobody/gated' is gated" in said
+    assert "nobody/missing: No model 'nobody/missing' on the Hub" in said
+    assert "nobody/strange: config.json has the keys 'never_seen', 'nor_this'" in said
+    assert "nobody/unread: " in said
+    assert "nobody/tiny-FP8: its name says FP8" in said
+    assert lines["nobody/one"]["downloads"] == 4_321
+    assert ["Pooling"] == lines["nobody/two"]["modules"]
+
+
+def test_the_same_command_again_reads_only_what_is_missing(
+    kept: Path, hub: Hub, listed: Path
+) -> None:
+    """What is kept is not asked for; what was mended meanwhile is added."""
+    with pytest.raises(SystemExit):
+        build_catalogue.main([f"@{listed}"])
+    hub.asked.clear()
+    hub.repos["nobody/gated"].is_gated = False
+    with pytest.raises(SystemExit, match="4 left out"):
+        build_catalogue.main([f"@{listed}"])
+
+    assert "nobody/gated" in _lines(kept)
+    assert not [path for path in hub.paths() if "nobody/one" in path]
+
+
+def test_releases_of_each_name_are_added(kept: Path, hub: Hub) -> None:
+    """The most downloaded of those that are not gated."""
+    settings = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+    config = json.dumps(CONFIG).encode()
+    quantised = json.dumps(CONFIG | {"quantization_config": settings}).encode()
+    hub.repos["nobody/one"] = Repo(files={"config.json": config})
+    tags = ("base_model:quantized:nobody/one",)
+    for name, downloads, is_gated in (("a", 5, False), ("b", 9, True), ("c", 7, False)):
+        hub.repos[f"{name}/one-FP8"] = Repo(
+            files={"config.json": quantised},
+            downloads=downloads,
+            tags=tags,
+            is_gated=is_gated,
+        )
+    build_catalogue.main(["nobody/one", "--releases", "1"])
+    lines = _lines(kept)
+
+    assert {"nobody/one", "c/one-FP8"} <= lines.keys()
+    assert not {"a/one-FP8", "b/one-FP8"} & lines.keys()
+
+
 def test_its_own_config_takes_the_place_of_a_relative(kept: Path):
     """A model that was known by another's shape is published now."""
     build_catalogue.main([])

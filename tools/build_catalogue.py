@@ -2,18 +2,23 @@
 
     python -m tools.build_catalogue
     python -m tools.build_catalogue FOLDER --source TEXT
-    python -m tools.build_catalogue owner/name ...
-    python -m tools.build_catalogue @LIST
+    python -m tools.build_catalogue owner/name ... [--releases COUNT]
+    python -m tools.build_catalogue @LIST [--releases COUNT]
 
 The first builds from what `tools/configs.py` keeps. The others keep more of it before:
 FOLDER holds a folder with a config.json for each model, named owner--name (with an
 INDEX.jsonl as `tools/configs.py` writes it, or with the TEXT that says from where they
-are); names are read from the Hub through huggingface_hub, with their side files, number
-of parameters and bytes; LIST is a file with a name on each line. A model that is kept
-already stays as it is, because recorded answers belong to its files.
+are); names are read from the Hub through huggingface_hub, a few at a time, with their
+side files, number of parameters, bytes and downloads; LIST is a file with a name on
+each line (after a # comments); COUNT adds the most downloaded quantised releases of
+each. A model that is kept already is not read again and stays as it is, because
+recorded answers belong to its files, so the same command can be repeated. What cannot
+be bundled (gated, missing, an unknown key of config.json, no reader) is left out, named
+at the end with the reason, and makes the exit status 1; the others are added.
 
 What is kept: of each model its published config.json (and, where there are,
-hf_quant_config.json, preprocessor_config.json and the safetensors index), from where
+hf_quant_config.json, preprocessor_config.json, modules.json and the safetensors
+index), from where
 each one is and whether that is certain (INDEX.jsonl); models that are known by the
 config.json of another (RELATIVES.jsonl); how much each is used (POPULARITY.json).
 Folders named synthetic--* are test inputs and stay out. The same files give the same
@@ -33,14 +38,14 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.models.files import ModelFiles, merged
+from planner.models.files import merged
 from planner.models.module_names import can_pack, pack
-from planner.models.recordings import config_key
-from tools import configs
+from tools import catalogue_found, configs
+from tools.catalogue_found import Found, is_recorded
 from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, PREPROCESSOR, WHOLE
 
 DATA = Path(__file__).parent.parent / "planner" / "data" / "models.jsonl"
@@ -97,16 +102,11 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
         parameters=row.get("hf_params_total"),
         **_use(row["model"]),
         checkpoint_bytes=_index_total(files),
-        modules=row.get("modules"),
-        config=config if _is_recorded(config) else _keep(config, row["model"]),
+        config=config if is_recorded(config) else _keep(config, row["model"]),
         hf_quant_config=_pack_names(files.get("hf_quant_config.json")),
         preprocessor_config=_preprocessor(files.get("preprocessor_config.json")),
+        modules=_modules(files.get("modules.json")) or row.get("modules"),
     )
-
-
-def _is_recorded(config: Mapping[str, Any]) -> bool:
-    """Whether a bundled recording answers for a config.json, which it must equal."""
-    return (DATA.parent / "recordings" / f"{config_key(config)}.json").is_file()
 
 
 def _relative(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,6 +181,14 @@ def _preprocessor(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return {key: _preprocessor(value[key]) for key in kept}
 
 
+def _modules(value: Any) -> list[str] | None:  # noqa: ANN401 - any JSON
+    """Return which modules of sentence-transformers a release has, in order."""
+    if value is None:
+        return None
+    listed = value.get("modules", []) if isinstance(value, dict) else value
+    return [str(module.get("type", "")).rpartition(".")[2] for module in listed]
+
+
 def _pack_names(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Shorten long lists of modules; a key that ends in braces says it was done."""
     if not isinstance(value, dict):
@@ -207,121 +215,100 @@ def _by_value(layers: Mapping[str, Any]) -> list[list[Any]]:
     return [[json.loads(value), pack(names[value])] for value in sorted(names)]
 
 
-def add(found: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> tuple[str, ...]:
-    """Keep the files of models, and return the names of those that are new.
-
-    Args:
-        found: for each model its row of the index and its files by name.
-    """
+def add(found: Iterable[Found]) -> tuple[str, ...]:
+    """Keep the files of models, and return the names of those that are new."""
+    known = known_folders()
+    new = [one for one in found if one.row["dir"] not in known]
+    if not new:
+        return ()
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder)
         configs.unpack(kept)
         index = kept / configs.INDEX
-        known = {json.loads(line)["dir"] for line in index.read_text().splitlines()}
-        new = [(row, files) for row, files in found if row["dir"] not in known]
-        for row, files in new:
-            configs.write(kept / row["dir"], files)
-        rows = "".join(json.dumps(row) + "\n" for row, _ in new)
+        for one in new:
+            configs.write(kept / one.row["dir"], one.files)
+        rows = "".join(json.dumps(one.row) + "\n" for one in new)
         index.write_text(index.read_text() + rows)
         configs.pack(kept)
-    names = tuple(str(row["model"]) for row, _ in new)
+    names = tuple(one.name for one in new)
     configs.forget_relatives(names)
+    used = {one.name: one.num_downloads for one in new if one.num_downloads}
+    configs.note_downloads(used)
     return names
 
 
-def in_folder(
-    folder: Path, source: str
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield the models of a folder of config.json files.
-
-    Raises:
-        SystemExit: if nothing says from where they are.
-    """
-    index = folder / configs.INDEX
-    if not index.is_file() and not source:
-        raise SystemExit(f"{folder} has no {configs.INDEX}: say --source TEXT.")
-    if index.is_file():
-        rows = [json.loads(line) for line in index.read_text().splitlines()]
-    else:
-        rows = [
-            {**_named(path.parent.name.replace("--", "/")), "source": source}
-            for path in sorted(folder.glob("*/config.json"))
-        ]
-    for row in rows:
-        yield row, configs.read(folder / row["dir"])
-
-
-def on_hub(names: Iterable[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield models of the Hub.
-
-    Raises:
-        PlannerError: for one that is not there, or gated.
-    """
-    from planner.models.sources.huggingface import fetch  # noqa: PLC0415 - optional
-
-    for name in names:
-        files = fetch(name)
-        row = {**_named(name), "source": files.source}
-        if count := _num_parameters(files):
-            row["hf_params_total"] = count
-        yield row, dict(_published(files))
-
-
-def _num_parameters(files: ModelFiles) -> int | None:
-    """Return the publisher's count, or that of the tensors where none is packed."""
-    by_dtype = files.num_parameters_by_dtype
-    if files.num_parameters or not set(by_dtype) <= {"BF16", "F16", "F32"}:
-        return files.num_parameters
-    return sum(by_dtype.values())
-
-
-def _named(model: str) -> dict[str, Any]:
-    return {"certain": True, "dir": model.replace("/", "--"), "model": model}
-
-
-def _published(files: ModelFiles) -> Iterator[tuple[str, Any]]:
-    yield "config.json", files.config
-    if files.hf_quant_config:
-        yield "hf_quant_config.json", files.hf_quant_config
-    if files.preprocessor_config:
-        yield "preprocessor_config.json", files.preprocessor_config
-    if files.checkpoint_bytes:
-        total = {"metadata": {"total_size": files.checkpoint_bytes}}
-        yield "model.safetensors.index.json", total
+def known_folders() -> frozenset[str]:
+    """Return the folders of the models that are kept already."""
+    return frozenset(str(row["dir"]) for row in configs.index())
 
 
 def _asked(texts: Iterable[str]) -> Iterator[str]:
     """Yield names, those in lists too."""
     for text in texts:
-        if text.startswith("@"):
-            yield from Path(text[1:]).read_text(encoding="utf-8").split()
-        else:
+        if not text.startswith("@"):
             yield text
+            continue
+        for line in Path(text[1:]).read_text(encoding="utf-8").splitlines():
+            yield from line.partition("#")[0].split()
 
 
 def main(arguments: list[str]) -> None:
     """Add what is asked for, and build.
 
     Raises:
-        SystemExit: for something else than a folder, a name or a list.
+        SystemExit: for something else than a folder, a name or a list; and, once
+            everything else was added, where a model was left out.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="*", metavar="FOLDER|owner/name|@LIST")
     parser.add_argument("--source", default="", help="from where a folder's files are")
+    parser.add_argument(
+        "--releases",
+        type=int,
+        default=0,
+        metavar="COUNT",
+        help="quantised releases of each name to add, the most downloaded",
+    )
     options = parser.parse_args(arguments)
-    names = []
+    folders, names = [], []
     for text in _asked(options.models):
         if Path(text).is_dir():
-            add(in_folder(Path(text), options.source))
+            folders.append(Path(text))
         elif re.fullmatch(r"[\w.-]+/[\w.-]+", text):
             names.append(text)
         else:
             raise SystemExit(f"{text!r} is neither a folder nor owner/name.")
-    if names:
-        add(on_hub(names))
+    left_out: dict[str, str] = {}
+    for folder in folders:
+        left_out |= _take(catalogue_found.in_folder(folder, options.source))
+    left_out |= _take_of_hub(names, options.releases)
     DATA.write_text(build(), encoding="utf-8")
+    if left_out:
+        lines = "\n".join(f"  {name}: {why}" for name, why in left_out.items())
+        raise SystemExit(f"{len(left_out)} left out:\n{lines}")
+
+
+def _take(found: Iterable[Found]) -> dict[str, str]:
+    """Keep the models that can be bundled; return the others with the reason."""
+    known = known_folders()
+    harvest = catalogue_found.checked(
+        one for one in found if one.row["dir"] not in known
+    )
+    names = add(harvest.found)
+    sys.stdout.write(f"{len(names)} added{': ' if names else ''}{', '.join(names)}\n")
+    return harvest.left_out
+
+
+def _take_of_hub(names: Sequence[str], count: int) -> dict[str, str]:
+    if not names:
+        return {}
+    wanted = catalogue_found.releases(names, count) if count else names
+    known = known_folders()
+    new = [name for name in wanted if name.replace("/", "--") not in known]
+    harvest = catalogue_found.on_hub(new)
+    return harvest.left_out | _take(harvest.found)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import lzma
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,11 @@ FILES = (
     "config.json",
     "hf_quant_config.json",
     "model.safetensors.index.json",
+    "modules.json",
     "preprocessor_config.json",
 )
 """What is kept of a folder."""
+_OF_HUB = "Of models added since: as the Hub says on the day."
 
 
 @cache
@@ -70,6 +72,22 @@ def popularity() -> dict[str, Any]:
     """Return `basis`, `recipes` (names) and `downloads` by name."""
     known: dict[str, Any] = json.loads((DATA / POPULARITY).read_text(encoding="utf-8"))
     return known
+
+
+def note_downloads(found: Mapping[str, int]) -> None:
+    """Add how much models are used; `basis` says that these are the Hub's own."""
+    if not found:
+        return
+    known = dict(popularity())
+    downloads = known["downloads"] | found
+    known["downloads"] = {
+        name: downloads[name] for name in sorted(downloads, key=str.lower)
+    }
+    if _OF_HUB not in known["basis"]:
+        known["basis"] += f" {_OF_HUB}"
+    text = json.dumps(known, indent=0, ensure_ascii=False)
+    (DATA / POPULARITY).write_text(text, encoding="utf-8")
+    popularity.cache_clear()
 
 
 def files(name: str) -> dict[str, Any]:

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.app.widgets import background
 from planner.app.widgets.background import HubSearch
 from planner.app.widgets.explorer import Explorer
-from planner.errors import ModelUnavailable
-from planner.models.sources import allowance, load
+from planner.models.sources import hub_search
 from tests.hub_server import Hub, HubServer, Repo
-from tests.published import published_hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 
@@ -20,7 +17,7 @@ huggingface_hub = pytest.importorskip("huggingface_hub")
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     """Remember no answer of another test."""
-    load._names.cache_clear()
+    hub_search._remembered.cache_clear()
 
 
 @pytest.fixture
@@ -38,63 +35,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     huggingface_hub.close_session()
 
 
-@pytest.fixture
-def public(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """A Hub for a published process."""
-    with published_hub(monkeypatch, tmp_path) as running:
-        yield running
-
-
 def fill(hub: Hub, count: int) -> None:
     """Put models of alike names on the Hub."""
     for number in range(count):
         hub.repos[f"nobody/tiny-{number}"] = Repo(files={})
-
-
-def test_names_are_found_in_one_request_and_remembered(hub: Hub) -> None:
-    """At most eight; the same text in another case asks nobody again."""
-    fill(hub, 12)
-    found = load.names("TINY ")
-
-    assert found == tuple(f"nobody/tiny-{number}" for number in range(8))
-    assert load.names("tiny") == found
-    assert len(hub.asked) == 1
-
-
-@pytest.mark.parametrize("text", ["", "  ", "ti", "t" * 97])
-def test_texts_that_say_too_little_or_too_much_ask_nobody(hub: Hub, text) -> None:
-    """Such as the first two letters."""
-    assert load.names(text) == ()
-    assert hub.asked == []
-
-
-def test_what_no_repository_is_called_is_left_out(hub: Hub) -> None:
-    """The Hub's answer is untrusted as well."""
-    hub.repos["nobody/<img src=x>tiny"] = Repo(files={})
-    hub.repos["../tiny"] = Repo(files={})
-    fill(hub, 1)
-
-    assert load.names("tiny") == ("nobody/tiny-0",)
-
-
-def test_a_published_app_counts_what_it_asks(public: Hub, monkeypatch) -> None:
-    """One visitor gets half of the searches of a minute."""
-    monkeypatch.setenv(allowance.PER_MINUTE, "2")
-    fill(public, 3)
-    found = [load.names("tiny"), load.names("nobody")]
-    with pytest.raises(ModelUnavailable, match="wait"):
-        load.names("tiny-1")
-
-    assert len(found[0]) == len(found[1]) == 3
-    assert len(public.asked) == 2
-
-
-@pytest.mark.parametrize("status", [404, 429, 500])
-def test_a_hub_that_refuses_a_published_app_gives_no_names(public: Hub, status) -> None:
-    """Whatever its reason."""
-    public.status = status
-    with pytest.raises(ModelUnavailable):
-        load.names("tiny")
 
 
 # In the box
@@ -109,7 +53,7 @@ def explorer(monkeypatch) -> Explorer:
     return Explorer()
 
 
-UNREACHED = {"found": "tiny", "names": [], "is_reached": False}
+UNREACHED = {"found": "tiny", "rows": [], "is_reached": False}
 
 
 def told(explorer: Explorer, text: str) -> list[dict]:
@@ -122,13 +66,19 @@ def told(explorer: Explorer, text: str) -> list[dict]:
 
 
 def test_the_box_is_told_the_names(explorer, hub: Hub) -> None:
-    """With the text they were found for."""
+    """With the text they were found for, and of what each is a release."""
     fill(hub, 2)
+    tags = ("base_model:quantized:nobody/tiny-1",)
+    hub.repos["other/tiny-FP8"] = Repo(files={}, tags=tags, downloads=1_200)
 
     assert told(explorer, "tiny") == [
         {
             "found": "tiny",
-            "names": ["nobody/tiny-0", "nobody/tiny-1"],
+            "rows": [
+                ["nobody/tiny-1", "", ""],
+                ["other/tiny-FP8", "FP8, 1.2 k downloads", "nobody/tiny-1"],
+                ["nobody/tiny-0", "", ""],
+            ],
             "is_reached": True,
         }
     ]
@@ -148,10 +98,10 @@ def test_a_mistake_of_ours_ends_the_search_and_is_logged(
 ) -> None:
     """The box can be used on."""
 
-    def broken(_text: str) -> tuple[str, ...]:
+    def broken(_text: str, **_more: object) -> tuple[str, ...]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(background, "names_on_hub", broken)
+    monkeypatch.setattr(hub_search, "search", broken)
 
     assert told(explorer, "tiny") == [UNREACHED]
     assert "ZeroDivisionError" in caplog.text
@@ -163,13 +113,15 @@ def test_of_many_texts_the_first_and_the_newest_are_looked_up(monkeypatch) -> No
         "planner.app.widgets.background._poster", lambda: lambda call: call()
     )
     asked, go_on, is_done = [], threading.Event(), threading.Event()
+    wanted = []
 
-    def slow(text: str) -> tuple[str, ...]:
+    def slow(text: str, *, is_wanted) -> tuple[str, ...]:
         asked.append(text)
         go_on.wait(10)
+        wanted.append(is_wanted())
         return ()
 
-    monkeypatch.setattr(background, "names_on_hub", slow)
+    monkeypatch.setattr(hub_search, "search", slow)
     found = HubSearch()
     for number in range(50):
         found.find(f"text {number}", lambda _names: None)
@@ -178,3 +130,28 @@ def test_of_many_texts_the_first_and_the_newest_are_looked_up(monkeypatch) -> No
 
     assert is_done.wait(10)
     assert asked == ["text 0", "last"]
+    assert wanted == [False, True]
+
+
+def test_an_open_release_of_a_gated_model_can_be_pressed(explorer, hub: Hub) -> None:
+    """The names that the error offers stand at the field, not those nearest to it."""
+    tags = ("base_model:nobody/closed", "base_model:finetune:nobody/closed")
+    counts = {"BF16": 36}
+    hub.repos["nobody/closed"] = Repo(
+        files={"config.json": b"{}"}, is_gated=True, parameters=counts
+    )
+    hub.repos["open/tiny"] = Repo(files={}, tags=tags, parameters=counts)
+    explorer.form.model.receive("nobody/closed")
+    explorer._reader.wait(10)
+    state = explorer.form.model.state()
+
+    assert "gated" in str(state["e"])
+    assert state["try"] == ("open/tiny",)
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_page_is_told_whether_the_hub_may_be_searched(monkeypatch) -> None:
+    """Once, with the list; a page that may not sends no text."""
+    assert Explorer().form.model.state()["hub"] is True
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "hub" not in Explorer().form.model.state()

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 
 import { FakeModel, find, render } from "./page.js";
 
@@ -100,15 +100,54 @@ test("the model is found by a part of its name, by keys alone", () => {
   assert.equal(box.getAttribute("aria-expanded"), "false");
 });
 
-test("names of the Hub follow the bundled ones, without those that are there", () => {
+test("models of the Hub follow the bundled ones, each above its releases", () => {
   const { model, el } = shown();
   fire(find(el, "[role=combobox]"), "input", "oss");
-  const names = ["openai/gpt-oss-20b", "someone/oss"];
-  model.tell("msg:custom", { found: "oss", names, is_reached: true });
-  const options = [...el.querySelectorAll("[role=option]")];
+  const rows = [
+    ["openai/gpt-oss-20b", "21.5 B", ""],
+    ["someone/gpt-oss-20b-FP8", "FP8", "openai/gpt-oss-20b"],
+    ["someone/oss", "1.0 B, gated", ""],
+    ["someone/oss-AWQ", "AWQ", "someone/oss"],
+  ];
+  model.tell("msg:custom", { found: "oss", rows, is_reached: true });
+  const group = find(el, '[aria-label="On the Hugging Face Hub"]');
   assert.deepEqual(
-    options.map((option) => option.getAttribute("data-name")),
-    ["openai/gpt-oss-20b", "someone/oss"],
+    [...group.children].map((node) => [node.textContent, node.className]),
+    [
+      ["On the Hugging Face Hub", "pc-list-title"],
+      ["Releases of openai/gpt-oss-20b", "pc-list-title"],
+      ["someone/gpt-oss-20b-FP8 FP8", "is-release"],
+      ["someone/oss 1.0 B, gated", ""],
+      ["someone/oss-AWQ AWQ", "is-release"],
+    ],
+  );
+  assert.equal(find(el, "[role=option]").dataset.name, "openai/gpt-oss-20b");
+});
+
+test("the Hub is searched once typing pauses, and only where it may be", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const sentBy = (/** @type {boolean} */ hub) => {
+    const { model, el } = shown();
+    model.tell("msg:custom", { show: { model: { hub } } });
+    const box = find(el, "[role=combobox]");
+    for (const text of ["os", "oss", "oss-20b"]) fire(box, "input", text);
+    mock.timers.tick(1000);
+    return model.sent;
+  };
+  assert.deepEqual(sentBy(true), [{ find: "oss-20b" }]);
+  assert.deepEqual(sentBy(false), []);
+  mock.timers.reset();
+});
+
+test("of the addresses in an error, those of the Hub are links", () => {
+  const { model, field } = shown();
+  const e = "Terms at https://huggingface.co/a/b, not https://evil.example/c.";
+  model.tell("msg:custom", { show: { model: { e } } });
+  const alert = find(field("model"), "[role=alert]");
+  assert.equal(alert.textContent, e);
+  assert.deepEqual(
+    [...alert.querySelectorAll("a")].map((link) => link.getAttribute("href")),
+    ["https://huggingface.co/a/b"],
   );
 });
 

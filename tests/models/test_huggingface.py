@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
-from planner.models.sources import huggingface
-from planner.models.sources.huggingface import fetch, search_hub
+from planner.errors import (
+    GatedModel,
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+)
+from planner.models.sources import hub_errors, hub_search, huggingface
+from planner.models.sources.folder import SIDE_FILES
+from planner.models.sources.hub_models import by_name
+from planner.models.sources.huggingface import fetch, models
 from planner.models.sources.load import load
 from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors
 from tests.hub_server import VALID_TOKEN, Hub, HubServer, Repo, safetensors_file
@@ -58,6 +65,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     huggingface_hub.close_session()
+    hub_search._remembered.cache_clear()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         yield running
@@ -95,11 +103,11 @@ def test_a_sharded_model_takes_four_requests(hub: Hub):
     """What there is, config.json (asked and fetched), and all headers at once."""
     hub.repos[NAME] = _sharded(num_shards=4, size=1_000)
     fetch(NAME)
-    assert hub.paths() == [
-        f"/api/models/{NAME}",
-        f"/{NAME}/resolve/main/config.json",
-        f"/{NAME}/resolve/main/config.json",
+    assert hub.paths()[0] == f"/api/models/{NAME}?blobs=true"
+    assert sorted(hub.paths()[1:]) == [
         f"/api/models/{NAME}/safetensors-metadata/model.safetensors.index.json",
+        f"/{NAME}/resolve/main/config.json",
+        f"/{NAME}/resolve/main/config.json",
     ]
 
 
@@ -117,7 +125,7 @@ def test_the_second_time_one_request_is_enough(hub: Hub):
     first = asdict(fetch(NAME))
     hub.asked.clear()
     assert asdict(fetch(NAME)) == first
-    assert hub.paths() == [f"/api/models/{NAME}"]
+    assert hub.paths() == [f"/api/models/{NAME}?blobs=true"]
 
 
 def test_a_new_commit_is_read_again(hub: Hub):
@@ -138,6 +146,56 @@ def test_side_files_are_fetched_where_the_repository_has_them(hub: Hub):
     files = fetch(NAME)
     assert files.hf_quant_config == {"quantization": {"quant_algo": "FP8"}}
     assert files.params is None
+
+
+def test_all_files_are_read_at_the_same_time(hub: Hub):
+    """One request says what there is; then each file takes two, side by side.
+
+    Each of the six files beside the headers is looked at and read (12 requests), the
+    headers are one more, and one after the other are three.
+    """
+    side = {name: json.dumps({name: 1}).encode() for name in SIDE_FILES}
+    hub.repos[NAME] = _sharded(num_shards=4, size=0)
+    hub.repos[NAME].files |= side
+    hub.delay_seconds = 0.1
+    fetch(NAME)
+
+    assert len(hub.asked) == 1 + 2 * (1 + len(side)) + 1
+    assert hub.rounds() <= 3
+
+
+def test_a_header_that_is_elsewhere_is_followed(hub: Hub, monkeypatch):
+    """As the Hub sends a client for large files."""
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    hub.repos[NAME] = _with_weights(size=1 << 20)
+    hub.redirects = True
+
+    assert fetch(NAME).num_parameters_by_dtype == {"BF16": 32, "F32": 4}
+    assert any(path.startswith("/elsewhere/") for path in hub.paths())
+    assert hub.bytes_served() < 300_000
+
+
+def test_a_small_file_that_is_large_is_not_read(hub: Hub, monkeypatch):
+    """The first answer says how large each is."""
+    monkeypatch.setattr(hub_errors, "LARGEST_FILE_BYTES", 1 << 20)
+    hub.repos[NAME] = _config_only()
+    hub.repos[NAME].files["params.json"] = b" " * (3 << 20)
+    with pytest.raises(PlannerError, match=r"params.json of .* has 3 MiB"):
+        fetch(NAME)
+    assert len(hub.asked) == 1
+
+
+def test_processor_sizes_come_from_the_newer_file_too(hub: Hub):
+    """Its nested parts replace what the older file says, as Transformers reads them."""
+    hub.repos[NAME] = _config_only()
+    older = {"size": {"longest_edge": 1}, "image_mean": [0.5]}
+    newer = {"image_processor": {"size": {"longest_edge": 2}}}
+    hub.repos[NAME].files |= {
+        "preprocessor_config.json": json.dumps(older).encode(),
+        "processor_config.json": json.dumps(newer).encode(),
+    }
+    sizes = fetch(NAME).preprocessor_config
+    assert sizes == {"size": {"longest_edge": 2}, "image_mean": [0.5]}
 
 
 def test_the_publishers_count_stands_in_where_there_are_no_headers(hub: Hub):
@@ -200,6 +258,62 @@ def test_gated_without_a_token_says_how_to_get_in(hub: Hub):
     assert f"{hub.url}/{NAME}" in message
     assert "HF_TOKEN" in message
     assert "hf auth login" in message
+
+
+def test_of_a_gated_model_a_release_of_the_same_shapes_is_offered(hub: Hub):
+    """Made of it, not gated, not quantised, and with as many parameters."""
+    tags = (f"base_model:{NAME}", f"base_model:finetune:{NAME}")
+    gated = hub.repos[NAME] = _with_weights()
+    gated.is_gated, gated.parameters = True, {"BF16": 36}
+
+    def made(name: str, count: int, **more) -> None:
+        repo = Repo(files={}, tags=tags, parameters={"BF16": count}, **more)
+        hub.repos[name] = repo
+
+    made("open/tiny", 36, downloads=5)
+    made("open/tiny-longer", 40, downloads=9)
+    made("other/tiny", 36, is_gated=True)
+    made("open/tiny-FP8", 36)
+    with pytest.raises(GatedModel, match="same shapes and not gated: open/tiny") as got:
+        fetch(NAME)
+
+    assert got.value.instead == ("open/tiny",)
+    # What it is, its config in vain, and who else has it: no further file.
+    assert len(hub.asked) == 3
+
+
+def test_of_a_gated_model_bundled_ones_are_offered_first(hub: Hub):
+    """A fine-tune of a bundled model with its number of parameters."""
+    base = "meta-llama/Llama-3.1-8B-Instruct"
+    repo = hub.repos[NAME] = _config_only()
+    repo.is_gated, repo.parameters = True, {"BF16": 8030261248}
+    repo.tags = (f"base_model:{base}", f"base_model:finetune:{base}")
+    with pytest.raises(GatedModel) as got:
+        fetch(NAME)
+
+    assert got.value.instead[0] == base
+
+
+def test_a_bundled_copy_of_a_gated_name_is_offered(hub: Hub):
+    """Asked for by a revision, the Hub was needed; without it the list suffices."""
+    name = "meta-llama/Llama-3.1-8B-Instruct"
+    hub.repos[name] = _config_only()
+    hub.repos[name].is_gated = True
+    with pytest.raises(GatedModel, match="settings/tokens") as got:
+        fetch(name)
+
+    assert got.value.instead[0] == name
+
+
+def test_a_gated_model_without_any_like_it_is_only_that(hub: Hub):
+    """Nothing is offered where nothing is known to have its shapes."""
+    hub.repos[NAME] = _with_weights()
+    hub.repos[NAME].is_gated = True
+    with pytest.raises(GatedModel) as got:
+        fetch(NAME)
+
+    assert got.value.instead == ()
+    assert "same shapes" not in str(got.value)
 
 
 @pytest.mark.parametrize("way", ["argument", "environment"])
@@ -375,25 +489,25 @@ def test_a_disk_that_takes_no_notes_does_not_stop_a_plan(
     assert fetch(NAME).num_parameters_by_dtype == {"BF16": 32, "F32": 4}
 
 
-def test_search_suggests_names_in_one_request(hub: Hub):
-    """As one types: matching names, no more than asked for."""
-    for number in range(5):
-        hub.repos[f"nobody/tiny-{number}"] = _config_only()
-    assert search_hub("TINY", limit=2) == ("nobody/tiny-0", "nobody/tiny-1")
-    assert len(hub.asked) == 1
-
-
-def test_search_does_not_wait_long(hub: Hub):
+def test_a_list_does_not_wait_long(hub: Hub):
     """A suggestion that comes late is worth nothing."""
     hub.delay_seconds = 1.0
     with pytest.raises(ModelUnavailable, match="gave no suggestions for 'tiny'"):
-        search_hub("tiny", timeout_seconds=0.1)
+        models(by_name("tiny", 8), timeout_seconds=0.1)
 
 
-def test_search_is_empty_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+def test_too_many_searches_are_said_to_be_so(hub: Hub):
+    """One request, no retry."""
+    hub.status = 429
+    with pytest.raises(ModelUnavailable, match="allows no more requests for now"):
+        models(by_name("tiny", 8), timeout_seconds=5.0)
+    assert len(hub.asked) == 1
+
+
+def test_a_list_is_empty_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     """No request leaves the machine."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert search_hub("tiny") == ()
+    assert models(by_name("tiny", 8), timeout_seconds=5.0) == []
     assert hub.asked == []
 
 

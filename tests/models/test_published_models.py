@@ -11,7 +11,7 @@ import pytest
 
 from planner.engine.devices import gpu_named
 from planner.engine.devices.attached import processor_line, survey
-from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
 from planner.export import links, machines
 from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
 from planner.models.sources.load import load
@@ -173,6 +173,20 @@ def test_a_gated_model_is_named_as_such(hub: Hub) -> None:
         load(NAME)
 
     assert "HF_TOKEN" not in str(refused.value)
+
+
+def test_an_open_release_of_a_gated_model_is_offered(hub: Hub) -> None:
+    """One search of the visitor's allowance finds it."""
+    hub.repos[NAME] = repo()
+    hub.repos[NAME].is_gated, hub.repos[NAME].parameters = True, {"BF16": 36}
+    hub.repos["open/tiny"] = repo()
+    hub.repos["open/tiny"].tags = (f"base_model:{NAME}",)
+    hub.repos["open/tiny"].parameters = {"BF16": 36}
+    with pytest.raises(GatedModel, match="not gated: open/tiny") as refused:
+        load(NAME)
+
+    assert refused.value.instead == ("open/tiny",)
+    assert len(hub.asked) == 3
 
 
 @pytest.mark.parametrize(

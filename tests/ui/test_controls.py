@@ -100,6 +100,8 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
     with HubServer() as hub:
         hub.repos["nobody/llama-tiny"] = Repo(files={})
         hub.repos["nobody/<b>llama-tiny"] = Repo(files={})
+        tags = ("base_model:quantized:nobody/llama-tiny",)
+        hub.repos["other/tiny-FP8"] = Repo(files={}, tags=tags, downloads=1_200)
         setting = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "NO_PROXY": "*"}
         cells = [
             f"import os\nos.environ.update({setting!r})",
@@ -113,9 +115,11 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
             group = page.get_by_role("group", name="On the Hugging Face Hub")
             group.wait_for(timeout=FIRST)
             names = group.get_by_role("option").all_inner_texts()
+            wrong = violations(page, ".pc-model")
             page.context.close()
 
-    assert names == ["nobody/llama-tiny"]
+    assert wrong == []
+    assert names == ["nobody/llama-tiny", "other/tiny-FP8\nFP8, 1.2 k downloads"]
     assert len([path for path in hub.paths() if "search=llama" in path]) == 1
 
 

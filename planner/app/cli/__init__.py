@@ -50,7 +50,7 @@ _COMMANDS = {
     "dry-run": "let vLLM itself start, on a GPU that is not there",
     "record": "let vLLM build a model without a GPU, and keep what it built",
     "read": "what a command, manifest, code, log or error says, and its plan",
-    "models": "the bundled catalogue of models",
+    "models": "the bundled catalogue of models, and the Hub's",
     "gpus": "the bundled catalogue of GPUs",
     "calibration": "what your own starts measured, and later plans use",
     "doctor": "what works on this machine, and what to do about the rest",

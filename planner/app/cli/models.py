@@ -1,32 +1,100 @@
-"""`planner models`: the bundled catalogue of models."""
+"""`planner models`: the bundled catalogue of models, and those on the Hub."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS
+from planner.errors import PlannerError
+from planner.late import late
 from planner.models import catalogue
+from planner.models.sources.hub_models import HubGroup, HubModel, facts
 
-EXAMPLES = ("planner models", "planner models qwen3")
+EXAMPLES = ("planner models", "planner models qwen3", "planner models qwen3-32b --hub")
+
+_LEAST_TYPED = 3
+_SEARCH = "planner.models.sources.hub_search:search"
+_CAN_SEARCH = "planner.models.sources.hub_search:can_search"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its flags."""
     parser.add_argument("search", nargs="?", default="", help="part of a name")
+    parser.add_argument(
+        "--hub",
+        action="store_true",
+        help="search the Hub too: most downloaded first, each above its quantised "
+        "releases",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
+    text = options["search"]
     entries = catalogue.entries()
-    if options["search"]:
-        entries = catalogue.search(options["search"], limit=len(entries))
+    if text:
+        entries = catalogue.search(text, limit=len(entries))
+    rows = [catalogue.entry_dict(entry) for entry in entries]
+    if not options["hub"]:
+        lines = map(catalogue.entry_line, entries)
+        _write(options, rows, lines)
+        return FITS if entries else DOES_NOT_FIT
+    groups = _on_hub(text)
+    found = {"bundled": rows, "hub": [asdict(group) for group in groups]}
+    _write(options, found, _both(entries, groups))
+    return FITS if entries or groups else DOES_NOT_FIT
+
+
+def _write(options: dict[str, Any], found: object, lines: Iterator[str]) -> None:
     if options["json"]:
-        rows = [catalogue.entry_dict(entry) for entry in entries]
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
     else:
-        sys.stdout.writelines(catalogue.entry_line(entry) + "\n" for entry in entries)
-    return FITS if entries else DOES_NOT_FIT
+        sys.stdout.writelines(line + "\n" for line in lines)
+
+
+def _on_hub(text: str) -> tuple[HubGroup, ...]:
+    """Return what the Hub has of that name.
+
+    Raises:
+        PlannerError: for a text that is too short, or where there are no requests.
+        ModelUnavailable: when the Hub does not answer.
+    """
+    if len(text.strip()) < _LEAST_TYPED:
+        raise PlannerError(
+            f"--hub searches for a part of a name of {_LEAST_TYPED} characters or "
+            "more, such as `planner models qwen3 --hub`."
+        )
+    if not late(_CAN_SEARCH):
+        raise PlannerError(
+            "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
+            'missing (pip install "vllm-memory-planner[app]").'
+        )
+    groups: tuple[HubGroup, ...] = late(_SEARCH, text)
+    return groups
+
+
+def _both(
+    entries: Sequence[catalogue.Entry], groups: Sequence[HubGroup]
+) -> Iterator[str]:
+    if entries:
+        yield "Bundled: planned offline"
+        yield from map(catalogue.entry_line, entries)
+        yield ""
+    yield "On the Hugging Face Hub, most downloaded first"
+    for group in groups:
+        yield group.name if group.model is None else _line(group.model, "")
+        yield from (_line(release, "  ") for release in group.releases)
+        if group.rest:
+            yield f"  and {group.rest} more"
+    if not groups:
+        yield "no model of this name that vLLM could load"
+
+
+def _line(model: HubModel, indent: str) -> str:
+    return f"{indent + model.name:55}  {facts(model)}"

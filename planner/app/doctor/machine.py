@@ -31,7 +31,7 @@ _INSTALL_BYTES = 8 * GIB
 """Disk space for installing vLLM's CPU build and its torch, rounded up."""
 _HUB_SECONDS = 5.0
 _WITHOUT_HUB = "The bundled catalogue, folders and config files work."
-_HUB_SEARCH = "planner.models.sources.huggingface:search_hub"
+_HUB_LIST = "planner.models.sources.huggingface:models"
 _NEEDED_PYTHON = (3, 11)
 _APP = (
     *("anywidget", "huggingface_hub", "ipywidgets", "jupyterlab"),
@@ -292,9 +292,8 @@ def _nearest(folder: Path) -> Path:
 
 def _answer_of_hub(endpoint: str, token: str) -> Finding:
     try:
-        _found: tuple[str, ...] = late(
-            _HUB_SEARCH, "Qwen3", limit=1, timeout_seconds=_HUB_SECONDS
-        )
+        query = (("search", "Qwen3"), ("limit", "1"))
+        _found: object = late(_HUB_LIST, query, timeout_seconds=_HUB_SECONDS)
     except PlannerError:
         return Finding(
             name="hub",

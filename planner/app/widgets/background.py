@@ -16,8 +16,9 @@ from typing import Any
 from planner.app.widgets.callbacks import running_loop
 from planner.errors import PlannerError
 from planner.models import catalogue
+from planner.models.sources import hub_search
+from planner.models.sources.hub_models import HubGroup
 from planner.models.sources.load import load, period
-from planner.models.sources.load import names as names_on_hub
 from planner.surroundings import is_in_browser
 
 Job = Callable[[], object]
@@ -27,7 +28,7 @@ SLICE_SECONDS = 0.008
 """Shorter than a step of a slider, which waits for at most one slice."""
 REST_SECONDS = 0.001
 log = logging.getLogger(__name__)
-Answer = Callable[[Sequence[str] | None], None]
+Answer = Callable[[Sequence[HubGroup] | None], None]
 
 
 class Reader:
@@ -194,7 +195,10 @@ class Drafts:
 
 
 class HubSearch:
-    """Searches the Hub for one text at a time; of waiting texts, the newest."""
+    """Searches the Hub for one text at a time; of waiting texts, the newest.
+
+    A newer text ends the search for the one before it after the request that runs.
+    """
 
     def __init__(self) -> None:
         self._reader = Reader()
@@ -202,7 +206,10 @@ class HubSearch:
         self._is_asking = False
 
     def find(self, text: str, answer: Answer) -> None:
-        """Call `answer` later with the names that contain `text`; None: not reached."""
+        """Call `answer` later with the models whose names contain `text`.
+
+        None: the Hub was not reached.
+        """
         self._next = (text, answer)
         self._ask()
 
@@ -216,9 +223,9 @@ class HubSearch:
         (text, answer), self._next = self._next, None
         self._is_asking = True
 
-        def done(names: Sequence[str] | None) -> None:
+        def done(found: Sequence[HubGroup] | None) -> None:
             self._is_asking = False
-            answer(names)
+            answer(found)
             self._ask()
 
         def failed(error: Exception) -> None:
@@ -226,4 +233,7 @@ class HubSearch:
                 log.error("a search on the Hub failed", exc_info=error)
             done(None)
 
-        self._reader.start(lambda: names_on_hub(text), done, failed)  # type: ignore[arg-type]
+        def job() -> object:
+            return hub_search.search(text, is_wanted=lambda: self._next is None)
+
+        self._reader.start(job, done, failed)  # type: ignore[arg-type]

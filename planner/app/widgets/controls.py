@@ -17,8 +17,9 @@ import anywidget
 import traitlets
 
 from planner.app.widgets.fields import Field
-from planner.app.widgets.models import Find
+from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.static_files import script, sheet
+from planner.models.sources.hub_models import HubGroup
 from planner.show import glossary
 
 log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Controls(anywidget.AnyWidget):
             case {"explain": str(name)}:
                 return self._explain(name)
             case {"find": str(text)} if self.find and len(text) <= LONGEST_SEARCH:
-                self.find(text, lambda names: self._found(text, names))
+                self.find(text, lambda found: self._found(text, found))
                 return True
             case _:
                 return False
@@ -133,9 +134,9 @@ class Controls(anywidget.AnyWidget):
         self.send({"explained": name, "text": glossary.explained(field.term)})
         return True
 
-    def _found(self, text: str, names: Sequence[str] | None) -> None:
-        is_reached = names is not None
-        self.send({"found": text, "names": list(names or ()), "is_reached": is_reached})
+    def _found(self, text: str, found: Sequence[HubGroup] | None) -> None:
+        rows = hub_rows(found or ())
+        self.send({"found": text, "rows": rows, "is_reached": found is not None})
 
     def _touched(self, field: Field) -> None:
         self._waiting[field.name] = field

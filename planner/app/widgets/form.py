@@ -25,6 +25,7 @@ from planner.app.widgets.needs import FOLLOWS, Needs
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE, Release, came_later, resolve_version
 from planner.errors import (
+    GatedModel,
     ModelNotFound,
     ModelUnavailable,
     PlannerError,
@@ -209,7 +210,8 @@ class Form:
         """
         name = str(self.model.value)
         if isinstance(error, ModelNotFound | ModelUnavailable) and name in str(error):
-            self.model.show_error(str(error), catalogue.nearest(name))
+            instead = error.instead if isinstance(error, GatedModel) else ()
+            self.model.show_error(str(error), instead or catalogue.nearest(name))
             return True
         if self.fields["gpu"].value == choices.OTHER_GPU:
             for part in self.other_gpu.values():

@@ -12,6 +12,8 @@ from planner.app.widgets.fields import ChoiceField, EntryField, Field, FieldErro
 from planner.engine.not_covered import NOT_COVERED
 from planner.errors import PlannerError
 from planner.models.sources.hub_errors import is_repo_id
+from planner.models.sources.hub_models import HubGroup, facts
+from planner.models.sources.hub_search import can_search
 from planner.surroundings import is_published
 
 LONGEST_NAME = 500
@@ -28,8 +30,8 @@ _NEEDED = ("gpu_memory", "gpu_capability")
 _AS_TYPED = parsing.Entry(kind="text", parse=lambda _name, text: text)
 """Read with the other parts, where the GPU is."""
 
-Find = Callable[[str, Callable[[Sequence[str] | None], None]], None]
-"""Searches names for a text and passes them on later; None: the Hub was not reached."""
+Find = Callable[[str, Callable[[Sequence[HubGroup] | None], None]], None]
+"""Searches models for a text and passes them on later; None: Hub not reached."""
 
 
 class ModelField(Field):
@@ -41,6 +43,8 @@ class ModelField(Field):
         super().__init__("model", _hint(len(rows)), default=value)
         self.rows = rows
         """Name, size and kind of each bundled model."""
+        self.has_hub = bool(rows) and can_search()
+        """Whether a page may have the Hub searched."""
         self.reading = ""
 
     @property
@@ -82,6 +86,7 @@ class ModelField(Field):
     def state(self) -> dict[str, object]:
         """Add the bundled models, and the model that is being read."""
         made = super().state() | ({"rows": self.rows} if self.rows else {})
+        made |= {"hub": True} if self.has_hub else {}
         return made | ({"reading": self.reading} if self.reading else {})
 
 
@@ -162,6 +167,19 @@ def described_gpu(fields: Mapping[str, Field]) -> str:
     parts = ("name", "memory", "capability", "bandwidth")
     pairs = ((part, given[f"gpu_{part}"]) for part in parts)
     return ",".join(f"{part}={text}" for part, text in pairs if text)
+
+
+def hub_rows(groups: Sequence[HubGroup]) -> list[list[str]]:
+    """Return a row for each model of the Hub: name, facts, and of what it is a release.
+
+    The last is empty for a model of its own.
+    """
+    rows = []
+    for group in groups:
+        if group.model is not None:
+            rows.append([group.name, facts(group.model), ""])
+        rows += [[one.name, facts(one), group.name] for one in group.releases]
+    return rows
 
 
 def _is_hub_name(text: str) -> bool:

@@ -25,6 +25,7 @@ SIDE_FILES = (
     "hf_quant_config.json",
     "params.json",
     "preprocessor_config.json",
+    "processor_config.json",
     "modules.json",
 )
 
@@ -144,13 +145,29 @@ def files_with(
         config=voxtral_config(side.get("params.json")) or config,
         hf_quant_config=side.get("hf_quant_config.json"),
         params=side.get("params.json"),
-        preprocessor_config=side.get("preprocessor_config.json"),
+        preprocessor_config=_preprocessor(side),
         modules=side.get("modules.json"),
         num_parameters_by_dtype=tensors.num_parameters_by_dtype,
         tensor_shapes=tensors.shapes,
         checkpoint_bytes=tensors.checkpoint_bytes,
         source=source,
     )
+
+
+def _preprocessor(
+    side: Mapping[str, Mapping[str, Any] | None],
+) -> Mapping[str, Any] | None:
+    """Return the sizes of images and sounds; the newer file's parts come first.
+
+    Source: Transformers 5.20 `image_processing_base.py` get_image_processor_dict,
+    `feature_extraction_utils.py` get_feature_extractor_dict.
+    """
+    whole = side.get("processor_config.json")
+    parts = [_nested(whole, name) for name in ("feature_extractor", "image_processor")]
+    older = side.get("preprocessor_config.json")
+    if not any(parts):
+        return older
+    return {**(older or {}), **parts[0], **parts[1]}
 
 
 def tensors_in(folder: Path) -> TensorFacts:

@@ -8,10 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.catalogue import nearest
 from planner.surroundings import is_in_browser
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelInfo
+
+LARGEST_FILE_BYTES = 16 << 20
+"""Of a file beside the weights; the largest published ones list 100,000 modules."""
 
 _UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
@@ -73,6 +80,13 @@ def is_silence(error: Exception) -> bool:
     return status is None or status >= _SERVER_ERROR or status == _TOO_MANY
 
 
+def is_gated(error: Exception) -> bool:
+    """Whether the Hub gives the files only to accounts that accepted the terms."""
+    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
+
+    return isinstance(error, errors.GatedRepoError)
+
+
 def _status(error: Exception) -> int | None:
     status: int | None = getattr(getattr(error, "response", None), "status_code", None)
     return status
@@ -82,8 +96,8 @@ def explain(error: Exception, query: HubQuery) -> PlannerError:
     """Return the error to raise for what huggingface_hub raised."""
     from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
 
-    if isinstance(error, errors.GatedRepoError):
-        return _gated(query)
+    if is_gated(error):
+        return gated(query)
     if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
         return not_found(query)
     if isinstance(error, errors.RevisionNotFoundError):
@@ -136,6 +150,36 @@ def silent(error: BaseException, query: HubQuery) -> ModelUnavailable:
     )
 
 
+def no_list(error: Exception, query: HubQuery) -> ModelUnavailable:
+    """Return the error of a search that was not answered."""
+    why = (
+        "allows no more requests for now"
+        if _status(error) == _TOO_MANY
+        else f"gave no suggestions for {query.repo_id!r} ({type(error).__name__})"
+    )
+    return ModelUnavailable(
+        f"The Hub ({query.endpoint}) {why}. Type the model's whole name, or choose a "
+        "bundled one."
+    )
+
+
+def refuse_large(query: HubQuery, info: ModelInfo, names: Iterable[str]) -> None:
+    """Refuse a repository whose small files are large, before any is read.
+
+    Raises:
+        PlannerError: for a file that is larger than any config of a model.
+    """
+    wanted = frozenset(names)
+    for sibling in info.siblings or ():
+        size = sibling.size or 0
+        if sibling.rfilename in wanted and size > LARGEST_FILE_BYTES:
+            raise PlannerError(
+                f"{sibling.rfilename} of {query.repo_id!r} has {size >> 20} MiB, and "
+                f"the planner reads up to {LARGEST_FILE_BYTES >> 20}: it is not the "
+                f"config of a model. See {query.page}."
+            )
+
+
 def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:
     """Say what a repository without config.json holds instead."""
     names = set(files)
@@ -158,18 +202,29 @@ def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:
     return ModelNotFound(f"{start} no model that vLLM could load. See {query.page}.")
 
 
-def _gated(query: HubQuery) -> ModelUnavailable:
+def gated(query: HubQuery, instead: tuple[str, ...] = ()) -> GatedModel:
+    """Return the error for a gated model: how to get in, and what is open instead."""
     if query.has_token:
-        return ModelUnavailable(
+        how = (
             f"{query.repo_id!r} is gated and your token has no access to it. Accept "
             f"its terms at {query.page} with the account of that token (access may "
             "take a while to be granted), and see that the token may read gated "
             "repositories."
         )
-    return ModelUnavailable(
-        f"{query.repo_id!r} is gated and no token was given. Accept its terms at "
-        f"{query.page}, then {_HOW_TO_LOG_IN}."
-    )
+    else:
+        how = (
+            f"{query.repo_id!r} is gated and no token was given. Accept its terms at "
+            f"{query.page}, make a token at {query.endpoint}/settings/tokens, then "
+            f"{_HOW_TO_LOG_IN}."
+        )
+    return GatedModel(how + open_instead(instead), instead)
+
+
+def open_instead(names: tuple[str, ...]) -> str:
+    """Return a hint at models that can be planned in place of a gated one."""
+    if not names:
+        return ""
+    return f" Of the same shapes and not gated: {', '.join(names)}."
 
 
 def _answered(error: Exception, query: HubQuery) -> PlannerError:

@@ -12,20 +12,28 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import (
+    GatedModel,
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+)
 from planner.models import catalogue
 from planner.models.files import ModelFiles
 from planner.models.sources import (
     hub_bounds,
     hub_errors,
+    hub_models,
+    hub_search,
     hub_store,
     safetensors,
 )
 from planner.models.sources.allowance import Question, TooOften, take
+from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
     SIDE_FILES,
@@ -35,6 +43,7 @@ from planner.models.sources.folder import (
 )
 from planner.models.sources.hub_bounds import Budget, OutOfBounds, budget
 from planner.models.sources.hub_errors import HubQuery, is_repo_id
+from planner.models.sources.hub_models import HubModel, Query
 from planner.models.sources.hub_store import Kept
 from planner.models.sources.safetensors import TensorFacts
 
@@ -166,31 +175,24 @@ def fetch(repo_id: str, revision: str | None) -> ModelFiles:
     )
 
 
-def search(text: str, limit: int, *, timeout_seconds: float) -> tuple[str, ...]:
-    """Return names of models on the Hub that hold `text`, most downloaded first.
+def models(query: Query, *, timeout_seconds: float) -> object:
+    """Return the Hub's list of models for a query, as it answered.
 
     Raises:
         ModelUnavailable: when the Hub does not answer, or had too many requests.
     """
     hub_bounds.api()
     take(Question.SEARCH)
-    query = urlencode({"search": text, "limit": limit, "sort": "downloads"})
-    address = f"{hub_bounds.endpoint()}/api/models?{query}"
+    address = f"{hub_bounds.endpoint()}/api/models?{urlencode(query)}"
     limits = Budget(_SEARCH_BYTES, timeout_seconds)
     try:
         with budget(limits):
             answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)
-        found = json.loads(answer)
+        return json.loads(answer)
     except (PlannerError, RecursionError) as error:
         raise ModelUnavailable(_SILENT) from error
     except hub_errors.library_errors() as error:
         raise ModelUnavailable(_SILENT) from error
-    rows = found if isinstance(found, list) else []
-    return tuple(
-        row["id"]
-        for row in rows
-        if isinstance(row, dict) and isinstance(row.get("id"), str)
-    )
 
 
 def _refreshed(repo_id: str, revision: str | None, kept: Kept | None) -> Kept:
@@ -235,16 +237,28 @@ def _read(hub: _Hub) -> Kept:
     names = tuple(sibling.rfilename for sibling in info.siblings or ())
     if CONFIG not in names:
         raise hub_errors.no_config(hub.query, names)
-    where = f"{CONFIG} of {repo_id!r} on the Hub"
+    side = [name for name in SIDE_FILES if name in names]
+    try:
+        if info.gated:
+            hub.file(CONFIG, commit)  # refused once rather than for each file
+        tensors, config, *others = concurrently(
+            [
+                partial(_tensors, hub, commit, names),
+                *(partial(hub.file, name, commit) for name in (CONFIG, *side)),
+            ]
+        )
+    except hub_errors.library_errors() as error:
+        if not hub_errors.is_gated(error):
+            raise
+        raise _gated(hub.query, hub_models.of_info(repo_id, info)) from error
     return Kept(
         commit=commit,
-        config=model_config(hub.file(CONFIG, commit), where),
+        config=model_config(config, f"{CONFIG} of {repo_id!r} on the Hub"),
         side={
-            name: side_object(hub.file(name, commit), f"{name} of {repo_id!r}")
-            for name in SIDE_FILES
-            if name in names
+            name: side_object(content, f"{name} of {repo_id!r}")
+            for name, content in zip(side, others, strict=True)
         },
-        shapes=_tensors(hub, commit, names).shapes,
+        shapes=tensors.shapes,
         parameters=_parameters(info),
     )
 
@@ -268,12 +282,6 @@ def _explained(error: Exception, query: HubQuery) -> PlannerError:
     from huggingface_hub import errors  # noqa: PLC0415 - lazy
 
     name = repr(query.repo_id)
-    if isinstance(error, errors.GatedRepoError):
-        return ModelUnavailable(
-            f"{name} is gated: this page reads only public models. "
-            f"{_OF_THE_LIST}, or plan it with your own planner after accepting "
-            f"its terms at {query.page}."
-        )
     if isinstance(error, errors.RevisionNotFoundError):
         return ModelNotFound(
             f"{name} has no revision {query.revision!r} on the Hub. Leave it out for "
@@ -289,6 +297,16 @@ def _explained(error: Exception, query: HubQuery) -> PlannerError:
     return ModelUnavailable(
         f"{name}: the Hub does not supply its files. {_OF_THE_LIST}, or plan it with "
         "your own planner."
+    )
+
+
+def _gated(query: HubQuery, found: HubModel) -> GatedModel:
+    instead = hub_search.ungated(found)
+    return GatedModel(
+        f"{query.repo_id!r} is gated: this page reads only public models. "
+        f"{_OF_THE_LIST}, or plan it with your own planner after accepting "
+        f"its terms at {query.page}.{hub_errors.open_instead(instead)}",
+        instead,
     )
 
 

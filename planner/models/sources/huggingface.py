@@ -1,7 +1,8 @@
 """Models on the Hub: small JSON files and safetensors headers, never weights.
 
-One request says which commit is the newest and which files it has; what is in the
-cache on disk is not requested again. Without an answer only the cache is used.
+One request says which commit is the newest, which files it has and how large they are.
+Then all of them are read at the same time, except what is in the cache on disk. Without
+an answer only the cache is used.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
-from planner.models.sources import hub_errors, hub_store, safetensors
+from planner.models.sources import (
+    hub_errors,
+    hub_models,
+    hub_search,
+    hub_store,
+    safetensors,
+)
+from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
     SIDE_FILES,
@@ -25,13 +34,13 @@ from planner.models.sources.folder import (
     tensors_in,
 )
 from planner.models.sources.hub_errors import HubQuery
+from planner.models.sources.hub_models import Query
 from planner.models.sources.safetensors import TensorFacts
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
 
 _LIBRARY = "vllm-memory-planner"
-_SEARCH_TIMEOUT_SECONDS = 2.0
 _SHORT_COMMIT = 8
 _TRUE = frozenset(("1", "on", "yes", "true"))
 
@@ -52,18 +61,28 @@ class Hub:
             self.query.repo_id,
             revision=self.query.revision,
             timeout=self.timeout_seconds,
+            files_metadata=True,
         )
+
+    def config(self, commit: str | None) -> Path:
+        """Return config.json's place on disk."""
+        # By revision, not by commit: that records its commit for offline use.
+        known = self.cached(CONFIG, commit)
+        return known or self.download(CONFIG, self.query.revision)
+
+    def side(self, file: str, commit: str | None) -> Mapping[str, Any]:
+        """Return a file beside config.json."""
+        return _read(self.download(file, commit))
 
     def download(self, file: str, revision: str | None) -> Path:
         """Return a file's place on disk, downloaded where it is not there."""
-        with _without_progress_bars():
-            path = self.api.hf_hub_download(
-                self.query.repo_id,
-                file,
-                revision=revision,
-                etag_timeout=self.timeout_seconds,
-                local_files_only=self.is_offline,
-            )
+        path = self.api.hf_hub_download(
+            self.query.repo_id,
+            file,
+            revision=revision,
+            etag_timeout=self.timeout_seconds,
+            local_files_only=self.is_offline,
+        )
         return Path(path)
 
     def cached(self, file: str, revision: str | None) -> Path | None:
@@ -98,23 +117,18 @@ def fetch(
         raise hub_errors.explain(error, hub.query) from error
 
 
-def search_hub(
-    text: str,
-    limit: int = 10,
-    *,
-    token: str | None = None,
-    timeout_seconds: float = _SEARCH_TIMEOUT_SECONDS,
-) -> tuple[str, ...]:
-    """Return names of models on the Hub that hold `text`, most downloaded first.
+def models(query: Query, *, timeout_seconds: float) -> object:
+    """Return the Hub's list of models for a query, as it answered; empty offline.
 
     Meant for suggestions while typing: one request, a short time-out, no retry.
 
     Raises:
         ModelUnavailable: when the Hub does not answer.
     """
-    hub = open_hub(text, None, token)
+    text = dict(query).get("search") or dict(query).get("filter") or ""
+    hub = open_hub(text, None, None)
     if hub.is_offline:
-        return ()
+        return []
     from huggingface_hub import get_session  # noqa: PLC0415 - lazy
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
         build_hf_headers,
@@ -124,25 +138,14 @@ def search_hub(
     try:
         response = get_session().get(
             f"{hub.api.endpoint}/api/models",
-            params={"search": text, "limit": limit, "sort": "downloads"},
-            headers=build_hf_headers(token=token, library_name=_LIBRARY),
+            params=list(query),
+            headers=build_hf_headers(library_name=_LIBRARY),
             timeout=timeout_seconds,
         )
         hf_raise_for_status(response)
-        return _ids(response.json())[:limit]
+        return response.json()
     except hub_errors.library_errors() as error:
-        reason = type(error).__name__
-        raise ModelUnavailable(
-            f"The Hub ({hub.query.endpoint}) gave no suggestions for {text!r} "
-            f"({reason}). Type the model's whole name, or choose a bundled one."
-        ) from error
-
-
-def _ids(found: object) -> tuple[str, ...]:
-    rows = found if isinstance(found, list) else []
-    return tuple(
-        str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row
-    )
+        raise hub_errors.no_list(error, hub.query) from error
 
 
 def open_hub(repo_id: str, revision: str | None, token: str | None) -> Hub:
@@ -188,25 +191,35 @@ def _fetch(hub: Hub) -> ModelFiles:
             raise
         quiet = replace(hub, is_offline=True)
         return _from_cache(quiet, hub_errors.explain(error, hub.query))
-    return _from_hub(hub, info)
+    try:
+        with _without_progress_bars():
+            return _from_hub(hub, info)
+    except hub_errors.library_errors() as error:
+        if not hub_errors.is_gated(error):
+            raise
+        instead = hub_search.ungated(hub_models.of_info(hub.query.repo_id, info))
+        raise hub_errors.gated(hub.query, instead) from error
 
 
 def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     if CONFIG not in files:
         raise hub_errors.no_config(hub.query, files)
-    # By revision, not by commit: that records the commit of the name for offline use.
-    config = hub.cached(CONFIG, info.sha) or hub.download(CONFIG, hub.query.revision)
-    side = {
-        name: _read(hub.download(name, info.sha))
-        for name in SIDE_FILES
-        if name in files
-    }
-    tensors = _tensors(hub, config.parent, files)
+    names = [name for name in SIDE_FILES if name in files]
+    hub_errors.refuse_large(hub.query, info, (CONFIG, *names))
+    if info.gated:
+        hub.config(info.sha)  # refused once rather than for each file
+    config, tensors, *side = concurrently(
+        [
+            partial(hub.config, info.sha),
+            partial(_tensors, hub, info.sha, files),
+            *(partial(hub.side, name, info.sha) for name in names),
+        ]
+    )
     if not tensors.num_parameters_by_dtype and info.safetensors is not None:
         counts = {str(k): int(n) for k, n in info.safetensors.parameters.items()}
         tensors = replace(tensors, num_parameters_by_dtype=counts)
-    return _model_files(hub, config, side, tensors)
+    return _model_files(hub, config, dict(zip(names, side, strict=True)), tensors)
 
 
 def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
@@ -238,20 +251,20 @@ def _model_files(
     )
 
 
-def _tensors(hub: Hub, snapshot: Path, files: tuple[str, ...]) -> TensorFacts:
+def _tensors(hub: Hub, commit: str | None, files: tuple[str, ...]) -> TensorFacts:
     """Return the tensors, from the disk where possible, else from the Hub.
 
     A plan does not need them, so the Hub may fail here.
     """
-    commit = snapshot.name
-    path = _facts_path(hub, commit)
+    path = _facts_path(hub, commit or "")
     remembered = hub_store.load_facts(path)
     if remembered is not None:
         return remembered
-    tensors = tensors_in(snapshot)
+    known = hub.cached(CONFIG, commit)
+    tensors = tensors_in(known.parent) if known else TensorFacts()
     with suppress(*hub_errors.library_errors()):
         if not tensors.shapes:
-            tensors = safetensors.read_on_hub(hub.api, hub.query, commit, files)
+            tensors = safetensors.read_on_hub(hub.api, hub.query, commit or "", files)
         hub_store.save_facts(path, tensors)
     return tensors
 

@@ -1,7 +1,6 @@
 """The entry point for models: a path, a bundled name, or a name on the Hub.
 
-`load` returns a model's files; `names` returns names on the Hub for suggestions, by one
-small request with a short time-out that is remembered for a while. In a published app
+`load` returns a model's files; `hub_search` finds names on the Hub. In a published app
 each request to the Hub is counted and bounded.
 """
 
@@ -25,20 +24,12 @@ _FRESH_SECONDS = 600
 """How long a process takes a model read from the Hub for the newest."""
 
 _REMEMBERED = 32
-_REMEMBERED_SEARCHES = 128
 
 _FETCH = "planner.models.sources.huggingface:fetch"
 _HEADERS = "planner.models.sources.hub_gguf:fetch"
 _GGUF = ".gguf"
-_SEARCH = "planner.models.sources.huggingface:search_hub"
-_PUBLISHED = "planner.models.sources.hub_published:search"
 
 _ADDRESS = re.compile(r"https?://[^/]+/([^/?#]+/[^/?#]+)(?:/tree/([^/?#]+))?/?.*")
-
-LEAST_TYPED = 3
-"""Characters; fewer are not worth a request."""
-_MOST_TYPED = 96
-_SEARCH_SECONDS = 2.0
 
 
 def load(
@@ -88,20 +79,6 @@ def load(
     if not is_repo_id(name):
         raise _no_such(text)
     return _from_hub(name, revision, token, period())
-
-
-def names(text: str, limit: int = 8) -> tuple[str, ...]:
-    """Return names of models on the Hub that hold `text`, most downloaded first.
-
-    Empty for a text that is too short or long, and where no requests are to be made.
-
-    Raises:
-        ModelUnavailable: when the Hub does not answer, or had too many requests.
-    """
-    typed = " ".join(text.lower().split())
-    if not LEAST_TYPED <= len(typed) <= _MOST_TYPED:
-        return ()
-    return _names(typed, limit, period())
 
 
 def period() -> int:
@@ -179,14 +156,3 @@ def _no_such(text: str) -> ModelNotFound:
         "bundled model (`planner models` lists them), or owner/name on the Hub."
         f"{did_you_mean(text)}"
     )
-
-
-@lru_cache(maxsize=_REMEMBERED_SEARCHES)
-def _names(text: str, limit: int, period: int) -> tuple[str, ...]:  # noqa: ARG001 - answers expire
-    found: tuple[str, ...] = late(
-        _PUBLISHED if is_published() else _SEARCH,
-        text,
-        limit,
-        timeout_seconds=_SEARCH_SECONDS,
-    )
-    return tuple(name for name in found if is_repo_id(name))[:limit]

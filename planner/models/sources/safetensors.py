@@ -12,14 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
+from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ _DTYPE_BITS = {
 }
 
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
-_PARALLEL_REQUESTS = 8
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 
@@ -201,12 +200,7 @@ def _one_by_one(
             query.repo_id, shard, revision=commit
         )
 
-    # The bounds of this thread's requests hold for those of its helpers.
-    contexts = [copy_context() for _ in shards]
-    with ThreadPoolExecutor(max_workers=_PARALLEL_REQUESTS) as pool:
-        return list(
-            pool.map(lambda own, shard: own.run(header_of, shard), contexts, shards)
-        )
+    return concurrently([partial(header_of, shard) for shard in shards])
 
 
 def _tensor_facts(headers: Iterable[SafetensorsFileMetadata]) -> TensorFacts:

@@ -2,7 +2,7 @@
 
 import { newId, setAttribute, setText } from "./change.js";
 import { ModelBox } from "./controls_model.js";
-import { addSizes, listed, numberOf, ticks } from "./controls_parts.js";
+import { addSizes, linked, listed, numberOf, ticks } from "./controls_parts.js";
 import { make } from "./make.js";
 import { grouped, nearest, spoken } from "./numbers.js";
 
@@ -271,10 +271,10 @@ export class FieldView {
       this.alert = null;
     } else if (!this.alert) {
       // Made anew for each error: that is when a screen reader speaks it, once.
-      this.alert = make("p", { class: "pc-error", role: "alert" }, message);
+      this.alert = make("p", { class: "pc-error", role: "alert" }, ...linked(message));
       this.say.append(this.alert);
-    } else {
-      setText(this.alert, message);
+    } else if (this.alert.textContent !== message) {
+      this.alert.replaceChildren(...linked(message));
     }
   }
 

@@ -8,7 +8,8 @@ import { ranked } from "./ranking.js";
 const MOST_SHOWN = 60;
 const LEAST_TYPED = 3;
 const PAUSE_MS = 300;
-const NOT_ASKED = { text: "", names: [], isReached: true };
+/** @type {import("./controls_store.js").Hub & { text: string }} */
+const NOT_ASKED = { text: "", rows: [], isReached: true };
 const COMBOBOX = {
   role: "combobox",
   "aria-autocomplete": "list",
@@ -36,7 +37,6 @@ export class ModelBox {
     this.options = [];
     this.active = -1;
     this.isTyped = false;
-    /** @type {import("./controls_store.js").Hub & { text: string }} */
     this.hub = NOT_ASKED;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
@@ -109,7 +109,7 @@ export class ModelBox {
     this.open(this.input.value);
     clearTimeout(this.timer);
     const text = this.input.value.trim();
-    if (text.length < LEAST_TYPED) return;
+    if (text.length < LEAST_TYPED || !this.store.fields.model.hub) return;
     this.timer = setTimeout(() => this.store.model.send({ find: text }), PAUSE_MS);
   }
 
@@ -144,7 +144,7 @@ export class ModelBox {
     const names = new Set(found.map((row) => row[0]));
     const isOfText = this.hub.text && this.hub.text === text.trim();
     const hub = isOfText ? this.hub : NOT_ASKED;
-    const elsewhere = hub.names.filter((name) => !names.has(name));
+    const elsewhere = hub.rows.filter(([name]) => !names.has(name));
     this.list.replaceChildren();
     if (found.length) {
       this.section("Bundled: planned offline", found.slice(0, MOST_SHOWN));
@@ -152,11 +152,7 @@ export class ModelBox {
     if (found.length > MOST_SHOWN) {
       this.remark(`${found.length - MOST_SHOWN} more: type to narrow`);
     }
-    if (elsewhere.length) {
-      /** @type {ModelRow[]} */
-      const rows = elsewhere.map((name) => [name, "", ""]);
-      this.section("On the Hugging Face Hub", rows);
-    }
+    if (elsewhere.length) this.section("On the Hugging Face Hub", elsewhere, true);
     if (!hub.isReached) this.remark("Hub not reachable");
     if (!found.length && !elsewhere.length) {
       this.remark("No bundled model of this name. Enter takes it as a Hub id.");
@@ -171,24 +167,26 @@ export class ModelBox {
 
   /**
    * @param {string} title
-   * @param {readonly ModelRow[]} rows
+   * @param {readonly [string, string, string][]} rows
+   * @param {boolean} isHub whether the last of a row is what it is a release of
    */
-  section(title, rows) {
-    const heading = make(
-      "div",
-      { class: "pc-list-title", role: "presentation" },
-      title,
-    );
-    const group = make("div", { role: "group", "aria-label": title }, heading);
-    for (const [name, size, kind] of rows) {
+  section(title, rows, isHub = false) {
+    const group = make("div", { role: "group", "aria-label": title }, heading(title));
+    let above = "";
+    for (const [name, size, more] of rows) {
+      const of = isHub ? more : "";
+      // Of a model that is not among the Hub's, as it is bundled, there is its name.
+      if (of && of !== above) group.append(heading(`Releases of ${of}`));
+      above = of || name;
       const option = make(
         "div",
         { role: "option", id: newId(), "aria-selected": "false", "data-name": name },
         make("span", { class: "pc-option-name" }, name),
       );
-      const facts = [size, kind].filter(Boolean).join(", ");
+      const facts = (isHub ? [size] : [size, more]).filter(Boolean).join(", ");
       if (facts) option.append(" ", make("span", { class: "pc-option-facts" }, facts));
       if (name === this.state.v) option.classList.add("is-chosen");
+      if (of) option.classList.add("is-release");
       group.append(option);
     }
     this.list.append(group);
@@ -196,9 +194,7 @@ export class ModelBox {
 
   /** @param {string} text */
   remark(text) {
-    this.list.append(
-      make("div", { class: "pc-list-title", role: "presentation" }, text),
-    );
+    this.list.append(heading(text));
   }
 
   /** @param {number} place */
@@ -282,6 +278,10 @@ export class ModelBox {
     if (!this.isTyped) this.input.value = this.state.v ?? "";
   }
 }
+
+/** @param {string} text */
+const heading = (text) =>
+  make("div", { class: "pc-list-title", role: "presentation" }, text);
 
 /** @param {HTMLElement} option */
 const nameOf = (option) => option.dataset.name ?? "";

@@ -55,6 +55,17 @@ export function ticks(steps) {
 }
 
 /**
+ * Returns a text with its addresses on the Hub as links; a name in it could be any other.
+ *
+ * @param {string} text
+ */
+export const linked = (text) =>
+  text.split(/(https:\/\/huggingface\.co\/[\w./-]*\w)/).map((part, place) => {
+    if (place % 2 === 0) return part;
+    return make("a", { href: part, target: "_blank", rel: "noopener" }, part);
+  });
+
+/**
  * Makes the options of a list, below their headings where they have any.
  *
  * @param {readonly [string, string, string?, string?][]} options

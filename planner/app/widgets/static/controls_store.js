@@ -23,6 +23,7 @@
  *   its list or its buttons; more: a heading, or what a button says
  * @property {number[]} [usual] values that have a button
  * @property {[name: string, size: string, kind: string][]} [rows] bundled models
+ * @property {boolean} [hub] whether the Hub may be searched
  * @property {string} [reading] the model that is being read
  *
  * @typedef {object} Controlled what the widget's model holds
@@ -34,7 +35,9 @@
  *
  * @typedef {import("@anywidget/types").AnyModel<Controlled>} ControlsModel
  *
- * @typedef {{ names: string[], isReached: boolean }} Hub what the Hub answered
+ * @typedef {[name: string, facts: string, of: string]} HubRow a model on the Hub, and the
+ *   model that it is a quantised release of
+ * @typedef {{ rows: HubRow[], isReached: boolean }} Hub what the Hub answered
  *
  * @typedef {object} View
  * @property {(changes: Record<string, Partial<FieldState>>) => void} show
@@ -132,8 +135,8 @@ export class Store {
       this.tellText(message.explained, message.text);
     }
     if (typeof message?.found === "string") {
-      const { found, names, is_reached: isReached } = message;
-      for (const view of this.views) view.found(found, { names, isReached });
+      const { found, rows, is_reached: isReached } = message;
+      for (const view of this.views) view.found(found, { rows, isReached });
     }
   }
 
