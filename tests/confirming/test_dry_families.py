@@ -172,3 +172,39 @@ def test_what_cannot_be_made_is_refused_in_words(
     with pytest.raises(ValueError, match=reason) as raised:
         families.made_for(config)
     assert "Copy the checkpoint's files" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("integrated", "available"), [("1", 7 << 30), ("0", "this machine's")]
+)
+@pytest.mark.usefixtures("families")
+def test_a_gpu_that_shares_the_hosts_memory_answers_for_it(
+    monkeypatch: pytest.MonkeyPatch, integrated: str, available: object
+) -> None:
+    """vLLM asks the operating system for free memory there, as on a GB10."""
+    hooks = import_module("dry_hooks")
+    (hook,) = hooks.HOOKS["vllm.utils.mem_utils"]
+    memory = SimpleNamespace(mem_get_info=lambda: (7 << 30, 120 << 30))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=memory))
+    monkeypatch.setenv("PLANNER_GPU_INTEGRATED", integrated)
+    own = SimpleNamespace(available="this machine's")
+    module = SimpleNamespace(psutil=SimpleNamespace(virtual_memory=lambda: own))
+
+    hook(module)
+
+    assert module.psutil.virtual_memory().available == available
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (OSError("Can't load image processor for 'x'"), True),
+        (ValueError("The number of experts must be even"), False),
+    ],
+)
+@pytest.mark.usefixtures("families")
+def test_encoders_without_files_are_told_from_what_vllm_refuses(
+    error: Exception, lacks: object
+) -> None:
+    """Only the first lets a start go on without profiling them."""
+    assert import_module("dry_encoders").lacks_files(error) is lacks

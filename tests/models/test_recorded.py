@@ -168,6 +168,31 @@ def test_other_files_are_refused(tmp_path, text, says) -> None:
         read_recording(path)
 
 
+def test_what_a_reader_refuses_is_looked_up_as_well(folder) -> None:
+    """Llama has a reader, and "many" is no size that it could read."""
+    config = {
+        **CONFIG,
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "intermediate_size": "many",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(planner.UnknownArchitecture):
+        planner.plan(folder, max_model_len=1024)
+
+    write_recording(replace(RECORDING, config_key=config_key(config)))
+
+    plan = planner.plan(folder, max_model_len=1024)
+    assert plan.model is not None
+    assert plan.model.source == "recorded from vLLM 0.33.0, 2026-11-23"
+
+
+def test_another_quantisation_than_the_recorded_one_is_refused(folder) -> None:
+    """Its tensors are not in the recording."""
+    with pytest.raises(planner.UnknownArchitecture, match="quantization='fp8'"):
+        planner.plan(folder, max_model_len=1024, quantization="fp8")
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_published_app_reads_no_folder(monkeypatch) -> None:
     """It answers the same to everyone."""

@@ -39,7 +39,8 @@ def plan_of(run: DryRun) -> Plan:
         env=run.env,
         engine_args=run.engine_args,
     )
-    return plan_dry(inputs, figures_of(run))
+    plan = plan_dry(inputs, figures_of(run))
+    return replace(plan, notes=tuple(dict.fromkeys((*plan.notes, *run.notes))))
 
 
 def _built(run: DryRun) -> ModelArchitecture:

@@ -16,7 +16,7 @@ from planner.models.families.assembly import Label
 from planner.models.families.conversion import base_of, converted
 from planner.models.families.facts import facts_for, last_field
 from planner.models.families.naming import with_names
-from planner.models.families.recorded import read_recorded
+from planner.models.families.recorded import check_recorded_as, read_recorded
 from planner.models.families.refused import (
     REMOVED_IN,
     check_architecture,
@@ -81,10 +81,37 @@ def read(
     base = architecture
     if architecture not in readers() and architecture not in vllm_architectures():
         base = base_of(architecture, readers()) or architecture
+    recording = None if base in readers() else find_recording(files.config)
+    if recording is None:
+        try:
+            return _built(files, (architecture, base), quantization, before)
+        except UnknownArchitecture:
+            recording = find_recording(files.config)
+            if recording is None:
+                raise
+    check_recorded_as(recording, quantization)
+    return read_recorded(files, recording)
+
+
+def _built(
+    files: ModelFiles,
+    names: tuple[str, str],
+    quantization: str | None,
+    before: Before | None,
+) -> ModelArchitecture:
+    """Return the model as its reader builds it.
+
+    Args:
+        files: the model's files.
+        names: of its architecture, and of that from which it is converted.
+        quantization: the engine argument.
+        before: an answer of `built_otherwise`.
+
+    Raises:
+        UnknownArchitecture: without a reader, or naming what it does not read.
+    """
+    architecture, base = names
     reader = readers(before).get(base)
-    recording = None if reader else find_recording(files.config)
-    if recording is not None:
-        return read_recorded(files, recording)
     if reader is None:
         check_architecture(architecture, files.config)
         raise _unknown(files, architecture)

@@ -121,6 +121,25 @@ def read_recorded(files: ModelFiles, recording: Recording) -> ModelArchitecture:
     )
 
 
+def check_recorded_as(recording: Recording, quantization: str | None) -> None:
+    """Check that a recording has the quantisation that is asked for.
+
+    Args:
+        recording: of the model.
+        quantization: the engine argument; None: as the checkpoint has it.
+
+    Raises:
+        UnknownArchitecture: for another one, whose tensors it does not hold.
+    """
+    held = recording.whole["model"]["quantization"]
+    if quantization not in (None, held):
+        raise UnknownArchitecture(
+            f"quantization={quantization!r} is not modelled for {recording.model}, "
+            f"which is known from a recording (quantization={held!r}): leave it out, "
+            "or ask vLLM: `planner dry-run`."
+        )
+
+
 def architecture_of(
     files: ModelFiles,
     whole: Mapping[str, Any],

@@ -8,6 +8,7 @@ their workspaces, whose size heuristics choose: the figure is a lower bound ther
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,58 @@ _OF_IMAGES = 4
 """Dimensions of the weights of convolutions over images, or over sounds as such."""
 _KEPT: list[Any] = []
 """Registrations end with the object that made them."""
+_OF_FILES = ("processor", "feature extractor", "tokenizer", "Processor", "Tokenizer")
+"""What the words of an error name where a file of theirs is missing."""
+
+
+def check(config: Any) -> None:
+    """Let vLLM make the largest inputs of a model, with files that were made for it.
+
+    Raises:
+        Exception: what its processor raises.
+    """
+    from vllm.multimodal import MULTIMODAL_REGISTRY
+    from vllm.multimodal.encoder_budget import MultiModalBudget
+
+    if config.model_config.supports_multimodal_inputs:
+        MultiModalBudget(config, MULTIMODAL_REGISTRY, enable_cache=False)
+
+
+def lacks_files(error: Exception) -> bool:
+    """Whether an error is that of a processor or tokenizer without its files."""
+    from dry_family import MissingFilesError
+
+    steps = traceback.extract_tb(error.__traceback__)
+    return (
+        isinstance(error, MissingFilesError)
+        or any(word in str(error) for word in _OF_FILES)
+        or any("processing" in step.filename for step in steps)
+    )
+
+
+def leave_out(reason: Exception) -> str:
+    """Profile a model's text alone, with its encoders built; return what to say of it.
+
+    Source: vLLM 0.33.0 `config/model.py` supports_multimodal_inputs; before 0.30 it is
+    in `multimodal/registry.py`.
+    """
+    from vllm.config import ModelConfig
+    from vllm.multimodal.registry import MultiModalRegistry
+
+    places = (
+        (ModelConfig, "_cached_supports_multimodal_inputs"),
+        (MultiModalRegistry, "supports_multimodal_inputs"),
+    )
+    for place, name in places:
+        if hasattr(place, name):
+            setattr(place, name, lambda *_args: False)
+    words = str(reason).partition("\n")[0].partition(". ")[0]
+    return (
+        "The encoders' weights are counted, but not the memory of running them: the "
+        f"files of their processor are not at hand ({type(reason).__name__}: {words}). "
+        "The peak activation is a lower bound. Give the folder of the downloaded "
+        "repository, without its weights, for all of it."
+    )
 
 
 @after_import("vllm.v1.worker.gpu_worker")

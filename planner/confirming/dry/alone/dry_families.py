@@ -30,14 +30,19 @@ _REMOTE = frozenset(
 )
 
 
+def kind_of(config: Config) -> str:
+    """Return the model_type by which a model's family is known."""
+    architecture = next(iter(config.get("architectures") or ()), "")
+    return str(config.get("model_type") or _MISTRALS.get(architecture))
+
+
 def made_for(config: Config) -> Made:
     """Return the files of a model's family; a text-only model needs none.
 
     Raises:
         MissingFilesError: for an unknown family, or one whose processor is code.
     """
-    architecture = next(iter(config.get("architectures") or ()), "")
-    kind = str(config.get("model_type") or _MISTRALS.get(architecture))
+    kind = kind_of(config)
     if kind in FAMILIES:
         return FAMILIES[kind](config)
     if kind in _REMOTE:

@@ -14,7 +14,7 @@ from typing import Any
 
 import dry_configs
 import dry_encoders  # noqa: F401 - encoders run where processors are made
-from dry_families import made_for
+from dry_families import FAMILIES, kind_of, made_for
 from dry_family import Made, MissingFilesError
 
 _CONFIG = "config.json"
@@ -39,7 +39,7 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
     """
     for name, content in files.items():
         _add(folder, name, content)
-    if _is_whole(folder):
+    if is_whole(folder):
         return
     config = _completed(folder)
     made = made_for(config)
@@ -77,9 +77,14 @@ def _add(folder: Path, name: str, content: object) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _is_whole(folder: Path) -> bool:
+def is_whole(folder: Path) -> bool:
     """Whether the checkpoint's own tokenizer and processor are there."""
     return _holds(folder, _TOKENIZERS) and _holds(folder, _PROCESSORS)
+
+
+def is_known(folder: Path) -> bool:
+    """Whether the files of the model's family are known here."""
+    return kind_of(_completed(folder)) in FAMILIES
 
 
 def _holds(folder: Path, names: tuple[str, ...]) -> bool:

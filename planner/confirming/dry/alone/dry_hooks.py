@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 HOOKS: dict[str, list[Callable[[Any], None]]] = {}
@@ -117,3 +118,27 @@ def _registry(module: Any) -> None:
 def _warmup(module: Any) -> None:
     """Kernels are not compiled and tuned ahead, after the memory is shared out."""
     module.kernel_warmup = lambda *_args, **_kwargs: None
+
+
+@after_import("vllm.utils.mem_utils")
+def _shared_memory(module: Any) -> None:
+    """On a GPU that shares the host's memory, the host's free memory is the GPU's.
+
+    vLLM asks the operating system for it there, which knows this machine's only.
+
+    Source: vLLM 0.33.0 `utils/mem_utils.py` MemorySnapshot.measure,
+    release_device_memory_under_pressure; 0.19 asks by compute capability.
+    """
+    if os.environ.get("PLANNER_GPU_INTEGRATED") == "1":
+        module.psutil = _Host()
+
+
+class _Host:
+    """Answers like psutil for a host whose memory is the GPU's."""
+
+    def virtual_memory(self) -> Any:
+        """Return the memory of the selected GPU in whole bytes."""
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        return SimpleNamespace(available=free, total=total)

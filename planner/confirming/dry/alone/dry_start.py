@@ -72,26 +72,42 @@ def put_in_place(task: dict[str, Any]) -> None:
 def _config(task: dict[str, Any]) -> Any:
     """Return vLLM's configuration; a model with encoders gets the files it needs.
 
-    A model that only reads text starts without a tokenizer.
+    A model that only reads text starts without a tokenizer. Where the files of encoders
+    cannot be made, the model starts with them, and they are left out of the profile.
     """
-    from vllm.engine.arg_utils import EngineArgs
+    import dry_encoders
+    import dry_files
     from vllm.transformers_utils import repo_utils
+
+    folder = Path(task["arguments"]["model"])
+    _without_missing_code(folder, task["arguments"])
+    is_whole = dry_files.is_whole(folder)
+    try:
+        config = _created(task, skip_tokenizer_init=True)
+        encoders = getattr(config.model_config, "multimodal_config", None)
+        if encoders is None or getattr(encoders, "language_model_only", False):
+            return config
+        dry_files.write(folder, {})
+        repo_utils.list_repo_files.cache_clear()  # there are more now
+        config = _created(task)
+        if not is_whole and not dry_files.is_known(folder):
+            dry_encoders.check(config)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if is_whole or not dry_encoders.lacks_files(error):
+            raise
+        report("note", text=dry_encoders.leave_out(error))
+        config = _created(task, skip_tokenizer_init=True)
+    return config
+
+
+def _created(task: dict[str, Any], **more: Any) -> Any:
+    from vllm.engine.arg_utils import EngineArgs
     from vllm.usage.usage_lib import UsageContext
 
     usage = UsageContext[_USAGES[task["entrypoint"]]]
-    arguments = task["arguments"]
-    _without_missing_code(Path(arguments["model"]), arguments)
-    config = EngineArgs(**arguments, skip_tokenizer_init=True).create_engine_config(
-        usage
-    )
-    encoders = getattr(config.model_config, "multimodal_config", None)
-    if encoders is None or getattr(encoders, "language_model_only", False):
-        return config
-    import dry_files
-
-    dry_files.write(Path(arguments["model"]), {})
-    repo_utils.list_repo_files.cache_clear()  # there are more now
-    return EngineArgs(**arguments).create_engine_config(usage)
+    return EngineArgs(**task["arguments"], **more).create_engine_config(usage)
 
 
 def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
