@@ -8,6 +8,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "BailingMoeV3VLForConditionalGeneration",
     ),
     "bailing_linear": ("BailingMoeV2_5ForCausalLM",),
+    "beam": (
+        "BeamForCausalLM",
+        "FlintForCausalLM",
+        "K2HorizonForCausalLM",
+    ),
     "bert": (
         "BertModel",
         "BertForMaskedLM",
@@ -62,9 +67,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
     "gemma3n": ("Gemma3nForCausalLM",),
-    "gemma4": (
-        "Gemma4ForCausalLM",
+    "gemma4": ("Gemma4ForCausalLM",),
+    "gemma4_kin": (
         "Gemma4ForConditionalGeneration",
+        "Gemma4UnifiedForConditionalGeneration",
+        "DiffusionGemmaForBlockDiffusion",
     ),
     "gemma_mm": (
         "PaliGemmaForConditionalGeneration",
@@ -93,6 +100,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMForConditionalGeneration",
     ),
     "hy_v4": ("HYV4ForCausalLM",),
+    "inkling": (
+        "InklingForCausalLM",
+        "InklingForConditionalGeneration",
+    ),
     "internvl": (
         "QianfanOCRForConditionalGeneration",
         "H2OVLChatModel",
