@@ -217,6 +217,39 @@ class ConvolutionStreamsLayer:
     kernel_size: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarisedAttentionLayer:
+    """Step 5's sparse attention, whose indexer summarises regions of eight tokens.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/sparse_attention.py`.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSummaryLayer:
+    """Step 5's summaries of regions.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/sparse_summary_cache.py`.
+    """
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionTailLayer:
+    """Tokens of Step 5's region that is not full yet, on a page of its attention.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/csa_tail_ring.py` Step5CSATailRing.
+    """
+
+    attention: SummarisedAttentionLayer
+    width: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
@@ -232,5 +265,8 @@ CacheLayer = (
     | PooledIndexerLayer
     | IndexerTailLayer
     | ConvolutionStreamsLayer
+    | SummarisedAttentionLayer
+    | RegionSummaryLayer
+    | RegionTailLayer
     | StateLayer
 )

@@ -27,6 +27,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "XLMRobertaForSequenceClassification",
     ),
     "blip2": ("Blip2ForConditionalGeneration",),
+    "composites": (
+        "CohereCompassForConditionalGeneration",
+        "MiDashengLMModel",
+        "ColUltraVBertForRetrieval",
+        "FunAudioChatForConditionalGeneration",
+        "DeepseekV4ForConditionalGeneration",
+    ),
     "deepseek": (
         "DeepseekForCausalLM",
         "DeepseekV2ForCausalLM",
@@ -257,6 +264,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Step3VLForConditionalGeneration",
         "StepVLForConditionalGeneration",
         "Step3p7ForConditionalGeneration",
+        "Step5ForConditionalGeneration",
     ),
     "retrieval": (
         "ColModernVBertForRetrieval",
@@ -312,6 +320,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "UltravoxModel",
         "GraniteSpeechForConditionalGeneration",
     ),
+    "step5": ("Step5ForCausalLM",),
     "stepped": (
         "LagunaForCausalLM",
         "Step3TextForCausalLM",
