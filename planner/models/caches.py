@@ -35,6 +35,10 @@ class AttentionLayer:
     """Unlimited-OCR: prompts are kept whole, and so many generated tokens."""
     is_mm_prefix: bool = False
     """Images attend in both directions, which not every kernel supports."""
+    is_inkling: bool = False
+    """Inkling's own attention, which FlashAttention serves on every GPU."""
+    needs_flashinfer: bool = False
+    """Flint's class writes pages as FlashInfer does, and takes no other kernel."""
     heeds_kv_cache_dtype: bool = True
     """False where vLLM's class does not pass the cache settings on (Falcon): the KV
     cache then keeps the model's dtype whatever `kv_cache_dtype` says."""
@@ -199,6 +203,53 @@ class IndexerTailLayer:
     num_tokens: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionStreamsLayer:
+    """Inkling's last inputs of a layer's four short convolutions, in pages.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/sconv_swa_attn.py` InklingConvState.
+    """
+
+    num_kv_heads: int
+    head_size: int
+    """Of the attention, whose keys and values are two of the inputs."""
+    hidden_size: int
+    kernel_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarisedAttentionLayer:
+    """Step 5's sparse attention, whose indexer summarises regions of eight tokens.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/sparse_attention.py`.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSummaryLayer:
+    """Step 5's summaries of regions.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/sparse_summary_cache.py`.
+    """
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionTailLayer:
+    """Tokens of Step 5's region that is not full yet, on a page of its attention.
+
+    Source: vLLM 0.33.0 `models/step5/nvidia/csa_tail_ring.py` Step5CSATailRing.
+    """
+
+    attention: SummarisedAttentionLayer
+    width: int
+
+
 CacheLayer = (
     AttentionLayer
     | CrossAttentionLayer
@@ -213,5 +264,9 @@ CacheLayer = (
     | IndexKeysLayer
     | PooledIndexerLayer
     | IndexerTailLayer
+    | ConvolutionStreamsLayer
+    | SummarisedAttentionLayer
+    | RegionSummaryLayer
+    | RegionTailLayer
     | StateLayer
 )

@@ -96,6 +96,14 @@ def batch_defaults(
     return (2048 if is_server else 8192), 256
 
 
+_BY_DIFFUSION = "DiffusionGemmaForBlockDiffusion"
+_FEWEST_BY_DIFFUSION, _MOST_BY_DIFFUSION = 128, 8
+"""From 128 requests on, vLLM takes a number for a default, and lowers it to 8.
+
+Source: vLLM 0.33.0 `models/config.py` DiffusionGemmaModelForBlockDiffusionConfig.
+"""
+
+
 def resolve_batch(
     settings: EngineSettings,
     model: ModelArchitecture,
@@ -126,7 +134,15 @@ def resolve_batch(
             tokens = min(seqs * max_model_len, tokens)
     if settings.max_num_seqs is None and release >= _LIMITS_REQUESTS_TO_TOKENS_SINCE:
         seqs = min(seqs, tokens)
-    return tokens, seqs
+    return tokens, _by_class(model, seqs)
+
+
+def _by_class(model: ModelArchitecture, seqs: int) -> int:
+    """Return max_num_seqs as the model's class changes it."""
+    is_by_diffusion = model.architecture == _BY_DIFFUSION
+    return (
+        _MOST_BY_DIFFUSION if is_by_diffusion and seqs >= _FEWEST_BY_DIFFUSION else seqs
+    )
 
 
 def chunked_prefill(

@@ -12,7 +12,9 @@ from typing import Any
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import flash_attention
 from planner.memory.kv_cache.attention_backends import (
+    FlashAttention,
     FlashAttentionDiffKV,
+    FlashInfer,
     TritonAttentionDiffKV,
 )
 from planner.memory.kv_cache.backend import (
@@ -112,6 +114,8 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
     """
     kv_heads_per_rank(layer.num_kv_heads, context.layout)
     config = _config(layer, context)
+    if layer.is_inkling:
+        return FlashAttention()
     if layer.head_size_v not in (None, layer.head_size):
         backend = _diff_kv_backend(layer, context)
         backend.refuse(config, context)
@@ -132,6 +136,8 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
             f"kv_cache_dtype={config.kv_cache_dtype!r}: the kernels that keep prompts "
             "whole and forget what was generated are known for plain caches only."
         )
+    if layer.needs_flashinfer and backend.name != FlashInfer.name:
+        raise Refused("Flint requires FlashInfer attention")
     if layer.uses_alibi_sqrt and backend.name != _COMPUTES_ALIBI_SQRT:
         raise Refused(f"use_alibi_sqrt is not supported by backend {backend.name}.")
     check_kv_scales(config.kv_cache_dtype, context)

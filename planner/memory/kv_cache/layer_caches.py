@@ -19,6 +19,7 @@ from planner.memory.kv_cache import (
     mamba_caches,
     mla_caches,
     sparse_caches,
+    step5_caches,
 )
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -34,6 +35,7 @@ _FAMILIES: dict[type, CacheFamily] = {
     **mamba_caches.FAMILIES,
     **mla_caches.FAMILIES,
     **sparse_caches.FAMILIES,
+    **step5_caches.FAMILIES,
 }
 
 DEFAULT_BLOCK_SIZE = 16

@@ -1,6 +1,6 @@
-"""Backends and KV cache specs of two models with sparse attention of their own.
+"""Backends and KV cache specs of models with caches of their own.
 
-MiniMax-M3's block-sparse attention, and GLM-5.3-Flash's indexer.
+MiniMax-M3's block-sparse attention, GLM-5.3-Flash's indexer, Inkling's convolutions.
 
 Source: vLLM 0.33.0 `models/minimax_m3/common/sparse_attention.py` and `indexer.py`,
 `models/minimax_m3/nvidia/model.py` MiniMaxM3SparseAttention;
@@ -33,8 +33,10 @@ from planner.memory.kv_cache.specs_of_latent import (
     CircularBufferSpec,
     MLAAttentionSpec,
 )
+from planner.memory.kv_cache.specs_of_states import SlidingWindowSpec
 from planner.models.caches import (
     BlockSparseAttentionLayer,
+    ConvolutionStreamsLayer,
     IndexerTailLayer,
     IndexKeysLayer,
     PooledIndexerLayer,
@@ -237,7 +239,53 @@ def tail_spec(
     return customized(spec, backend, context)
 
 
+class InklingConvolutions(AttentionBackend):
+    """Short convolutions, whose pages are managed as a window's."""
+
+    name: ClassVar[str] = "INKLING_SCONV_SWA"
+
+
+def streams_backend(
+    _layer: ConvolutionStreamsLayer, _context: CacheContext
+) -> AttentionBackend:
+    """Return the backend of the convolutions' inputs."""
+    return InklingConvolutions()
+
+
+def streams_spec(
+    layer: ConvolutionStreamsLayer,
+    backend: AttentionBackend,
+    context: CacheContext,
+    _sizes: BlockSizes,
+) -> KVCacheSpec:
+    """Return the spec of the inputs: a window as long as a kernel, of one wide head.
+
+    Raises:
+        Refused: in vLLM's words, for more ranks than heads and dtypes but bfloat16.
+    """
+    ranks, heads = context.layout.tensor_parallel_size, layer.num_kv_heads
+    if ranks > heads:
+        raise Refused(
+            f"sconv SWA cache supports tp_size <= num_kv_heads ({heads}), got {ranks}"
+        )
+    if context.dtype != "bfloat16":
+        raise Refused(
+            f"sconv SWA cache supports bfloat16 only, got torch.{context.dtype}"
+        )
+    width = 2 * layer.head_size + 2 * (layer.hidden_size // heads)
+    spec = SlidingWindowSpec(
+        block_size=layer.kernel_size,
+        num_kv_heads=heads // ranks,
+        head_size=1 << (width - 1).bit_length(),
+        head_size_v=0,
+        element_bytes=_BF16_BYTES,
+        sliding_window=layer.kernel_size,
+    )
+    return customized(spec, backend, context)
+
+
 FAMILIES: dict[type, CacheFamily] = {
+    ConvolutionStreamsLayer: CacheFamily(backend=streams_backend, spec=streams_spec),
     BlockSparseAttentionLayer: CacheFamily(backend=sparse_backend, spec=sparse_spec),
     IndexKeysLayer: CacheFamily(backend=index_backend, spec=index_spec),
     PooledIndexerLayer: CacheFamily(

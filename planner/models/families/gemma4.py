@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -17,16 +17,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    known_as,
-    quant_method,
-    sub_config,
-    text_facts,
-    with_mm_prefix,
-    with_towers,
-)
 from planner.models.families.rope import for_layer_type, rope_dict
-from planner.models.families.towers.gemma4 import audio_tower, vision_tower
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -35,21 +26,10 @@ from planner.models.layers import (
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
-    TokenBuffer,
     VocabParallelEmbedding,
 )
 from planner.models.tensors import LinearMethod, Tensor
 
-LAYERS = "language_model.model.layers"
-RENAMES = (
-    ("model.vision_tower", "vision_tower"),
-    ("model.embed_vision", "embed_vision"),
-    ("model.audio_tower.", "audio_tower."),
-    ("model.embed_audio.", "embed_audio."),
-    ("model.language_model.", "language_model.model."),
-    ("lm_head.", "language_model.lm_head."),
-    ("model", "language_model.model"),
-)
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _GLOBAL_HEAD_DIM = 512
 _FULL_EVERY = 6
@@ -61,8 +41,7 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/gemma4.py` Gemma4ForCausalLM; Transformers'
     Gemma4TextConfig.
     """
-    if facts.value("per_layer_config") is not None:
-        raise facts.unsupported("per_layer_config", "head sizes by kind of layer are.")
+    facts = _by_kind(facts)
     if facts.value("use_bidirectional_attention") == "all":
         raise facts.unsupported("use_bidirectional_attention", "images only are.")
     types = _layer_types(facts)
@@ -109,6 +88,35 @@ def _layer_types(facts: Facts) -> tuple[str, ...]:
     if len(given) != count or not set(given) <= {_FULL, _SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
     return (*given[:-1], _FULL)
+
+
+def _by_kind(facts: Facts) -> Facts:
+    """Return the config with what it says of single layers said of their kind.
+
+    Raises:
+        UnknownArchitecture: unless all layers of full attention differ alike.
+
+    Source: Transformers' Gemma4TextConfig (per_layer_config).
+    """
+    single = facts.value("per_layer_config")
+    if not single:
+        return facts
+    types = _layer_types(facts)
+    own = {index: single.get(str(index)) or {} for index in range(len(types))}
+    own |= {int(index): dict(changes) for index, changes in single.items()}
+    full = [own[i] for i, kind in enumerate(types) if kind == _FULL]
+    sliding = [own[i] for i, kind in enumerate(types) if kind != _FULL]
+    is_known = set(full[0]) <= {"head_dim", "num_key_value_heads"}
+    if any(sliding) or full.count(full[0]) != len(full) or not is_known:
+        raise facts.unsupported("per_layer_config", "sizes by kind of layer are.")
+    kv_heads = full[0].get("num_key_value_heads")
+    changes = {
+        "per_layer_config": None,
+        "global_head_dim": full[0].get("head_dim", facts.value("head_dim")),
+        "num_global_key_value_heads": kv_heads,
+        "attention_k_eq_v": kv_heads is not None,
+    }
+    return Facts({**facts.config, **changes}, facts.model_type)
 
 
 def _kv_sources(types: tuple[str, ...], shared_from: int) -> tuple[int, ...]:
@@ -351,42 +359,4 @@ def _rope_cache(facts: Facts, kind: str) -> Module:
     )
 
 
-def read_gemma4(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Gemma 4 with its towers.
-
-    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ForConditionalGeneration;
-    `transformers_utils/model_arch_config_convertor.py` Gemma4ModelArchConfigConvertor.
-    """
-    text = text_facts(facts, "gemma4_text")
-    model = read_gemma4_text(text, label)
-    if text.value("use_bidirectional_attention") == "vision":
-        model = with_mm_prefix(model)
-    method = quant_method(facts)
-    vision = sub_config(facts, "vision_config", "gemma4_vision")
-    towers = [vision_tower(vision, model.hidden_size, method)]
-    if facts.value("audio_config") is not None:
-        audio = sub_config(facts, "audio_config", "gemma4_audio")
-        towers.append(audio_tower(audio, model.hidden_size, method))
-    whole = with_towers(
-        model,
-        tuple(towers),
-        layer_prefix=LAYERS,
-        prefix_renames=RENAMES,
-        head_prefix="language_model.",
-    )
-    every_stage = (*whole.every_stage, *_step_buffer(text, len(model.layers)))
-    return known_as(replace(whole, every_stage=every_stage), facts, label)
-
-
-def _step_buffer(text: Facts, num_layers: int) -> tuple[Module, ...]:
-    """Return the buffer of a step's embeddings for each layer."""
-    inner = text.optional_integer("hidden_size_per_layer_input")
-    if not inner:
-        return ()
-    return (TokenBuffer(name="per_layer_embeddings", columns=num_layers * inner),)
-
-
-READERS = {
-    "Gemma4ForCausalLM": read_gemma4_text,
-    "Gemma4ForConditionalGeneration": read_gemma4,
-}
+READERS = {"Gemma4ForCausalLM": read_gemma4_text}

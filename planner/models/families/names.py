@@ -8,6 +8,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "BailingMoeV3VLForConditionalGeneration",
     ),
     "bailing_linear": ("BailingMoeV2_5ForCausalLM",),
+    "beam": (
+        "BeamForCausalLM",
+        "FlintForCausalLM",
+        "K2HorizonForCausalLM",
+    ),
     "bert": (
         "BertModel",
         "BertForMaskedLM",
@@ -22,6 +27,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "XLMRobertaForSequenceClassification",
     ),
     "blip2": ("Blip2ForConditionalGeneration",),
+    "composites": (
+        "CohereCompassForConditionalGeneration",
+        "MiDashengLMModel",
+        "ColUltraVBertForRetrieval",
+        "FunAudioChatForConditionalGeneration",
+        "DeepseekV4ForConditionalGeneration",
+    ),
     "deepseek": (
         "DeepseekForCausalLM",
         "DeepseekV2ForCausalLM",
@@ -62,9 +74,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
     "gemma3n": ("Gemma3nForCausalLM",),
-    "gemma4": (
-        "Gemma4ForCausalLM",
+    "gemma4": ("Gemma4ForCausalLM",),
+    "gemma4_kin": (
         "Gemma4ForConditionalGeneration",
+        "Gemma4UnifiedForConditionalGeneration",
+        "DiffusionGemmaForBlockDiffusion",
     ),
     "gemma_mm": (
         "PaliGemmaForConditionalGeneration",
@@ -93,6 +107,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMForConditionalGeneration",
     ),
     "hy_v4": ("HYV4ForCausalLM",),
+    "inkling": (
+        "InklingForCausalLM",
+        "InklingForConditionalGeneration",
+    ),
     "internvl": (
         "QianfanOCRForConditionalGeneration",
         "H2OVLChatModel",
@@ -246,6 +264,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Step3VLForConditionalGeneration",
         "StepVLForConditionalGeneration",
         "Step3p7ForConditionalGeneration",
+        "Step5ForConditionalGeneration",
     ),
     "retrieval": (
         "ColModernVBertForRetrieval",
@@ -301,6 +320,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "UltravoxModel",
         "GraniteSpeechForConditionalGeneration",
     ),
+    "step5": ("Step5ForCausalLM",),
     "stepped": (
         "LagunaForCausalLM",
         "Step3TextForCausalLM",

@@ -66,6 +66,8 @@ def read_qwen3_5_text(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/qwen3_5.py` Qwen3_5ForCausalLMBase;
     `models/config.py` Qwen3_5ForConditionalGenerationConfig (dtype of the state).
     """
+    if facts.model_type in _OUTER and facts.mapping("text_config"):
+        return read_qwen3_5_text(_text_of(facts), label)
     if facts.model_type not in (_MOE, "qwen3_5_text"):
         raise facts.unsupported("model_type", "qwen3_5_text and qwen3_5_moe_text are.")
     num_layers = facts.integer("num_hidden_layers")
@@ -82,6 +84,17 @@ def read_qwen3_5_text(facts: Facts, label: Label) -> ModelArchitecture:
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
     )
     return _build(facts, label, family)
+
+
+_OUTER = ("qwen3_5", "qwen3_5_moe")
+
+
+def _text_of(facts: Facts) -> Facts:
+    """Return the language model's config within that of images too."""
+    inner = dict(facts.mapping("text_config"))
+    own = facts.value("dtype", "torch_dtype")
+    dtype = {} if own is None else {"dtype": own}
+    return Facts({**inner, **dtype}, f"{facts.model_type}_text")
 
 
 def _sparse_layers(facts: Facts) -> frozenset[int]:

@@ -285,4 +285,5 @@ READERS = {
     "Step3VLForConditionalGeneration": read_step3_vl,
     "StepVLForConditionalGeneration": read_step_vl,
     "Step3p7ForConditionalGeneration": read_step_vl,
+    "Step5ForConditionalGeneration": read_step_vl,
 }

@@ -134,6 +134,7 @@ class RotaryCache:
     """Whether it has no more rows than max_model_len."""
     name: str = "rotary_emb.cos_sin_cache"
     part: Part = Part.BUFFERS
+    dtype: str | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the table."""
@@ -141,7 +142,7 @@ class RotaryCache:
         rows = self.rows if chosen else self.rows_of_images
         if self.ends_with_length and layout.max_model_len:
             rows = min(rows, layout.max_model_len)
-        return (Tensor(rows * self.columns),)
+        return (Tensor(rows * self.columns, self.dtype),)
 
 
 def rope_cache(

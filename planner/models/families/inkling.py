@@ -1,0 +1,450 @@
+"""Inkling: short convolutions beside attention, experts with shared sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from math import log, prod
+from typing import Any
+
+from planner.engine.layout import ParallelLayout, divide
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.caches import AttentionLayer, ConvolutionStreamsLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.assembly import Label, Placement
+from planner.models.families.decoder import norms
+from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
+from planner.models.families.multimodal import known_as, text_facts, with_towers
+from planner.models.families.towers import blocks
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    RowParallelLinear,
+    Sharded,
+    kv_heads_per_rank,
+)
+from planner.models.tensors import LinearMethod, Tensor
+
+_DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 201024,
+    "hidden_size": 1536,
+    "intermediate_size": 768,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "d_rel": 16,
+    "rel_extent": 1024,
+    "sliding_window_size": 512,
+    "dense_mlp_idx": 0,
+    "n_routed_experts": 0,
+    "n_shared_experts": 0,
+    "num_experts_per_tok": 1,
+}
+_CONVOLVED = 4
+_GATE_ROWS = 8
+_ROUNDED_CHANNELS = 64
+RENAMES = (
+    ("model.llm.layers.", "model.layers."),
+    ("model.llm.unembed", "lm_head"),
+    ("language_model.layers.", "model.layers."),
+    ("language_model.lm_head.", "lm_head."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heads:
+    """The attention of a kind of layer."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithRelative:
+    """Queries, keys, values, and of each head a vector for relative positions.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/attention.py` InklingAttention.
+    """
+
+    heads: _Heads
+    hidden_size: int
+    d_rel: int
+    bias: bool = False
+    name: str = "attn.qkvr"
+    part: Part = Part.ATTENTION
+    shards: tuple[str, ...] = ("wq_du", "wk_dv", "wv_dv", "wr_du")
+    method: LinearMethod | None = None
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        return self.as_linear(layout).tensors(layout)
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | QKVParallelLinear:
+        """Return vLLM's layer; too few keys and values are repeated."""
+        own = self.heads
+        ranks = layout.tensor_parallel_size
+        kv_heads = kv_heads_per_rank(own.num_kv_heads, layout) * ranks
+        return ColumnParallelLinear(
+            name=self.name,
+            part=self.part,
+            input_size=self.hidden_size,
+            output_sizes=(
+                own.num_heads * own.head_size,
+                kv_heads * own.head_size,
+                kv_heads * own.head_size,
+                own.num_heads * self.d_rel,
+            ),
+            bias=self.bias,
+            shards=self.shards,
+            method=self.method,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolvedHeads:
+    """The short convolutions of a rank's keys and values."""
+
+    num_kv_heads: int
+    head_size: int
+    kernel_size: int
+    name: str = "attn.kv_sconv"
+    part: Part = Part.ATTENTION
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return both kernels on a rank."""
+        rows = kv_heads_per_rank(self.num_kv_heads, layout) * self.head_size
+        return (Tensor(rows * self.kernel_size),) * 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkExperts:
+    """Shared experts that each token uses, divided among ranks and never quantised.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/moe.py` InklingSinkExperts.
+    """
+
+    count: int
+    hidden_size: int
+    intermediate_size: int
+    name: str = "mlp.sink_experts"
+    part: Part = Part.SHARED_EXPERTS
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return both weights on a rank."""
+        width = divide(self.intermediate_size, layout.tensor_parallel_size)
+        elements = self.count * width * self.hidden_size
+        return (Tensor(2 * elements), Tensor(elements))
+
+
+def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return the language model of Inkling, whose embeddings each rank holds in full.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/model.py`, `models/inkling/configs.py`.
+    """
+    facts = _renamed(facts)
+    if not facts.integer("n_shared_experts"):
+        raise facts.unsupported("n_shared_experts", "vLLM asserts that there are some.")
+    size = facts.integer("hidden_size")
+    local = set(facts.value("local_layer_ids") or ())
+    num_dense = facts.integer("dense_mlp_idx")
+    layers = (
+        _layer(facts, _heads(facts, index in local), is_dense=index < num_dense)
+        for index in range(facts.integer("num_hidden_layers"))
+    )
+    padded = facts.optional_integer("padded_vocab_size")
+    words, vocab_size = padded, facts.integer("vocab_size")
+    if words is None:
+        words = vocab_size
+        vocab_size = min(facts.optional_integer("unpadded_vocab_size") or words, words)
+    frame = Frame(hidden_size=size, placement=Placement.EVERYWHERE, is_tied=False)
+    padded_facts = Facts({**facts.config, "vocab_size": words}, facts.model_type)
+    model = decoder(
+        padded_facts,
+        label,
+        frame,
+        layers,
+        vocab_size=vocab_size,
+        num_experts=facts.integer("n_routed_experts"),
+        prefix_renames=RENAMES,
+        **_declared(facts),
+    )
+    extra = (norms(size, count=1),) if facts.flag("use_embed_norm") else ()
+    whole = Replicated(
+        name="model.embed_tokens", part=Part.EMBEDDINGS, shapes=((words, size),)
+    )
+    others = (m for m in model.every_stage if m.part is not Part.EMBEDDINGS)
+    return replace(model, every_stage=(whole, *extra, *others))
+
+
+def _declared(facts: Facts) -> dict[str, int]:
+    """Return heads as vLLM's checks see them: those of full attention."""
+    heads = _heads(facts, is_local=False)
+    return {
+        "num_attention_heads": heads.num_heads,
+        "num_kv_heads": heads.num_kv_heads,
+        "head_size": heads.head_size,
+    }
+
+
+def _renamed(facts: Facts) -> Facts:
+    """Return the config under the names of the model's first release.
+
+    Transformers calls the width of an expert moe_intermediate_size.
+    """
+    given = {**_DEFAULTS, **facts.config}
+    own, narrow = given["intermediate_size"], given.get("moe_intermediate_size")
+    if given.get("dense_intermediate_size") is None:
+        given["dense_intermediate_size"] = own
+        given["intermediate_size"] = own if narrow is None else narrow
+    if given.get("sconv_kernel_size") is None:
+        kernel = given.get("conv_kernel_size")
+        given["sconv_kernel_size"] = _CONVOLVED if kernel is None else kernel
+    return Facts(given, facts.model_type)
+
+
+def _heads(facts: Facts, is_local: bool) -> _Heads:
+    num_heads = facts.integer("num_attention_heads")
+    kv_heads = facts.integer("num_key_value_heads")
+    size = facts.optional_integer("head_dim")
+    size = facts.integer("hidden_size") // num_heads if size is None else size
+    if not is_local:
+        return _Heads(
+            num_heads=num_heads, num_kv_heads=kv_heads, head_size=size, window=None
+        )
+    return _Heads(
+        num_heads=facts.integer("swa_num_attention_heads", default=num_heads),
+        num_kv_heads=facts.integer("swa_num_key_value_heads", default=kv_heads),
+        head_size=facts.integer("swa_head_dim", default=size),
+        window=facts.integer("sliding_window_size"),
+    )
+
+
+def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
+    size, kernel = facts.integer("hidden_size"), facts.integer("sconv_kernel_size")
+    kept = AttentionLayer(
+        num_heads=heads.num_heads,
+        num_kv_heads=heads.num_kv_heads,
+        head_size=heads.head_size,
+        sliding_window=heads.window,
+        is_inkling=True,
+    )
+    streams = ConvolutionStreamsLayer(
+        num_kv_heads=heads.num_kv_heads,
+        head_size=heads.head_size,
+        hidden_size=size,
+        kernel_size=kernel,
+    )
+    modules = (
+        *_attention(facts, heads),
+        norms(size),
+        Sharded(name="sconv", part=Part.MLP, shapes=((size, kernel),) * 2),
+        *(_mlp(facts) if is_dense else _experts(facts)),
+    )
+    return LayerKind(caches=(streams, kept), modules=modules)
+
+
+def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
+    size = facts.integer("hidden_size")
+    d_rel, extent = facts.integer("d_rel"), facts.integer("rel_extent")
+    return (
+        WithRelative(
+            heads=heads, hidden_size=size, d_rel=d_rel, bias=facts.flag("q_bias")
+        ),
+        RowParallelLinear(
+            name="attn.wo_ud",
+            part=Part.ATTENTION,
+            input_size=heads.num_heads * heads.head_size,
+            output_size=size,
+            bias=facts.flag("o_bias"),
+        ),
+        Replicated(
+            name="attn.rel_logits_proj",
+            part=Part.ATTENTION,
+            shapes=((d_rel, extent if heads.window is None else heads.window),),
+        ),
+        Replicated(
+            name="attn.qk_norm", part=Part.NORMS, shapes=((heads.head_size,),) * 2
+        ),
+        ConvolvedHeads(
+            num_kv_heads=heads.num_kv_heads,
+            head_size=heads.head_size,
+            kernel_size=facts.integer("sconv_kernel_size"),
+        ),
+        Replicated(
+            name="attn.scales", part=Part.BUFFERS, shapes=((), ()), dtype="float32"
+        ),
+    )
+
+
+def _mlp(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/inkling/nvidia/mlp.py` InklingDenseMLP."""
+    size, width = (
+        facts.integer("hidden_size"),
+        facts.integer("dense_intermediate_size"),
+    )
+    scale = Replicated(name="mlp.global_scale", part=Part.MLP, shapes=((1,),))
+    return (
+        ColumnParallelLinear(
+            name="mlp.gate_up_proj",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(2 * width,),
+        ),
+        RowParallelLinear(
+            name="mlp.down_proj", part=Part.MLP, input_size=width, output_size=size
+        ),
+        *((scale,) if facts.flag("use_global_scale") else ()),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Return a gate of whole rows of eight, routed experts, and shared ones.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/moe.py` InklingMoE.
+    """
+    size, width = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    routed, shared = (
+        facts.integer("n_routed_experts"),
+        facts.integer("n_shared_experts"),
+    )
+    rows = -(-(routed + shared) // _GATE_ROWS) * _GATE_ROWS
+    in_float32 = (
+        *(((1,),) if facts.flag("use_global_scale") else ()),
+        *(((routed,),) if facts.flag("use_gate_bias") else ()),
+    )
+    return (
+        Replicated(name="mlp.gate", part=Part.ROUTER, shapes=((rows, size),)),
+        Replicated(
+            name="mlp.gate.bias", part=Part.ROUTER, shapes=in_float32, dtype="float32"
+        ),
+        FusedMoE(
+            name="mlp.experts",
+            num_experts=routed,
+            top_k=facts.integer("num_experts_per_tok"),
+            hidden_size=size,
+            intermediate_size=width,
+            is_renormalized=False,
+        ),
+        SinkExperts(count=shared, hidden_size=size, intermediate_size=width),
+    )
+
+
+def read_inkling(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Inkling with the towers that its config switches on.
+
+    Source: vLLM 0.33.0 `models/inkling/nvidia/model.py`
+    InklingForConditionalGeneration.
+    """
+    text = text_facts(facts, "inkling_model")
+    model = read_inkling_text(text, label)
+    whole = with_towers(
+        model,
+        tuple(_towers(facts)),
+        layer_prefix="model.layers",
+        prefix_renames=RENAMES,
+    )
+    return known_as(whole, facts, label)
+
+
+def _towers(facts: Facts) -> Iterator[Tower]:
+    vision = Facts(facts.mapping("vision_config"), "inkling_vision_model")
+    audio = Facts(facts.mapping("audio_config"), "inkling_audio_model")
+    width = vision.optional_integer("decoder_dmodel")
+    if width is not None:
+        yield Tower(modalities=("image",), modules=tuple(_vision(vision, width)))
+    width = audio.optional_integer("decoder_dmodel")
+    if width is not None:
+        rows = audio.integer("n_mel_bins") * audio.integer("mel_vocab_size")
+        last = ((width,),) if audio.flag("use_audio_norm") else ()
+        yield Tower(
+            modalities=("audio",),
+            modules=(blocks.replicated("audio.encoder", (rows, width), *last),),
+        )
+
+
+def _vision(facts: Facts, width: int) -> Iterable[Module]:
+    """Return the layers that fold patches, each several positions into one.
+
+    Source: vLLM 0.33.0 `models/inkling/common/towers.py` HMLPPatchEncoder.
+    """
+    scales = _scales(facts)
+    count = facts.integer("n_layers")
+    for index, (start, end) in enumerate(pairwise(scales)):
+        folded = prod(b // a for a, b in zip(start[:3], end[:3], strict=True))
+        is_last = index == count - 1
+        columns = width if is_last else end[3]
+        name = f"visual.vision_encoder.layers.{index}"
+        yield blocks.replicated(name, (columns, start[3] * folded))
+        if not is_last:
+            yield blocks.replicated(f"{name}.norm", (end[3],))
+    if facts.flag("use_vision_norm"):
+        yield blocks.replicated("visual.vision_encoder.final_norm", (width,))
+
+
+_Scale = tuple[int, int, int, int]
+
+
+def _scales(facts: Facts) -> list[_Scale]:
+    """Return time, height, width and channels before and after each layer.
+
+    Source: vLLM 0.33.0 `models/inkling/common/towers.py` plan_out_scales.
+    """
+    patch, channels = facts.integer("patch_size"), facts.integer("n_channels")
+    times, layers = facts.integer("temporal_patch_size"), facts.integer("n_layers")
+    side, depth = 1, 1
+    scales: list[_Scale] = [(1, 1, 1, channels)]
+    for factor in reversed(_prime_factors(patch)):
+        side *= factor
+        scales.append((1, side, side, _rounded(side**2 * channels)))
+    for factor in reversed(_prime_factors(times)):
+        depth *= factor
+        scales.append((depth, side, side, _rounded(side**2 * channels * depth)))
+    step = log(patch * patch * times * channels) / layers
+    costs = [
+        [abs(step * index - log(prod(scale[:3]))) for scale in scales]
+        for index in range(layers + 1)
+    ]
+    chosen = _assigned(costs, len(scales))
+    chosen[0], chosen[-1] = 0, len(scales) - 1
+    return [scales[index] for index in chosen]
+
+
+def _assigned(costs: list[list[float]], count: int) -> list[int]:
+    """Return for each row a column, all of them in order where there are enough."""
+    if len(costs) > count:
+        return [row.index(min(row)) for row in costs]
+    rows = range(len(costs))
+    best = min(
+        combinations(range(count), len(costs)),
+        key=lambda columns: sum(costs[row][columns[row]] for row in rows),
+    )
+    return list(best)
+
+
+def _rounded(channels: int) -> int:
+    return -(-channels // _ROUNDED_CHANNELS) * _ROUNDED_CHANNELS
+
+
+def _prime_factors(number: int) -> list[int]:
+    factors, divisor = [], 2
+    while number > 1:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return factors
+
+
+READERS = {
+    "InklingForCausalLM": read_inkling_text,
+    "InklingForConditionalGeneration": read_inkling,
+}
