@@ -61,6 +61,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ColBERTLfm2Model",
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
+    "ernie_vl": ("Ernie4_5_VLMoeForConditionalGeneration",),
     "gemma3n": ("Gemma3nForCausalLM",),
     "gemma4": (
         "Gemma4ForCausalLM",
@@ -92,6 +93,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMModel",
         "ChatGLMForConditionalGeneration",
     ),
+    "granite4_vision": ("Granite4VisionForConditionalGeneration",),
     "hy_v4": ("HYV4ForCausalLM",),
     "internvl": (
         "QianfanOCRForConditionalGeneration",
@@ -117,6 +119,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "LongcatFlashNgramForCausalLM",
     ),
     "lfm2": (
+        "Lfm2BidirectionalModel",
         "Lfm2ForCausalLM",
         "Lfm2MoeForCausalLM",
     ),
@@ -153,6 +156,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "MiMoV2ForCausalLM",
     ),
     "minicpm": (
+        "MiniCPMO",
         "MiniCPMV",
         "MiniCPM3ForCausalLM",
     ),
@@ -174,12 +178,16 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Ernie4_5_MoeForCausalLM",
     ),
     "molmo": ("MolmoForCausalLM",),
+    "molmo2": ("Molmo2ForConditionalGeneration",),
     "muse_glimmer": (
         "MuseGlimmerForCausalLM",
         "MuseGlimmerForConditionalGeneration",
     ),
     "nas": ("DeciLMForCausalLM",),
-    "nemotron_h": ("NemotronHForCausalLM",),
+    "nemotron_h": (
+        "NemotronHForCausalLM",
+        "NemotronHPuzzleForCausalLM",
+    ),
     "ocr": (
         "DeepseekOCR2ForCausalLM",
         "UnlimitedOCRForCausalLM",
@@ -294,6 +302,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Phi4ForCausalLMV",
     ),
     "sounds": (
+        "MoonshotKimiaForCausalLM",
         "AudioFlamingo3ForConditionalGeneration",
         "GlmAsrForConditionalGeneration",
         "GraniteSpeechPlusForConditionalGeneration",

@@ -21,12 +21,7 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
     return Tower(
         modalities=AUDIO,
         modules=(
-            *convolutions(facts, name),
-            blocks.replicated(
-                f"{name}.embed_positions", (facts.integer("max_source_positions"), size)
-            ),
-            *_whole_layers(facts, name),
-            blocks.norms(f"{name}.layer_norm", size, bias=True),
+            *whisper_of_transformers(facts, name),
             _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
         ),
         items=items.qwen2_audio_items(facts),
@@ -105,6 +100,21 @@ def convolutions(facts: Facts, name: str) -> tuple[Module, ...]:
             f"{name}.conv1", size, facts.integer("num_mel_bins"), 3, bias=True
         ),
         blocks.convolution(f"{name}.conv2", size, size, 3, bias=True),
+    )
+
+
+def whisper_of_transformers(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return Whisper's encoder where vLLM takes Transformers' own, in full.
+
+    Source: Transformers' WhisperEncoder.
+    """
+    size = facts.integer("d_model")
+    positions = (facts.integer("max_source_positions"), size)
+    return (
+        *convolutions(facts, name),
+        blocks.replicated(f"{name}.embed_positions", positions),
+        *_whole_layers(facts, name),
+        blocks.norms(f"{name}.layer_norm", size, bias=True),
     )
 
 
