@@ -17,7 +17,12 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import known_as, nested, text_facts
+from planner.models.families.multimodal import (
+    known_as,
+    nested,
+    text_facts,
+    with_mm_prefix,
+)
 from planner.models.families.rope import rope_cache, rope_dict
 from planner.models.families.towers import blocks
 from planner.models.families.towers.facts import RGB, Items, if_known
@@ -68,6 +73,7 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
         modules=tuple(_tower(vision, adapter)),
         items=_items(vision),
     )
+    model = with_mm_prefix(model)
     whole = replace(model, towers=(tower,), prefix_renames=_RENAMES)
     return known_as(whole, facts, label)
 

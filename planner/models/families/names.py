@@ -62,7 +62,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
     "ernie_vl": ("Ernie4_5_VLMoeForConditionalGeneration",),
-    "gemma3n": ("Gemma3nForCausalLM",),
+    "gemma3n": (
+        "Gemma3nForCausalLM",
+        "Gemma3nForConditionalGeneration",
+    ),
     "gemma4": (
         "Gemma4ForCausalLM",
         "Gemma4ForConditionalGeneration",
@@ -179,6 +182,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "molmo": ("MolmoForCausalLM",),
     "molmo2": ("Molmo2ForConditionalGeneration",),
+    "moondream3": (
+        "HfMoondream",
+        "Moondream3ForCausalLM",
+    ),
     "muse_glimmer": (
         "MuseGlimmerForCausalLM",
         "MuseGlimmerForConditionalGeneration",
