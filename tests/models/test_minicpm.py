@@ -60,16 +60,16 @@ def test_the_tower() -> None:
 
 
 def test_the_resampler() -> None:
-    """Four queries, attention, three norms, a projection, 70 x 70 positions, 8 -> 256.
+    """Four queries, attention, three norms, a projection, 8 -> 256; no positions.
 
-    4.5 has 36,000 moments beside.
+    Those, 70 x 70 of them and 36,000 moments in 4.5, stay on the CPU.
     """
     size = 256
     attention = 4 * size * size + 4 * size
-    whole = 4 * size + attention + 6 * size + size * size + 4900 * size + 8 * size
+    whole = 4 * size + attention + 6 * size + size * size + 8 * size
     assert elements(read(), "resampler.") == whole
     later = read(version=4.5, head_dim=128)
-    assert elements(later, "resampler.") == whole + 36_000 * size
+    assert elements(later, "resampler.") == whole
 
 
 def test_what_it_takes() -> None:

@@ -1,6 +1,6 @@
 """Architectures of vLLM 0.33.0's registry, beside what its own code answered.
 
-`tests/data/registry.jsonl.xz` holds answers for configs of the classes' own defaults;
+`tests/data/registry*.jsonl.xz` hold answers for configs of the classes' own defaults;
 the tests on `../shared` hold more, and are skipped where that folder is not.
 """
 
@@ -20,7 +20,7 @@ from planner.models.families import supported_architectures
 from planner.models.families.refused import vllm_architectures
 from tools import answers, configs
 
-_ROWS = Path(__file__).parent.parent / "data" / "registry.jsonl.xz"
+_DATA = Path(__file__).parent.parent / "data"
 _UNSEEN = Path(__file__).parents[3] / "shared" / "oracle" / "unseen"
 _DRAFTS = (
     *("MTP", "Eagle", "DFlash", "DSpark", "Peagle", "PEagle", "Assistant", "XPress"),
@@ -29,8 +29,9 @@ _DRAFTS = (
 
 
 def _read() -> list[dict[str, Any]]:
-    text = lzma.decompress(_ROWS.read_bytes()).decode()
-    return [json.loads(line) for line in text.splitlines()]
+    files = sorted(_DATA.glob("registry*.jsonl.xz"))
+    texts = [lzma.decompress(file.read_bytes()).decode() for file in files]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
 _RECORDED = _read()
@@ -41,7 +42,9 @@ def test_vllms_answer_is_met(
     row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lengths, weights of each rank, KV cache groups, blocks and tokens."""
-    (tmp_path / "config.json").write_text(json.dumps(row["config"]), encoding="utf-8")
+    for name, content in {"config.json": row["config"], **row.get("files", {})}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     monkeypatch.setattr(configs, "folder", _always(tmp_path))
 
     wrong = {

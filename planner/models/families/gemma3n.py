@@ -17,6 +17,8 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
+from planner.models.families.multimodal import composed, sub_config, text_facts
+from planner.models.families.towers import gemma3n
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -24,7 +26,17 @@ from planner.models.layers import (
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
+    TokenBuffer,
     VocabParallelEmbedding,
+)
+
+_RENAMES = (
+    ("model.embed_audio.", "embed_audio."),
+    ("model.embed_vision.", "embed_vision."),
+    ("model.language_model.", "language_model.model."),
+    ("model.vision_tower.", "vision_tower."),
+    ("model.audio_tower.", "audio_tower."),
+    ("model.", "language_model.model."),
 )
 
 
@@ -210,4 +222,34 @@ def _around(facts: Facts) -> tuple[Module, ...]:
     )
 
 
-READERS = {"Gemma3nForCausalLM": read_gemma3n}
+def read_gemma3n_mm(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Gemma 3n that sees and hears.
+
+    The embeddings of each layer are kept for the tokens of a step.
+
+    Source: vLLM 0.33.0 `models/gemma3n_mm.py` Gemma3nForConditionalGeneration.
+    """
+    text = text_facts(facts, "gemma3n_text")
+    inner = Label(name=label.name, architecture="Gemma3nForCausalLM")
+    model = read_gemma3n(text, inner)
+    narrow = text.integer("hidden_size_per_layer_input")
+    kept = TokenBuffer(
+        name="per_layer_embeddings", columns=text.integer("num_hidden_layers") * narrow
+    )
+    vision = sub_config(facts, "vision_config", "gemma3n_vision")
+    audio = sub_config(facts, "audio_config", "gemma3n_audio")
+    whole = composed(
+        facts,
+        label,
+        model,
+        gemma3n.vision_tower(vision, model.hidden_size),
+        gemma3n.audio_tower(audio, model.hidden_size),
+        renames=_RENAMES,
+    )
+    return replace(whole, every_stage=(*whole.every_stage, kept))
+
+
+READERS = {
+    "Gemma3nForCausalLM": read_gemma3n,
+    "Gemma3nForConditionalGeneration": read_gemma3n_mm,
+}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
+from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.embedding import pooled
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
@@ -211,4 +213,32 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     )
 
 
-READERS = {"Lfm2ForCausalLM": read_lfm2, "Lfm2MoeForCausalLM": read_lfm2_moe}
+def read_lfm2_bidirectional(facts: Facts, label: Label) -> ModelArchitecture:
+    """Read LFM2 for embeddings, which looks in both directions and keeps nothing.
+
+    Source: vLLM 0.33.0 `models/lfm2.py` Lfm2BidirectionalModel.
+    """
+    model = read_lfm2(facts, label)
+    kinds = tuple(
+        replace(kind, caches=tuple(_in_both_directions(kind)))
+        for kind in model.layer_kinds
+    )
+    both = replace(model, layer_kinds=kinds, supports_pp=False)
+    return pooled(both, label, (), is_whole=True)
+
+
+def _in_both_directions(kind: LayerKind) -> Iterator[EncoderOnlyAttentionLayer]:
+    for cache in kind.caches:
+        if isinstance(cache, AttentionLayer):
+            yield EncoderOnlyAttentionLayer(
+                num_heads=cache.num_heads,
+                num_kv_heads=cache.num_kv_heads,
+                head_size=cache.head_size,
+            )
+
+
+READERS = {
+    "Lfm2BidirectionalModel": read_lfm2_bidirectional,
+    "Lfm2ForCausalLM": read_lfm2,
+    "Lfm2MoeForCausalLM": read_lfm2_moe,
+}

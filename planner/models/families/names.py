@@ -73,7 +73,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ColBERTLfm2Model",
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
-    "gemma3n": ("Gemma3nForCausalLM",),
+    "ernie_vl": ("Ernie4_5_VLMoeForConditionalGeneration",),
+    "gemma3n": (
+        "Gemma3nForCausalLM",
+        "Gemma3nForConditionalGeneration",
+    ),
     "gemma4": ("Gemma4ForCausalLM",),
     "gemma4_kin": (
         "Gemma4ForConditionalGeneration",
@@ -106,6 +110,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMModel",
         "ChatGLMForConditionalGeneration",
     ),
+    "granite4_vision": ("Granite4VisionForConditionalGeneration",),
     "hy_v4": ("HYV4ForCausalLM",),
     "inkling": (
         "InklingForCausalLM",
@@ -135,6 +140,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "LongcatFlashNgramForCausalLM",
     ),
     "lfm2": (
+        "Lfm2BidirectionalModel",
         "Lfm2ForCausalLM",
         "Lfm2MoeForCausalLM",
     ),
@@ -171,6 +177,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "MiMoV2ForCausalLM",
     ),
     "minicpm": (
+        "MiniCPMO",
         "MiniCPMV",
         "MiniCPM3ForCausalLM",
     ),
@@ -192,12 +199,20 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Ernie4_5_MoeForCausalLM",
     ),
     "molmo": ("MolmoForCausalLM",),
+    "molmo2": ("Molmo2ForConditionalGeneration",),
+    "moondream3": (
+        "HfMoondream",
+        "Moondream3ForCausalLM",
+    ),
     "muse_glimmer": (
         "MuseGlimmerForCausalLM",
         "MuseGlimmerForConditionalGeneration",
     ),
     "nas": ("DeciLMForCausalLM",),
-    "nemotron_h": ("NemotronHForCausalLM",),
+    "nemotron_h": (
+        "NemotronHForCausalLM",
+        "NemotronHPuzzleForCausalLM",
+    ),
     "ocr": (
         "DeepseekOCR2ForCausalLM",
         "UnlimitedOCRForCausalLM",
@@ -313,6 +328,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Phi4ForCausalLMV",
     ),
     "sounds": (
+        "MoonshotKimiaForCausalLM",
         "AudioFlamingo3ForConditionalGeneration",
         "GlmAsrForConditionalGeneration",
         "GraniteSpeechPlusForConditionalGeneration",

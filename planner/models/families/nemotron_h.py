@@ -40,7 +40,9 @@ def read_nemotron_h(facts: Facts, label: Label) -> ModelArchitecture:
     NemotronHConfig (layer patterns).
     """
     pattern = _pattern(facts)
-    body = Body.of(_layer(facts, pattern, index) for index in range(len(pattern)))
+    body = Body.of(
+        _layer(_of_layer(facts, index), pattern, index) for index in range(len(pattern))
+    )
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
@@ -55,9 +57,33 @@ def read_nemotron_h(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         skeleton,
         body,
-        num_experts=facts.integer("n_routed_experts"),
+        num_experts=_most_experts(facts),
         prefix_renames=(("backbone", "model"),),
     )
+
+
+def _of_layer(facts: Facts, index: int) -> Facts:
+    """Return the config of a layer; a puzzle's configs list what differs by layer.
+
+    Raises:
+        UnknownArchitecture: when the list is shorter than the layers.
+
+    Source: vLLM 0.33.0 `models/nemotron_h.py` (get_nemotron_h_config_for_layer), of
+    the configuration class that such checkpoints bring along.
+    """
+    given = facts.value("block_configs")
+    if not given:
+        return facts
+    if index >= len(given):
+        raise facts.unsupported("block_configs", "an entry for each layer is.")
+    return Facts({**facts.config, **given[index]}, facts.model_type)
+
+
+def _most_experts(facts: Facts) -> int:
+    """Source: vLLM 0.33.0 `transformers_utils/model_arch_config_convertor.py`."""
+    own = facts.optional_integer("n_routed_experts")
+    given = facts.value("block_configs") or ()
+    return own or max((int(b.get("n_routed_experts") or 0) for b in given), default=0)
 
 
 def _pattern(facts: Facts) -> str:
@@ -220,4 +246,7 @@ def _latent_projections(facts: Facts, latent: int) -> tuple[Module, ...]:
     )
 
 
-READERS = {"NemotronHForCausalLM": read_nemotron_h}
+READERS = {
+    "NemotronHForCausalLM": read_nemotron_h,
+    "NemotronHPuzzleForCausalLM": read_nemotron_h,
+}

@@ -15,6 +15,7 @@ from planner.models.families.multimodal import (
     text_facts,
 )
 from planner.models.families.towers import blocks
+from planner.models.families.towers.audio import parakeet
 from planner.models.layers import Module
 from planner.models.states import Mamba2State
 
@@ -40,15 +41,10 @@ Source: vLLM 0.33.0 `models/config.py` MODELS_CONFIG_MAP.
 
 
 def read_nemotron_vl(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Nemotron-H with images, on one pipeline stage only.
-
-    Raises:
-        UnknownArchitecture: for one that hears as well.
+    """Return Nemotron-H with images, and sounds where configured, on one stage only.
 
     Source: vLLM 0.33.0 `models/nano_nemotron_vl.py` NemotronH_Nano_VL_V2.
     """
-    if facts.value("sound_config") is not None:
-        raise facts.unsupported("sound_config", "images and videos are.")
     name = "llm_config" if facts.mapping("llm_config") else "text_config"
     text = text_facts(facts, "nemotron_h", name=name)
     inner = {**text.config, "architectures": ["NemotronHForCausalLM"]}
@@ -66,9 +62,26 @@ def read_nemotron_vl(facts: Facts, label: Label) -> ModelArchitecture:
         modules = (*modules, blocks.norms("vision_final_layernorm", size, bias=True))
     if label.architecture not in _WITH_DTYPE:
         model = _without_state_dtype(model)
-    tower = Tower(modalities=("image", "video"), modules=modules)
+    modalities: tuple[str, ...] = ("image", "video")
+    if facts.mapping("sound_config"):
+        modules = (*modules, *_sounds(facts, model.hidden_size))
+        modalities = (*modalities, "audio")
+    tower = Tower(modalities=modalities, modules=modules)
     whole = composed(facts, label, model, tower)
     return replace(whole, supports_pp=False)
+
+
+def _sounds(facts: Facts, text_size: int) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/parakeet.py` ProjectedParakeet."""
+    sound, name = sub_config(facts, "sound_config", "parakeet_encoder"), "sound_encoder"
+    size, wide = sound.integer("hidden_size"), sound.integer("projection_hidden_size")
+    layers = ((wide, size), (text_size, wide))
+    biases = ((wide,), (text_size,)) if sound.flag("projection_bias") else ()
+    return (
+        *parakeet(sound, f"{name}.encoder"),
+        blocks.norms(f"{name}.projection.norm", size, bias=False),
+        blocks.replicated(f"{name}.projection", *layers, *biases),
+    )
 
 
 def _without_state_dtype(model: ModelArchitecture) -> ModelArchitecture:

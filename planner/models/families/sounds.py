@@ -1,4 +1,4 @@
-"""Language models that hear: Ultravox, Granite Speech, Audio Flamingo, GLM-ASR."""
+"""Language models that hear: Ultravox, Granite Speech, Audio Flamingo, Kimi-Audio."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from planner.models.families.towers.audio import (
     convolutions,
     qwen2_audio_tower,
 )
+from planner.models.families.towers.items import kimi_audio_items
 from planner.models.families.towers.qformer import qformer
-from planner.models.families.whisper import encoder_modules
+from planner.models.families.whisper import OneStage, encoder_modules
 from planner.models.layers import Module, Part, ReplicatedLinear
 
 
@@ -243,7 +244,36 @@ def read_moss_transcribe(facts: Facts, label: Label) -> ModelArchitecture:
     return composed(facts, label, model, Tower(modalities=AUDIO, modules=modules))
 
 
+def read_kimi_audio(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Kimi-Audio: Qwen2, and Whisper large v3 from a folder of its own.
+
+    Source: vLLM 0.33.0 `models/kimi_audio.py` KimiAudioForConditionalGeneration.
+    """
+    text = Facts({**facts.config, "architectures": ["Qwen2ForCausalLM"]}, "qwen2")
+    model = read_language_model(text, label.name)
+    if not facts.mapping("whisper_config"):
+        raise facts.unsupported(
+            "whisper_config",
+            "vLLM reads it from whisper-large-v3/config.json beside config.json.",
+        )
+    audio = sub_config(facts, "whisper_config", "whisper")
+    wide = facts.integer("kimia_adaptor_input_dim", default=5120)
+    size, name = model.hidden_size, "multi_modal_projector"
+    tower = Tower(
+        modalities=AUDIO,
+        modules=(
+            *encoder_modules(audio, "audio_tower"),
+            OneStage(name="audio_tower"),
+            blocks.replicated(name, (size, wide), (size,), (size, size), (size,)),
+            blocks.norms(f"{name}.vq_adaptor_layers_4", size, bias=True),
+        ),
+        items=kimi_audio_items(audio),
+    )
+    return composed(facts, label, model, tower)
+
+
 READERS = {
+    "MoonshotKimiaForCausalLM": read_kimi_audio,
     "AudioFlamingo3ForConditionalGeneration": read_audio_flamingo3,
     "GlmAsrForConditionalGeneration": read_glm_asr,
     "GraniteSpeechPlusForConditionalGeneration": read_granite_speech,

@@ -206,7 +206,7 @@ def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
             *encoder_modules(
                 audio, f"{name}.whisper_encoder", positions_dtype="float32"
             ),
-            _OneStage(name=name),
+            OneStage(name=name),
             blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),
             blocks.replicated(
                 "audio_language_adapter",
@@ -220,7 +220,7 @@ def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OneStage:
+class OneStage:
     """What cannot be planned in several pipeline stages.
 
     vLLM cuts the encoder's layers over the stages as it does the decoder's, though it
@@ -241,7 +241,7 @@ class _OneStage:
         if layout.pipeline_parallel_size > 1:
             raise UnknownArchitecture(
                 f"pipeline_parallel_size={layout.pipeline_parallel_size}: which layers "
-                "of Voxtral's encoder vLLM keeps then is not modelled. Use "
+                "of Whisper's encoder vLLM keeps then is not modelled. Use "
                 "tensor_parallel_size, or limit_mm_per_prompt={'audio': 0}."
             )
         return ()

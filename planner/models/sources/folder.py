@@ -21,12 +21,14 @@ from planner.models.sources import gguf
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
+WHISPER = "whisper-large-v3/config.json"
 SIDE_FILES = (
     "hf_quant_config.json",
     "params.json",
     "preprocessor_config.json",
     "processor_config.json",
     "modules.json",
+    WHISPER,
 )
 
 _CONFIGS = frozenset((CONFIG, INDEX, *SIDE_FILES))
@@ -140,9 +142,12 @@ def files_with(
     source: str,
 ) -> ModelFiles:
     """Put a model's config, its side files and its tensors together."""
+    config = voxtral_config(side.get("params.json")) or config
+    if side.get(WHISPER):  # Kimi-Audio's encoder has a folder of its own
+        config = {**config, "whisper_config": side[WHISPER]}
     return ModelFiles(
         name=name,
-        config=voxtral_config(side.get("params.json")) or config,
+        config=config,
         hf_quant_config=side.get("hf_quant_config.json"),
         params=side.get("params.json"),
         preprocessor_config=_preprocessor(side),
@@ -207,6 +212,7 @@ def _stamp(folder: Path) -> Stamp:
     try:
         with os.scandir(folder) as found:
             rows = [_row(entry.name, entry) for entry in found if _counts(entry.name)]
+        rows.append(_row(WHISPER, folder / WHISPER))
     except OSError as error:
         raise _unreadable(folder, error) from error
     return tuple(sorted(row for row in rows if row))

@@ -1,4 +1,4 @@
-"""The audio towers of Qwen2-Audio, Qwen2.5-Omni, Qwen3-Omni and Qwen3-ASR."""
+"""Audio towers: Qwen2-Audio, Qwen2.5-Omni, Qwen3-Omni, Qwen3-ASR, Whisper, Parakeet."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
     return Tower(
         modalities=AUDIO,
         modules=(
-            *convolutions(facts, name),
-            blocks.replicated(
-                f"{name}.embed_positions", (facts.integer("max_source_positions"), size)
-            ),
-            *_whole_layers(facts, name),
-            blocks.norms(f"{name}.layer_norm", size, bias=True),
+            *whisper_of_transformers(facts, name),
             _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
         ),
         items=items.qwen2_audio_items(facts),
@@ -105,6 +100,77 @@ def convolutions(facts: Facts, name: str) -> tuple[Module, ...]:
             f"{name}.conv1", size, facts.integer("num_mel_bins"), 3, bias=True
         ),
         blocks.convolution(f"{name}.conv2", size, size, 3, bias=True),
+    )
+
+
+def whisper_of_transformers(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return Whisper's encoder where vLLM takes Transformers' own, in full.
+
+    Source: Transformers' WhisperEncoder.
+    """
+    size = facts.integer("d_model")
+    positions = (facts.integer("max_source_positions"), size)
+    return (
+        *convolutions(facts, name),
+        blocks.replicated(f"{name}.embed_positions", positions),
+        *_whole_layers(facts, name),
+        blocks.norms(f"{name}.layer_norm", size, bias=True),
+    )
+
+
+def parakeet(facts: Facts, name: str) -> tuple[Module, ...]:
+    """Return Parakeet's encoder, Transformers' own modules, in full on every rank.
+
+    Source: vLLM 0.33.0 `models/parakeet.py` ProjectedParakeet, which switches biases of
+    attention off; Transformers' ParakeetEncoder.
+    """
+    size, channels = (
+        facts.integer("hidden_size"),
+        facts.integer("subsampling_conv_channels"),
+    )
+    kernel = facts.integer("subsampling_conv_kernel_size")
+    halvings = facts.integer("subsampling_factor").bit_length() - 1
+    bins = facts.integer("num_mel_bins") // facts.integer(
+        "subsampling_conv_stride"
+    ) ** (halvings)
+    square, before = (kernel, kernel), f"{name}.subsampling"
+    modules: list[Module] = [
+        blocks.replicated(f"{name}.encode_positions", (size // 2,)),
+        blocks.convolution(f"{before}.layers.0", channels, 1, *square, bias=True),
+        _whole_linear(f"{before}.linear", channels * bins, size),
+    ]
+    for index in range(halvings - 1):
+        layer = f"{before}.layers.{index + 1}"
+        modules += [
+            blocks.convolution(f"{layer}.depth", channels, 1, *square, bias=True),
+            blocks.convolution(f"{layer}.point", channels, channels, 1, 1, bias=True),
+        ]
+    for index in range(facts.integer("num_hidden_layers")):
+        modules += _parakeet_layer(facts, f"{name}.layers.{index}")
+    return tuple(modules)
+
+
+def _parakeet_layer(facts: Facts, name: str) -> tuple[Module, ...]:
+    size, wide = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    heads = facts.integer("num_attention_heads")
+    head_size = facts.integer("head_dim", default=size // heads)
+    keys = facts.integer("num_key_value_heads", default=heads) * head_size
+    queries, kernel = heads * head_size, facts.integer("conv_kernel_size")
+    has_bias = facts.flag("convolution_bias", default=True)
+    biases = ((2 * size,), (size,), (size,)) if has_bias else ()
+    return (
+        blocks.replicated(f"{name}.feed_forward", *((wide, size), (size, wide)) * 2),
+        blocks.replicated(
+            f"{name}.self_attn",
+            *((queries, size), (keys, size), (keys, size), (size, queries)),
+            *((queries, size), (queries,), (queries,)),
+        ),
+        blocks.replicated(
+            f"{name}.conv", (2 * size, size), (size, kernel), (size, size), *biases
+        ),
+        blocks.replicated(f"{name}.conv.norm", *((size,),) * 4),
+        blocks.replicated(f"{name}.conv.norm.count", (), dtype="int64"),
+        blocks.norms(f"{name}.norms", size, count=5, bias=True),
     )
 
 

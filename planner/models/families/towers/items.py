@@ -151,6 +151,30 @@ def glm4v_items(facts: Facts) -> Items:
 
 
 @if_known
+def ernie_vl_items(facts: Facts, temporal: int) -> Items:
+    """Return 4,842,768 pixels, and videos counted as if their frames were as large.
+
+    The processor makes frames of 937,664 pixels.
+
+    Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VLProcessingInfo; sizes of
+    Transformers' Ernie4_5_VLMoeImageProcessor and Ernie4_5_VLMoeVideoProcessor.
+    """
+    side, of_frame = 78 * _unit(facts), 34 * _unit(facts)
+    image = _merged_patches(facts, "image", side * side, frames=1)
+    frame = _merged_patches(facts, "video", of_frame * of_frame, frames=1)
+    video = replace(
+        frame,
+        tokens=image.tokens,
+        embeddings=frame.tokens,
+        patches=temporal * frame.patches,
+        inputs=temporal * frame.inputs,
+        most_parts=1_000_000,
+        leaves_room=True,
+    )
+    return (image, video)
+
+
+@if_known
 def dots_items(facts: Facts) -> Items:
     """Return 11,289,600 pixels. Source: vLLM 0.33.0 `models/dots_ocr.py`."""
     return (_merged_patches(facts, "image", 11_289_600, frames=1),)
@@ -289,6 +313,17 @@ def qwen2_audio_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/qwen2_audio.py` Qwen2AudioProcessingInfo.
     """
     return (replace(_sound(facts, tokens=750, patches=1500), sizing=PaddedSound()),)
+
+
+@if_known
+def kimi_audio_items(facts: Facts) -> Items:
+    """Return 30 seconds of sound: 390 tokens for 375 rows, one sound in a prompt.
+
+    Source: vLLM 0.33.0 `models/kimi_audio.py` _get_feat_extract_output_lengths,
+    KimiAudioMultiModalProcessor.
+    """
+    sound = _sound(facts, tokens=390, patches=1500, per_prompt=1)
+    return (replace(sound, embeddings=375),)
 
 
 @if_known

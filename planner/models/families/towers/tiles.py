@@ -6,6 +6,7 @@ As with `items`, the settings of processors are those that checkpoints publish.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from planner.models.architecture import MediaItem
 from planner.models.families.facts import Facts
@@ -153,6 +154,25 @@ def llava_next_items(facts: Facts, vision: Facts) -> Items:
     tiles = (wide // sizing.side) * (high // sizing.side) + 1
     tokens, extra = sizing.tokens(sizing.largest), _class_tokens(vision)
     image = _tiled(vision, tiles, tokens=tokens, extra_patches=extra)
+    return (replace(image, sizing=sizing),)
+
+
+@if_known
+def granite4_vision_items(facts: Facts, vision: Facts, rate: Fraction) -> Items:
+    """Return the largest of the config's sizes in tiles of fewer tokens than patches.
+
+    Source: vLLM 0.33.0 `models/granite4_vision.py` Granite4VisionProcessingInfo.
+    """
+    grid = int(_grid(vision) * rate)
+    sizing = PinPoints(
+        sizes=tuple((int(w), int(h)) for h, w in facts.value("image_grid_pinpoints")),
+        side=vision.integer("image_size"),
+        grid=grid,
+        base=grid * grid,
+    )
+    wide, high = sizing.largest
+    tiles = (wide // sizing.side) * (high // sizing.side) + 1
+    image = _tiled(vision, tiles, tokens=sizing.tokens(sizing.largest))
     return (replace(image, sizing=sizing),)
 
 

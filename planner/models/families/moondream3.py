@@ -1,0 +1,228 @@
+"""Moondream 3: a tower, and a decoder whose attention has temperatures of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
+from planner.models.caches import AttentionLayer
+from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.decoder import attention_scales, norms
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import composed, with_mm_prefix
+from planner.models.families.rope import rope_cache
+from planner.models.families.towers import blocks
+from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    QKVParallelLinear,
+    Replicated,
+    ReplicatedLinear,
+    RowParallelLinear,
+    Sharded,
+)
+
+_TEXT = {
+    "dim": 2048,
+    "ff_dim": 8192,
+    "n_layers": 24,
+    "vocab_size": 51_200,
+    "max_context": 4096,
+    "n_heads": 32,
+    "n_kv_heads": 32,
+    "rope_theta": 1_500_000.0,
+}
+_EXPERTS = {
+    "start_layer": 4,
+    "n_experts": 64,
+    "n_experts_per_tok": 8,
+    "expert_inner_dim": 1024,
+}
+_VISION = {
+    "enc_dim": 1152,
+    "enc_patch_size": 14,
+    "enc_n_layers": 27,
+    "enc_ff_dim": 4304,
+    "enc_n_heads": 16,
+    "proj_inner_dim": 8192,
+    "crop_size": 378,
+}
+"""Source of the defaults: vLLM 0.33.0 `transformers_utils/configs/moondream3.py`."""
+_ROTATED = 32
+"""Dimensions of each head."""
+
+
+def read_moondream3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Moondream 3, whose decoder is on every stage but for its layers.
+
+    Source: vLLM 0.33.0 `models/moondream3.py` Moondream3ForCausalLM.
+    """
+    given = Facts(facts.mapping("config"), facts.model_type)
+    named = {**_TEXT, **given.mapping("text")}
+    moe = Facts({**_EXPERTS, **(named.pop("moe", None) or {})}, "")
+    longest = {"max_position_embeddings": named["max_context"]}
+    dtype = facts.value("dtype", "torch_dtype")
+    text = Facts({**named, **longest, "dtype": dtype, **_under_usual_names(named)}, "")
+    vision = Facts({**_VISION, **given.mapping("vision")}, "")
+    size, layers = text.integer("dim"), range(text.integer("n_layers"))
+    kept = AttentionLayer(
+        num_heads=text.integer("n_heads"),
+        num_kv_heads=text.integer("n_kv_heads"),
+        head_size=size // text.integer("n_heads"),
+    )
+    skeleton = Skeleton(
+        hidden_size=size,
+        vocab_size=text.integer("vocab_size"),
+        final_norm=(norms(size, count=1, bias=True),),
+        embeddings_on=Placement.EVERYWHERE,
+        norm_on=Placement.EVERYWHERE,
+        head_on=Placement.EVERYWHERE,
+        lm_head_bias=True,
+        every_stage=rope_cache(
+            Facts({"rope_theta": text.value("rope_theta")}, ""),
+            head_size=kept.head_size,
+            max_position=text.integer("max_context"),
+            dim=_ROTATED,
+        ),
+    )
+    body = Body.of(_layer(text, moe, kept, index) for index in layers)
+    model = assemble(text, label, skeleton, body, num_experts=moe.integer("n_experts"))
+    tower = Tower(
+        modalities=("image",),
+        modules=tuple(_tower(vision, size)),
+        items=_items(vision),
+    )
+    return composed(facts, label, with_mm_prefix(model), tower, prefix="text.")
+
+
+def _under_usual_names(text: dict[str, int]) -> dict[str, int]:
+    names = {"n_heads": "num_attention_heads", "n_kv_heads": "num_key_value_heads"}
+    return {"hidden_size": text["dim"], **{names[n]: text[n] for n in names}}
+
+
+def _layer(text: Facts, moe: Facts, kept: AttentionLayer, index: int) -> LayerKind:
+    """Source: vLLM 0.33.0 `models/moondream3.py` Moondream3DecoderLayer."""
+    size = text.integer("dim")
+    is_sparse = index >= moe.integer("start_layer")
+    mlp = _experts(moe, size) if is_sparse else _mlp(size, text.integer("ff_dim"))
+    heads = kept.num_heads
+    modules: tuple[Module, ...] = (
+        QKVParallelLinear(
+            name="attn.qkv_proj",
+            input_size=size,
+            num_heads=heads,
+            num_kv_heads=kept.num_kv_heads,
+            head_size=kept.head_size,
+            bias=True,
+            shards=(),
+        ),
+        RowParallelLinear(
+            name="attn.out_proj",
+            part=Part.ATTENTION,
+            input_size=size,
+            output_size=size,
+            bias=True,
+        ),
+        attention_scales("attn.attn"),
+        Sharded(
+            name="attn.tau",
+            part=Part.ATTENTION,
+            shapes=((heads,), (heads, 3 * size), (heads, 3 * size)),
+        ),
+        *mlp,
+        norms(size, count=1, bias=True),
+    )
+    return LayerKind(caches=(kept,), modules=modules)
+
+
+def _mlp(size: int, wide: int) -> tuple[Module, ...]:
+    return (
+        ColumnParallelLinear(
+            name="mlp.fc1",
+            part=Part.MLP,
+            input_size=size,
+            output_sizes=(wide,),
+            bias=True,
+        ),
+        RowParallelLinear(
+            name="mlp.fc2", part=Part.MLP, input_size=wide, output_size=size, bias=True
+        ),
+    )
+
+
+def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
+    """Return experts that the ranks share whole, whatever expert parallel is.
+
+    Source: vLLM 0.33.0 `models/moondream3.py` Moondream3TextMoE.
+    """
+    count, inner = moe.integer("n_experts"), moe.integer("expert_inner_dim")
+    return (
+        ReplicatedLinear(
+            name="mlp.gate",
+            part=Part.ROUTER,
+            input_size=size,
+            output_sizes=(count,),
+            bias=True,
+            is_quantizable=False,
+        ),
+        Sharded(
+            name="mlp.experts",
+            part=Part.EXPERTS,
+            shapes=((count, 2 * inner, size), (count, size, inner)),
+        ),
+        Replicated(
+            name="mlp._expert_map",
+            part=Part.BUFFERS,
+            shapes=((count,),),
+            dtype="int32",
+        ),
+        Sharded(
+            name="mlp._fused_w1_bias",
+            part=Part.BUFFERS,
+            shapes=((count, 2 * inner),),
+            dtype="float32",
+        ),
+    )
+
+
+def _tower(vision: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/moondream3.py` Moondream3VisionEncoder."""
+    size, heads = vision.integer("enc_dim"), vision.integer("enc_n_heads")
+    patch, wide = vision.integer("enc_patch_size"), vision.integer("enc_ff_dim")
+    positions = (vision.integer("crop_size") // patch) ** 2
+    yield blocks.replicated("vision.patch_emb", (size, RGB * patch**2), (size,))
+    yield blocks.replicated("vision.pos_emb", (positions, size))
+    for index in range(vision.integer("enc_n_layers")):
+        block = f"vision.blocks.{index}"
+        yield blocks.qkv(f"{block}.attn.qkv_proj", size, heads, bias=True)
+        yield blocks.row(f"{block}.attn.out_proj", size, size, bias=True)
+        yield from blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, wide)
+        yield blocks.norms(f"{block}.ln", size, count=2, bias=True)
+    yield blocks.norms("vision.post_ln", size, bias=True)
+    inner = vision.integer("proj_inner_dim")
+    yield blocks.column("vision_proj.fc1", 2 * size, inner, bias=True)
+    yield blocks.row("vision_proj.fc2", inner, text_size, bias=True)
+
+
+@if_known
+def _items(vision: Facts) -> Items:
+    """Return an image of two crops: 729 tokens and one before them.
+
+    Source: vLLM 0.33.0 `models/moondream3.py` Moondream3ProcessingInfo.
+    """
+    side = vision.integer("crop_size")
+    patches = (side // vision.integer("enc_patch_size")) ** 2
+    return (
+        MediaItem(
+            modality="image",
+            tokens=730,
+            patches=2 * patches,
+            inputs=2 * RGB * side * side,
+            per_prompt=1,
+        ),
+    )
+
+
+READERS = dict.fromkeys(("HfMoondream", "Moondream3ForCausalLM"), read_moondream3)
