@@ -114,6 +114,23 @@ def test_only_fp8_is_kept_in_packed_pages() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ("0.22.0", "DeepseekV4 only supports fp8 kv-cache format for now, got auto"),
+        ("0.23.0", "DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache, got "),
+        ("0.29.0", "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got auto"),
+    ],
+)
+def test_fp8_had_to_be_asked_for(release: str, words: str) -> None:
+    """Before 0.30, auto was no FP8; the words of the assertion changed twice."""
+    answer = plan(architecture(TINY), "H200", vllm_version=release)
+    assert answer.error is not None
+    assert answer.error.message.startswith(words)
+    newer = plan(architecture(TINY), "H200", vllm_version="0.30.0", max_model_len=4096)
+    assert newer.fits
+
+
 def test_more_heads_than_a_kernel_reads_are_refused() -> None:
     """FlashMLA reads 64 or 128 heads; 256 on one rank are too many, on two not."""
     config = {**TINY, "num_attention_heads": 256}

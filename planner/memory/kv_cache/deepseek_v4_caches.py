@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from planner.engine.layout import WORKSTATION_BLACKWELL
+from planner.engine.releases import Release
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily, customized
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -93,13 +94,36 @@ def kept_dtype(context: CacheContext) -> str:
     dtype = context.kv_cache_dtype
     if not _is_packed(context):
         return dtype
-    if dtype != "auto" and not dtype.startswith("fp8"):
-        raise Refused(
-            f"DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}. "
-            "Please set `--kv-cache-dtype fp8` or select a backend that supports "
-            "bfloat16 KV cache."
-        )
+    takes_auto = context.layout.release >= _TAKES_AUTO_SINCE
+    if not dtype.startswith("fp8") and not (dtype == "auto" and takes_auto):
+        raise Refused(_only_fp8(dtype, context.layout.release))
     return _PACKED
+
+
+_TAKES_AUTO_SINCE = (0, 30)
+"""kv_cache_dtype="auto" means fp8; before, fp8 had to be asked for.
+
+Source: vLLM 0.29.0 and 0.30.0 `models/deepseek_v4/attention.py`
+_resolve_dsv4_kv_cache_dtype.
+"""
+
+
+def _only_fp8(dtype: str, release: Release) -> str:
+    """Return the refusal of a dtype: assertions until 0.29.
+
+    Source: vLLM 0.22.0, 0.23.0, 0.24.0 and 0.30.0 `models/deepseek_v4/attention.py`.
+    """
+    if release < (0, 23):
+        return f"DeepseekV4 only supports fp8 kv-cache format for now, got {dtype}"
+    if release < (0, 24):
+        return f"DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache, got {dtype}"
+    text = f"DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}"
+    if release < _TAKES_AUTO_SINCE:
+        return text
+    return (
+        f"{text}. Please set `--kv-cache-dtype fp8` or select a backend that supports "
+        "bfloat16 KV cache."
+    )
 
 
 def _is_packed(context: CacheContext) -> bool:
