@@ -356,3 +356,10 @@ def test_names_from_users_are_text() -> None:
 
     assert "<b>" not in grid._repr_mimebundle_()["text/html"]
     assert "&lt;b>" in heat_map.figure_spec(grid)["layout"]["xaxis"]["ticktext"][0]
+
+
+def test_all_releases_are_an_axis() -> None:
+    """Oldest first, as a chart has them."""
+    grid = sweep(MODEL, "L4", over={"vllm_version": ["all"]}, max_model_len=4096)
+    assert [*reversed(MODELLED)] == list(grid.axes[0].values)
+    assert all(cell.fits for cell in grid.cells)

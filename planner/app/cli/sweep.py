@@ -18,6 +18,7 @@ from planner.solve.comparing.sweep import sweep
 EXAMPLES = (
     "planner sweep Qwen/Qwen3-8B --gpu L4 --over max_model_len=4k,16k,32k",
     "planner sweep Qwen/Qwen3-8B --over gpu=L4,A10,L40S --csv",
+    "planner sweep Qwen/Qwen3-8B --gpu L4 --over vllm_version=all",
     "planner sweep Qwen/Qwen3-8B --gpu L4 --over max_model_len=4k,16k "
     "kv_cache_dtype=auto,fp8",
 )

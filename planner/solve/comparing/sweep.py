@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
-from planner.engine.releases import NEWEST
+from planner.engine.releases import MODELLED, NEWEST
 from planner.engine.settings import settings_from
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.architecture import ModelArchitecture
@@ -20,6 +20,7 @@ from planner.solve.comparing.cells import Cell, cell_of, not_planned
 from planner.solve.comparing.grid import Axis, Curve, Grid
 
 MOST_CELLS = 100_000
+_ALL = "all"
 _MOST_AXES = 2
 _NO_ENGINE_ARGUMENT = ("model", "gpu", "vllm_version", "entrypoint", "env")
 _READS_MODEL = ("model", "quantization", "runner", "trust_remote_code")
@@ -47,7 +48,7 @@ def sweep(  # noqa: PLR0913 - what planner.plan takes, and `over`
         gpu: catalogue name or a `GPU`; by default H100, or the plan's.
         over: one or two names (an engine argument, gpu, model, vllm_version or
             entrypoint) with their values; None means vLLM's default. A repeated
-            value counts once.
+            value counts once. ["all"] of vllm_version is every release.
         vllm_version: release whose rules apply.
         entrypoint: serve or llm.
         env: vLLM's environment variables.
@@ -133,6 +134,8 @@ def _values(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
             f"[{values!r}]."
         )
     read = list(islice(values, MOST_CELLS + 1))
+    if name == "vllm_version" and read == [_ALL]:
+        read = list(reversed(MODELLED))
     if len(read) > MOST_CELLS:
         raise PlannerError(
             f"{name} has more than {MOST_CELLS:,} values, which is the most. Take "
