@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.engine.releases import MODELLED
 from planner.show.charts import curve as curves
 from planner.show.charts import heat_map
 from planner.show.grid import cell_text, grid_text, spoken, spoken_curve, unit_of
@@ -360,6 +361,8 @@ def test_names_from_users_are_text() -> None:
 
 def test_all_releases_are_an_axis() -> None:
     """Oldest first, as a chart has them."""
-    grid = sweep(MODEL, "L4", over={"vllm_version": ["all"]}, max_model_len=4096)
+    grid = planner.sweep(
+        MODEL, "L4", over={"vllm_version": ["all"]}, max_model_len=4096
+    )
     assert [*reversed(MODELLED)] == list(grid.axes[0].values)
     assert all(cell.fits for cell in grid.cells)
