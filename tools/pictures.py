@@ -38,6 +38,7 @@ QUALITY = 72
 _PATIENCE = 30_000
 
 
+_IS_ADVISED = "() => !document.querySelector('.planner-advice[aria-busy=true]')"
 _IS_AT_REST = """() => {
   const { search } = window.location;
   const model = new URLSearchParams(search).get('model') ?? '';
@@ -262,7 +263,9 @@ def take(browser: Browser, address: str, state: str) -> None:
     for page in pages(browser, address + query, state):
         _ready(page)
         act(page)
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(2300)  # the ghost of the plan before is gone then
+        page.wait_for_function(_IS_ADVISED, timeout=_PATIENCE)
+        page.wait_for_timeout(300)
 
 
 def take_full(browser: Browser, folder: Path) -> None:

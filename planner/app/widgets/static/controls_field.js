@@ -2,7 +2,7 @@
 
 import { newId, setAttribute, setText } from "./change.js";
 import { ModelBox } from "./controls_model.js";
-import { addSizes, listed, numberOf, ticks } from "./controls_parts.js";
+import { addSizes, breakable, listed, numberOf, ticks } from "./controls_parts.js";
 import { make } from "./make.js";
 import { grouped, nearest, spoken } from "./numbers.js";
 
@@ -81,7 +81,7 @@ export class FieldView {
         make(
           "label",
           { for: ids.control, id: ids.title, class: "pl-name" },
-          title ?? label,
+          ...breakable(title ?? label),
         ),
         this.help,
         this.mark,
