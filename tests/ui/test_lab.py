@@ -154,7 +154,7 @@ def test_share_copies_the_plan_as_text(page) -> None:
 
     assert "Llama-3.1-8B-Instruct on H100" in text
     assert "?model=meta-llama" in text
-    assert "meta-llama/Llama-3.1-8B-Instruct" == reading.inputs().model
+    assert "meta-llama/Llama-3.1-8B-Instruct" == reading.inputs("H100").model
 
 
 def test_the_verdict_stays_in_sight_while_the_notebook_scrolls(page) -> None:
