@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from playwright.sync_api import sync_playwright  # noqa: E402
+from playwright.sync_api import TimeoutError, sync_playwright  # noqa: A004, E402
 
 from tests.ui import servers  # noqa: E402
 
@@ -35,12 +35,33 @@ WIDTHS: dict[int, Literal["dark", "light"]] = {
 """Width in CSS pixels, and the theme of its picture."""
 HEIGHT = 1000
 QUALITY = 72
-_PATIENCE = 20_000
+_PATIENCE = 30_000
+
+
+_IS_ADVISED = "() => !document.querySelector('.planner-advice[aria-busy=true]')"
+_IS_AT_REST = """() => {
+  const { search } = window.location;
+  const model = new URLSearchParams(search).get('model') ?? '';
+  const named = document.querySelector('.pl-subject')?.textContent ?? '';
+  const busy = document.querySelector('.planner-advice[aria-busy=true]');
+  return named.includes(model) && !busy;
+}"""
 
 
 def _ready(page: Page) -> None:
-    page.locator(".planner-advice .pl-row").first.wait_for(timeout=_PATIENCE)
+    """Wait until the plan of the address and its advice are on the page.
+
+    On a busy machine a kernel may come too late for its page: it is opened once more.
+    """
+    advice = page.locator(".planner-advice .pl-row").first
+    try:
+        advice.wait_for(timeout=_PATIENCE)
+    except TimeoutError:
+        page.reload()
+        advice.wait_for(timeout=_PATIENCE)
     page.wait_for_timeout(900)
+    page.wait_for_function(_IS_AT_REST, timeout=_PATIENCE)
+    page.wait_for_timeout(300)
 
 
 def _nothing(page: Page) -> None:
@@ -108,7 +129,9 @@ def _drafted(page: Page) -> None:
     box.wait_for(timeout=_PATIENCE)
     box.fill("meta-llama/Llama-3.1-8B-Instruct")
     box.press("Enter")
-    page.locator(".planner-chart", has_text="draft model").wait_for(timeout=_PATIENCE)
+    # The picture breaks a name over lines, so the answer's command tells it.
+    command = page.locator(".pl-command code", has_text='"model": "meta-llama')
+    command.wait_for(timeout=_PATIENCE)
     group.evaluate("node => node.scrollIntoView()")
 
 
@@ -240,7 +263,9 @@ def take(browser: Browser, address: str, state: str) -> None:
     for page in pages(browser, address + query, state):
         _ready(page)
         act(page)
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(2300)  # the ghost of the plan before is gone then
+        page.wait_for_function(_IS_ADVISED, timeout=_PATIENCE)
+        page.wait_for_timeout(300)
 
 
 def take_full(browser: Browser, folder: Path) -> None:

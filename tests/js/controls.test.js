@@ -4,6 +4,7 @@ import { mock, test } from "node:test";
 import { FakeModel, find, render } from "./page.js";
 
 const { default: controls } = await import("#static/controls.js");
+const { breakable } = await import("#static/controls_parts.js");
 
 const FIELDS = () => ({
   model: {
@@ -185,4 +186,11 @@ test("a view that is removed hears no more", () => {
   const before = model.count;
   remove();
   assert.equal(before - model.count, 2);
+});
+
+test("a long name of vLLM's breaks after its underscores", () => {
+  const parts = breakable("draft_tensor_parallel_size");
+  const text = parts.map((part) => (typeof part === "string" ? part : "|")).join("");
+  assert.equal(text, "draft_|tensor_|parallel_|size");
+  assert.deepEqual(breakable("method"), ["method"]);
 });

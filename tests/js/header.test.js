@@ -99,8 +99,37 @@ test("what was kept by somebody else is taken only where it is a plan", () => {
   assert.deepEqual(keptPlans(), []);
 });
 
-test("a notebook has neither a theme nor a link of its own to share", () => {
-  assert.equal(shown().el.textContent?.includes("Share"), false);
+test("a notebook shares its plan as text: verdict, link and command", async () => {
+  let copied = "";
+  const clipboard = {
+    writeText: async (/** @type {string} */ text) => {
+      copied = text;
+    },
+  };
+  Object.defineProperty(globalThis, "navigator", {
+    configurable: true,
+    value: { clipboard },
+  });
+  const { root, el } = shown();
+  root.insertAdjacentHTML(
+    "beforeend",
+    "<b class='pl-subject'>a on\n H100</b><b class='pl-headline'>✔ Fits</b>" +
+      "<pre class='pl-command'><code>vllm serve a</code></pre>",
+  );
+  const share = [...el.querySelectorAll("button")].find(
+    ({ textContent }) => textContent === "Share",
+  );
+  share?.click();
+  await Promise.resolve();
+  assert.equal(
+    copied,
+    "# a on H100: ✔ Fits\n# In the address of a planner's app: ?model=a&gpu=H100\n" +
+      "vllm serve a\n",
+  );
+});
+
+test("a notebook has its own theme; the app has one to choose", () => {
+  assert.equal(shown().el.textContent?.includes("theme"), false);
   const { el } = shown(true);
   assert.equal(el.textContent?.includes("Share"), true);
   const theme = el.querySelectorAll("select")[1];

@@ -24,6 +24,16 @@ GREEN = """() => [...document.querySelectorAll('.planner-results *, .planner-bar
   .filter(node => !node.closest('[inert]'))
   .map(node => node.className)"""
 """What is drawn in the colour of a plan that fits."""
+TABS = {
+    "Memory": ".pl-panel[data-key=memory] table",
+    "Advice": ".planner-advice .pl-row",
+    "GPUs": ".planner-load-map",
+    "Compare": ".planner-pins button",
+    "Speed": ".planner-tab-speed table",
+    "Export": ".planner-export code",
+    "Run": ".planner-run",
+}
+"""Each tab, and what it shows when it is drawn."""
 
 
 @pytest.fixture
@@ -142,3 +152,23 @@ def test_a_model_that_is_not_found_is_mended_by_a_press(page) -> None:
     box.press("Enter")
     page.get_by_role("button", name="Qwen/Qwen3-8B", exact=True).click(timeout=PATIENCE)
     wait_for_command(page, "vllm serve Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1280), ("dark", 390), ("dark", 1280)]
+)
+def test_every_tab_is_accessible(browser, app, scheme, width) -> None:
+    """axe-core finds nothing on any tab, with a load and its rows and map."""
+    page = open_page(
+        browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    page.get_by_role("button", name="Qwen3-32B, 20 users").click()
+    page.locator(".pl-subject", has_text="Qwen/Qwen3-32B").wait_for(timeout=PATIENCE)
+    found = {}
+    for name, drawn in TABS.items():
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.locator(drawn).first.wait_for(timeout=4 * PATIENCE)
+        found[name] = violations(page, "html")
+    page.context.close()
+
+    assert found == dict.fromkeys(TABS, [])

@@ -4,9 +4,31 @@ from collections.abc import Iterator
 
 import pytest
 
+import planner
 from tests.ui import lab, servers
 
 pytestmark = pytest.mark.browser
+
+SWITCH = "name => jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
+COLOURS = """root => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  const shade = colour => {
+    canvas.fillStyle = '#808080';
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
+    return 0.3 * red + 0.6 * green + 0.1 * blue;
+  };
+  const of = (part, property) =>
+    shade(getComputedStyle(root.querySelector(part))[property]);
+  return {
+    paper: of('.planner-answer', 'backgroundColor'),
+    headline: of('.pl-headline', 'color'),
+    entry: of('.pc-field input', 'color'),
+    'name of a bar': of('.pm-title', 'fill'),
+  };
+}"""
+"""How light the parts of an explorer are, from 0 to 255."""
 
 PLACES = {
     "JupyterLab": (servers.jupyterlab, lab.run_all),
@@ -101,6 +123,75 @@ def test_the_run_panel_opens(page) -> None:
     toggle.scroll_into_view_if_needed()
     toggle.click()
     explorer(page).locator(".planner-run-start").first.wait_for(timeout=lab.SLOW)
+
+
+def test_ctrl_z_takes_a_step_back_and_the_notebook_keeps_its_cells(page) -> None:
+    """Also where Jupyter has Ctrl+Z for its cells."""
+    cells = page.locator(".jp-Cell").count()
+    slider = explorer(page).get_by_role("slider", name="max_num_seqs").first
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect_command(page, "--max-num-seqs 896")
+    page.keyboard.press("Control+z")
+    line = explorer(page).locator(".pl-command code")
+    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+    page.keyboard.press("Control+y")
+    expect_command(page, "--max-num-seqs 896")
+    page.keyboard.press("Control+z")
+    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+
+    assert cells == page.locator(".jp-Cell").count()
+
+
+def test_share_copies_the_plan_as_text(page) -> None:
+    """A notebook's address is not the plan's: the text has a link and the command."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = explorer(page).get_by_role("button", name="Share", exact=True)
+    button.click()
+    explorer(page).get_by_role("button", name="Plan copied").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    reading = planner.read(text)
+
+    assert "Llama-3.1-8B-Instruct on H100" in text
+    assert "?model=meta-llama" in text
+    assert "meta-llama/Llama-3.1-8B-Instruct" == reading.inputs("H100").model
+
+
+def test_the_verdict_stays_in_sight_while_the_notebook_scrolls(page) -> None:
+    """As one line with the memory, while the figures below it are read."""
+    bar = explorer(page).locator(".pl-bar-inside").first
+    explorer(page).get_by_role("tab", name="Advice", exact=True).first.evaluate(
+        "node => node.scrollIntoView({ block: 'start' })"
+    )
+    bar.wait_for(state="visible", timeout=lab.SLOW)
+    page.wait_for_timeout(500)
+    place = bar.bounding_box()
+    assert place is not None
+
+    assert "Fits" in bar.inner_text()
+    assert 0 <= place["y"] < 300
+
+
+def test_the_explorer_follows_a_theme_that_is_switched(page) -> None:
+    """Paper, words and picture, without being drawn anew by the kernel."""
+    page.evaluate(SWITCH, "JupyterLab Dark")
+    page.wait_for_function(
+        "document.body.dataset.jpThemeName === 'JupyterLab Dark'", timeout=lab.SLOW
+    )
+    page.wait_for_timeout(500)
+    dark = explorer(page).evaluate(COLOURS)
+    page.evaluate(SWITCH, "JupyterLab Light")
+    page.wait_for_function(
+        "document.body.dataset.jpThemeName === 'JupyterLab Light'", timeout=lab.SLOW
+    )
+    page.wait_for_timeout(500)
+    light = explorer(page).evaluate(COLOURS)
+
+    assert set(dark) == set(light)
+    for name, shade in light.items():
+        is_paper = name == "paper"
+        assert (shade > 128) is is_paper, (name, shade)
+        assert (dark[name] > 128) is not is_paper, (name, dark[name])
 
 
 def test_the_console_tells_no_error_of_ours(page) -> None:

@@ -7,6 +7,34 @@ import { fill } from "./parts.js";
 /** Narrower than this, in pixels, the line is at the end of the screen. */
 const NARROW = 800;
 
+/** What scrolls in JupyterLab and Notebook 7; in the app it is the page. */
+const SCROLLER = ".jp-WindowedPanel-outer";
+
+/**
+ * Lets the line and the controls stay in sight in a notebook: its outputs clip what they
+ * hold, and what is clipped moves with its output.
+ *
+ * @param {Element} root
+ * @param {Element} scroller
+ * @param {(() => void)[]} undo
+ */
+function unclip(root, scroller, undo) {
+  for (let node = root.parentElement; node; node = node.parentElement) {
+    if (node === scroller) break;
+    if (getComputedStyle(node).overflow === "visible") continue;
+    const before = node.style.overflow;
+    node.style.overflow = "visible";
+    undo.push(() => {
+      node.style.overflow = before;
+    });
+  }
+  const { style } = /** @type {HTMLElement} */ (root);
+  const measure = () => style.setProperty("--pl-screen", `${scroller.clientHeight}px`);
+  const resized = new ResizeObserver(measure);
+  resized.observe(scroller);
+  undo.push(() => resized.disconnect());
+}
+
 /**
  * Adds the line. What it says is announced where the verdict is, so it is for the eyes.
  *
@@ -22,11 +50,14 @@ export function addBar(root, verdict, undo) {
   const bar = make("div", { class: "planner-bar", "aria-hidden": "true" }, inside);
   inside.addEventListener("click", () => verdict.scrollIntoView({ block: "start" }));
   (root.querySelector(".planner-body") ?? root).append(bar);
+  const scroller = root.closest(SCROLLER);
+  if (scroller) unclip(root, scroller, undo);
   const seen = new IntersectionObserver(
     (entries) => {
       const { intersectionRatio, boundingClientRect } = entries[entries.length - 1];
       // Above a verdict that is further down, it would lie over the header.
-      const isPassed = boundingClientRect.top < 0 || root.clientWidth < NARROW;
+      const top = scroller?.getBoundingClientRect().top ?? 0;
+      const isPassed = boundingClientRect.top < top || root.clientWidth < NARROW;
       bar.classList.toggle("pl-is-needed", intersectionRatio < 0.6 && isPassed);
     },
     { threshold: [0, 0.6] },

@@ -2,7 +2,14 @@
 
 import { newId, setAttribute, setText } from "./change.js";
 import { ModelBox } from "./controls_model.js";
-import { addSizes, linked, listed, numberOf, ticks } from "./controls_parts.js";
+import {
+  addSizes,
+  breakable,
+  linked,
+  listed,
+  numberOf,
+  ticks,
+} from "./controls_parts.js";
 import { make } from "./make.js";
 import { grouped, nearest, spoken } from "./numbers.js";
 
@@ -81,7 +88,7 @@ export class FieldView {
         make(
           "label",
           { for: ids.control, id: ids.title, class: "pl-name" },
-          title ?? label,
+          ...breakable(title ?? label),
         ),
         this.help,
         this.mark,

@@ -126,3 +126,16 @@ export function addSizes(field, entry) {
   entry.before(stepButton(-1, "−", "One fewer"));
   entry.after(stepButton(1, "+", "One more"));
 }
+
+/**
+ * Lets a long name break after its underscores: vLLM's names have no spaces.
+ *
+ * @param {string} name
+ * @returns {(string | HTMLElement)[]}
+ */
+export function breakable(name) {
+  const words = name.split(/(?<=_)/);
+  return words.flatMap((word, at) =>
+    at ? [document.createElement("wbr"), word] : word,
+  );
+}

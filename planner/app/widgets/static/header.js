@@ -53,22 +53,43 @@ function list(title, values, chosen, choose) {
   return { node: make("span", { class: "ph-list" }, label, select), select };
 }
 
+/**
+ * Writes the plan as text, for a notebook, whose address is not the plan's: the box of any
+ * planner reads the command, and an app's address takes the query.
+ *
+ * @param {string} query
+ * @param {Element | null} root the explorer
+ */
+function planText(query, root) {
+  const words = (/** @type {string} */ part) =>
+    (root?.querySelector(part)?.textContent ?? "").replace(/\s+/g, " ").trim();
+  const answer = `${words(".pl-subject")}: ${words(".pl-headline")}`;
+  const link = `In the address of a planner's app: ${query}`;
+  return `# ${answer}\n# ${link}\n${words(".pl-command code")}\n`;
+}
+
 /** @param {HeaderModel} model */
 function shareButton(model) {
+  const { origin, pathname } = window.location;
   const button = tool("Share", async () => {
-    const { origin, pathname } = window.location;
-    const link = origin + pathname + model.get("query");
+    const query = model.get("query");
+    const text = isApp()
+      ? origin + pathname + query
+      : planText(query, button.closest(".planner-explorer"));
     try {
-      await navigator.clipboard.writeText(link);
-      button.textContent = "Link copied";
+      await navigator.clipboard.writeText(text);
+      button.textContent = isApp() ? "Link copied" : "Plan copied";
     } catch {
-      button.textContent = "Copy the address"; // it is the link
+      // In the app the address is the link.
+      button.textContent = isApp() ? "Copy the address" : "Not allowed to copy";
     }
     setTimeout(() => {
       button.textContent = "Share";
     }, 2000);
   });
-  button.title = "Copy a link that opens this plan";
+  button.title = isApp()
+    ? "Copy a link that opens this plan"
+    : "Copy this plan: its verdict, a link and the command";
   return button;
 }
 
@@ -137,7 +158,8 @@ export default {
       model.send({ release: value }),
     );
     const plans = plansMenu(model);
-    const app = isApp() ? [shareButton(model), themeList()] : [];
+    // A notebook has a theme of its own, which the explorer follows.
+    const themes = isApp() ? [themeList()] : [];
     const tools = make(
       "div",
       { class: "ph-tools", role: "group", "aria-label": "Plan" },
@@ -145,7 +167,8 @@ export default {
       redo,
       plans,
       release.node,
-      ...app,
+      shareButton(model),
+      ...themes,
     );
     el.append(tools);
     if (!isApp() || window.location.search.length < 2) el.append(chips(model));
