@@ -15,6 +15,7 @@ from planner.models.drafts.config import requested_speculation
 from planner.models.estimates import Format, estimated
 from planner.models.families import built_otherwise, read
 from planner.models.families.pooling import as_run
+from planner.models.families.refused import check_model_type_then
 from planner.models.files import ModelFiles, overridden
 from planner.models.lengths import without_windows
 from planner.models.quantization import requantised
@@ -68,7 +69,11 @@ def architecture(
     method, trusted = settings.quantization, bool(settings.trust_remote_code)
     asks_for_pooling = settings.convert in _POOLING_CONVERTS
     if isinstance(model, ModelFiles):
-        found = _read_for(release, model, method, trusted=trusted)
+        try:
+            found = _read_for(release, model, method, trusted=trusted)
+        except Refused:
+            check_model_type_then(model.config, release)  # vLLM asks for it first
+            raise
         asks_for_pooling |= model.asks_for_pooling
     elif method is None and not _is_read_again(model, release):
         found = model

@@ -13,6 +13,8 @@ from planner.engine.releases import Release, came_later
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
+from planner.models.families.names import SERVED_BY_TRANSFORMERS
+from planner.models.families.refused import check_model_type_then
 
 
 def check_device_dtype(dtype: str, gpu: GPU) -> None:
@@ -233,6 +235,10 @@ def check_architecture(model: ModelArchitecture, release: Release) -> None:
     """
     first = came_later("architectures", model.architecture, release)
     if first is not None:
+        if model.files is not None:
+            check_model_type_then(model.files.config, release)
+            if model.architecture in SERVED_BY_TRANSFORMERS:
+                return
         raise Refused(
             f"Model architectures {[model.architecture]} are not supported for now. "
             f"(It came with vLLM {first}; before, only a Transformers of the time that "

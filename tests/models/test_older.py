@@ -97,6 +97,54 @@ def test_glm_5_has_routers_in_float32_in_one_release() -> None:
     assert 75 * 256 * 6144 * 2 == found[1] - found[0] == found[1] - found[2]
 
 
+def test_transformers_before_5_20_read_flat_configs_of_glm_4_1v(
+    tmp_path: Path,
+) -> None:
+    """Its 65,536 positions count until 0.32; in 0.33 the class's 32,768 do."""
+    config = {
+        **SMALL,
+        "architectures": ["Glm4vForConditionalGeneration"],
+        "model_type": "glm4v",
+        "max_position_embeddings": 65536,
+        "vision_config": {},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = [
+        planner.plan(tmp_path, gpu="H100", vllm_version=release).to_dict()["resolved"]
+        for release in ("0.32.0", "0.33.0")
+    ]
+    assert [65536, 32768] == [resolved["max_model_len"] for resolved in found]
+
+
+def test_olmo_3_did_not_start_in_0_25(tmp_path: Path) -> None:
+    """Transformers 5.13 had moved what vLLM 0.25 looks for."""
+    olmo = {**SMALL, "architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
+    (tmp_path / "config.json").write_text(json.dumps(olmo))
+    errors = [
+        planner.plan(tmp_path, gpu="H100", vllm_version=release).error
+        for release in ("0.24.0", "0.25.1", "0.26.0")
+    ]
+    assert [False, True, False] == [error is not None for error in errors]
+    assert "KeyError: 'rope_theta'" in str(errors[1])
+
+
+def test_transformers_served_ministral_3_before_vllm_had_a_class(
+    tmp_path: Path,
+) -> None:
+    """Since the Transformers of 0.19's days; frequencies in the place of a table."""
+    config = {
+        "architectures": ["Ministral3ForCausalLM"],
+        "model_type": "ministral3",
+        "head_dim": 64,
+    }
+    old = weights(tmp_path, "0.19.1", config)
+    new = weights(tmp_path, "0.20.0", config)
+    assert TABLE - 2 * 32 * 4 == new - old
+    early = planner.plan(tmp_path, gpu="H100", vllm_version="0.13.0")
+    assert early.error is not None
+    assert "model type `ministral3` but Transformers" in early.error.message
+
+
 @pytest.mark.parametrize("name", sorted({name for name, _ in READERS}))
 def test_every_class_that_was_native_is_still_read(name: str) -> None:
     """The oldest form is that of 0.12, and the newest release has one too."""

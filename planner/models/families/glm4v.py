@@ -20,11 +20,13 @@ from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, ReplicatedLinear
 
 
-def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
+def read_glm4v(
+    facts: Facts, label: Label, *, is_flat_read: bool = False
+) -> ModelArchitecture:
     """Return GLM-4.1V and GLM-4.6V-Flash.
 
     The first ones' flat configs say nothing to the language model, which has its
-    class's defaults.
+    class's defaults. `is_flat_read`: they do, as in Transformers before 5.20.
 
     Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vForConditionalGeneration,
     `models/glm4.py` (half of each head is rotated unless the config says otherwise);
@@ -32,7 +34,8 @@ def read_glm4v(facts: Facts, label: Label) -> ModelArchitecture:
     """
     if facts.model_type != "glm4v":
         raise facts.unsupported("model_type", "glm4v is.")
-    text = text_facts(facts, "glm4v_text", tie=Tie.EITHER)
+    flat_keys = facts.config if is_flat_read else ()
+    text = text_facts(facts, "glm4v_text", flat_keys=flat_keys, tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, {"partial_rotary_factor": 0.5})
     inner = Label(name=label.name, architecture="Glm4ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])

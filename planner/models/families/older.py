@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.families import deepseek, llama
@@ -30,6 +31,7 @@ from planner.models.families.decoder import (
     plain_mlp,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.glm4v import read_glm4v
 from planner.models.families.gpt import read_gpt_bigcode
 from planner.models.families.layered import (
     Frame,
@@ -320,6 +322,21 @@ def _with(
     return replace(model, layer_kinds=kinds)
 
 
+def _refuse_olmo3(_facts: Facts, _label: Label) -> ModelArchitecture:
+    """Refuse OLMo 3 with the Transformers of the release's day.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.25.1 `models/olmo2.py` Olmo2Attention; Transformers 5.13.0
+    Olmo3Config, which keeps rope parameters by kind of layer.
+    """
+    raise Refused(
+        "KeyError: 'rope_theta' (this release does not find it where Transformers "
+        "5.13 and later keep it for OLMo 3; vLLM 0.26.0 does)"
+    )
+
+
 _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     **{name: partial(_read_style, style=style) for name, style in _STYLES.items()},
     "FlexOlmoForCausalLM": _read_flex_olmo,
@@ -336,6 +353,12 @@ READERS = {
         for name, reader in _READERS.items()
     },
     ("GPTBigCodeForCausalLM", (0, 27)): partial(read_gpt_bigcode, is_divided=False),
+    ("Olmo3ForCausalLM", (0, 26)): _refuse_olmo3,
+    ("Olmo3ForCausalLM", (0, 29)): _read_olmo3,
+    ("Glm4vForConditionalGeneration", (0, 33)): partial(read_glm4v, is_flat_read=True),
+    ("Ministral3ForCausalLM", (0, 20)): partial(
+        llama.read, style=replace(LLAMA, is_transformers_backend=True)
+    ),
     ("GlmMoeDsaForCausalLM", (0, 25)): deepseek.READERS["GlmMoeDsaForCausalLM"],
     ("GlmMoeDsaForCausalLM", (0, 26)): _read_glm_dsa,
 }

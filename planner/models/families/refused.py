@@ -12,12 +12,15 @@ _try_resolve_transformers and _normalize_arch; Transformers `AutoConfig` and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from planner.data import DATA
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import number_of
+from planner.engine.releases.facts import ReleaseNumber
 from planner.errors import Refused, UnknownArchitecture
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
@@ -163,7 +166,26 @@ def check_model_type(config: Mapping[str, Any]) -> None:
         return
     if model_type in known_model_types() or model_type in _PUBLISHED_WITH_CODE:
         return
-    raise Refused(
+    raise _unknown_type(model_type)
+
+
+def check_model_type_then(config: Mapping[str, Any], release: ReleaseNumber) -> None:
+    """Refuse a model type that was unknown when a release came.
+
+    Raises:
+        Refused: in the words that vLLM passes on from Transformers, the one that pip
+            chose on the release's day.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or _has_code(config, "AutoConfig"):
+        return
+    first = _type_history().get(model_type)
+    if first is not None and release < number_of(first):
+        raise _unknown_type(model_type)
+
+
+def _unknown_type(model_type: str) -> Refused:
+    return Refused(
         "The checkpoint you are trying to load has model type "
         f"`{model_type}` but Transformers does not recognize this architecture. This "
         "could be because of an issue with the checkpoint, or because your version of "
@@ -268,6 +290,14 @@ def _nearest(architecture: str) -> tuple[str, ...]:
     known = vllm_architectures()
     near: list[str] = late("difflib:get_close_matches", architecture, known, n=3)
     return tuple(near)
+
+
+@cache
+def _type_history() -> dict[str, str]:
+    """Return the first release that knows each model type, of those that came later."""
+    path = DATA / "model_type_history.json"
+    table: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return table
 
 
 @cache
