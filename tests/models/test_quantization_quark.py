@@ -24,12 +24,11 @@ from planner.models.quantization.linear_kernels import (
     NvFp4Linear,
 )
 from planner.models.quantization.padding import Packing
-from planner.models.quantization.quark import (
-    QuarkConfig,
+from planner.models.quantization.quark import QuarkConfig, read_quark
+from planner.models.quantization.quark_schemes import (
     QuarkFp8Linear,
     QuarkInt4Linear,
     QuarkMxLinear,
-    read_quark,
 )
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
 
