@@ -8,7 +8,14 @@ from os import PathLike
 
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings, table
-from planner.errors import PlannerError, Refused, RefusedSince, UnknownArchitecture
+from planner.errors import (
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+    Refused,
+    RefusedSince,
+    UnknownArchitecture,
+)
 from planner.memory.checkpoint import reconcile
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import requested_speculation
@@ -128,8 +135,18 @@ def _with_config(files: ModelFiles, settings: EngineSettings) -> ModelFiles:
     for name in ("hf_config_path", "tokenizer"):
         source = others.get(name)
         if isinstance(source, str) and not source.endswith(".gguf"):
-            return checked(with_config(files, load(source)))
+            return checked(_configured(files, source))
     return checked(files)
+
+
+def _configured(files: ModelFiles, source: str) -> ModelFiles:
+    """Return a GGUF file's model with another's config; its own without an answer."""
+    try:
+        return with_config(files, load(source))
+    except (ModelNotFound, ModelUnavailable):
+        if files.config:
+            return files
+        raise
 
 
 def _files_of(model: ModelArchitecture) -> ModelFiles:

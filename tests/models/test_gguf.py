@@ -132,6 +132,15 @@ def test_an_argument_names_the_config(tmp_path: Path) -> None:
     assert made.ranks[0].weights_bytes == alone.ranks[0].weights_bytes
 
 
+def test_a_tokenizer_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
+    """The metadata says the same; without it, the error is the tokenizer's."""
+    path, gone = write_qwen3(tmp_path / "m.gguf"), str(tmp_path / "gone")
+    assert planner.plan(path, gpu="L40S", tokenizer=gone).error is None
+    path.write_bytes(gguf_bytes({"general.architecture": "rwkv7"}, qwen3_tensors()))
+    with pytest.raises(ModelNotFound, match="gone"):
+        planner.plan(path, gpu="L40S", tokenizer=gone)
+
+
 def test_metadata_of_another_architecture_needs_a_config(tmp_path: Path) -> None:
     """The error says how to name one."""
     path = tmp_path / "m.gguf"

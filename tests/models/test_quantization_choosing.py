@@ -31,8 +31,31 @@ def message(model: ModelArchitecture, **arguments: Any) -> str:
 
 def test_a_method_that_is_not_modelled_is_named() -> None:
     """Weights of another width: refused until they are modelled."""
-    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*torchao"):
-        quantised(quant_method="torchao")
+    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*online"):
+        quantised(quant_method="online")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("humming", "leave quantization out"),
+        ("online", "name one of the methods"),
+        ("moe_wna16", "checkpoints of GPTQ and AWQ"),
+        ("quark", "in another format"),
+    ],
+)
+def test_what_to_do_instead_is_said(name: str, instead: str) -> None:
+    """As an argument, for a checkpoint that is not quantised."""
+    with pytest.raises(UnknownArchitecture, match=instead):
+        plan("Qwen/Qwen3-8B", gpu(), quantization=name)
+
+
+def test_a_method_of_older_releases_is_not_refused_there() -> None:
+    """HQQ: known up to 0.14, where it is not modelled; refused since."""
+    newest = message(architecture(LLAMA_8B), quantization="hqq")
+    assert newest.startswith("Unknown quantization method: hqq. Must be one of")
+    with pytest.raises(UnknownArchitecture, match=r"vLLM 0\.14\.1 still takes"):
+        plan(architecture(LLAMA_8B), gpu(), quantization="hqq", vllm_version="0.14.1")
 
 
 def test_an_entry_that_names_no_method_counts_as_not_quantised() -> None:

@@ -83,6 +83,15 @@ Source: vLLM 0.27.1 and 0.28.0, 0.23.0 and 0.24.0 `layers/quantization/__init__.
 QuantizationMethods; the packages' entry points `vllm.general_plugins`.
 """
 
+GONE: Mapping[str, tuple[int, int, int]] = {
+    **dict.fromkeys(("deepspeedfp", "hqq", "rtn"), (0, 15, 0)),
+    **dict.fromkeys(("bitblas", "gptq_bitblas", "gptq_marlin_24"), (0, 16, 0)),
+}
+"""Methods of older releases for NVIDIA GPUs, and the first that does not know them.
+
+Source: vLLM 0.14.1, 0.15.0 and 0.16.0 `layers/quantization/__init__.py`.
+"""
+
 DEPRECATED = ("fbgemm_fp8", "fp_quant")
 """Which vLLM refuses without `--allow-deprecated-quantization`."""
 _MODELOPT_ALGORITHMS = {
@@ -115,6 +124,9 @@ def quantised(
         name = _method_name(given, requested, model.model_type)
         if files is not None and files.gguf_tensors:
             given, name = {}, "gguf"
+    except RefusedSince as refusal:
+        limits = QuantizationLimits(refusal=str(refusal), refused_since=refusal.since)
+        return replace(model, quantization=requested, quantization_limits=limits)
     except Refused as refusal:
         limits = QuantizationLimits(mismatch=str(refusal))
         return replace(model, quantization=requested, quantization_limits=limits)
@@ -239,9 +251,10 @@ def _method_name(
     if name is None:
         return None
     if name not in KNOWN and name not in PLUGINS:
-        raise Refused(
-            f"Unknown quantization method: {name}. Must be one of {list(KNOWN)}."
-        )
+        message = f"Unknown quantization method: {name}. Must be one of {list(KNOWN)}."
+        if name in GONE:
+            raise RefusedSince(message, since=GONE[name])
+        raise Refused(message)
     if name in DEPRECATED:
         # vLLM raises its text unformatted.
         raise Refused(

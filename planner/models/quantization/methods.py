@@ -33,6 +33,7 @@ from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
 from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear, read_fp8
 from planner.models.quantization.gguf import read_gguf
 from planner.models.quantization.gptq import read_gptq
+from planner.models.quantization.inc import read_inc
 from planner.models.quantization.interface import (
     BaseConfig,
     Context,
@@ -48,6 +49,8 @@ from planner.models.quantization.mxfp4 import (
     read_mxfp4,
 )
 from planner.models.quantization.padding import round_up
+from planner.models.quantization.quark import read_quark
+from planner.models.quantization.torchao import read_torchao
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
@@ -242,6 +245,13 @@ METHODS: dict[str, Method] = {
     "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
     "bitsandbytes": _BITSANDBYTES,
     "gguf": _GGUF,
+    "quark": Method(read=read_quark, supported_dtypes=_HALF_BF16, min_capability=70),
+    "torchao": Method(
+        read=read_torchao,
+        supported_dtypes=("float32", "float16", "bfloat16"),
+        min_capability=75,
+    ),
+    "inc": Method(read=read_inc, supported_dtypes=_HALF_BF16, min_capability=60),
     **{
         name: Method(
             read=partial(read_modelopt, name),
@@ -279,6 +289,21 @@ ONLINE: dict[str, Method] = {
 } | {"bitsandbytes": _BITSANDBYTES, "gguf": _GGUF}
 """Methods applied while loading a checkpoint that is not quantised."""
 
+METHODS["experts_int8"] = ONLINE["experts_int8"]
+
+_INSTEAD = {
+    "humming": (
+        "vLLM chooses Humming's kernels itself where they are fastest, which is "
+        "modelled: leave quantization out"
+    ),
+    "moe_wna16": "it is for checkpoints of GPTQ and AWQ: give one of these",
+    "online": (
+        "its table quantization_config is not modelled: name one of the methods that "
+        "vLLM applies while loading"
+    ),
+}
+"""What to do in place of methods that are not modelled."""
+
 
 def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     """Return the method of that name, for a quantised checkpoint or while loading.
@@ -290,7 +315,8 @@ def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     if name in table:
         return table[name]
     where = "quantization_config" if is_in_checkpoint else "quantization"
+    instead = _INSTEAD.get(name, "plan a release of the model in another format")
     raise UnknownArchitecture(
-        f"{where}: the method {name!r} is not modelled yet; "
-        f"{', '.join(sorted(table))} are."
+        f"{where}: the method {name!r} is not modelled; {instead}. "
+        f"{', '.join(sorted(table))} are modelled."
     )
