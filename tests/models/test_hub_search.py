@@ -130,9 +130,15 @@ def test_a_text_that_is_no_longer_wanted_costs_one_request(hub: Hub) -> None:
     assert len(hub.asked) == 1
 
 
-@pytest.mark.parametrize("text", ["", "  ", "ti", "t" * 97])
-def test_texts_that_say_too_little_or_too_much_ask_nobody(hub: Hub, text) -> None:
-    """Such as the first two letters."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "  ", "ti", "t" * 97),
+        *("/home/me/tiny", "./tiny", "~/tiny", "C:\\tiny", "https://tiny.example/x"),
+    ],
+)
+def test_what_cannot_be_part_of_a_name_asks_nobody(hub: Hub, text) -> None:
+    """Such as the first two letters, or the path of a folder, which nobody is told."""
     assert search(text) == ()
     assert hub.asked == []
 
@@ -163,8 +169,8 @@ def test_queries_are_those_of_the_library(hub: Hub, made) -> None:
     """`HfApi.list_models` sends the same parameters for the same question."""
     asked = {
         by_name: {"search": BASE},
-        quantised_of: {"filter": f"base_model:quantized:{BASE}"},
-        ungated_of: {"filter": f"base_model:{BASE}", "gated": False},
+        quantised_of: {"filter": [f"base_model:quantized:{BASE}", "safetensors"]},
+        ungated_of: {"filter": [f"base_model:{BASE}", "safetensors"], "gated": False},
     }
     expand = ["downloads", "gated", "library_name", "private", "safetensors", "tags"]
     api = huggingface_hub.HfApi(endpoint=hub.url)
