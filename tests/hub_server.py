@@ -143,7 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
             status, body, headers = refusal.status, b"{}", refusal.headers
         self._send(status, body, headers, has_body)
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str], has_body: bool):
+    def _send(
+        self, status: int, body: bytes, headers: dict[str, str], has_body: bool
+    ) -> None:
         self.asked.ended = time.monotonic()
         try:
             self.send_response(status)

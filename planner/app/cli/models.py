@@ -70,7 +70,8 @@ def _on_hub(text: str) -> tuple[HubGroup, ...]:
             f"--hub searches for a part of a name of {_LEAST_TYPED} characters or "
             "more, such as `planner models qwen3 --hub`."
         )
-    if not late(_ABLE):
+    is_able: bool = late(_ABLE)
+    if not is_able:
         raise PlannerError(
             "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
             'missing (pip install "vllm-memory-planner[app]").'
