@@ -215,7 +215,7 @@ def _row(name: str) -> Mapping[str, Any]:
     if "like" in row:
         other = _row(row["like"])
         row["config"] = merged(other["config"], row.get("changes", {}))
-        for file in ("hf_quant_config", "preprocessor_config"):
+        for file in ("hf_quant_config", "preprocessor_config", "modules"):
             row.setdefault(file, other.get(file))
     return row
 
@@ -228,13 +228,27 @@ def _files(name: str) -> ModelFiles:
         config=with_names(row["config"]),
         hf_quant_config=with_names(row.get("hf_quant_config")),
         preprocessor_config=row.get("preprocessor_config"),
-        modules=row.get("modules"),
+        modules=_modules(row.get("modules")),
         num_parameters=row.get("parameters"),
         checkpoint_bytes=row.get("checkpoint_bytes"),
         source=f"bundled catalogue: {row['source']}",
         is_certain=row["certain"],
         shape_of=row.get("shape_of", ""),
     )
+
+
+def _modules(names: Sequence[str] | None) -> Mapping[str, Any] | None:
+    """Return modules.json of a release of sentence-transformers."""
+    if names is None:
+        return None
+    listed = [
+        {
+            "path": f"{index}_{name}" if index else "",
+            "type": f"sentence_transformers.models.{name}",
+        }
+        for index, name in enumerate(names)
+    ]
+    return {"modules": listed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
