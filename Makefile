@@ -20,7 +20,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry check format coverage bench bench-sweep bench-gpus bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -92,6 +92,9 @@ bench-sweep: $(VENV)/app.stamp ## 10,000 plans of one model, against their limit
 
 bench-gpus: $(VENV)/app.stamp ## the first rows and all of "Which GPUs?", against their limits
 	$(BIN)/python benchmarks/set_ups.py
+
+bench-hub: $(VENV)/test.stamp ## requests and seconds for a model of the Hub, at 100 ms an answer
+	$(BIN)/python benchmarks/hub.py
 
 bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's, into docs/performance.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.app \

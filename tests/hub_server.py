@@ -143,7 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
             status, body, headers = refusal.status, b"{}", refusal.headers
         self._send(status, body, headers, has_body)
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str], has_body: bool):
+    def _send(
+        self, status: int, body: bytes, headers: dict[str, str], has_body: bool
+    ) -> None:
         self.asked.ended = time.monotonic()
         try:
             self.send_response(status)
@@ -180,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             (name, repo)
             for name, repo in self.hub.repos.items()
             if text in name.lower()
-            and set(wanted) <= set(repo.tags)
+            and set(wanted) <= _tags(repo)
             and query.get("gated") in (None, [str(repo.is_gated).lower()])
             and (self._token() or not repo.is_private)
         ]
@@ -304,8 +306,13 @@ def _row(name: str, repo: Repo) -> dict[str, object]:
         "library_name": repo.library,
         "private": repo.is_private,
         "safetensors": counts and {"parameters": counts, "total": sum(counts.values())},
-        "tags": list(repo.tags),
+        "tags": sorted(_tags(repo)),
     }
+
+
+def _tags(repo: Repo) -> set[str]:
+    """A model's tags; the Hub adds the format of its files."""
+    return {*repo.tags, *(() if "gguf" in repo.tags else ("safetensors",))}
 
 
 class HubServer:

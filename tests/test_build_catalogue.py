@@ -86,7 +86,11 @@ def test_a_folder_of_configs_is_added(kept: Path):
     folder = kept / "new"
     configs.write(
         folder / "nobody--tiny",
-        {"config.json": CONFIG, "hf_quant_config.json": QUANTISED},
+        {
+            "config.json": CONFIG,
+            "hf_quant_config.json": QUANTISED,
+            "modules.json": [{"type": "sentence_transformers.models.Pooling"}],
+        },
     )
     build_catalogue.main([str(folder), "--source", "a test"])
 
@@ -95,6 +99,7 @@ def test_a_folder_of_configs_is_added(kept: Path):
     assert line["certain"]
     assert line["config"]["hidden_size"] == 64
     assert line["hf_quant_config"] == QUANTISED
+    assert line["modules"] == ["Pooling"]
 
 
 def test_a_folder_without_a_source_is_refused(kept: Path):
@@ -172,7 +177,7 @@ def test_what_cannot_be_taken_does_not_keep_the_others_out(
     assert "nobody/unread: " in said
     assert "nobody/tiny-FP8: its name says FP8" in said
     assert lines["nobody/one"]["downloads"] == 4_321
-    assert ["Pooling"] == lines["nobody/two"]["modules"]
+    assert lines["nobody/two"]["modules"] == ["Pooling"]
 
 
 def test_the_same_command_again_reads_only_what_is_missing(

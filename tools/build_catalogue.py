@@ -17,8 +17,7 @@ be bundled (gated, missing, an unknown key of config.json, no reader) is left ou
 at the end with the reason, and makes the exit status 1; the others are added.
 
 What is kept: of each model its published config.json (and, where there are,
-hf_quant_config.json, preprocessor_config.json, modules.json and the safetensors
-index), from where
+hf_quant_config.json, preprocessor_config.json and the safetensors index), from where
 each one is and whether that is certain (INDEX.jsonl); models that are known by the
 config.json of another (RELATIVES.jsonl); how much each is used (POPULARITY.json).
 Folders named synthetic--* are test inputs and stay out. The same files give the same
@@ -102,10 +101,10 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
         parameters=row.get("hf_params_total"),
         **_use(row["model"]),
         checkpoint_bytes=_index_total(files),
+        modules=row.get("modules"),
         config=config if is_recorded(config) else _keep(config, row["model"]),
         hf_quant_config=_pack_names(files.get("hf_quant_config.json")),
         preprocessor_config=_preprocessor(files.get("preprocessor_config.json")),
-        modules=_modules(files.get("modules.json")) or row.get("modules"),
     )
 
 
@@ -179,14 +178,6 @@ def _preprocessor(value: Any) -> Any:  # noqa: ANN401 - any JSON
         return value
     kept = sorted(PREPROCESSOR.intersection(value))
     return {key: _preprocessor(value[key]) for key in kept}
-
-
-def _modules(value: Any) -> list[str] | None:  # noqa: ANN401 - any JSON
-    """Return which modules of sentence-transformers a release has, in order."""
-    if value is None:
-        return None
-    listed = value.get("modules", []) if isinstance(value, dict) else value
-    return [str(module.get("type", "")).rpartition(".")[2] for module in listed]
 
 
 def _pack_names(value: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -27,6 +27,7 @@ from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, WHOLE
 _AT_ONCE = 4
 _SECONDS = 10.0
 _MOST_NAMED = 5
+_MODULES = "modules.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,11 @@ def in_folder(folder: Path, source: str) -> Iterator[Found]:
             for path in sorted(folder.glob("*/config.json"))
         ]
     for row in rows:
-        yield Found(row=row, files=configs.read(folder / row["dir"]))
+        path = folder / row["dir"]
+        if (path / _MODULES).is_file() and "modules" not in row:
+            listed = json.loads((path / _MODULES).read_text(encoding="utf-8"))
+            row["modules"] = _kinds(listed)
+        yield Found(row=row, files=configs.read(path))
 
 
 def on_hub(names: Sequence[str]) -> Harvest:
@@ -106,9 +111,16 @@ def _from_hub(name: str) -> Found:
     row = {**named(name), "source": files.source}
     if count := _num_parameters(files):
         row["hf_params_total"] = count
+    if files.modules:
+        row["modules"] = _kinds(files.modules["modules"])
     listed = _listed(hub_models.by_name(name, _MOST_NAMED))
     use = next((one.num_downloads for one in listed if one.name == name), None)
     return Found(row=row, files=dict(_published(files)), num_downloads=use)
+
+
+def _kinds(listed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the classes of a modules.json of sentence-transformers."""
+    return [str(module.get("type", "")).rpartition(".")[2] for module in listed]
 
 
 def releases(names: Iterable[str], count: int) -> list[str]:
@@ -140,8 +152,6 @@ def _published(files: ModelFiles) -> Iterator[tuple[str, Any]]:
         yield "hf_quant_config.json", files.hf_quant_config
     if files.preprocessor_config:
         yield "preprocessor_config.json", files.preprocessor_config
-    if files.modules:
-        yield "modules.json", files.modules
     if files.checkpoint_bytes:
         total = {"metadata": {"total_size": files.checkpoint_bytes}}
         yield "model.safetensors.index.json", total

@@ -34,7 +34,6 @@ FILES = (
     "config.json",
     "hf_quant_config.json",
     "model.safetensors.index.json",
-    "modules.json",
     "preprocessor_config.json",
 )
 """What is kept of a folder."""

@@ -53,7 +53,7 @@ def explorer(monkeypatch) -> Explorer:
     return Explorer()
 
 
-UNREACHED = {"found": "tiny", "rows": [], "is_reached": False}
+UNREACHED = {"found": "tiny", "rows": [], "remark": "Hub not reachable"}
 
 
 def told(explorer: Explorer, text: str) -> list[dict]:
@@ -79,7 +79,7 @@ def test_the_box_is_told_the_names(explorer, hub: Hub) -> None:
                 ["other/tiny-FP8", "FP8, 1.2 k downloads", "nobody/tiny-1"],
                 ["nobody/tiny-0", "", ""],
             ],
-            "is_reached": True,
+            "remark": "",
         }
     ]
 
@@ -91,6 +91,14 @@ def test_the_box_is_told_that_the_hub_was_not_reached(explorer, monkeypatch) -> 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     assert told(explorer, "tiny") == [UNREACHED]
+
+
+def test_too_many_searches_are_not_called_unreachable(explorer, hub: Hub) -> None:
+    """A pause helps against them, a cable does not."""
+    hub.status = 429
+
+    (answer,) = told(explorer, "tiny")
+    assert answer["remark"] == "Hub: no more searches for now"
 
 
 def test_a_mistake_of_ours_ends_the_search_and_is_logged(
@@ -124,8 +132,8 @@ def test_of_many_texts_the_first_and_the_newest_are_looked_up(monkeypatch) -> No
     monkeypatch.setattr(hub_search, "search", slow)
     found = HubSearch()
     for number in range(50):
-        found.find(f"text {number}", lambda _names: None)
-    found.find("last", lambda _names: is_done.set())
+        found.find(f"text {number}", lambda _found, _why: None)
+    found.find("last", lambda _found, _why: is_done.set())
     go_on.set()
 
     assert is_done.wait(10)

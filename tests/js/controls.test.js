@@ -110,7 +110,7 @@ test("models of the Hub follow the bundled ones, each above its releases", () =>
     ["someone/oss", "1.0 B, gated", ""],
     ["someone/oss-AWQ", "AWQ", "someone/oss"],
   ];
-  model.tell("msg:custom", { found: "oss", rows, is_reached: true });
+  model.tell("msg:custom", { found: "oss", rows, remark: "" });
   const group = find(el, '[aria-label="On the Hugging Face Hub"]');
   assert.deepEqual(
     [...group.children].map((node) => [node.textContent, node.className]),

@@ -58,12 +58,12 @@ test("the kernel's changes reach the fields and the views", () => {
   model.tell("msg:custom", { show: { a: { v: "2", e: "" }, unknown: { v: "3" } } });
   model.tell("msg:custom", { explained: "a", text: "a length" });
   const rows = [["Qwen/x", "8.0 B", ""]];
-  model.tell("msg:custom", { found: "qwen", rows, is_reached: false });
+  model.tell("msg:custom", { found: "qwen", rows, remark: "" });
   assert.deepEqual(store.fields.a, { kind: "number", v: "2", e: "" });
   assert.equal("unknown" in store.fields, false);
   assert.equal(heard.length, 3);
   assert.deepEqual(heard[1], ["a", "a length"]);
-  assert.deepEqual(heard[2], ["qwen", { rows, isReached: false }]);
+  assert.deepEqual(heard[2], ["qwen", { rows, remark: "" }]);
 });
 
 test("an explanation is fetched once", () => {

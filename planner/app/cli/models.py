@@ -19,7 +19,7 @@ EXAMPLES = ("planner models", "planner models qwen3", "planner models qwen3-32b 
 
 _LEAST_TYPED = 3
 _SEARCH = "planner.models.sources.hub_search:search"
-_CAN_SEARCH = "planner.models.sources.hub_search:can_search"
+_ABLE = "planner.models.sources.hub_search:can_search"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,8 @@ def _on_hub(text: str) -> tuple[HubGroup, ...]:
             f"--hub searches for a part of a name of {_LEAST_TYPED} characters or "
             "more, such as `planner models qwen3 --hub`."
         )
-    if not late(_CAN_SEARCH):
+    is_able: bool = late(_ABLE)
+    if not is_able:
         raise PlannerError(
             "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
             'missing (pip install "vllm-memory-planner[app]").'

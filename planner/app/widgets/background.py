@@ -17,6 +17,7 @@ from planner.app.widgets.callbacks import running_loop
 from planner.errors import PlannerError
 from planner.models import catalogue
 from planner.models.sources import hub_search
+from planner.models.sources.allowance import TooOften
 from planner.models.sources.hub_models import HubGroup
 from planner.models.sources.load import load, period
 from planner.surroundings import is_in_browser
@@ -27,8 +28,11 @@ _MOST = 8
 SLICE_SECONDS = 0.008
 """Shorter than a step of a slider, which waits for at most one slice."""
 REST_SECONDS = 0.001
+_NOT_REACHED = "Hub not reachable"
+_TOO_OFTEN = "Hub: no more searches for now"
 log = logging.getLogger(__name__)
-Answer = Callable[[Sequence[HubGroup] | None], None]
+Answer = Callable[[Sequence[HubGroup], str], None]
+"""Takes what was found, and a few words where it could not be looked for."""
 
 
 class Reader:
@@ -206,10 +210,7 @@ class HubSearch:
         self._is_asking = False
 
     def find(self, text: str, answer: Answer) -> None:
-        """Call `answer` later with the models whose names contain `text`.
-
-        None: the Hub was not reached.
-        """
+        """Call `answer` later with the models whose names contain `text`."""
         self._next = (text, answer)
         self._ask()
 
@@ -223,15 +224,15 @@ class HubSearch:
         (text, answer), self._next = self._next, None
         self._is_asking = True
 
-        def done(found: Sequence[HubGroup] | None) -> None:
+        def done(found: Sequence[HubGroup], why: str = "") -> None:
             self._is_asking = False
-            answer(found)
+            answer(found, why)
             self._ask()
 
         def failed(error: Exception) -> None:
             if not isinstance(error, PlannerError):
                 log.error("a search on the Hub failed", exc_info=error)
-            done(None)
+            done((), _TOO_OFTEN if isinstance(error, TooOften) else _NOT_REACHED)
 
         def job() -> object:
             return hub_search.search(text, is_wanted=lambda: self._next is None)

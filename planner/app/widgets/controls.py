@@ -109,7 +109,7 @@ class Controls(anywidget.AnyWidget):
             case {"explain": str(name)}:
                 return self._explain(name)
             case {"find": str(text)} if self.find and len(text) <= LONGEST_SEARCH:
-                self.find(text, lambda found: self._found(text, found))
+                self.find(text, lambda found, why: self._found(text, found, why))
                 return True
             case _:
                 return False
@@ -134,9 +134,8 @@ class Controls(anywidget.AnyWidget):
         self.send({"explained": name, "text": glossary.explained(field.term)})
         return True
 
-    def _found(self, text: str, found: Sequence[HubGroup] | None) -> None:
-        rows = hub_rows(found or ())
-        self.send({"found": text, "rows": rows, "is_reached": found is not None})
+    def _found(self, text: str, found: Sequence[HubGroup], why: str) -> None:
+        self.send({"found": text, "rows": hub_rows(found), "remark": why})
 
     def _touched(self, field: Field) -> None:
         self._waiting[field.name] = field

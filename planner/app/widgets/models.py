@@ -30,8 +30,8 @@ _NEEDED = ("gpu_memory", "gpu_capability")
 _AS_TYPED = parsing.Entry(kind="text", parse=lambda _name, text: text)
 """Read with the other parts, where the GPU is."""
 
-Find = Callable[[str, Callable[[Sequence[HubGroup] | None], None]], None]
-"""Searches models for a text and passes them on later; None: Hub not reached."""
+Find = Callable[[str, Callable[[Sequence[HubGroup], str], None]], None]
+"""Searches models for a text and passes them on later, or a few words why not."""
 
 
 class ModelField(Field):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.catalogue import nearest
+from planner.models.sources.allowance import TooOften
 from planner.surroundings import is_in_browser
 
 if TYPE_CHECKING:
@@ -152,14 +153,14 @@ def silent(error: BaseException, query: HubQuery) -> ModelUnavailable:
 
 def no_list(error: Exception, query: HubQuery) -> ModelUnavailable:
     """Return the error of a search that was not answered."""
-    why = (
-        "allows no more requests for now"
-        if _status(error) == _TOO_MANY
-        else f"gave no suggestions for {query.repo_id!r} ({type(error).__name__})"
-    )
+    instead = "Type the model's whole name, or choose a bundled one."
+    if _status(error) == _TOO_MANY:
+        return TooOften(
+            f"The Hub ({query.endpoint}) allows no more requests for now. {instead}"
+        )
     return ModelUnavailable(
-        f"The Hub ({query.endpoint}) {why}. Type the model's whole name, or choose a "
-        "bundled one."
+        f"The Hub ({query.endpoint}) gave no suggestions for {query.repo_id!r} "
+        f"({type(error).__name__}). {instead}"
     )
 
 

@@ -22,6 +22,8 @@ Query = tuple[tuple[str, str], ...]
 
 _EXPAND = ("downloads", "gated", "library_name", "private", "safetensors", "tags")
 _MOST_RELEASES = 5
+_SAFETENSORS = "safetensors"
+"""The tag of repositories with such files; most releases of others are GGUF."""
 
 _OTHER_LIBRARIES = frozenset(
     (
@@ -105,12 +107,14 @@ def by_name(text: str, limit: int) -> Query:
 
 def quantised_of(name: str, limit: int) -> Query:
     """Return the query for the quantised releases of a model."""
-    return _query(limit, ("filter", f"base_model:quantized:{name}"))
+    made = f"base_model:quantized:{name}"
+    return _query(limit, ("filter", made), ("filter", _SAFETENSORS))
 
 
 def ungated_of(name: str, limit: int) -> Query:
     """Return the query for what was made of a model and is not gated."""
-    return _query(limit, ("filter", f"base_model:{name}"), ("gated", "false"))
+    made = ("filter", f"base_model:{name}"), ("filter", _SAFETENSORS)
+    return _query(limit, *made, ("gated", "false"))
 
 
 def _query(limit: int, *first: tuple[str, str]) -> Query:
@@ -198,7 +202,7 @@ def _is_served(library: str, tags: Sequence[str]) -> bool:
     held = {tag.lower() for tag in tags}
     if library.lower() in _OTHER_LIBRARIES or held & _OTHER_FORMATS:
         return False
-    return "safetensors" in held or not held & _BESIDE_WEIGHTS
+    return _SAFETENSORS in held or not held & _BESIDE_WEIGHTS
 
 
 def _texts(found: object) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ each request is counted and bounded.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -22,17 +23,17 @@ from planner.models.sources.hub_models import HubGroup, HubModel, Query
 from planner.models.sources.load import period
 from planner.surroundings import is_in_browser, is_published
 
-LEAST_TYPED = 3
-"""Characters; fewer are not worth a request."""
-_MOST_TYPED = 96
+_NAME = re.compile(r"[a-z0-9][a-z0-9_./ -]{2,95}")
+"""Part of a name: fewer than three characters are not worth a request, and the path of
+a folder is nobody's business."""
 
 _LIST = "planner.models.sources.huggingface:models"
 _PUBLISHED = "planner.models.sources.hub_published:models"
 
 _SECONDS = 2.0
-_MOST_FOUND = 24
+_MOST_FOUND = 32
 _MOST_GROUPS = 8
-_MOST_RELEASES = 20
+_MOST_RELEASES = 24
 _FAMILIES, _PUBLISHED_FAMILIES = 3, 1
 """Models whose releases are requested; requests of a published app are counted."""
 _REMEMBERED = 256
@@ -61,8 +62,8 @@ def search(
 ) -> tuple[HubGroup, ...]:
     """Return models on the Hub whose names hold `text`, most downloaded first.
 
-    Below each are its quantised releases. Empty for a text that is too short or long,
-    and where no requests are to be made.
+    Below each are its quantised releases. Empty for a text that cannot be part of a
+    name, and where no requests are to be made.
 
     Args:
         text: a part of a name.
@@ -72,7 +73,7 @@ def search(
         ModelUnavailable: when the Hub does not answer, or had too many requests.
     """
     typed = " ".join(text.lower().split())
-    if not LEAST_TYPED <= len(typed) <= _MOST_TYPED or not can_search():
+    if not _NAME.fullmatch(typed) or not can_search():
         return ()
     found = _found(hub_models.by_name(typed, _MOST_FOUND))
     groups = hub_models.grouped(found)[:_MOST_GROUPS]

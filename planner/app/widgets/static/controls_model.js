@@ -9,7 +9,7 @@ const MOST_SHOWN = 60;
 const LEAST_TYPED = 3;
 const PAUSE_MS = 300;
 /** @type {import("./controls_store.js").Hub & { text: string }} */
-const NOT_ASKED = { text: "", rows: [], isReached: true };
+const NOT_ASKED = { text: "", rows: [], remark: "" };
 const COMBOBOX = {
   role: "combobox",
   "aria-autocomplete": "list",
@@ -153,7 +153,7 @@ export class ModelBox {
       this.remark(`${found.length - MOST_SHOWN} more: type to narrow`);
     }
     if (elsewhere.length) this.section("On the Hugging Face Hub", elsewhere, true);
-    if (!hub.isReached) this.remark("Hub not reachable");
+    if (hub.remark) this.remark(hub.remark);
     if (!found.length && !elsewhere.length) {
       this.remark("No bundled model of this name. Enter takes it as a Hub id.");
     }

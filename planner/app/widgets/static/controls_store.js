@@ -37,7 +37,7 @@
  *
  * @typedef {[name: string, facts: string, of: string]} HubRow a model on the Hub, and the
  *   model that it is a quantised release of
- * @typedef {{ rows: HubRow[], isReached: boolean }} Hub what the Hub answered
+ * @typedef {{ rows: HubRow[], remark: string }} Hub what the Hub answered
  *
  * @typedef {object} View
  * @property {(changes: Record<string, Partial<FieldState>>) => void} show
@@ -135,8 +135,8 @@ export class Store {
       this.tellText(message.explained, message.text);
     }
     if (typeof message?.found === "string") {
-      const { found, rows, is_reached: isReached } = message;
-      for (const view of this.views) view.found(found, { rows, isReached });
+      const { found, rows, remark } = message;
+      for (const view of this.views) view.found(found, { rows, remark });
     }
   }
 
