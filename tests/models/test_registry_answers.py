@@ -1,6 +1,6 @@
 """Architectures of vLLM 0.33.0's registry, beside what its own code answered.
 
-`tests/data/registry.jsonl.xz` holds answers for configs of the classes' own defaults;
+`tests/data/registry*.jsonl.xz` hold answers for configs of the classes' own defaults;
 the tests on `../shared` hold more, and are skipped where that folder is not.
 """
 
@@ -20,7 +20,7 @@ from planner.models.families import supported_architectures
 from planner.models.families.refused import vllm_architectures
 from tools import answers, configs
 
-_ROWS = Path(__file__).parent.parent / "data" / "registry.jsonl.xz"
+_DATA = Path(__file__).parent.parent / "data"
 _UNSEEN = Path(__file__).parents[3] / "shared" / "oracle" / "unseen"
 _DRAFTS = (
     *("MTP", "Eagle", "DFlash", "DSpark", "Peagle", "PEagle", "Assistant", "XPress"),
@@ -29,7 +29,8 @@ _DRAFTS = (
 
 
 def _read() -> list[dict[str, Any]]:
-    text = lzma.decompress(_ROWS.read_bytes()).decode()
+    files = sorted(_DATA.glob("registry*.jsonl.xz"))
+    text = "".join(lzma.decompress(file.read_bytes()).decode() for file in files)
     return [json.loads(line) for line in text.splitlines()]
 
 
