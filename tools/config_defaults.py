@@ -44,7 +44,8 @@ gemma4_audio gemma4_text gemma4_vision idefics3 idefics3_vision llama4
 llama4_vision_model llava llava_next llava_onevision mistral3 paligemma pixtral
 siglip_vision_model kimi_k25 kimi_k25_vision llama4_text muse_glimmer muse_glimmer_text
 muse_glimmer_vision smolvlm smolvlm_vision
-qwen4_exp_text qwen4_exp_vision diffusion_gemma_text gemma4_unified_audio gemma4_unified_text gemma4_unified_vision
+qwen4_exp_text qwen4_exp_vision diffusion_gemma_text
+gemma4_unified_audio gemma4_unified_text gemma4_unified_vision
 """.split()
 
 # Model types that vLLM gives another class than Transformers does.

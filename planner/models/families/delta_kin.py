@@ -97,12 +97,7 @@ def read_clef(facts: Facts, label: Label, *, base: Reader) -> ModelArchitecture:
     model = base(facts, label)
     head = Facts(facts.mapping("joint_head_config"), facts.model_type)
     modules = tuple(_joint_head(head))
-    return replace(
-        model,
-        every_stage=(*model.every_stage, *modules),
-        is_pooling=True,
-        is_encoder_only=True,
-    )
+    return replace(model, every_stage=(*model.every_stage, *modules), is_pooling=True)
 
 
 def _joint_head(facts: Facts) -> Iterator[Module]:
