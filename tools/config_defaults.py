@@ -44,7 +44,8 @@ gemma4_audio gemma4_text gemma4_vision idefics3 idefics3_vision llama4
 llama4_vision_model llava llava_next llava_onevision mistral3 paligemma pixtral
 siglip_vision_model kimi_k25 kimi_k25_vision llama4_text muse_glimmer muse_glimmer_text
 muse_glimmer_vision smolvlm smolvlm_vision
-diffusion_gemma_text gemma4_unified_audio gemma4_unified_text gemma4_unified_vision
+qwen4_exp_text qwen4_exp_vision diffusion_gemma_text
+gemma4_unified_audio gemma4_unified_text gemma4_unified_vision
 """.split()
 
 # Model types that vLLM gives another class than Transformers does.
@@ -95,7 +96,7 @@ projector_input_dim projector_output_dim scale_factor pos_emb_height pos_emb_wid
 pos_emb_time merge_kernel_size projector_hidden_size multi_modal_projector_bias
 patch_temporal merge_size num_local_experts interleave_moe_layer_step
 attention_chunk_size mm_embed_dim mm_posemb_size audio_embed_dim
-use_bidirectional_attention
+use_bidirectional_attention hc_count hc_lowrank
 """.split()
 
 

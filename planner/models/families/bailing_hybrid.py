@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.bailing_linear import linear_head_size
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.deepseek_v4 import WholeBlocks
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import (
@@ -28,6 +30,7 @@ from planner.models.layers import (
     RowParallelLinear,
     Sharded,
 )
+from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.states import KimiDeltaAttentionState
 
 
@@ -114,8 +117,32 @@ def _delta_attention(state: KimiDeltaAttentionState, hidden: int) -> tuple[Modul
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledBlocks(WholeBlocks):
+    """A layer of the shared experts, filled up where it is in blocks of FP8.
+
+    Source: vLLM 0.33.0 `models/bailing_moe_v3.py`
+    _get_block_fp8_mlp_padded_intermediate_size.
+    """
+
+    def as_linear(
+        self, layout: ParallelLayout
+    ) -> ColumnParallelLinear | RowParallelLinear:
+        """Return vLLM's layer."""
+        if isinstance(self.method, Fp8BlockLinear):
+            return WholeBlocks.as_linear(self, layout)
+        return replace(self.layer, method=self.method)
+
+
+def _filled(module: Module) -> Module:
+    is_linear = isinstance(module, ColumnParallelLinear | RowParallelLinear)
+    if module.part is not Part.SHARED_EXPERTS or not is_linear:
+        return module
+    return FilledBlocks(name=module.name, layer=module)
+
+
 def _experts(facts: Facts) -> tuple[Module, ...]:
-    return experts(
+    modules = experts(
         ExpertsShape(
             hidden_size=facts.integer("hidden_size"),
             num_experts=facts.integer("num_experts"),
@@ -130,6 +157,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
             has_correction_bias=True,
         )
     )
+    return tuple(map(_filled, modules))
 
 
 def read_bailing_v3_vl(facts: Facts, label: Label) -> ModelArchitecture:

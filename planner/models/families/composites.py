@@ -79,7 +79,7 @@ def _compass_text(facts: Facts, label: Label) -> ModelArchitecture:
         )
         for kind in types[:num_layers]
     )
-    rotated = set(facts.mapping("rope_parameters"))
+    rotated = {kind for kind, own in facts.mapping("rope_parameters").items() if own}
     tables = typed_ropes(
         facts,
         [kind for kind in types if kind in rotated],
@@ -128,7 +128,6 @@ def _dasheng(facts: Facts) -> Iterator[Module]:
         f"{name}.front_end",
         (facts.integer("win_length"),),
         (bins, mels),
-        dtype="float32",
     )
     yield blocks.replicated(f"{name}.init_bn", *((mels,),) * 4)
     yield blocks.replicated(f"{name}.init_bn.num_batches_tracked", (), dtype="int64")

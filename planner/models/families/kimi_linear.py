@@ -142,7 +142,7 @@ def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:
     linear = facts.mapping("linear_attn_config")
     is_linear = layer + 1 in (linear.get("kda_layers") or ())
     attention = (
-        _delta_attention(linear, shape.hidden_size)
+        delta_attention(linear, shape.hidden_size)
         if is_linear
         else _latent_attention(shape, has_gate=facts.flag("mla_use_output_gate"))
     )
@@ -158,7 +158,7 @@ def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
     return LayerKind(
-        caches=(_state(linear) if is_linear else mla_layer(shape),),
+        caches=(delta_state(linear) if is_linear else mla_layer(shape),),
         modules=(*attention, norms(shape.hidden_size), *residuals, *mlp),
     )
 
@@ -173,7 +173,7 @@ def _is_sparse(facts: Facts, layer: int) -> bool:
     return layer >= first and layer % every == 0
 
 
-def _state(linear: Mapping[str, Any]) -> KimiDeltaAttentionState:
+def delta_state(linear: Mapping[str, Any]) -> KimiDeltaAttentionState:
     """Return what a linear layer keeps; only Kimi-K3's class requests FlashKDA."""
     is_k3 = bool(linear.get("use_full_rank_gate"))
     return KimiDeltaAttentionState(
@@ -184,7 +184,7 @@ def _state(linear: Mapping[str, Any]) -> KimiDeltaAttentionState:
     )
 
 
-def _delta_attention(linear: Mapping[str, Any], hidden: int) -> tuple[Module, ...]:
+def delta_attention(linear: Mapping[str, Any], hidden: int) -> tuple[Module, ...]:
     """Return a linear layer's modules; Kimi-K3 projects its gate in one step.
 
     Source: vLLM 0.33.0 `models/kimi_k3/nvidia/kda.py` KimiK3DeltaAttention;

@@ -47,6 +47,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "deepseek_v4": ("DeepseekV4ForCausalLM",),
     "deepseek_vl2": ("DeepseekVLV2ForCausalLM",),
+    "delta_kin": (
+        "AliceAIForCausalLM",
+        "ClefFlashForJointSchema",
+        "ClefOmniForJointSchema",
+    ),
     "dense": (
         "HyperCLOVAXForCausalLM",
         "Plamo3ForCausalLM",
@@ -234,6 +239,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Qwen3NextForCausalLM",
         "Qwen3_5ForCausalLM",
         "Qwen3_5MoeForCausalLM",
+    ),
+    "qwen4_exp": (
+        "Qwen4ExpForCausalLM",
+        "Qwen4ExpForConditionalGeneration",
     ),
     "qwen_audio": (
         "Qwen2AudioForConditionalGeneration",

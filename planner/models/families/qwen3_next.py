@@ -50,7 +50,7 @@ def read_qwen3_next(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextForCausalLM.
     """
     family = _Family(
-        state=_gated_delta_net_state(facts),
+        state=gated_delta_net_state(facts),
         is_interleaved=True,
         sparse=_sparse_layers(facts),
         is_head_quantizable=False,
@@ -74,7 +74,7 @@ def read_qwen3_5_text(facts: Facts, label: Label) -> ModelArchitecture:
     dtype = facts.value("mamba_ssm_dtype")
     family = _Family(
         state=replace(
-            _gated_delta_net_state(facts),
+            gated_delta_net_state(facts),
             recurrent_dtype=None if dtype is None else str(dtype),
         ),
         is_interleaved=False,
@@ -158,9 +158,10 @@ def _layer(
     rest = (norms(hidden_size), *_layer_scales(facts), *_mlp(facts, is_sparse))
     if layer_type == _FULL:
         return LayerKind(
-            caches=(_attention_layer(facts),), modules=(*_attention(facts), *rest)
+            caches=(gated_attention_layer(facts),),
+            modules=(*gated_attention(facts), *rest),
         )
-    mixer = _gated_delta_net(
+    mixer = gated_delta_net(
         family.state, hidden_size, is_interleaved=family.is_interleaved
     )
     return LayerKind(caches=(family.state,), modules=(*mixer, *rest))
@@ -172,7 +173,8 @@ def _head_size(facts: Facts) -> int:
     )
 
 
-def _attention_layer(facts: Facts) -> AttentionLayer:
+def gated_attention_layer(facts: Facts) -> AttentionLayer:
+    """Return what such a layer keeps."""
     return AttentionLayer(
         num_heads=facts.integer("num_attention_heads"),
         num_kv_heads=facts.integer("num_key_value_heads"),
@@ -180,12 +182,12 @@ def _attention_layer(facts: Facts) -> AttentionLayer:
     )
 
 
-def _attention(facts: Facts) -> tuple[Module, ...]:
-    """Attention whose query projection includes a gate of the same size.
+def gated_attention(facts: Facts) -> tuple[Module, ...]:
+    """Return attention whose query projection includes a gate of the same size.
 
     Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.
     """
-    layer, hidden_size = _attention_layer(facts), facts.integer("hidden_size")
+    layer, hidden_size = gated_attention_layer(facts), facts.integer("hidden_size")
     is_gated = facts.flag("attn_output_gate", default=True)
     return (
         QKVParallelLinear(
@@ -308,7 +310,7 @@ class GateProjection:
         )
 
 
-def _gated_delta_net_state(facts: Facts) -> GatedDeltaNetState:
+def gated_delta_net_state(facts: Facts) -> GatedDeltaNetState:
     """Read the usual fields of a gated delta net.
 
     Source of `recurrent_dtype`: vLLM 0.33.0 `models/config.py`
@@ -323,7 +325,7 @@ def _gated_delta_net_state(facts: Facts) -> GatedDeltaNetState:
     )
 
 
-def _gated_delta_net(
+def gated_delta_net(
     state: GatedDeltaNetState, hidden_size: int, *, is_interleaved: bool
 ) -> tuple[Module, ...]:
     """Return the modules of a gated delta net layer.

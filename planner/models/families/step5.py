@@ -115,7 +115,7 @@ class IndexedProjection:
         """Return the weight on a rank, and the indexer's weights of heads.
 
         Raises:
-            Refused: in vLLM's words, for a quantised layer or groups that do not fit.
+            Refused: in vLLM's words, for a quantised layer.
         """
         if self.method is not None:
             raise Refused(
@@ -123,11 +123,6 @@ class IndexedProjection:
                 "and cannot be quantized."
             )
         shape, indexer, ranks = self.shape, self.indexer, layout.tensor_parallel_size
-        if indexer.num_groups != shape.num_kv_heads:
-            raise Refused(
-                "Step5 DSA provider groups must align with attention KV groups: "
-                f"{indexer.num_groups} != {shape.num_kv_heads}"
-            )
         heads = divide(shape.num_heads, ranks)
         kv_heads = kv_heads_per_rank(shape.num_kv_heads, layout)
         chosen = indexer.num_heads // indexer.num_groups * indexer.groups(layout)
@@ -215,6 +210,11 @@ def _attention(
     qk_norm = _norms(facts, "self_attn.qk_norm", shape.head_size, shape.head_size)
     if indexer is None:
         return _plain_attention(facts, kind, shape, qk_norm)
+    if indexer.num_groups != shape.num_kv_heads:
+        raise Refused(
+            "Step5 DSA provider groups must align with attention KV groups: "
+            f"{indexer.num_groups} != {shape.num_kv_heads}"
+        )
     kept = SummarisedAttentionLayer(
         num_heads=shape.num_heads,
         num_kv_heads=shape.num_kv_heads,
