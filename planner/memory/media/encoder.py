@@ -338,7 +338,7 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
 
 def _parts(run: ProfileRun, item: MediaItem, length: int) -> int:
     """Return the parts of the longest video that fits in `length` tokens."""
-    per_part = item.tokens
+    per_part = item.tokens + item.marks
     if item.shares_pixels and run.release < (0, 13):
         per_part = per_part * 2 // 25
     return min(max(length // per_part, 1), item.most_parts)

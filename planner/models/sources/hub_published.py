@@ -28,6 +28,7 @@ from planner.models.sources import (
 from planner.models.sources.allowance import Question, TooOften, take
 from planner.models.sources.folder import (
     CONFIG,
+    PARAMS,
     SIDE_FILES,
     files_with,
     model_config,
@@ -233,12 +234,12 @@ def _read(hub: _Hub) -> Kept:
         # The publisher's token may see it; visitors may not.
         raise _not_found(hub.query)
     names = tuple(sibling.rfilename for sibling in info.siblings or ())
-    if CONFIG not in names:
+    if CONFIG not in names and PARAMS not in names:
         raise hub_errors.no_config(hub.query, names)
     where = f"{CONFIG} of {repo_id!r} on the Hub"
     return Kept(
         commit=commit,
-        config=model_config(hub.file(CONFIG, commit), where),
+        config=model_config(hub.file(CONFIG, commit), where) if CONFIG in names else {},
         side={
             name: side_object(hub.file(name, commit), f"{name} of {repo_id!r}")
             for name in SIDE_FILES

@@ -18,6 +18,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources import hub_errors, hub_store, safetensors
 from planner.models.sources.folder import (
     CONFIG,
+    PARAMS,
     SIDE_FILES,
     files_with,
     model_config,
@@ -185,10 +186,11 @@ def _fetch(hub: _Hub) -> ModelFiles:
 
 def _from_hub(hub: _Hub, info: ModelInfo) -> ModelFiles:
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
-    if CONFIG not in files:
+    main = next((name for name in (CONFIG, PARAMS) if name in files), None)
+    if main is None:
         raise hub_errors.no_config(hub.query, files)
     # By revision, not by commit: that records the commit of the name for offline use.
-    config = hub.cached(CONFIG, info.sha) or hub.download(CONFIG, hub.query.revision)
+    config = hub.cached(main, info.sha) or hub.download(main, hub.query.revision)
     side = {
         name: _read(hub.download(name, info.sha))
         for name in SIDE_FILES
@@ -202,7 +204,8 @@ def _from_hub(hub: _Hub, info: ModelInfo) -> ModelFiles:
 
 
 def _from_cache(hub: _Hub, otherwise: PlannerError) -> ModelFiles:
-    config = hub.cached(CONFIG, hub.query.revision)
+    revision = hub.query.revision
+    config = hub.cached(CONFIG, revision) or hub.cached(PARAMS, revision)
     if config is None:
         raise otherwise
     commit = config.parent.name
@@ -224,7 +227,9 @@ def _model_files(
         tensors,
         side,
         name=hub.query.repo_id,
-        config=model_config(config.read_bytes(), where),
+        config=model_config(config.read_bytes(), where)
+        if config.name == CONFIG
+        else {},
         source=f"Hub: {hub.query.repo_id}@{config.parent.name[:_SHORT_COMMIT]}"
         + (" (from the cache on disk)" if hub.is_offline else ""),
     )
