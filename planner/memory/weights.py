@@ -172,8 +172,14 @@ def _draft(model: ModelArchitecture, layout: ParallelLayout, dtype: str) -> _Tal
 def _encoders(towers: tuple[tuple[Tower, ParallelLayout], ...], dtype: str) -> _Tally:
     total = _Tally()
     for tower, layout in towers:
-        total.add(_tally(tower.modules, replace(layout, dtype=dtype), dtype))
+        # No encoder's tensors depend on the length, which changes more often.
+        total.add(_encoder(tower, replace(layout, dtype=dtype, max_model_len=0)))
     return total
+
+
+@lru_cache(maxsize=64)
+def _encoder(tower: Tower, layout: ParallelLayout) -> _Tally:
+    return _tally(tower.modules, layout, layout.dtype)
 
 
 def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, ...]:

@@ -68,7 +68,10 @@ def test_a_browser_keeps_the_icons_of_its_tab() -> None:
     """JupyterLab shows another one at each step; what others let it keep, stays."""
     made = load({"base_url": "/lab/", "static_immutable_cache": ["/lab/static/lab"]})
 
-    assert made["static_immutable_cache"] == ["/lab/static/lab", "/lab/static/favicons/"]
+    assert made["static_immutable_cache"] == [
+        "/lab/static/lab",
+        "/lab/static/favicons/",
+    ]
     assert load({"base_url": "/"})["static_immutable_cache"] == ["/static/favicons/"]
 
 

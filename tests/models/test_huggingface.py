@@ -434,7 +434,6 @@ def test_a_config_that_is_none_is_refused(hub: Hub, content: bytes, words: str):
         ("model.Q4_K_M.gguf", "GGUF"),
         ("adapter_config.json", "LoRA adapter"),
         ("model_index.json", "Diffusers"),
-        ("params.json", "Mistral's own format"),
         ("README.md", "no model that vLLM could load"),
     ],
 )

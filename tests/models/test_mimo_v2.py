@@ -1,5 +1,7 @@
 """MiMo-V2: keys wider than values, windows with sinks."""
 
+from typing import Any
+
 import pytest
 
 from planner.engine.layout import ParallelLayout
@@ -10,7 +12,7 @@ from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.mimo_v2 import read_mimo_v2
 
-TINY = {
+TINY: dict[str, Any] = {
     "num_hidden_layers": 2,
     "hybrid_layer_pattern": [0, 1],
     "moe_layer_freq": [0, 1],
@@ -84,7 +86,37 @@ def test_one_frequency_is_one_table() -> None:
     assert 2 * 192 == two.weights_bytes - one.weights_bytes
 
 
-def test_projections_in_one_piece_are_not_modelled() -> None:
-    """Their rows are padded in a way of their own."""
-    with pytest.raises(UnknownArchitecture, match="attention_projection_layout"):
-        mimo(attention_projection_layout="fused_qkv")
+def test_a_rank_with_several_packed_chunks_pads_each() -> None:
+    """Four chunks of 192 key and 128 value rows: 384 rows each, as blocks have 128.
+
+    On four ranks each has one chunk, and nothing is padded.
+    """
+    own = {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 192,
+        "v_head_dim": 128,
+    }
+    changes = {**own, **{f"swa_{name}": count for name, count in own.items()}}
+    packed = mimo(
+        **changes,
+        attention_projection_layout="fused_qkv",
+        quantization_config={"weight_block_size": [128, 128]},
+    )
+    split = mimo(**changes)
+
+    def rows(model: ModelArchitecture, ranks: int) -> int:
+        (qkv,) = (m for m in model.layer_kinds[0].modules if "qkv_proj" in m.name)
+        layout = ParallelLayout(tensor_parallel_size=ranks)
+        return sum(t.elements for t in qkv.tensors(layout)) // TINY["hidden_size"]
+
+    assert rows(split, 1) == 8 * 192 + 4 * (192 + 128)
+    assert rows(packed, 1) == 8 * 192 + 4 * 384
+    assert rows(packed, 2) == rows(packed, 1) // 2
+    assert rows(packed, 4) == rows(split, 4)
+
+
+def test_a_model_that_sees_is_not_read_as_one_of_text() -> None:
+    """vLLM takes another class where there is a vision_config."""
+    with pytest.raises(UnknownArchitecture, match="vision_config"):
+        mimo(vision_config={"depth": 1})

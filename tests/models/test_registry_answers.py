@@ -42,7 +42,8 @@ def test_vllms_answer_is_met(
     row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lengths, weights of each rank, KV cache groups, blocks and tokens."""
-    for name, content in {"config.json": row["config"], **row.get("files", {})}.items():
+    own = {"config.json": row["config"]} if row["config"] else {}
+    for name, content in {**own, **row.get("files", {})}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     monkeypatch.setattr(configs, "folder", _always(tmp_path))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import planner
-from planner.errors import PlannerError, UnknownArchitecture
+from planner.errors import UnknownArchitecture
 from planner.memory.media.encoder import encoder_budget_tokens, profiled_items
-from planner.models.sources.folder import voxtral_config
+from planner.models.sources.mistral_format import voxtral_config
 
 SOUND = {
     "sampling_rate": 16000,
@@ -95,13 +95,4 @@ def test_the_hubs_config_alone_does_not_do(tmp_path: Path) -> None:
     del config["audio_config"]["downsample_factor"]
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(UnknownArchitecture, match=r"params\.json"):
-        planner.plan(tmp_path, gpu="H100")
-
-
-def test_other_models_in_mistrals_format_need_a_config(tmp_path: Path) -> None:
-    """What does not listen is not read from params.json."""
-    text = {key: value for key, value in PARAMS.items() if key != "multimodal"}
-    assert voxtral_config(text) is None
-    (tmp_path / "params.json").write_text(json.dumps(text), encoding="utf-8")
-    with pytest.raises(PlannerError):
         planner.plan(tmp_path, gpu="H100")

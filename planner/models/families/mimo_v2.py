@@ -5,8 +5,9 @@ Source: vLLM 0.33.0 `models/mimo_v2.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
@@ -15,6 +16,7 @@ from planner.models.families.decoder import attention_scales, gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
+    ColumnParallelLinear,
     Module,
     Part,
     QKVParallelLinear,
@@ -22,6 +24,7 @@ from planner.models.layers import (
     RowParallelLinear,
     Sharded,
 )
+from planner.models.tensors import LinearMethod, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,62 @@ class _Attention:
     has_sinks: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ChunkedQKV:
+    """Query, key and value as a block-quantised checkpoint packs them, in chunks.
+
+    A rank with several chunks pads the keys and values of each to whole blocks of
+    scales, unless their rows fill blocks already.
+
+    Source: vLLM 0.33.0 `models/mimo_v2.py` _fused_qkv_kv_chunk_rows, MiMoV2Attention.
+    """
+
+    name: str
+    split: QKVParallelLinear
+    chunks: int
+    part: Part = Part.ATTENTION
+    is_quantizable: bool = True
+    method: LinearMethod | None = None
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the checkpoint's layers packed in it: none, it packs as vLLM."""
+        return ()
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        rows = self._rows_of_chunk(layout.tensor_parallel_size)
+        if not rows:
+            return replace(self.split, method=self.method, shards=()).tensors(layout)
+        split = self.split
+        merged = ColumnParallelLinear(
+            name=self.name,
+            part=self.part,
+            input_size=split.input_size,
+            output_sizes=(split.num_heads * split.head_size, self.chunks * rows),
+            bias=split.bias,
+            method=self.method,
+        )
+        return merged.tensors(layout)
+
+    def _rows_of_chunk(self, ranks: int) -> int:
+        """Return a chunk's rows of keys and values, padded; 0 where they are split."""
+        split, chunks = self.split, self.chunks
+        heads = (split.num_heads, split.num_kv_heads)
+        if chunks <= ranks or chunks % ranks or any(count % chunks for count in heads):
+            return 0
+        queries, keys = (count // chunks * split.head_size for count in heads)
+        size_v = split.head_size if split.head_size_v is None else split.head_size_v
+        values = split.num_kv_heads // chunks * size_v
+        if queries % _BLOCK or not (keys % _BLOCK or values % _BLOCK):
+            return 0
+        return -(-(keys + values) // _BLOCK) * _BLOCK
+
+
+_BLOCK = 128
+"""Rows that share a scale."""
+
+
 def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     """Return MiMo-V2-Flash.
 
@@ -48,8 +107,8 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     sparse = facts.value("moe_layer_freq")
     if not isinstance(slides, list):
         raise facts.unsupported("hybrid_layer_pattern", "one entry per layer is.")
-    if facts.value("attention_projection_layout") == "fused_qkv":
-        raise facts.unsupported("attention_projection_layout", "split ones are.")
+    if facts.mapping("vision_config"):
+        raise facts.unsupported("vision_config", "text is.")
     per_layer = sparse if isinstance(sparse, list) else [0] * num_layers
     kinds = [
         (slides[layer] == 1, bool(per_layer[layer])) for layer in range(num_layers)
@@ -128,16 +187,20 @@ def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
 def _projections(
     facts: Facts, kept: _Attention, hidden_size: int
 ) -> tuple[Module, ...]:
+    split = QKVParallelLinear(
+        name="self_attn.qkv_proj",
+        input_size=hidden_size,
+        num_heads=kept.num_heads,
+        num_kv_heads=kept.num_kv_heads,
+        head_size=kept.head_size,
+        head_size_v=kept.head_size_v,
+        bias=facts.flag("attention_bias"),
+    )
+    is_fused = facts.value("attention_projection_layout") == "fused_qkv"
+    blocks = facts.mapping("quantization_config").get("weight_block_size")
+    chunks = facts.integer("num_key_value_heads") if is_fused and blocks else 0
     modules: tuple[Module, ...] = (
-        QKVParallelLinear(
-            name="self_attn.qkv_proj",
-            input_size=hidden_size,
-            num_heads=kept.num_heads,
-            num_kv_heads=kept.num_kv_heads,
-            head_size=kept.head_size,
-            head_size_v=kept.head_size_v,
-            bias=facts.flag("attention_bias"),
-        ),
+        _ChunkedQKV(name=split.name, split=split, chunks=chunks) if chunks else split,
         RowParallelLinear(
             name="self_attn.o_proj",
             part=Part.ATTENTION,

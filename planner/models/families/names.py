@@ -235,6 +235,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Phi3VForCausalLM",
         "Phi4MMForCausalLM",
     ),
+    "pixtral": ("PixtralForConditionalGeneration",),
     "qwen3_next": (
         "Qwen3NextForCausalLM",
         "Qwen3_5ForCausalLM",

@@ -101,6 +101,8 @@ _PUBLISHED_WITH_CODE = frozenset(
 )
 """Model types whose repositories contain the configuration class; copies of their
 config.json often lack the field that says so."""
+_OF_PARAMS = "transformer"
+"""What vLLM calls the config that it makes of params.json (Mistral's own format)."""
 _SUFFIXES = (
     "ForCausalLM",
     "ForConditionalGeneration",
@@ -161,6 +163,8 @@ def check_model_type(config: Mapping[str, Any]) -> None:
     """
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
+        return
+    if model_type == _OF_PARAMS:
         return
     if _has_code(config, "AutoConfig"):
         return

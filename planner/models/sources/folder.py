@@ -1,9 +1,9 @@
 """Models on disk: a folder as the Hub lays it out, or a config.json alone.
 
 The files of a model are put together here for the Hub too: `model_config` checks that a
-config.json is one of a model, and `voxtral_config` makes one of the params.json of
-Mistral's audio models, as vLLM does; Mistral's other models have a config.json that
-says the same.
+config.json is one of a model. Without one it is made of params.json, and for Mistral's
+audio models always, as vLLM does; its other models have a config.json that says the
+same.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from typing import Any
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf
+from planner.models.sources.mistral_format import mistral_config, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
+PARAMS = "params.json"
 WHISPER = "whisper-large-v3/config.json"
 SIDE_FILES = (
     "hf_quant_config.json",
-    "params.json",
+    PARAMS,
     "preprocessor_config.json",
     "processor_config.json",
     "modules.json",
@@ -53,25 +55,6 @@ _OTHER_FILES = {
     "enable_lora",
     "tokenizer_class": "the config of a tokenizer; config.json is next to it",
 }
-
-_VOXTRAL_NAME = "VoxtralForConditionalGeneration"
-
-_TEXT_FIELDS = {
-    "dim": "hidden_size",
-    "hidden_dim": "intermediate_size",
-    "n_heads": "num_attention_heads",
-    "n_kv_heads": "num_key_value_heads",
-    "n_layers": "num_hidden_layers",
-    "norm_eps": "rms_norm_eps",
-}
-_AUDIO_FIELDS = {
-    "dim": "d_model",
-    "hidden_dim": "encoder_ffn_dim",
-    "n_heads": "encoder_attention_heads",
-    "n_layers": "encoder_layers",
-}
-_DEFAULT_POSITIONS = 128_000
-"""Positions where the file does not give them."""
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, inode, time of change and size of each file that counts."""
@@ -118,13 +101,13 @@ def _remembered(folder: Path, name: str, stamp: Stamp) -> ModelFiles:
         config=model_config(_text(folder / CONFIG), str(folder / CONFIG))
         if CONFIG in present
         else {},
-        source=str(folder / (CONFIG if CONFIG in present else "params.json")),
+        source=str(folder / (CONFIG if CONFIG in present else PARAMS)),
     )
 
 
 def _own_format(folder: Path, present: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the config made of params.json alone; None where it does not suffice."""
-    return voxtral_config(_side(folder, "params.json", present))
+    return mistral_config(_side(folder, PARAMS, present))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -142,14 +125,15 @@ def files_with(
     source: str,
 ) -> ModelFiles:
     """Put a model's config, its side files and its tensors together."""
-    config = voxtral_config(side.get("params.json")) or config
+    params = side.get(PARAMS)
+    config = voxtral_config(params) or config or mistral_config(params) or {}
     if side.get(WHISPER):  # Kimi-Audio's encoder has a folder of its own
         config = {**config, "whisper_config": side[WHISPER]}
     return ModelFiles(
         name=name,
         config=config,
         hf_quant_config=side.get("hf_quant_config.json"),
-        params=side.get("params.json"),
+        params=params,
         preprocessor_config=_preprocessor(side),
         modules=side.get("modules.json"),
         num_parameters_by_dtype=tensors.num_parameters_by_dtype,
@@ -327,51 +311,3 @@ def _first_line(error: Exception) -> str:
 def _kind(content: object) -> str:
     names = {list: "list", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(content), "number")
-
-
-def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the config of an audio model in Mistral's format; None for others.
-
-    Source: vLLM 0.33.0 `transformers_utils/configs/mistral.py` adapt_config_dict,
-    _remap_mistral_audio_args.
-    """
-    args = _nested(_nested(params, "multimodal"), "whisper_model_args")
-    encoder, downsampling = (
-        _nested(args, "encoder_args"),
-        _nested(args, "downsample_args"),
-    )
-    sound = _nested(encoder, "audio_encoding_args")
-    if not (sound and downsampling):
-        return None
-    is_causal = bool(encoder.get("causal"))
-    name = "VoxtralRealtimeGeneration" if is_causal else _VOXTRAL_NAME
-    return {
-        "model_type": "voxtral",
-        "architectures": [name],
-        "text_config": _text_config(dict(params or {})),
-        "audio_config": {
-            **{ours: encoder[given] for given, ours in _AUDIO_FIELDS.items()},
-            "num_mel_bins": sound["num_mel_bins"],
-            "window_size": sound["window_size"],
-            "downsample_factor": downsampling["downsample_factor"],
-            "max_source_positions": encoder.get("max_source_positions") or 1500,
-        },
-    }
-
-
-def _text_config(params: dict[str, Any]) -> dict[str, Any]:
-    longest = params.get("max_position_embeddings", _DEFAULT_POSITIONS)
-    return {
-        **{_TEXT_FIELDS.get(name, name): value for name, value in params.items()},
-        "architectures": ["MistralForCausalLM"],
-        "max_position_embeddings": longest,
-        "max_seq_len": params.get("max_seq_len", longest),
-        "model_type": params.get("model_type", "transformer"),
-        "tie_word_embeddings": params.get("tied_embeddings", False),
-    }
-
-
-def _nested(of: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
-    """Return a nested mapping, empty where there is none."""
-    value = (of or {}).get(name)
-    return value if isinstance(value, Mapping) else {}

@@ -195,11 +195,6 @@ def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:
         )
     if "model_index.json" in names:
         return ModelNotFound(f"{start} a Diffusers pipeline, not a language model.")
-    if "params.json" in names:
-        return ModelNotFound(
-            f"{start} params.json (Mistral's own format), from which alone the planner "
-            "does not read a model. Give the name of the same model in Hub format."
-        )
     return ModelNotFound(f"{start} no model that vLLM could load. See {query.page}.")
 
 

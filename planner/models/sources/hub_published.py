@@ -36,6 +36,7 @@ from planner.models.sources.allowance import Question, TooOften, take
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
+    PARAMS,
     SIDE_FILES,
     files_with,
     model_config,
@@ -235,16 +236,17 @@ def _read(hub: _Hub) -> Kept:
         # The publisher's token may see it; visitors may not.
         raise _not_found(hub.query)
     names = tuple(sibling.rfilename for sibling in info.siblings or ())
-    if CONFIG not in names:
+    main = next((name for name in (CONFIG, PARAMS) if name in names), None)
+    if main is None:
         raise hub_errors.no_config(hub.query, names)
     side = [name for name in SIDE_FILES if name in names]
     try:
         if info.gated:
-            hub.file(CONFIG, commit)  # refused once rather than for each file
+            hub.file(main, commit)  # refused once rather than for each file
         tensors, config, *others = concurrently(
             [
                 partial(_tensors, hub, commit, names),
-                *(partial(hub.file, name, commit) for name in (CONFIG, *side)),
+                *(partial(hub.file, name, commit) for name in (main, *side)),
             ]
         )
     except hub_errors.library_errors() as error:
@@ -253,7 +255,9 @@ def _read(hub: _Hub) -> Kept:
         raise _gated(hub.query, hub_models.of_info(repo_id, info)) from error
     return Kept(
         commit=commit,
-        config=model_config(config, f"{CONFIG} of {repo_id!r} on the Hub"),
+        config=model_config(config, f"{CONFIG} of {repo_id!r} on the Hub")
+        if main == CONFIG
+        else {},
         side={
             name: side_object(content, f"{name} of {repo_id!r}")
             for name, content in zip(side, others, strict=True)

@@ -27,6 +27,7 @@ from planner.models.sources import (
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
+    PARAMS,
     SIDE_FILES,
     files_with,
     model_config,
@@ -64,11 +65,10 @@ class Hub:
             files_metadata=True,
         )
 
-    def config(self, commit: str | None) -> Path:
-        """Return config.json's place on disk."""
+    def main(self, file: str, commit: str | None) -> Path:
+        """Return the place on disk of the file that makes a model of a folder."""
         # By revision, not by commit: that records its commit for offline use.
-        known = self.cached(CONFIG, commit)
-        return known or self.download(CONFIG, self.query.revision)
+        return self.cached(file, commit) or self.download(file, self.query.revision)
 
     def side(self, file: str, commit: str | None) -> Mapping[str, Any]:
         """Return a file beside config.json."""
@@ -203,15 +203,16 @@ def _fetch(hub: Hub) -> ModelFiles:
 
 def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
-    if CONFIG not in files:
+    main = next((name for name in (CONFIG, PARAMS) if name in files), None)
+    if main is None:
         raise hub_errors.no_config(hub.query, files)
     names = [name for name in SIDE_FILES if name in files]
-    hub_errors.refuse_large(hub.query, info, (CONFIG, *names))
+    hub_errors.refuse_large(hub.query, info, (main, *names))
     if info.gated:
-        hub.config(info.sha)  # refused once rather than for each file
+        hub.main(main, info.sha)  # refused once rather than for each file
     config, tensors, *side = concurrently(
         [
-            partial(hub.config, info.sha),
+            partial(hub.main, main, info.sha),
             partial(_tensors, hub, info.sha, files),
             *(partial(hub.side, name, info.sha) for name in names),
         ]
@@ -223,7 +224,8 @@ def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
 
 
 def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
-    config = hub.cached(CONFIG, hub.query.revision)
+    revision = hub.query.revision
+    config = hub.cached(CONFIG, revision) or hub.cached(PARAMS, revision)
     if config is None:
         raise otherwise
     commit = config.parent.name
@@ -245,7 +247,9 @@ def _model_files(
         tensors,
         side,
         name=hub.query.repo_id,
-        config=model_config(config.read_bytes(), where),
+        config=model_config(config.read_bytes(), where)
+        if config.name == CONFIG
+        else {},
         source=f"Hub: {hub.query.repo_id}@{config.parent.name[:_SHORT_COMMIT]}"
         + (" (from the cache on disk)" if hub.is_offline else ""),
     )
