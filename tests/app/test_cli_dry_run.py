@@ -98,7 +98,7 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
     monkeypatch, tmp_path, capsys
 ) -> None:
     """After saying so."""
-    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
 
     class Start:
@@ -122,11 +122,15 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
 def test_plan_refuses_such_a_model_where_there_is_no_vllm(
     monkeypatch, tmp_path, capsys
 ) -> None:
-    """And says what would answer."""
-    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
+    """And says what would answer: vLLM without a GPU, or a recording."""
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
 
     assert cli.main(["plan", str(tmp_path)]) == 2
 
-    assert "planner dry-run" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "not modelled yet" in said
+    assert "vllm-env/bin/pip install vllm==" in said
+    assert "PLANNER_VLLM_PYTHON=vllm-env/bin/python" in said
+    assert "`planner record`" in said
