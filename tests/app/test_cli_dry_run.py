@@ -10,6 +10,7 @@ from planner.app import cli
 from planner.app.cli import dry_run as command
 from planner.app.cli import record as recording
 from planner.confirming.dry import run as starting
+from planner.errors import UnknownArchitecture
 from tests.confirming.test_dry_result import MODEL, dry, worker
 
 
@@ -117,6 +118,36 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
     assert "not modelled yet" in written.err
     assert "/opt/vllm/bin/python" in written.err
     assert "dry run" in written.out
+
+
+def test_plan_shows_the_start_itself_where_no_plan_describes_its_caches(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """What vLLM said is an answer, and it started."""
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    run = dry(worker())
+    kept = "vLLM keeps a TelepathicSpec"
+
+    def plan(_run):
+        raise UnknownArchitecture(kept)
+
+    class Start:
+        def __init__(self, *_given, **_options):
+            """Nothing is started."""
+
+        def execute(self):
+            return run
+
+    monkeypatch.setattr(starting, "dry_python", lambda: "/opt/vllm/bin/python")
+    monkeypatch.setattr(starting, "DryStart", Start)
+    monkeypatch.setattr(type(run), "plan", plan)
+
+    assert cli.main(["plan", str(tmp_path)]) == 0
+
+    written = capsys.readouterr()
+    assert kept in written.err
+    assert "vLLM 0.33.0's own start without a GPU" in written.out
 
 
 def test_plan_refuses_such_a_model_where_there_is_no_vllm(
