@@ -10,6 +10,7 @@ from planner.app import cli
 from planner.app.cli import dry_run as command
 from planner.app.cli import record as recording
 from planner.confirming.dry import run as starting
+from planner.errors import UnknownArchitecture
 from tests.confirming.test_dry_result import MODEL, dry, worker
 
 
@@ -98,7 +99,7 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
     monkeypatch, tmp_path, capsys
 ) -> None:
     """After saying so."""
-    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
 
     class Start:
@@ -119,14 +120,48 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
     assert "dry run" in written.out
 
 
+def test_plan_shows_the_start_itself_where_no_plan_describes_its_caches(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    """What vLLM said is an answer, and it started."""
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    run = dry(worker())
+    kept = "vLLM keeps a TelepathicSpec"
+
+    def plan(_run):
+        raise UnknownArchitecture(kept)
+
+    class Start:
+        def __init__(self, *_given, **_options):
+            """Nothing is started."""
+
+        def execute(self):
+            return run
+
+    monkeypatch.setattr(starting, "dry_python", lambda: "/opt/vllm/bin/python")
+    monkeypatch.setattr(starting, "DryStart", Start)
+    monkeypatch.setattr(type(run), "plan", plan)
+
+    assert cli.main(["plan", str(tmp_path)]) == 0
+
+    written = capsys.readouterr()
+    assert kept in written.err
+    assert "vLLM 0.33.0's own start without a GPU" in written.out
+
+
 def test_plan_refuses_such_a_model_where_there_is_no_vllm(
     monkeypatch, tmp_path, capsys
 ) -> None:
-    """And says what would answer."""
-    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
+    """And says what would answer: vLLM without a GPU, or a recording."""
+    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
 
     assert cli.main(["plan", str(tmp_path)]) == 2
 
-    assert "planner dry-run" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "not modelled yet" in said
+    assert "vllm-env/bin/pip install vllm==" in said
+    assert "PLANNER_VLLM_PYTHON=vllm-env/bin/python" in said
+    assert "`planner record`" in said

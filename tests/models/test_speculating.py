@@ -203,6 +203,43 @@ def test_a_deepseek_head_is_one_more_layer_behind_a_projection(tmp_path) -> None
     )
 
 
+def test_an_eagle3_head_with_latent_attention(tmp_path) -> None:
+    """One layer of DeepSeek's without experts; its first projection reads both states.
+
+    q_a and kv_a                              (256 + 512 + 64) x 2 x 1024
+    q_a_layernorm, kv_a_layernorm             256 + 512
+    q_b                                       16 x 192 x 256
+    kv_b, kept in its two halves as well      16 x 256 x 512
+    o_proj                                    1024 x 2048
+    gate and up, down                         3 x 2048 x 1024
+    two norms, hidden_norm, the final norm    4 x 1024
+    fc of three states                        1024 x 3 x 1024
+    scales of attention                       4 x 4 bytes
+    """
+    head = {
+        **DEEPSEEK,
+        "architectures": ["Eagle3DeepseekV2ForCausalLM"],
+        "num_hidden_layers": 1,
+        "intermediate_size": 2048,
+    }
+    asked = {"method": "eagle3", "num_speculative_tokens": 3}
+
+    plan = drafted(tmp_path, DEEPSEEK, asked, head)
+
+    elements = (
+        832 * 2048
+        + 768
+        + 16 * 192 * 256
+        + 16 * 256 * 512
+        + 1024 * 2048
+        + 3 * 2048 * 1024
+        + 4 * 1024
+        + 1024 * 3 * 1024
+    )
+    assert 2 * elements + 16 == draft_bytes(plan)
+    assert 5 == plan.kv_groups[0].num_layers
+
+
 def drafted_without(tmp_path: Path, config: dict[str, Any], **asked: Any) -> Plan:
     """Plan the model alone."""
     return planner.plan(written(tmp_path / "alone", config), gpu="H100", **asked)

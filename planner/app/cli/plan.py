@@ -46,9 +46,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: dict[str, Any]) -> int:
     as_json, screen = options.pop("json"), options.pop("screen")
-    result = _planned(inputs_of(options))
+    result, run = _planned(inputs_of(options))
     if result is None:
-        return DOES_NOT_FIT
+        return _shown(run, as_json=as_json)
     text = (
         json.dumps(result.to_dict(), indent=2)
         if as_json
@@ -60,10 +60,19 @@ def _run(options: dict[str, Any]) -> int:
     return FITS if is_enough else DOES_NOT_FIT
 
 
-def _planned(inputs: Inputs) -> Plan | None:
+def _shown(run: DryRun | None, *, as_json: bool) -> int:
+    """Write what vLLM said of its start, where no plan can be made of it."""
+    assert run is not None  # it answers where no plan does
+    text = json.dumps(run.to_dict(), indent=2) if as_json else str(run)
+    sys.stdout.write(f"{text}\n")
+    return FITS if run.started else DOES_NOT_FIT
+
+
+def _planned(inputs: Inputs) -> tuple[Plan | None, DryRun | None]:
     """Plan; where the planner does not read the model, let vLLM itself answer.
 
-    Returns None, after writing what vLLM said, where it does not start either.
+    Returns the dry run in the plan's place where vLLM does not start either, or keeps
+    what a plan does not describe.
 
     Raises:
         PlannerError: for input that cannot be planned, or a model that vLLM does not
@@ -71,7 +80,7 @@ def _planned(inputs: Inputs) -> Plan | None:
         UnknownArchitecture: where no vLLM is installed that could be started.
     """
     try:
-        return inputs.plan()
+        return inputs.plan(), None
     except UnknownArchitecture as unknown:
         python: str | None = late("planner.confirming.dry.run:dry_python")
         if python is None:
@@ -86,10 +95,13 @@ def _planned(inputs: Inputs) -> Plan | None:
         listener=late("planner.confirming.start:stage_lines", sys.stderr),
     )
     run: DryRun = start.execute()
-    if run.ranks:
-        return run.plan()
-    sys.stdout.write(f"{run}\n")
-    return None
+    if not run.ranks:
+        return None, run
+    try:
+        return run.plan(), run
+    except UnknownArchitecture as unknown:
+        sys.stderr.write(f"planner: {unknown}\n")
+        return None, run
 
 
 def _plan_text(plan: Plan, screen: Screen) -> str:

@@ -1,9 +1,12 @@
-"""EAGLE and EAGLE-3 heads built like Llama: one or a few layers that read the target's.
+"""EAGLE and EAGLE-3 heads: one or a few layers that read the target's.
+
+They are built like Llama; an EAGLE-3 head also like DeepSeek, with latent attention and
+without experts.
 
 Word embeddings are the target's where the head has their shape; the LM head too, unless
 the draft's vocabulary is only a part of the target's.
 
-Source: vLLM 0.33.0 `models/llama_eagle.py`, `llama_eagle3.py`;
+Source: vLLM 0.33.0 `models/llama_eagle.py`, `llama_eagle3.py`, `deepseek_eagle3.py`;
 `transformers_utils/configs/eagle.py` EAGLEConfig, `configs/speculators/algos.py`.
 """
 
@@ -18,7 +21,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
 from planner.models.drafts.shared import Target, raised_positions, shares_rope
-from planner.models.families import llama
+from planner.models.families import deepseek, llama
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import embeddings, lm_head
 from planner.models.families.facts import Facts
@@ -37,8 +40,14 @@ _EAGLE3 = (
     *("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3"),
     *("Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
 )
+_LATENT = ("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM")
 _AUX_STATES = 3
 _FIRST_MODELLED = (0, 18, 0)
+_READS_STATES = (
+    *("self_attn.fused_qkv_a_proj", "self_attn.kv_a_proj_with_mqa"),
+    "self_attn.q_proj",
+)
+"""Projections of latent attention that read the hidden states."""
 
 
 def read_eagle(
@@ -51,7 +60,7 @@ def read_eagle(
     """Return the draft and notes on what was assumed.
 
     Raises:
-        UnknownArchitecture: for a draft that is not built like Llama.
+        UnknownArchitecture: for a draft that is built like neither.
     """
     if release < _FIRST_MODELLED:
         raise UnknownArchitecture(
@@ -59,7 +68,7 @@ def read_eagle(
             "before 0.18.0."
         )
     config = _plain(files.config)
-    known = _EAGLE if method == "eagle" else _EAGLE3
+    known = _EAGLE if method == "eagle" else (*_EAGLE3, *_LATENT)
     architecture = next(iter(config.get("architectures") or ("",)))
     if architecture not in known:
         raise UnknownArchitecture(
@@ -68,17 +77,23 @@ def read_eagle(
         )
     config = {**config, "max_position_embeddings": _positions(config, target, release)}
     facts = Facts(config, str(config.get("model_type") or "llama"))
-    base = llama.read(
-        facts,
-        Label(name=files.name, architecture="LlamaForCausalLM"),
-        style=llama.LLAMA,
-    )
+    base = _base(facts, files.name, is_latent=architecture in _LATENT)
     head = _Head(facts=facts, method=method, base=base, target=target)
     draft = _assembled(head, has_rope=not shares_rope(config, target.files))
     return (
         quantised(draft, files, requested.quantization),
         _notes(head),
     )
+
+
+def _base(facts: Facts, name: str, *, is_latent: bool) -> ModelArchitecture:
+    """Return the model whose layers are changed for the head."""
+    if not is_latent:
+        label = Label(name=name, architecture="LlamaForCausalLM")
+        return llama.read(facts, label, style=llama.LLAMA)
+    config = {**facts.config, "n_routed_experts": None, "index_topk": None}
+    label = Label(name=name, architecture="DeepseekV3ForCausalLM")
+    return deepseek.read_deepseek_text(Facts(config, facts.model_type), label)
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,6 +198,10 @@ def _in_layer(head: _Head, module: Module, index: int) -> Module:
     if first and head.is_third and isinstance(module, QKVParallelLinear):
         bias = head.facts.flag("attention_bias")
         return replace(module, input_size=2 * head.hidden_size, bias=bias)
+    if first and head.is_third and module.name in _READS_STATES:
+        latent: Any = module
+        widened: Module = replace(latent, input_size=2 * head.hidden_size)
+        return widened
     if first and not head.is_third and module.part is Part.NORMS:
         return _norm(module.name, head.hidden_size)  # no norm before its attention
     return module

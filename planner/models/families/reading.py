@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
+from planner.engine.releases import NEWEST
 from planner.engine.releases.facts import ReleaseNumber
 from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
 from planner.late import late
@@ -165,6 +166,9 @@ def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."
-        f"{hint} vLLM itself answers for it, without a GPU: planner.dry_run, or "
-        "`planner dry-run`."
+        f"{hint} Two ways to a plan: vLLM itself answers without a GPU, on Linux "
+        f"(python -m venv vllm-env && vllm-env/bin/pip install vllm=={NEWEST}, 10 GB; "
+        "with PLANNER_VLLM_PYTHON=vllm-env/bin/python `planner plan` asks it, and so "
+        "does planner.dry_run); or a recording of it, which `planner record` makes "
+        "there and any machine reads."
     )

@@ -18,7 +18,7 @@ from typing import Any
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf
-from planner.models.sources.mistral_format import mistral_config, voxtral_config
+from planner.models.sources.mistral_format import mistral_config, nested, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
 
 CONFIG = "config.json"
@@ -152,7 +152,7 @@ def _preprocessor(
     `feature_extraction_utils.py` get_feature_extractor_dict.
     """
     whole = side.get("processor_config.json")
-    parts = [_nested(whole, name) for name in ("feature_extractor", "image_processor")]
+    parts = [nested(whole, name) for name in ("feature_extractor", "image_processor")]
     older = side.get("preprocessor_config.json")
     if not any(parts):
         return older

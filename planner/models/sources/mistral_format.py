@@ -76,12 +76,12 @@ def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     Source: vLLM 0.33.0 `transformers_utils/configs/mistral.py`
     _remap_mistral_audio_args.
     """
-    args = _nested(_nested(params, "multimodal"), "whisper_model_args")
+    args = nested(nested(params, "multimodal"), "whisper_model_args")
     encoder, downsampling = (
-        _nested(args, "encoder_args"),
-        _nested(args, "downsample_args"),
+        nested(args, "encoder_args"),
+        nested(args, "downsample_args"),
     )
-    sound = _nested(encoder, "audio_encoding_args")
+    sound = nested(encoder, "audio_encoding_args")
     if not (sound and downsampling):
         return None
     is_causal = bool(encoder.get("causal"))
@@ -185,7 +185,7 @@ def _set_yarn(config: dict[str, Any]) -> None:
     config["rope_parameters"] = {"rope_type": "yarn", "mscale_all_dim": 1, **rope}
 
 
-def _nested(of: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+def nested(of: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
     """Return a nested mapping, empty where there is none."""
     value = (of or {}).get(name)
     return value if isinstance(value, Mapping) else {}

@@ -32,7 +32,9 @@ def check(config: Any) -> None:
     from vllm.multimodal.encoder_budget import MultiModalBudget
 
     if config.model_config.supports_multimodal_inputs:
-        MultiModalBudget(config, MULTIMODAL_REGISTRY, enable_cache=False)
+        budget = MultiModalBudget(config, MULTIMODAL_REGISTRY, enable_cache=False)
+        for modality in budget.mm_max_toks_per_item:
+            budget.processor.get_dummy_mm_inputs({modality: 1})
 
 
 def lacks_files(error: Exception) -> bool:

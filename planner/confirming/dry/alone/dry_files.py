@@ -7,6 +7,7 @@ the family's checkpoints publish. `dry_families` knows them; files that exist st
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -45,6 +46,16 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
     made = made_for(config)
     for name, content in made.files.items():
         _add(folder, name, content)
+    _write_tokenizer(folder, config, made)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer alone, which some models read while they are built."""
+    with contextlib.suppress(MissingFilesError):
+        _write_tokenizer(folder, _completed(folder), Made())
+
+
+def _write_tokenizer(folder: Path, config: Mapping[str, Any], made: Made) -> None:
     if not _holds(folder, _TOKENIZERS):
         _add(folder, "tokenizer.json", _tokenizer(config, made))
         _add(folder, "tokenizer_config.json", _tokenizer_config(config, made))

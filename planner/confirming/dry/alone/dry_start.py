@@ -98,6 +98,7 @@ def _config(task: dict[str, Any]) -> Any:
         if is_whole or not dry_encoders.lacks_files(error):
             raise
         report("note", text=dry_encoders.leave_out(error))
+        dry_files.write_tokenizer(folder)
         config = _created(task, skip_tokenizer_init=True)
     return config
 
