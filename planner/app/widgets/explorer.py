@@ -235,7 +235,6 @@ class Explorer(w.VBox):
             self.results.offer(Inputs(model=request["model"]).changed(**request))
 
     def _show(self, plan: Plan) -> None:
-        self.plan = plan
         self._is_showing = True
         try:
             # Sliders move to defaults, which is not an action of the user.
@@ -246,6 +245,9 @@ class Explorer(w.VBox):
             self._is_showing = False
         self.further.show(self._others)
         self.results.show(plan, applied=self._before[0] if self._before else "")
+        self.plan = (
+            plan  # what follows it, such as another widget, is sent after the bars
+        )
         self._later.run(lambda: self._tell_address(plan))
 
     def _tell_address(self, plan: Plan) -> None:
