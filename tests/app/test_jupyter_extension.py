@@ -1,6 +1,7 @@
-"""The server extension: Jupyter's kernel sockets send small messages at once."""
+"""The server extension: small messages at once, and icons that browsers keep."""
 
 import asyncio
+import inspect
 import json
 import re
 import subprocess
@@ -61,6 +62,26 @@ def test_a_server_without_such_connections_is_left_alone() -> None:
     assert load({"kernel_websocket_connection_class": None}) == {
         "kernel_websocket_connection_class": None
     }
+
+
+def test_a_browser_keeps_the_icons_of_its_tab() -> None:
+    """JupyterLab shows another one at each step; what others let it keep, stays."""
+    made = load({"base_url": "/lab/", "static_immutable_cache": ["/lab/static/lab"]})
+
+    assert made["static_immutable_cache"] == [
+        "/lab/static/lab",
+        "/lab/static/favicons/",
+    ]
+    assert load({"base_url": "/"})["static_immutable_cache"] == ["/static/favicons/"]
+
+
+def test_jupyters_own_files_follow_the_setting() -> None:
+    """The handler of static files reads it, and the icons are among these."""
+    from jupyter_server import DEFAULT_STATIC_FILES_PATH
+    from jupyter_server.base.handlers import FileFindHandler
+
+    assert "static_immutable_cache" in inspect.getsource(FileFindHandler.set_headers)
+    assert any(Path(DEFAULT_STATIC_FILES_PATH, "favicons").glob("favicon-busy-*.ico"))
 
 
 def test_installing_the_package_enables_it() -> None:
