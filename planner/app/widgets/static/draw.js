@@ -1,5 +1,6 @@
 // Finds plotly.js, and draws a figure that is given as plotly's JSON.
 
+import { DrawnBars, looksOf } from "./bars.js";
 import { make } from "./make.js";
 
 /**
@@ -12,6 +13,7 @@ import { make } from "./make.js";
  * @property {(figure: any, width: number) => void} write
  */
 
+const CATCH_UP_MS = 400;
 const CONFIG = { displayModeBar: false, responsive: false };
 
 /**
@@ -74,14 +76,35 @@ export async function keepDrawn(model, node, undo, dress = null) {
   const Plotly = await loadPlotly(model);
   // Given to plotly, and asked once: each answer costs a layout of the page.
   let width = node.clientWidth;
+  const bars = new DrawnBars(node);
+  /** @type {any} */
+  let moved = null; // what is drawn, but not by plotly
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @param {any} figure */
+  const drawWhole = (figure) => {
+    const { data, layout } = figure;
+    const looks = looksOf(figure);
+    clearTimeout(timer);
+    moved = null;
+    node.style.height = `${layout.height}px`;
+    Plotly.react(node, data, { ...layout, width, autosize: false }, CONFIG);
+    bars.drawn(figure, width, looks);
+  };
+  // plotly answers the pointer, with what it has drawn itself.
+  const catchUp = () => moved && drawWhole(moved);
   const draw = () => {
     if (!width) return; // hidden: the observer below tells when it is not
     const figure = model.get("figure");
-    const { data, layout } = dress ? dress.fit(figure, width) : figure;
-    node.style.height = `${layout.height}px`;
-    Plotly.react(node, data, { ...layout, width, autosize: false }, CONFIG);
+    const fitted = dress ? dress.fit(figure, width) : figure;
+    if (!node.matches(":hover") && bars.move(fitted, width)) {
+      moved = fitted;
+      clearTimeout(timer);
+      timer = setTimeout(catchUp, CATCH_UP_MS);
+    } else drawWhole(fitted);
     dress?.write(figure, width);
   };
+  node.addEventListener("pointerover", catchUp, true);
   draw();
   model.on("change:figure", draw);
   const resized = new ResizeObserver((entries) => {
@@ -92,6 +115,7 @@ export async function keepDrawn(model, node, undo, dress = null) {
   });
   resized.observe(node);
   undo.push(
+    () => clearTimeout(timer),
     () => resized.disconnect(),
     () => model.off("change:figure", draw),
   );
