@@ -8,6 +8,7 @@ import pytest
 import planner
 from planner.show.charts.frame import bars
 from planner.show.charts.parts import parts_of
+from planner.show.verdict import missing_bytes
 
 pytest.importorskip("axe_playwright_python")
 
@@ -180,3 +181,62 @@ def test_a_saved_picture_stands_alone(browser, app, tmp_path, name) -> None:
     assert png.startswith(b"\x89PNG")
     assert int.from_bytes(png[16:20], "big") == 2560
     assert not [url for url in asked if not url.startswith((app, "data:", "blob:"))]
+
+
+OUTLINES = """() => [...document.querySelectorAll(
+    '.planner-answer .barlayer .point path')].map(node => node.getAttribute('d'))"""
+PLOTLYS_OWN = """() => document.querySelector(
+    '.planner-answer .js-plotly-plot').data.map(trace => trace.x).flat()"""
+
+
+def numbers(outlines) -> list[float]:
+    """All coordinates of the bars."""
+    return [float(one) for d in outlines for one in re.findall(r"[\d.]+", d)]
+
+
+@pytest.mark.parametrize("name", ["one GPU", "stages"])
+def test_bars_that_a_step_moves_are_where_plotly_draws_them(browser, app, name) -> None:
+    """To a fiftieth of a pixel; plotly draws them itself after a rest."""
+    page = opened(browser, app, name)
+    page.wait_for_timeout(1000)
+    before = page.evaluate(OUTLINES)
+    known = page.evaluate(PLOTLYS_OWN)
+    page.get_by_role("slider", name="gpu_memory_utilization").first.press("ArrowLeft")
+    page.wait_for_function(
+        f"before => ({OUTLINES})().join() !== before", arg=",".join(before), polling=5
+    )
+    moved, still = page.evaluate(f"() => [({OUTLINES})(), ({PLOTLYS_OWN})()]")
+    page.wait_for_function(
+        f"known => ({PLOTLYS_OWN})().join() !== known", arg=",".join(map(str, known))
+    )
+    own = page.evaluate(OUTLINES)
+    page.context.close()
+
+    assert still == known, "plotly has drawn already: nothing was moved"
+    assert numbers(own) == pytest.approx(numbers(moved), abs=0.021)
+
+
+def test_plotly_answers_the_pointer_with_the_plan_on_the_screen(browser, app) -> None:
+    """Not with the plan before the step: its words are those of the bars."""
+    page = opened(browser, app, "one GPU")
+    page.wait_for_timeout(1000)
+    bar = page.locator(".planner-answer .barlayer .point path").last
+    slider = page.get_by_role("slider", name="gpu_memory_utilization").first
+    slider.focus()
+    before = page.evaluate(OUTLINES)
+    slider.press("ArrowLeft")
+    page.wait_for_function(
+        f"before => ({OUTLINES})().join() !== before", arg=",".join(before), polling=5
+    )
+    box = bar.bounding_box()
+    for share in (0.8, 0.85):
+        at = box["x"] + share * box["width"], box["y"] + share * box["height"]
+        page.mouse.move(*at)
+    said = page.locator(".planner-answer .hovertext").first
+    said.wait_for(timeout=PATIENCE)
+    words = said.text_content()
+    page.context.close()
+    plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", gpu_memory_utilization=0.91)
+
+    missing = missing_bytes(plan, bars(plan)[0].rank)
+    assert f"Missing {missing / 2**30:,.2f} GiB" in words

@@ -33,7 +33,8 @@ export function spansOf({ data, layout }, width) {
   for (const { orientation, xaxis = "x", base, x } of data) {
     const range = layout[xaxis.replace("x", "xaxis")]?.range;
     if (orientation !== "h" || !base || !x || !range || !margin) return null;
-    const scale = (width - margin.l - margin.r) / (range[1] - range[0]);
+    const inner = Math.round(width) - margin.l - margin.r; // as plotly has it
+    const scale = inner / (range[1] - range[0]);
     const place = (/** @type {number} */ value) => (value - range[0]) * scale;
     x.forEach((size, at) => {
       spans.push([place(base[at]), place(base[at] + size)]);
@@ -102,8 +103,8 @@ export class DrawnBars {
   move(figure, width) {
     const { known } = this;
     const spans = known?.width === width ? spansOf(figure, width) : null;
-    // A bar of nothing has no outline, and one that begins to be has none yet.
-    if (!known || !spans || spans.some(([from, to]) => to - from < 1)) return false;
+    // plotly draws a bar of nothing in another way.
+    if (!known || !spans || spans.some(([from, to]) => to <= from)) return false;
     if (looksOf(figure) !== known.looks) return false;
     known.paths.forEach((path, at) => {
       const [from, to] = spans[at].map(rounded);
