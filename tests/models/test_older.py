@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.models.families.older import READERS
+from planner.models.families.older import OLDER
 from planner.models.families.registry import built_otherwise, readers
 
 SMALL = {
@@ -145,10 +145,10 @@ def test_transformers_served_ministral_3_before_vllm_had_a_class(
     assert "model type `ministral3` but Transformers" in early.error.message
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in READERS}))
+@pytest.mark.parametrize("name", sorted({name for name, _ in OLDER}))
 def test_every_class_that_was_native_is_still_read(name: str) -> None:
     """The oldest form is that of 0.12, and the newest release has one too."""
-    (before, *_) = (first for known, first in READERS if known == name)
+    (before, *_) = (first for known, first in OLDER if known == name)
     release, _ = planner.engine.releases.resolve_version("0.12.0")
     assert before == built_otherwise(name, release)
     assert name in readers()

@@ -347,7 +347,7 @@ _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     "Olmo3ForCausalLM": _read_olmo3,
     "PhiForCausalLM": _read_phi,
 }
-READERS = {
+OLDER = {
     **{
         (name, BUILT_OTHERWISE_BEFORE[name][0]): reader
         for name, reader in _READERS.items()
