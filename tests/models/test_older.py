@@ -116,6 +116,19 @@ def test_transformers_before_5_20_read_flat_configs_of_glm_4_1v(
     assert [65536, 32768] == [resolved["max_model_len"] for resolved in found]
 
 
+def test_modernbert_had_half_of_its_mlp_on_every_rank(tmp_path: Path) -> None:
+    """Before 0.29 gate and up, 2 x 4,096 rows of 1,024 in each of 4 layers, in full."""
+    config = {
+        "architectures": ["ModernBertModel"],
+        "model_type": "modernbert",
+        "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0,
+    }
+    old = weights(tmp_path, "0.28.0", config, tensor_parallel_size=2)
+    new = weights(tmp_path, "0.29.0", config, tensor_parallel_size=2)
+    assert 4 * (2 * 4096 * 1024) * 2 // 2 == old - new
+
+
 def test_olmo_3_did_not_start_in_0_25(tmp_path: Path) -> None:
     """Transformers 5.13 had moved what vLLM 0.25 looks for."""
     olmo = {**SMALL, "architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
