@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.models.families.older import READERS
+from planner.models.families.older import OLDER
 from planner.models.families.registry import built_otherwise, readers
 
 SMALL = {
@@ -116,6 +116,19 @@ def test_transformers_before_5_20_read_flat_configs_of_glm_4_1v(
     assert [65536, 32768] == [resolved["max_model_len"] for resolved in found]
 
 
+def test_modernbert_had_half_of_its_mlp_on_every_rank(tmp_path: Path) -> None:
+    """Before 0.29 gate and up, 2 x 4,096 rows of 1,024 in each of 4 layers, in full."""
+    config = {
+        "architectures": ["ModernBertModel"],
+        "model_type": "modernbert",
+        "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0,
+    }
+    old = weights(tmp_path, "0.28.0", config, tensor_parallel_size=2)
+    new = weights(tmp_path, "0.29.0", config, tensor_parallel_size=2)
+    assert 4 * (2 * 4096 * 1024) * 2 // 2 == old - new
+
+
 def test_olmo_3_did_not_start_in_0_25(tmp_path: Path) -> None:
     """Transformers 5.13 had moved what vLLM 0.25 looks for."""
     olmo = {**SMALL, "architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
@@ -145,10 +158,10 @@ def test_transformers_served_ministral_3_before_vllm_had_a_class(
     assert "model type `ministral3` but Transformers" in early.error.message
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in READERS}))
+@pytest.mark.parametrize("name", sorted({name for name, _ in OLDER}))
 def test_every_class_that_was_native_is_still_read(name: str) -> None:
     """The oldest form is that of 0.12, and the newest release has one too."""
-    (before, *_) = (first for known, first in READERS if known == name)
+    (before, *_) = (first for known, first in OLDER if known == name)
     release, _ = planner.engine.releases.resolve_version("0.12.0")
     assert before == built_otherwise(name, release)
     assert name in readers()

@@ -16,7 +16,7 @@ from typing import Any
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
-from planner.models.families import deepseek, llama
+from planner.models.families import deepseek, llama, rotary_bert
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
     AttentionShape,
@@ -347,7 +347,12 @@ _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     "Olmo3ForCausalLM": _read_olmo3,
     "PhiForCausalLM": _read_phi,
 }
-READERS = {
+_MODERNBERT = tuple(name for name in rotary_bert.READERS if "ModernBert" in name)
+OLDER = {
+    **{
+        (name, (0, 29)): partial(rotary_bert.READERS[name], is_divided=False)
+        for name in _MODERNBERT
+    },
     **{
         (name, BUILT_OTHERWISE_BEFORE[name][0]): reader
         for name, reader in _READERS.items()

@@ -92,8 +92,8 @@ class Readers(Mapping[str, Reader]):
     def __getitem__(self, name: str) -> Reader:
         """Return the reader of a name."""
         if self._before is not None:
-            native = import_module("planner.models.families.older")
-            older: Reader = native.READERS[name, self._before]
+            forms = import_module("planner.models.families.older")
+            older: Reader = forms.OLDER[name, self._before]
             return older
         if name in _STYLE_OF:
             return partial(llama.read, style=llama.STYLES[_STYLE_OF[name]])

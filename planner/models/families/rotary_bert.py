@@ -225,18 +225,22 @@ def _nomic_experts(facts: Facts, size: int, width: int) -> tuple[Module, ...]:
 
 
 def read_modernbert(
-    facts: Facts, label: Label, *, head: Head = _nothing
+    facts: Facts, label: Label, *, head: Head = _nothing, is_divided: bool = True
 ) -> ModelArchitecture:
     """Return ModernBERT: windows, and no first norm in the first layer.
 
-    Source: vLLM 0.33.0 `models/modernbert.py`.
+    `is_divided`: whether ranks share the first layer of an MLP, as since 0.29.
+
+    Source: vLLM 0.33.0 `models/modernbert.py`; 0.28.0 ModernBertMLP (Wi).
     """
     has_bias = facts.flag("attention_bias")
     shape = _shape(facts, qkv_bias=has_bias, output_bias=has_bias)
     size = shape.hidden_size
-    mlp = gated_mlp(
-        size, facts.integer("intermediate_size"), bias=facts.flag("mlp_bias")
-    )
+    width, mlp_bias = facts.integer("intermediate_size"), facts.flag("mlp_bias")
+    first, second = gated_mlp(size, width, bias=mlp_bias)
+    if not is_divided:
+        shapes = ((2 * width, size), *(((2 * width,),) if mlp_bias else ()))
+        first = Replicated(name=first.name, part=first.part, shapes=shapes)
     norm_bias = facts.flag("norm_bias")
 
     def layer(count: int) -> LayerKind:
@@ -244,7 +248,8 @@ def read_modernbert(
             caches=(encoder_only(shape),),
             modules=(
                 *attention(shape),
-                *mlp,
+                first,
+                second,
                 norms(size, count=count, bias=norm_bias),
             ),
         )
