@@ -33,7 +33,7 @@ STILL = MOVING.with_suffix(".jpg")
 SIZE = (1280, 800)
 """Width and height of the window in CSS pixels, and of the picture."""
 _QUALITY = 60
-_PATIENCE = 20_000
+_PATIENCE = 60_000
 _LONG, _SHORT = 2600, 110
 """Milliseconds that a frame is shown: something to read, something that moves."""
 
@@ -71,6 +71,7 @@ class Film:
 
     def move_to(self, target: Locator, steps: int = 6) -> None:
         """Move the pointer to the middle of something, slower towards its end."""
+        target.scroll_into_view_if_needed()
         box = target.bounding_box()
         assert box, "what is pointed at is not on the page"
         end = (box["x"] + min(box["width"] / 2, 120), box["y"] + box["height"] / 2)
@@ -109,8 +110,13 @@ def _field(film: Film, name: str, kind: str) -> Locator:
 
 
 def _settled(film: Film) -> None:
-    """Wait until the answer to the last change is drawn."""
+    """Wait until the answer to the last change is drawn, and its advice."""
     film.page.wait_for_timeout(900)
+    film.page.wait_for_function(
+        "() => !document.querySelector('.planner-advice[aria-busy=true]')",
+        timeout=_PATIENCE,
+    )
+    film.page.wait_for_timeout(100)
 
 
 def _opens(film: Film) -> None:
@@ -120,8 +126,31 @@ def _opens(film: Film) -> None:
     film.show()
 
 
+def _slid(film: Film) -> None:
+    """A shorter context: more requests at once; outlines show the plan before."""
+    slider = _field(film, "max_model_len", "input[type=range]")
+    film.move_to(slider)
+    slider.focus()
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft"):
+        film.page.keyboard.press(key)
+        film.page.wait_for_timeout(300)
+        film.show(3 * _SHORT)
+    film.show(_LONG)
+    reset = film.page.get_by_role("button", name="Reset max_model_len", exact=False)
+    film.click(reset.first)
+    _settled(film)
+
+
+def _needs(film: Film) -> None:
+    """Twenty users who chat: it starts, and serves all of them."""
+    film.click(film.page.get_by_role("button", name="Chat", exact=True))
+    _settled(film)
+    film.page.wait_for_timeout(2000)  # the outlines of the plan before go
+    film.show(_LONG)
+
+
 def _smaller_gpu(film: Film) -> None:
-    """On an L4 it does not."""
+    """On an L4 only some of them are."""
     chooser = _field(film, "gpu", "select")
     film.move_to(chooser)
     chooser.select_option(value="L4")
@@ -136,29 +165,14 @@ def _advised(film: Film) -> None:
     film.show(2 * _LONG)
 
 
-def _shorter(film: Film) -> None:
-    """A shorter context: more requests at once, while the slider moves."""
-    slider = _field(film, "max_model_len", "input[type=range]")
-    film.move_to(slider)
-    slider.focus()
-    for _ in range(6):
-        film.page.keyboard.press("ArrowLeft")
-        _settled(film)
-        film.show(3 * _SHORT)
-    film.show()
-
-
-def _explained(film: Film) -> None:
-    """A memory line opens to its arithmetic."""
-    film.click(film.page.get_by_role("tab", name="Memory"))
+def _which_gpus(film: Film) -> None:
+    """Which GPUs and layouts serve the same users, and at which price."""
+    film.click(film.page.get_by_role("tab", name="GPUs", exact=True))
+    rows = film.page.locator(".ps-root[aria-busy=false] .ps-table")
+    rows.first.wait_for(timeout=_PATIENCE)
     _settled(film)
-    line = film.page.get_by_role("button", name="KV cache", exact=True).first
-    line.scroll_into_view_if_needed()
-    film.show(_SHORT)
-    film.click(line)
-    _settled(film)
-    film.page.locator(".pl-panel[data-key=kv-cache]").evaluate(
-        "node => node.scrollIntoView({ block: 'end' })"
+    film.page.locator(".planner-tabs").first.evaluate(
+        "node => node.scrollIntoView({ block: 'start' })"
     )
     film.show(2 * _LONG)
 
@@ -171,10 +185,11 @@ def _back(film: Film) -> None:
 
 SCENES: tuple[Callable[[Film], None], ...] = (
     _opens,
+    _slid,
+    _needs,
     _smaller_gpu,
     _advised,
-    _shorter,
-    _explained,
+    _which_gpus,
     _back,
 )
 

@@ -80,6 +80,6 @@ export function addBar(root, verdict, undo) {
     const isMissing = margin && !margin.startsWith("+");
     words.textContent = isStale
       ? (root.querySelector(".pl-alert")?.textContent ?? "")
-      : `${text(".pl-headline")} ${margin}${isMissing ? " missing" : ""}`;
+      : `${text(".pl-headline")}${isMissing ? `, ${margin} missing` : ` ${margin}`}`;
   };
 }

@@ -60,7 +60,7 @@ function list(title, values, chosen, choose) {
  * @param {string} query
  * @param {Element | null} root the explorer
  */
-function planText(query, root) {
+function textOf(query, root) {
   const words = (/** @type {string} */ part) =>
     (root?.querySelector(part)?.textContent ?? "").replace(/\s+/g, " ").trim();
   const answer = `${words(".pl-subject")}: ${words(".pl-headline")}`;
@@ -75,7 +75,7 @@ function shareButton(model) {
     const query = model.get("query");
     const text = isApp()
       ? origin + pathname + query
-      : planText(query, button.closest(".planner-explorer"));
+      : textOf(query, button.closest(".planner-explorer"));
     try {
       await navigator.clipboard.writeText(text);
       button.textContent = isApp() ? "Link copied" : "Plan copied";
