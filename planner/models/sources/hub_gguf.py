@@ -12,7 +12,7 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf, hub_errors
 from planner.models.sources.folder import CONFIG
-from planner.models.sources.huggingface import Hub, open_hub
+from planner.models.sources.huggingface import Hub, open_hub, without_progress_bars
 
 _PART_BYTES = 4 << 20
 _SUFFIX = ".gguf"
@@ -104,6 +104,7 @@ def _fetch(hub: Hub, file: str) -> ModelFiles:
         headers.append(gguf.read_header(stream, f"{hub.query.repo_id}/{name}"))
     config = None
     if CONFIG in names:
-        config = hub.download(CONFIG, commit).read_bytes()
+        with without_progress_bars():
+            config = hub.download(CONFIG, commit).read_bytes()
     separator = "/" if file.endswith(_SUFFIX) else ":"
     return gguf.files_of(headers, f"{hub.query.repo_id}{separator}{file}", config)

@@ -192,7 +192,7 @@ def _fetch(hub: Hub) -> ModelFiles:
         quiet = replace(hub, is_offline=True)
         return _from_cache(quiet, hub_errors.explain(error, hub.query))
     try:
-        with _without_progress_bars():
+        with without_progress_bars():
             return _from_hub(hub, info)
     except hub_errors.library_errors() as error:
         if not hub_errors.is_gated(error):
@@ -264,7 +264,7 @@ def _tensors(hub: Hub, commit: str | None, files: tuple[str, ...]) -> TensorFact
     remembered = hub_store.load_facts(path)
     if remembered is not None:
         return remembered
-    known = hub.cached(CONFIG, commit)
+    known = hub.cached(CONFIG, commit) or hub.cached(PARAMS, commit)
     tensors = tensors_in(known.parent) if known else TensorFacts()
     with suppress(*hub_errors.library_errors()):
         if not tensors.shapes:
@@ -290,7 +290,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _without_progress_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Files of a few kilobytes need no bar across a notebook."""
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
         are_progress_bars_disabled,
