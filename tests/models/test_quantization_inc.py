@@ -189,3 +189,28 @@ def test_a_plan_is_that_of_the_gptq_release() -> None:
     assert auto.resolved is not None
     assert auto.resolved.quantization == "inc"
     assert auto.ranks[0].weights_bytes == same.ranks[0].weights_bytes
+
+
+FP8_BLOCKS = {"bits": 8, "group_size": [128, 128], "packing_format": "auto_round:fp8"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "attention", "mlp"),
+    [
+        ("H100", {}, 784_465_920, 2_824_077_312),
+        ("H100", {"bits": 8}, 1_545_338_880, 5_563_219_968),
+        ("H100", AWQ, 802_160_640, 2_887_778_304),
+        ("H100", {**FP8_BLOCKS, "data_type": "fp"}, 1_510_318_080, 5_437_145_088),
+        ("B200", {**MX, "group_size": 32}, 802_160_640, 2_887_778_304),
+    ],
+)
+def test_what_vllm_holds(
+    gpu: str, changes: dict[str, Any], attention: int, mlp: int
+) -> None:
+    """Qwen3-8B, as vLLM 0.33.0's own code held it after loading."""
+    config = {**PUBLISHED, **changes}
+    made = planner.plan(
+        "Qwen/Qwen3-8B", gpu=gpu, hf_overrides={"quantization_config": config}
+    )
+    parts = {part.name: part.size_bytes for part in made.ranks[0].weight_parts}
+    assert (parts["attention"], parts["mlp"]) == (attention, mlp)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.compressed_schemes import Int8Linear
@@ -221,3 +222,31 @@ def test_zero_points_of_int4_stay() -> None:
     packing = Packing(num_bits=4, group_size=128)
     zeros = QuarkInt4Linear(packing=packing).tensors(_rows(1024), H100)[-1]
     assert zeros == Tensor(512 * 4 // 32 * 8, "int32")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "weight", "inputs", "attention", "mlp"),
+    [
+        ("H100", FP8, FP8, 1_509_950_016, 5_435_818_560),
+        ("H100", BLOCK, BY_GROUP, 1_510_318_080, 5_437_145_088),
+        ("H100", INT4, None, 784_465_920, 2_824_077_312),
+        ("B200", MXFP4, MX_INPUT, 802_160_640, 2_887_778_304),
+        ("B200", MXFP8, MX8_INPUT, 1_557_135_360, 5_605_687_296),
+        ("B200", NVFP4, NVFP4_INPUT, 849_347_712, 3_057_648_768),
+    ],
+)
+def test_what_vllm_holds(
+    gpu: str, weight: Any, inputs: Any, attention: int, mlp: int
+) -> None:
+    """Qwen3-8B, as vLLM 0.33.0's own code held it after loading."""
+    config = {
+        "quant_method": "quark",
+        "export": {"kv_cache_group": [], "pack_method": "reorder"},
+        "global_quant_config": layer(weight, inputs),
+        "exclude": ["lm_head"],
+    }
+    made = planner.plan(
+        "Qwen/Qwen3-8B", gpu=gpu, hf_overrides={"quantization_config": config}
+    )
+    parts = {part.name: part.size_bytes for part in made.ranks[0].weight_parts}
+    assert (parts["attention"], parts["mlp"]) == (attention, mlp)
