@@ -135,10 +135,10 @@ class FilledBlocks(WholeBlocks):
 
 
 def _filled(module: Module) -> Module:
-    is_linear = isinstance(module, ColumnParallelLinear | RowParallelLinear)
-    if module.part is not Part.SHARED_EXPERTS or not is_linear:
+    if not isinstance(module, ColumnParallelLinear | RowParallelLinear):
         return module
-    return FilledBlocks(name=module.name, layer=module)
+    is_shared = module.part is Part.SHARED_EXPERTS
+    return FilledBlocks(name=module.name, layer=module) if is_shared else module
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:

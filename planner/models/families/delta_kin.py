@@ -41,10 +41,7 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
         "head_dim": facts.integer("linear_key_head_dim"),
         "short_conv_kernel_size": facts.integer("linear_conv_kernel_dim"),
     }
-    mixer = tuple(
-        replace(module, name=module.name.replace("self_attn.", "linear_attn."))
-        for module in delta_attention(linear, size)
-    )
+    mixer = delta_attention(linear, size, name="linear_attn")
     gated = Facts(
         {**facts.config, "attn_output_gate": True, "qkv_bias": False}, facts.model_type
     )

@@ -153,7 +153,7 @@ def read_diffusion(facts: Facts, label: Label) -> ModelArchitecture:
         part=Part.MLP,
         shapes=((size,),) * 2 + ((width, size),) * 3,
     )
-    towers = ()
+    towers: tuple[Tower, ...] = ()
     if facts.value("vision_config") is not None:
         vision = sub_config(facts, "vision_config", "gemma4_vision")
         towers = (vision_tower(vision, size, quant_method(facts)),)

@@ -184,7 +184,9 @@ def delta_state(linear: Mapping[str, Any]) -> KimiDeltaAttentionState:
     )
 
 
-def delta_attention(linear: Mapping[str, Any], hidden: int) -> tuple[Module, ...]:
+def delta_attention(
+    linear: Mapping[str, Any], hidden: int, name: str = "self_attn"
+) -> tuple[Module, ...]:
     """Return a linear layer's modules; Kimi-K3 projects its gate in one step.
 
     Source: vLLM 0.33.0 `models/kimi_k3/nvidia/kda.py` KimiK3DeltaAttention;
@@ -195,39 +197,39 @@ def delta_attention(linear: Mapping[str, Any], hidden: int) -> tuple[Module, ...
     is_k3 = bool(linear.get("use_full_rank_gate"))
     gate: tuple[Module, ...] = (
         FusedDecodeCopies(
-            name="self_attn.decode", num_heads=heads, head_size=size, kernel=kernel
+            name=f"{name}.decode", num_heads=heads, head_size=size, kernel=kernel
         ),
     )
     if not is_k3:
         gate = (
             ReplicatedLinear(
-                name="self_attn.g_a_proj",
+                name=f"{name}.g_a_proj",
                 part=Part.MIXERS,
                 input_size=hidden,
                 output_sizes=(size,),
             ),
-            _column("self_attn.g_b_proj", size, width),
+            _column(f"{name}.g_b_proj", size, width),
         )
     return (
         PartlyDividedLinear(
-            name="self_attn.in_proj_qkvgfab",
+            name=f"{name}.in_proj_qkvgfab",
             part=Part.MIXERS,
             input_size=hidden,
             divided=(width,) * (4 if is_k3 else 3) + (heads,),
             whole=(size,),
             row_multiple=16 if is_k3 else 1,
         ),
-        _column("self_attn.f_b_proj", size, width),
+        _column(f"{name}.f_b_proj", size, width),
         *gate,
         Sharded(
-            name="self_attn.dt_bias",
+            name=f"{name}.dt_bias",
             part=Part.MIXERS,
             shapes=((width,), (heads,), (3 * width, kernel)),
             dtype="float32",
         ),
-        Replicated(name="self_attn.o_norm", part=Part.NORMS, shapes=((size,),)),
+        Replicated(name=f"{name}.o_norm", part=Part.NORMS, shapes=((size,),)),
         RowParallelLinear(
-            name="self_attn.o_proj",
+            name=f"{name}.o_proj",
             part=Part.MIXERS,
             input_size=width,
             output_size=hidden,
