@@ -22,7 +22,7 @@ class Plain(PreTrainedConfig):
     def __post_init__(self, **values: Any) -> None:
         """Set all attributes; parts become configurations too."""
         parts = {
-            name: _part(value)
+            name: _part(name, value)
             for name, value in values.items()
             if _is_part(name, value)
         }
@@ -67,8 +67,10 @@ def _is_part(name: str, value: object) -> bool:
     return name.endswith("_config") and isinstance(value, dict)
 
 
-def _part(values: dict[str, Any]) -> Any:
+def _part(name: str, values: dict[str, Any]) -> Any:
     kind = values.get("model_type")
+    if name == "vision_config" and f"{kind}_vision_model" in CONFIG_MAPPING:
+        kind = f"{kind}_vision_model"  # the tower's class, not that of both
     others = {name: value for name, value in values.items() if name != "model_type"}
     if kind in CONFIG_MAPPING:
         return AutoConfig.for_model(kind, **others)
