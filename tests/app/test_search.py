@@ -93,6 +93,22 @@ def test_the_box_is_told_that_the_hub_was_not_reached(explorer, monkeypatch) -> 
     assert told(explorer, "tiny") == [UNREACHED]
 
 
+def test_a_step_does_not_wait_for_a_search(explorer, hub: Hub) -> None:
+    """The Hub answers after a second; the step is planned and answered before."""
+    fill(hub, 1)
+    hub.delay_seconds = 1.0
+    sent: list[dict] = []
+    explorer.form.main.send = sent.append
+    explorer.form.main._handle_custom_msg({"find": "tiny"}, [])
+    step = {"set": "max_num_seqs", "value": 8, "n": 1}
+    explorer.form.main._handle_custom_msg(step, [])
+    explorer.form.search.wait(10)
+
+    assert ["ack" in one for one in sent] == [True, False]
+    assert explorer.plan.resolved.max_num_seqs == 8
+    assert sent[1]["found"] == "tiny"
+
+
 def test_too_many_searches_are_not_called_unreachable(explorer, hub: Hub) -> None:
     """A pause helps against them, a cable does not."""
     hub.status = 429
