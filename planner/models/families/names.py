@@ -8,11 +8,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "BailingMoeV3VLForConditionalGeneration",
     ),
     "bailing_linear": ("BailingMoeV2_5ForCausalLM",),
-    "beam": (
-        "BeamForCausalLM",
-        "FlintForCausalLM",
-        "K2HorizonForCausalLM",
-    ),
+    "beam": ("BeamForCausalLM", "FlintForCausalLM", "K2HorizonForCausalLM"),
     "bert": (
         "BertModel",
         "BertForMaskedLM",
@@ -79,30 +75,21 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "embedding_gemma2": ("EmbeddingGemma2Model",),
     "ernie_vl": ("Ernie4_5_VLMoeForConditionalGeneration",),
-    "gemma3n": (
-        "Gemma3nForCausalLM",
-        "Gemma3nForConditionalGeneration",
-    ),
+    "gemma3n": ("Gemma3nForCausalLM", "Gemma3nForConditionalGeneration"),
     "gemma4": ("Gemma4ForCausalLM",),
     "gemma4_kin": (
         "Gemma4ForConditionalGeneration",
         "Gemma4UnifiedForConditionalGeneration",
         "DiffusionGemmaForBlockDiffusion",
     ),
-    "gemma_mm": (
-        "PaliGemmaForConditionalGeneration",
-        "Gemma3ForConditionalGeneration",
-    ),
+    "gemma_mm": ("PaliGemmaForConditionalGeneration", "Gemma3ForConditionalGeneration"),
     "glm4v": (
         "GLM4VForCausalLM",
         "Glm4vForConditionalGeneration",
         "Glm4vMoeForConditionalGeneration",
         "GlmOcrForConditionalGeneration",
     ),
-    "glm5_next": (
-        "Glm5NextForCausalLM",
-        "Glm5NextForConditionalGeneration",
-    ),
+    "glm5_next": ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration"),
     "gpt": (
         "GPT2LMHeadModel",
         "GPTBigCodeForCausalLM",
@@ -117,10 +104,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "granite4_vision": ("Granite4VisionForConditionalGeneration",),
     "hy_v4": ("HYV4ForCausalLM",),
-    "inkling": (
-        "InklingForCausalLM",
-        "InklingForConditionalGeneration",
-    ),
+    "inkling": ("InklingForCausalLM", "InklingForConditionalGeneration"),
     "internvl": (
         "QianfanOCRForConditionalGeneration",
         "H2OVLChatModel",
@@ -130,29 +114,16 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "NVLM_D",
         "SkyworkR1VChatModel",
     ),
-    "kimi": (
-        "KimiVLForConditionalGeneration",
-        "KimiK25ForConditionalGeneration",
-    ),
-    "kimi_linear": (
-        "KimiLinearForCausalLM",
-        "KimiK3ForConditionalGeneration",
-    ),
+    "kimi": ("KimiVLForConditionalGeneration", "KimiK25ForConditionalGeneration"),
+    "kimi_linear": ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration"),
     "latent": (
         "PanguUltraMoEForCausalLM",
         "AXK1ForCausalLM",
         "SarvamMLAForCausalLM",
         "LongcatFlashNgramForCausalLM",
     ),
-    "lfm2": (
-        "Lfm2BidirectionalModel",
-        "Lfm2ForCausalLM",
-        "Lfm2MoeForCausalLM",
-    ),
-    "llama4": (
-        "Llama4ForCausalLM",
-        "Llama4ForConditionalGeneration",
-    ),
+    "lfm2": ("Lfm2BidirectionalModel", "Lfm2ForCausalLM", "Lfm2MoeForCausalLM"),
+    "llama4": ("Llama4ForCausalLM", "Llama4ForConditionalGeneration"),
     "llava": (
         "LlavaForConditionalGeneration",
         "LlavaNextForConditionalGeneration",
@@ -162,30 +133,16 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Idefics3ForConditionalGeneration",
         "SmolVLMForConditionalGeneration",
     ),
-    "looped": (
-        "IQuestLoopCoderForCausalLM",
-        "DoryForCausalLM",
-        "HrmTextForCausalLM",
-    ),
+    "looped": ("IQuestLoopCoderForCausalLM", "DoryForCausalLM", "HrmTextForCausalLM"),
     "mamba": (
         "MambaForCausalLM",
         "FalconMambaForCausalLM",
         "Mamba2ForCausalLM",
         "JambaForCausalLM",
     ),
-    "mamba2_hybrids": (
-        "GraniteMoeHybridForCausalLM",
-        "FalconH1ForCausalLM",
-    ),
-    "mimo_v2": (
-        "MiMoV2FlashForCausalLM",
-        "MiMoV2ForCausalLM",
-    ),
-    "minicpm": (
-        "MiniCPMO",
-        "MiniCPMV",
-        "MiniCPM3ForCausalLM",
-    ),
+    "mamba2_hybrids": ("GraniteMoeHybridForCausalLM", "FalconH1ForCausalLM"),
+    "mimo_v2": ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"),
+    "minicpm": ("MiniCPMO", "MiniCPMV", "MiniCPM3ForCausalLM"),
     "minimax_m3": (
         "MiniMaxM3SparseForCausalLM",
         "MiniMaxM3SparseForConditionalGeneration",
@@ -205,19 +162,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "molmo": ("MolmoForCausalLM",),
     "molmo2": ("Molmo2ForConditionalGeneration",),
-    "moondream3": (
-        "HfMoondream",
-        "Moondream3ForCausalLM",
-    ),
-    "muse_glimmer": (
-        "MuseGlimmerForCausalLM",
-        "MuseGlimmerForConditionalGeneration",
-    ),
+    "moondream3": ("HfMoondream", "Moondream3ForCausalLM"),
+    "muse_glimmer": ("MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration"),
     "nas": ("DeciLMForCausalLM",),
-    "nemotron_h": (
-        "NemotronHForCausalLM",
-        "NemotronHPuzzleForCausalLM",
-    ),
+    "nemotron_h": ("NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"),
     "ocr": (
         "DeepseekOCR2ForCausalLM",
         "UnlimitedOCRForCausalLM",
@@ -226,25 +174,15 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "DeepseekOCRForCausalLM",
     ),
     "olmo_hybrid": ("OlmoHybridForCausalLM",),
-    "ovis": (
-        "Ovis2_5",
-        "Ovis2_6ForCausalLM",
-        "Ovis2_6_MoeForCausalLM",
-    ),
-    "phi_vision": (
-        "Phi3VForCausalLM",
-        "Phi4MMForCausalLM",
-    ),
+    "ovis": ("Ovis2_5", "Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"),
+    "phi_vision": ("Phi3VForCausalLM", "Phi4MMForCausalLM"),
     "pixtral": ("PixtralForConditionalGeneration",),
     "qwen3_next": (
         "Qwen3NextForCausalLM",
         "Qwen3_5ForCausalLM",
         "Qwen3_5MoeForCausalLM",
     ),
-    "qwen4_exp": (
-        "Qwen4ExpForCausalLM",
-        "Qwen4ExpForConditionalGeneration",
-    ),
+    "qwen4_exp": ("Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"),
     "qwen_audio": (
         "Qwen2AudioForConditionalGeneration",
         "Qwen2_5OmniModel",
@@ -347,15 +285,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "GraniteSpeechForConditionalGeneration",
     ),
     "step5": ("Step5ForCausalLM",),
-    "stepped": (
-        "LagunaForCausalLM",
-        "Step3TextForCausalLM",
-        "Step3p5ForCausalLM",
-    ),
-    "whisper": (
-        "WhisperForConditionalGeneration",
-        "VoxtralForConditionalGeneration",
-    ),
+    "stepped": ("LagunaForCausalLM", "Step3TextForCausalLM", "Step3p5ForCausalLM"),
+    "whisper": ("WhisperForConditionalGeneration", "VoxtralForConditionalGeneration"),
     "windowed_moe": (
         "OpenAIPrivacyFilterForTokenClassification",
         "AfmoeForCausalLM",
