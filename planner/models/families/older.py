@@ -291,8 +291,9 @@ def _read_flex_olmo(facts: Facts, label: Label) -> ModelArchitecture:
     """
 
     def plain(module: Module) -> Module:
-        is_experts = isinstance(module, FusedMoE)
-        return replace(module, is_quantizable=False) if is_experts else module
+        if isinstance(module, FusedMoE):
+            return replace(module, is_quantizable=False)
+        return module
 
     return _with(plain, read_olmoe(facts, label))
 
@@ -305,8 +306,9 @@ def _read_glm_dsa(facts: Facts, label: Label) -> ModelArchitecture:
     """
 
     def wide(module: Module) -> Module:
-        is_router = isinstance(module, ReplicatedLinear) and module.part is Part.ROUTER
-        return replace(module, dtype="float32") if is_router else module
+        if isinstance(module, ReplicatedLinear) and module.part is Part.ROUTER:
+            return replace(module, dtype="float32")
+        return module
 
     return _with(wide, deepseek.READERS["GlmMoeDsaForCausalLM"](facts, label))
 
@@ -347,10 +349,11 @@ _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     "Olmo3ForCausalLM": _read_olmo3,
     "PhiForCausalLM": _read_phi,
 }
-_MODERNBERT = tuple(name for name in rotary_bert.READERS if "ModernBert" in name)
+_ENCODERS: dict[str, Any] = {**rotary_bert.READERS}
+_MODERNBERT = tuple(name for name in _ENCODERS if "ModernBert" in name)
 OLDER = {
     **{
-        (name, (0, 29)): partial(rotary_bert.READERS[name], is_divided=False)
+        (name, (0, 29)): partial(_ENCODERS[name], is_divided=False)
         for name in _MODERNBERT
     },
     **{
