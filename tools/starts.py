@@ -33,7 +33,6 @@ LEFT_OUT = (
     "compilation_config",
     "moe_backend",
     "attention_backend",
-    "runner",
 )
 # Builds with changes of their own, such as another default of max_num_batched_tokens,
 # which their records give as an argument.
