@@ -171,4 +171,4 @@ def test_every_tab_is_accessible(browser, app, scheme, width) -> None:
         found[name] = violations(page, "html")
     page.context.close()
 
-    assert found == dict.fromkeys(TABS, [])
+    assert found == {name: [] for name in TABS}
