@@ -181,3 +181,19 @@ test("another checkpoint of the model is searched for by its name", () => {
 test("without another checkpoint there is nothing to choose", () => {
   assert.equal(drawn().el.querySelector('[data-press="checkpoint"]'), null);
 });
+
+test("a price that is typed while rows are drawn anew is told at Enter", async () => {
+  const { model, el } = drawn();
+  document.body.append(el);
+  const entry = find(el, '[data-press="price B"]');
+  entry.focus();
+  entry.value = "0,5";
+  model.set("checkpoints", [["8 bits, FP8: o/m-FP8", "o/m-FP8"]]);
+  await settled();
+  const same = find(el, '[data-press="price B"]');
+  assert.equal(same.value, "0,5");
+  same.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  same.dispatchEvent(new Event("change"));
+  assert.deepEqual(model.sent, [{ price: "0,5", gpu: "B" }]);
+  el.remove();
+});

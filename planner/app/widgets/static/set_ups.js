@@ -332,9 +332,17 @@ class TableView {
       title: row.source || "no price is known: type yours",
       class: row.own ? "is-own" : "",
     });
-    entry.addEventListener("change", () => {
+    let told = row.each;
+    const tell = () => {
+      if (entry.value === told) return;
+      told = entry.value;
       if (this.model.get("is_kept_by_page")) keepPrice(row.gpu, entry.value);
       this.model.send({ price: entry.value, gpu: row.gpu });
+    };
+    entry.addEventListener("change", tell);
+    // What was typed before the rows were drawn anew is no change to the browser.
+    entry.addEventListener("keydown", ({ key }) => {
+      if (key === "Enter") tell();
     });
     const total = make("span", { class: "ps-total" }, row.price || "no price");
     const each = make("span", { class: "ps-each" }, entry, " each");
