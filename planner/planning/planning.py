@@ -16,8 +16,9 @@ from planner.engine.devices import gpu_named
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, Release, resolve_version
-from planner.engine.settings import settings_from
+from planner.engine.settings import EngineSettings, settings_from
 from planner.errors import (
+    ModelUnavailable,
     Refused,
     RefusedArgument,
 )
@@ -28,6 +29,7 @@ from planner.memory.kv_cache.kernels import Kernels
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import Request
 from planner.models.architecture import ModelArchitecture
+from planner.models.files import ModelFiles
 from planner.models.lengths import (
     derived_max_model_len,
     resolve_max_model_len,
@@ -166,7 +168,7 @@ def _question(given: _Given) -> Question | Plan:
     if found.quantization_limits.forces_eager and not settings.enforce_eager:
         settings = replace(settings, enforce_eager=True)
         notes = (*notes, _EAGER)
-    draft = draft_files(settings, found, release)
+    draft, uncounted = _draft(settings, found, release)
     return Question(
         model=found,
         gpu=device,
@@ -178,7 +180,18 @@ def _question(given: _Given) -> Question | Plan:
         notes=(*notes, *source_notes(found)),
         given_env=given_env,
         draft=draft,
+        uncounted_draft=uncounted,
     )
+
+
+def _draft(
+    settings: EngineSettings, model: ModelArchitecture, release: Release
+) -> tuple[ModelFiles | None, str]:
+    """Return the draft's files; without an answer of the Hub, why it is not counted."""
+    try:
+        return draft_files(settings, model, release), ""
+    except ModelUnavailable as reason:
+        return None, str(reason)
 
 
 def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:

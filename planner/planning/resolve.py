@@ -113,7 +113,8 @@ def with_speculation(question: Question) -> Question:
         Refused: in vLLM's words.
     """
     requested = requested_speculation(question.settings, question.release)
-    if requested is None or question.model.speculation is not None:
+    is_known = bool(question.uncounted_draft or question.model.speculation)
+    if requested is None or is_known:
         return question
     length = resolve_max_model_len(
         question.settings.max_model_len, question.model, question.env, question.release

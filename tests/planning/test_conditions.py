@@ -275,3 +275,24 @@ def test_the_length_that_vllm_names_is_given() -> None:
     assert plan.estimated_max_model_len == plan.max_model_len_that_fits
     assert plan.estimated_max_model_len == plan.to_dict()["estimated_max_model_len"]
     assert planner.plan(MODEL).estimated_max_model_len is None
+
+
+def test_a_draft_that_the_hub_does_not_give_is_a_condition() -> None:
+    """Without the Hub the target is planned; what does not exist is an error."""
+    draft = {"model": "nobody/eagle3-head", "method": "eagle3"}
+    plan = planner.plan(
+        "Qwen/Qwen3-8B",
+        gpu="H100",
+        speculative_config={**draft, "num_speculative_tokens": 3},
+    )
+    [told] = plan.conditions
+    assert told.startswith("speculative_config: the draft: its weights, its KV cache")
+    assert "'nobody/eagle3-head'" in told
+    with pytest.raises(planner.ModelNotFound):
+        plan.changed(
+            speculative_config={
+                **draft,
+                "model": "/no/such",
+                "num_speculative_tokens": 3,
+            }
+        )
