@@ -83,6 +83,14 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "DiffusionGemmaForBlockDiffusion",
     ),
     "gemma_mm": ("PaliGemmaForConditionalGeneration", "Gemma3ForConditionalGeneration"),
+    "generic": (
+        "TransformersForCausalLM",
+        "TransformersMoEForCausalLM",
+        "TransformersEmbeddingModel",
+        "TransformersMoEEmbeddingModel",
+        "TransformersForSequenceClassification",
+        "TransformersMoEForSequenceClassification",
+    ),
     "glm4v": (
         "GLM4VForCausalLM",
         "Glm4vForConditionalGeneration",
