@@ -171,6 +171,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "molmo": ("MolmoForCausalLM",),
     "molmo2": ("Molmo2ForConditionalGeneration",),
     "moondream3": ("HfMoondream", "Moondream3ForCausalLM"),
+    "more_composites": (
+        "LlavaOnevision2ForConditionalGeneration",
+        "MossAudioModel",
+        "Ovis",
+        "OpenVLAForActionPrediction",
+        "KananaVForConditionalGeneration",
+    ),
     "muse_glimmer": ("MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration"),
     "nas": ("DeciLMForCausalLM",),
     "nemotron_h": ("NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"),
