@@ -177,6 +177,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Ovis",
         "OpenVLAForActionPrediction",
         "KananaVForConditionalGeneration",
+        "MiMoV2OmniForCausalLM",
+        "D3ForSequenceClassification",
     ),
     "muse_glimmer": ("MuseGlimmerForCausalLM", "MuseGlimmerForConditionalGeneration"),
     "nas": ("DeciLMForCausalLM",),
