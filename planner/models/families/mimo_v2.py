@@ -108,7 +108,7 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     if not isinstance(slides, list):
         raise facts.unsupported("hybrid_layer_pattern", "one entry per layer is.")
     if facts.mapping("vision_config"):
-        raise facts.unsupported("vision_config", "text is.")
+        raise facts.unsupported("vision_config", "text is, and MiMoV2OmniForCausalLM.")
     per_layer = sparse if isinstance(sparse, list) else [0] * num_layers
     kinds = [
         (slides[layer] == 1, bool(per_layer[layer])) for layer in range(num_layers)

@@ -32,7 +32,7 @@ from planner.models.layers import Module, Part, Replicated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sparse:
+class Sparse:
     """How a mixture-of-experts model of Transformers differs from Mixtral."""
 
     has_qk_norm: bool = False
@@ -47,26 +47,30 @@ class _Sparse:
 
 
 _FAMILIES = {
-    "FlexOlmoForCausalLM": _Sparse(has_qk_norm=True, is_qk_norm_wide=True),
-    "HunYuanMoEV1ForCausalLM": _Sparse(
+    "FlexOlmoForCausalLM": Sparse(has_qk_norm=True, is_qk_norm_wide=True),
+    "HunYuanMoEV1ForCausalLM": Sparse(
         has_qk_norm=True, shared="shared_mlp", router_dtype="float32"
     ),
-    "Kolibri1ForCausalLM": _Sparse(
+    "Kolibri1ForCausalLM": Sparse(
         has_qk_norm=True,
         norm_count=4,
         shared="shared_experts",
         has_correction_bias=True,
     ),
-    "MellumForCausalLM": _Sparse(has_qk_norm=True),
-    "SolarOpenForCausalLM": _Sparse(
+    "MellumForCausalLM": Sparse(has_qk_norm=True),
+    "SolarOpenForCausalLM": Sparse(
         has_output_bias=False, shared="shared_experts", has_correction_bias=True
     ),
 }
 
 
 def read_sparse(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return a mixture-of-experts decoder that vLLM always leaves to Transformers."""
+    return read_sparse_as(facts, label, _FAMILIES[label.architecture])
+
+
+def read_sparse_as(facts: Facts, label: Label, family: Sparse) -> ModelArchitecture:
     """Return a mixture-of-experts decoder of Transformers."""
-    family = _FAMILIES[label.architecture]
     has_bias = facts.flag("attention_bias")
     shape = attention_shape(
         facts,
@@ -117,7 +121,7 @@ def _frequencies(facts: Facts, types: list[str], head_size: int) -> tuple[Module
     )
 
 
-def _experts(facts: Facts, family: _Sparse) -> tuple[Module, ...]:
+def _experts(facts: Facts, family: Sparse) -> tuple[Module, ...]:
     """Return router, experts and shared experts of a layer."""
     size = facts.integer("hidden_size")
     width = facts.integer("moe_intermediate_size", "intermediate_size")
