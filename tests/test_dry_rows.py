@@ -31,9 +31,9 @@ REACHED = {
 
 @cache
 def as_recorded(model: str) -> str:
-    """Return the config of the start: a copy that is mended now was not then."""
+    """Return the config of the start: it was not mended, and had no modules.json."""
     for row in index():
-        if row["model"] == model and "mended" in row:
+        if row["model"] == model and {"mended", "modules"} & set(row):
             return str(folder(row["dir"]))
     return named(model)
 

@@ -105,7 +105,8 @@ def estimated_model(
     Raises:
         PlannerError: where the model is quantised already, or was read from no files.
     """
-    return _read(estimated(_files_of(model), form), None, trusted=trusted)
+    files = estimated(_files_of(model), form)
+    return _read(files, None, trusted=trusted, before=None)
 
 
 def _model_or_files(
@@ -182,7 +183,7 @@ def _read(
     method: str | None,
     *,
     trusted: bool,
-    before: tuple[int, int] | None = None,
+    before: tuple[int, int] | None,
 ) -> ModelArchitecture:
     """Read a model; where vLLM refuses the method, with the checkpoint's own.
 
