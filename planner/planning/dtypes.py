@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.settings import EngineSettings
 from planner.errors import Refused, RefusedArgument, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import MLALayer
@@ -89,8 +90,22 @@ def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> N
         )
 
 
-def check_quantization_argument(model: ModelArchitecture) -> None:
-    """Refuse a quantisation method other than the checkpoint's.
+_DEPRECATED: Mapping[str, tuple[tuple[int, int], tuple[int, int] | None]] = {
+    "fbgemm_fp8": ((0, 14), None),
+    "fp_quant": ((0, 14), None),
+    "experts_int8": ((0, 14), (0, 20)),
+}
+"""Methods that vLLM refuses without `allow_deprecated_quantization`, and until when.
+
+Source: vLLM 0.13.0, 0.14.0, 0.19.1, 0.20.0 and 0.33.0
+`layers/quantization/__init__.py` DEPRECATED_QUANTIZATION_METHODS.
+"""
+
+
+def check_quantization_argument(
+    model: ModelArchitecture, settings: EngineSettings, release: Release
+) -> None:
+    """Refuse a method other than the checkpoint's, or one that is deprecated.
 
     Raises:
         RefusedArgument: in vLLM's words.
@@ -99,6 +114,17 @@ def check_quantization_argument(model: ModelArchitecture) -> None:
     """
     if model.quantization_limits.mismatch is not None:
         raise RefusedArgument(model.quantization_limits.mismatch)
+    since, until = _DEPRECATED.get(model.quantization or "", (None, None))
+    is_deprecated = since is not None and release >= since
+    if not is_deprecated or (until is not None and release >= until):
+        return
+    if not dict(settings.others).get("allow_deprecated_quantization"):
+        # vLLM raises its text unformatted.
+        raise RefusedArgument(
+            f"('The quantization method %s is deprecated and will be removed in future "
+            "versions of vLLM. To bypass, set `--allow-deprecated-quantization`.', "
+            f"'{model.quantization}')"
+        )
 
 
 def check_quantization(

@@ -160,7 +160,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     release = question.release
     length = _max_model_len(question)
     if not question.is_waived:
-        check_quantization_argument(model)
+        check_quantization_argument(model, settings, release)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)
     check_kv_cache_dtype(kv_dtype, dtype, release)
     kv_dtype = defaults.model_kv_cache_dtype(kv_dtype, model, gpu, release)

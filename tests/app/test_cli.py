@@ -58,10 +58,13 @@ def test_bad_input_ends_with_two(arguments, message, capsys):
 
 def test_an_unknown_architecture_is_named(tmp_path, capsys):
     """What no reader understands is bad input, and not a traceback."""
-    config = {"architectures": ["Step5ForCausalLM"], "model_type": "llama"}
+    config = {
+        "architectures": ["FunASRForConditionalGeneration"],
+        "model_type": "llama",
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert cli.BAD_INPUT == cli.main(["plan", str(tmp_path)])
-    assert "Step5ForCausalLM" in capsys.readouterr().err
+    assert "FunASRForConditionalGeneration" in capsys.readouterr().err
 
 
 def test_flags_are_those_of_vllm_serve(capsys):

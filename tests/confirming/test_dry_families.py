@@ -174,6 +174,58 @@ def test_what_cannot_be_made_is_refused_in_words(
     assert "Copy the checkpoint's files" in str(raised.value)
 
 
+class _Held:
+    """A tensor on a device, which a fill writes to."""
+
+    def __init__(self, device: str) -> None:
+        self.device = SimpleNamespace(type=device)
+        self.filled: list[float] = []
+
+    def fill_(self, value: float) -> None:
+        self.filled.append(value)
+
+
+class _State:
+    """Like vLLM's: it folds the tokenizer's words, and checks how many are left."""
+
+    def __init__(self, _config: object, layout: SimpleNamespace) -> None:
+        words, left = sys.modules["engram"].build_compressed_token_map(range(8))
+        if left != layout.compressed_vocab_size:
+            raise ValueError(left)
+        self.padding = words[layout.pad_token_id]
+
+
+class _Table:
+    """Like vLLM's: weight and scales, on the host or on the GPU."""
+
+    def __init__(self, device: str) -> None:
+        self.weight, self.weight_scale_inv = _Held(device), _Held(device)
+
+
+@pytest.mark.usefixtures("families")
+def test_tables_of_n_grams_are_neither_folded_nor_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The made tokenizer has other words, and tables on the host have gigabytes."""
+    (hook,) = import_module("dry_hooks").HOOKS["vllm.models.deepseek_v41.common.engram"]
+    module = SimpleNamespace(
+        NgramHashState=_State,
+        ParallelEngramEmbedding=_Table,
+        build_compressed_token_map=lambda _words: ([], 0),
+    )
+    monkeypatch.setitem(sys.modules, "engram", module)
+
+    hook(module)
+
+    layout = SimpleNamespace(compressed_vocab_size=5, pad_token_id=9)
+    assert _State(None, layout).padding == 0
+    on_host, on_gpu = _Table("cpu"), _Table("cuda")
+    for table in (on_host, on_gpu):
+        table.weight.fill_(1.0)
+    assert not on_host.weight.filled
+    assert [1.0] == on_gpu.weight.filled
+
+
 @pytest.mark.parametrize(
     ("integrated", "available"), [("1", 7 << 30), ("0", "this machine's")]
 )

@@ -188,9 +188,9 @@ def test_an_architecture_not_modelled_yet_names_the_nearest_one() -> None:
     """The field, the value, and what is close to it."""
     with pytest.raises(
         UnknownArchitecture,
-        match=r"architectures: 'Gemma3nForConditionalGeneration'.*Gemma",
+        match=r"architectures: 'DeepseekV41ForCausalLM'.*DeepseekV4ForCausalLM",
     ):
-        architecture(LLAMA_8B, architectures=["Gemma3nForConditionalGeneration"])
+        architecture(LLAMA_8B, architectures=["DeepseekV41ForCausalLM"])
 
 
 def test_an_architecture_that_nobody_has_is_refused_with_the_nearest_one() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from planner import plan
-from planner.errors import UnknownArchitecture
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import read
 from planner.models.files import ModelFiles
 from planner.models.quantization import checkpoint_config
+from planner.models.quantization.interface import Context, Place
+from planner.models.quantization.mxfp4 import read_fp_quant
+from planner.models.tensors import LinearOnRank, Tensor
 from tests.configs import LLAMA_8B, architecture, gpu
 
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
@@ -137,3 +142,86 @@ def test_a_longer_length_is_refused_before_the_settings() -> None:
     broken = quantised(quant_method="fp8", activation_scheme="odd")
     assert message(broken, max_model_len=10**6).startswith("User-specified")
     assert message(broken) == "Unsupported activation scheme odd"
+
+
+FBGEMM: dict[str, Any] = {
+    "quant_method": "fbgemm_fp8",
+    "activation_scale_ub": 1200.0,
+    "modules_to_not_convert": [],
+}
+FP_QUANT: dict[str, Any] = {
+    "quant_method": "fp_quant",
+    "forward_dtype": "mxfp4",
+    "forward_method": "abs_max",
+    "hadamard_group_size": 32,
+    "modules_to_not_convert": ["v_proj"],
+}
+
+
+def test_deprecated_methods_need_their_argument_since_0_14() -> None:
+    """fbgemm_fp8: in vLLM's words, which it raises unformatted."""
+    model = quantised(**FBGEMM)
+    assert message(model) == (
+        "('The quantization method %s is deprecated and will be removed in future "
+        "versions of vLLM. To bypass, set `--allow-deprecated-quantization`.', "
+        "'fbgemm_fp8')"
+    )
+    assert not message(model, allow_deprecated_quantization=True)
+    assert not message(model, vllm_version="0.13.0")
+    assert "deprecated" in message(model, vllm_version="0.14.0")
+
+
+def test_a_deprecation_may_end() -> None:
+    """experts_int8 was deprecated from 0.14 to 0.19."""
+    model = architecture(LLAMA_8B)
+    assert "deprecated" in message(
+        model, quantization="experts_int8", vllm_version="0.19.1"
+    )
+    assert not message(model, quantization="experts_int8", vllm_version="0.20.0")
+
+
+def test_methods_of_checkpoints_cannot_be_applied_while_loading() -> None:
+    """vLLM looks for their settings in vain, even where the argument is given."""
+    refusal = message(
+        architecture(LLAMA_8B),
+        quantization="fbgemm_fp8",
+        allow_deprecated_quantization=True,
+    )
+    assert "this one is not" in refusal
+
+
+def test_fp_quant_packs_two_weights_in_a_byte() -> None:
+    """4,096 x 1,024 with groups of 32, two factors, and a 32 x 32 matrix."""
+    method = read_fp_quant(FP_QUANT, Context()).method
+    layer = LinearOnRank(
+        name="layer",
+        input_size=1024,
+        output_size=4096,
+        input_size_per_partition=1024,
+        output_partition_sizes=(4096,),
+    )
+    assert method.tensors(layer, ParallelLayout()) == (
+        Tensor(4096 * 512, "uint8"),
+        Tensor(4096 * 32, "uint8"),
+        Tensor(1, "float32"),
+        Tensor(1, "float32"),
+        Tensor(1024),
+    )
+    cut = replace(layer, input_size_per_partition=1040)
+    with pytest.raises(Refused, match="not aligned with the quantized weight shape"):
+        method.tensors(cut, ParallelLayout())
+
+
+def test_fp_quant_compares_the_ends_of_vllms_own_names() -> None:
+    """A "v_proj" leaves out qkv_proj; names of the layers packed in it do not count."""
+    config = read_fp_quant(FP_QUANT, Context())
+    attention = "model.layers.0.self_attn."
+    packed = ("q_proj", "k_proj", "v_proj")
+    assert config.linear(Place(prefix=attention + "qkv_proj", shards=packed)) is None
+    assert config.linear(Place(prefix=attention + "o_proj")) is not None
+
+
+def test_fp_quant_starts_on_blackwell_only() -> None:
+    """Its least compute capability is 100."""
+    refusal = message(quantised(**FP_QUANT), allow_deprecated_quantization=True)
+    assert "Minimum capability: 100" in refusal

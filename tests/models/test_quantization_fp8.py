@@ -10,9 +10,11 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused
 from planner.models.quantization.fp8 import (
+    FbgemmLinear,
     Fp8BlockLinear,
     Fp8TensorLinear,
     check_block_shape,
+    read_fbgemm,
     read_fp8,
 )
 from planner.models.quantization.fp8_kernels import DEEP_GEMM_WORKSPACE
@@ -177,3 +179,50 @@ def test_layers_are_left_out_by_name() -> None:
                 prefix="model.layers.0.self_attn.qkv_proj", shards=("q_proj", "x_proj")
             )
         )
+
+
+FBGEMM = {"modules_to_not_convert": ["model.layers.0.mlp.up_proj"]}
+
+
+def test_fbgemm_scales_rows_and_keeps_the_activations_limit() -> None:
+    """100 x 72: from 0.21 on padded to 112 x 80 for CUTLASS, whose rows are scaled."""
+    made = FbgemmLinear().tensors(linear((100,), 72), H100)
+    assert made == (
+        Tensor(112 * 80, "float8_e4m3fn"),
+        Tensor(112, "float32"),
+        Tensor(1, "float32"),
+    )
+
+
+def test_fbgemm_leaves_out_the_layers_that_are_named() -> None:
+    """A merged layer by the names packed in it, all or none; experts always."""
+    config = read_fbgemm(FBGEMM | {"activation_scale_ub": 1200.0}, Context())
+    mlp = "model.layers.0.mlp."
+    assert config.linear(Place(prefix=mlp + "up_proj")) is None
+    assert config.linear(Place(prefix=mlp + "down_proj")) == FbgemmLinear()
+    assert config.experts(Place(prefix=mlp + "experts")) is None
+    with pytest.raises(Refused, match="some but not all shards"):
+        config.linear(
+            Place(prefix=mlp + "gate_up_proj", shards=("gate_proj", "up_proj"))
+        )
+
+
+def test_fbgemm_needs_its_limit() -> None:
+    """vLLM reads activation_scale_ub without a default."""
+    with pytest.raises(Refused, match="activation_scale_ub"):
+        read_fbgemm(FBGEMM, Context())
+
+
+def test_fbgemm_before_ada_depends_on_the_release() -> None:
+    """A100: Marlin to 0.14 and in 0.19; from 0.20 it is repacked twice, which fails."""
+
+    def on_a100(*version: int) -> tuple[Tensor, ...]:
+        there = replace(A100, release=Release((version[0], version[1], version[2])))
+        return FbgemmLinear().tensors(linear((128,), 256), there)
+
+    marlin = (Tensor(128 * 256, "float8_e4m3fn"), Tensor(128))
+    assert marlin == on_a100(0, 14, 1) == on_a100(0, 19, 1)
+    with pytest.raises(Refused, match="Failed to find a kernel"):
+        on_a100(0, 18, 0)
+    with pytest.raises(Refused, match="twice"):
+        on_a100(0, 20, 0)

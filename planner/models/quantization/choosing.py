@@ -92,8 +92,6 @@ GONE: Mapping[str, tuple[int, int, int]] = {
 Source: vLLM 0.14.1, 0.15.0 and 0.16.0 `layers/quantization/__init__.py`.
 """
 
-DEPRECATED = ("fbgemm_fp8", "fp_quant")
-"""Which vLLM refuses without `--allow-deprecated-quantization`."""
 _MODELOPT_ALGORITHMS = {
     "FP8": "modelopt",
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
@@ -255,13 +253,6 @@ def _method_name(
         if name in GONE:
             raise RefusedSince(message, since=GONE[name])
         raise Refused(message)
-    if name in DEPRECATED:
-        # vLLM raises its text unformatted.
-        raise Refused(
-            f"('The quantization method %s is deprecated and will be removed in future "
-            "versions of vLLM. To bypass, set `--allow-deprecated-quantization`.', "
-            f"'{name}')"
-        )
     return name
 
 

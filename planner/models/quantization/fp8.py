@@ -1,6 +1,8 @@
 """Checkpoints of `quant_method: fp8`: one scale a tensor, or one a block.
 
-Source: vLLM 0.33.0 `layers/quantization/fp8.py`.
+Those of `fbgemm_fp8` have one a row.
+
+Source: vLLM 0.33.0 `layers/quantization/fp8.py` and `fbgemm_fp8.py`.
 """
 
 from __future__ import annotations
@@ -166,6 +168,93 @@ def read_fp8(given: Mapping[str, Any], context: Context) -> Fp8Config:
         model_type=context.text_model_type,
         stores_mxfp4_experts=given.get("store_dtype") == "mxfp4",
     )
+
+
+_FBGEMM_CHOOSES_KERNELS_SINCE = (0, 15)
+"""A kernel is chosen on every GPU; before, GPUs without FP8 arithmetic needed none.
+
+Source: vLLM 0.14.1 and 0.15.1 `layers/quantization/fbgemm_fp8.py`.
+"""
+_FBGEMM_FINDS_MARLIN_SINCE = (0, 19)
+"""Marlin is among the kernels that may be chosen.
+
+Source: vLLM 0.18.0 and 0.19.0 `kernels/linear/__init__.py` _POSSIBLE_FP8_KERNELS.
+"""
+_FBGEMM_REPACKS_TWICE_SINCE = (0, 20)
+"""The kernel repacks the weight as well, which Marlin does not survive.
+
+Source: vLLM 0.19.1 and 0.20.0 `layers/quantization/fbgemm_fp8.py`.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FbgemmLinear:
+    """A weight with one scale for each row, activations with a limit of theirs.
+
+    Source: vLLM 0.33.0 `layers/quantization/fbgemm_fp8.py` FBGEMMFp8LinearMethod.
+    """
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight, scales and the activations' limit on a rank.
+
+        Raises:
+            Refused: on GPUs without FP8 arithmetic, where a release fails there.
+        """
+        if fp8_kernels.runs_marlin(layout):
+            _check_fbgemm_on_marlin(layout)
+            return fp8_kernels.marlin_tensors(on_rank, group_size=-1)
+        rows = on_rank.output_size_per_partition
+        made = fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
+        return (*made, Tensor(1, "float32"))
+
+
+def _check_fbgemm_on_marlin(layout: ParallelLayout) -> None:
+    """Refuse releases that fail on GPUs without FP8 arithmetic.
+
+    Raises:
+        Refused: as vLLM fails.
+    """
+    release = layout.release
+    if release >= _FBGEMM_REPACKS_TWICE_SINCE:
+        raise Refused(
+            "AssertionError: (vLLM says no more: it repacks fbgemm_fp8 weights twice "
+            "on GPUs without FP8 arithmetic, below compute capability 8.9)"
+        )
+    if _FBGEMM_CHOOSES_KERNELS_SINCE <= release < _FBGEMM_FINDS_MARLIN_SINCE:
+        raise Refused(
+            "Failed to find a kernel that can implement the ScaledMM linear layer: "
+            "fbgemm_fp8 needs compute capability 8.9 in this release."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FbgemmConfig(BaseConfig):
+    """FBGEMM's FP8 as read from a checkpoint: linear layers only."""
+
+    ignored: tuple[str, ...]
+    name: str = "fbgemm_fp8"
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise every linear layer that is not left out."""
+        return None if is_layer_skipped(place, self.ignored) else FbgemmLinear()
+
+
+def read_fbgemm(
+    given: Mapping[str, Any],
+    context: Context,  # noqa: ARG001 - names are taken as they are
+) -> FbgemmConfig:
+    """Read `quantization_config` of an FBGEMM checkpoint.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/quantization/fbgemm_fp8.py` from_config.
+    """
+    required(given, "modules_to_not_convert")
+    required(given, "activation_scale_ub")
+    return FbgemmConfig(ignored=listed(given, "modules_to_not_convert"))
 
 
 def _check_block(block: Any, scheme: str) -> None:  # noqa: ANN401 - untyped border

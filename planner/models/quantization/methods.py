@@ -30,7 +30,12 @@ from planner.models.quantization.experts.fp8 import (
 )
 from planner.models.quantization.experts.int8 import Int8OnlineExperts
 from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
-from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8TensorLinear, read_fp8
+from planner.models.quantization.fp8 import (
+    Fp8BlockLinear,
+    Fp8TensorLinear,
+    read_fbgemm,
+    read_fp8,
+)
 from planner.models.quantization.gguf import read_gguf
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.inc import read_inc
@@ -44,6 +49,7 @@ from planner.models.quantization.linear_kernels import Mxfp8Linear
 from planner.models.quantization.modelopt import read_modelopt
 from planner.models.quantization.mxfp4 import (
     read_deepseek_v4_fp8,
+    read_fp_quant,
     read_gpt_oss_mxfp4,
     read_moe_wna16,
     read_mxfp4,
@@ -214,6 +220,20 @@ def _read_online(
     return online_config(name, context.text_model_type)
 
 
+def _needs_checkpoint(
+    name: str, _given: Mapping[str, Any], _context: Context
+) -> QuantizationConfig:
+    """Refuse a method of checkpoints that vLLM cannot apply while loading.
+
+    Raises:
+        Refused: always; vLLM fails while it looks for settings, or for weights.
+    """
+    raise Refused(
+        f"quantization={name!r} is for checkpoints that were quantised so, and this "
+        "one is not: leave it out, or name a method that vLLM applies while loading."
+    )
+
+
 def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfig:
     """Read a checkpoint that calls ModelOpt's format mxfp8 (MiniMax).
 
@@ -236,6 +256,10 @@ _GGUF = Method(
 
 METHODS: dict[str, Method] = {
     "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
+    "fbgemm_fp8": Method(
+        read=read_fbgemm, supported_dtypes=_BF16_HALF, min_capability=80
+    ),
+    "fp_quant": Method(read=read_fp_quant, supported_dtypes=_BF16, min_capability=100),
     "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
     "compressed-tensors": Method(
         read=read_compressed_tensors,
@@ -286,7 +310,16 @@ ONLINE: dict[str, Method] = {
         min_capability=80 if name == "experts_int8" else 75,
     )
     for name in _ONLINE_NAMES
-} | {"bitsandbytes": _BITSANDBYTES, "gguf": _GGUF}
+} | {
+    "bitsandbytes": _BITSANDBYTES,
+    "gguf": _GGUF,
+    **{
+        name: Method(
+            read=partial(_needs_checkpoint, name), supported_dtypes=(), min_capability=0
+        )
+        for name in ("fbgemm_fp8", "fp_quant")
+    },
+}
 """Methods applied while loading a checkpoint that is not quantised."""
 
 METHODS["experts_int8"] = ONLINE["experts_int8"]

@@ -1,8 +1,9 @@
-"""Checkpoints whose routed experts have a format of their own, mostly MXFP4.
+"""Checkpoints of 4 bits, mostly of routed experts in a format of their own.
 
 - `mxfp4` and `gpt_oss_mxfp4`: experts in 4 bits, everything else in the model's dtype.
 - `deepseek_v4_fp8`: linear layers in FP8 blocks, experts in 4 bits.
 - `moe_wna16`: GPTQ and AWQ checkpoints where the user requests it, experts in bytes.
+- `fp_quant`: linear layers in MXFP4 or NVFP4, experts in the model's dtype.
 
 Source: vLLM 0.33.0 `layers/quantization/mxfp4.py` Mxfp4Config, GptOssMxfp4Config;
 `models/deepseek_v4/quant_config.py` DeepseekV4FP8Config;
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.quantization.awq import read_awq
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
@@ -32,7 +34,7 @@ from planner.models.quantization.interface import (
     required,
 )
 from planner.models.quantization.matching import is_layer_skipped
-from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 _EXPERT_DTYPES = ("fp4", "fp8")
 
@@ -105,6 +107,89 @@ def read_deepseek_v4_fp8(
         model_type=fp8.model_type,
         expert_dtype=expert_dtype,
         has_nvfp4_experts=str(given.get("moe_quant_algo") or "").upper() == "NVFP4",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FPQuantLinear:
+    """Four bits a weight with one-byte scales, and what rotates the activations.
+
+    Source: vLLM 0.33.0 `layers/quantization/fp_quant.py` FPQuantLinearMethod.
+    """
+
+    group_size: int
+    """Weights of one scale."""
+    hadamard_group_size: int
+    """Rows of the square matrix that rotates activations."""
+
+    def tensors(
+        self,
+        on_rank: LinearOnRank,
+        layout: ParallelLayout,  # noqa: ARG002
+    ) -> tuple[Tensor, ...]:
+        """Return weight, scales and matrix on a rank.
+
+        Raises:
+            Refused: in vLLM's words, where the ranks cut through a group.
+        """
+        columns = on_rank.input_size_per_partition
+        if columns % self.hadamard_group_size:
+            raise Refused(
+                "The input size is not aligned with the quantized weight shape. This "
+                "can be caused by too large tensor parallel size. Or other skill "
+                "issues."
+            )
+        rows, limit = on_rank.output_size_per_partition, Tensor(1, "float32")
+        return (
+            Tensor(rows * (columns // 2), "uint8"),
+            Tensor(rows * (columns // self.group_size), "uint8"),
+            limit,
+            limit,
+            Tensor(self.hadamard_group_size**2),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FPQuantConfig(BaseConfig):
+    """FP-Quant as read from a checkpoint: linear layers only."""
+
+    method: FPQuantLinear
+    ignored: tuple[str, ...]
+    name: str = "fp_quant"
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise layers whose own name ends with none of the ignored ones.
+
+        The names of layers packed in it are not compared.
+        """
+        return None if place.prefix.endswith(self.ignored) else self.method
+
+
+_FP_QUANT_GROUPS = {"mxfp4": 32, "nvfp4": 16}
+
+
+def read_fp_quant(
+    given: Mapping[str, Any],
+    context: Context,  # noqa: ARG001 - names are taken as they are
+) -> FPQuantConfig:
+    """Read `quantization_config` of an FP-Quant checkpoint.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `layers/quantization/fp_quant.py` FPQuantConfig.from_config.
+    """
+    size = given_integer(given, "hadamard_group_size")
+    forward_dtype = required(given, "forward_dtype")
+    required(given, "forward_method")
+    required(given, "modules_to_not_convert")
+    if forward_dtype not in _FP_QUANT_GROUPS:
+        raise Refused("Only mxfp4 and nvfp4 are supported for now")
+    return FPQuantConfig(
+        method=FPQuantLinear(
+            group_size=_FP_QUANT_GROUPS[forward_dtype], hadamard_group_size=size
+        ),
+        ignored=listed(given, "modules_to_not_convert"),
     )
 
 

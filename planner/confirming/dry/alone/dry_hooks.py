@@ -142,3 +142,31 @@ class _Host:
 
         free, total = torch.cuda.mem_get_info()
         return SimpleNamespace(available=free, total=total)
+
+
+@after_import("vllm.models.deepseek_v41.common.engram")
+def _engrams(module: Any) -> None:
+    """Tables of n-grams stay as the host gives them, and tokens are not folded.
+
+    The tokenizer made from config.json holds other words than the model's own, and
+    gigabytes of tables would be written on this machine.
+
+    Source: vLLM 0.33.0 `models/deepseek_v41/common/engram.py` NgramHashState.
+    """
+    state, table = module.NgramHashState, module.ParallelEngramEmbedding
+    start, build = state.__init__, table.__init__
+
+    def build_map(self: Any, config: Any, layout: Any, *others: Any) -> None:
+        module.build_compressed_token_map = lambda tokenizer: (
+            [0] * max(len(tokenizer), layout.pad_token_id + 1),
+            layout.compressed_vocab_size,
+        )
+        start(self, config, layout, *others)
+
+    def build_table(self: Any, *sizes: Any, **named: Any) -> None:
+        build(self, *sizes, **named)
+        for held in (self.weight, self.weight_scale_inv):
+            if held.device.type == "cpu":
+                held.fill_ = lambda _value, held=held: held
+
+    state.__init__, table.__init__ = build_map, build_table
