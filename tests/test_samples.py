@@ -43,6 +43,7 @@ OF_VLLM = {
 
 # Blocks of text that no program prints, by their page and first line.
 NOT_PRINTED = {
+    ("docs/models.md", "Bundled: planned offline"): "what the Hub answers",
     ("CONTRIBUTING.md", "planner/app/         the doors: cli/ widgets/ voila/ doctor/, "
      "%plan"): "the folders: tested below",
     ("docs/publishing.md", '{"status": "ok", "sessions": 0, "max_sessions": 60, '

@@ -58,13 +58,11 @@ def test_bad_input_ends_with_two(arguments, message, capsys):
 
 def test_an_unknown_architecture_is_named(tmp_path, capsys):
     """What no reader understands is bad input, and not a traceback."""
-    config = {
-        "architectures": ["FunASRForConditionalGeneration"],
-        "model_type": "llama",
-    }
+    name = "FunASRForConditionalGeneration"
+    config = {"architectures": [name], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert cli.BAD_INPUT == cli.main(["plan", str(tmp_path)])
-    assert "FunASRForConditionalGeneration" in capsys.readouterr().err
+    assert name in capsys.readouterr().err
 
 
 def test_flags_are_those_of_vllm_serve(capsys):

@@ -13,10 +13,10 @@ from planner.app.widgets.static_files import STATIC, lean, script
 
 MODULES = sorted(STATIC.glob("*.js"))
 WIDGETS = [path.name for path in MODULES if "\nexport default {\n" in path.read_text()]
-MOST_BYTES = 14_540 + 800 + 2_600 + 6_400 + 200 + 5_000 + 600
+MOST_BYTES = 14_540 + 800 + 2_600 + 6_400 + 200 + 5_000 + 600 + 800
 """All widgets' scripts, compressed, before they were modules; the box for a text; the
 table of set-ups; the picture, whose words plotly wrote before; advice in groups; tabs,
-header, presets and steps; bars that are moved."""
+header, presets and steps; bars that are moved; the Hub's names in groups."""
 ROOT = Path(__file__).parents[2]
 
 _IMPORT = re.compile(r'^import (?:\{([\w,\s]*)\} from )?"\./(\w+\.js)";$', re.MULTILINE)
