@@ -1,5 +1,8 @@
 """config.json to ModelArchitecture: what each family's fields mean to vLLM."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 import planner
@@ -256,3 +259,13 @@ def test_what_a_class_derives_is_no_default() -> None:
     plan = planner.plan("tiiuae/falcon-40b", gpu="H200", max_model_len=2048)
     parts = {part.name: part.size_bytes for part in plan.ranks[0].weight_parts}
     assert 60 * 2 * 8192 * 32768 * 2 == parts["mlp"]
+
+
+def test_the_page_of_dry_runs_lists_only_what_has_no_reader() -> None:
+    """What has a reader is planned without a dry run."""
+    page = (Path(__file__).parents[2] / "docs/dry-run.md").read_text(encoding="utf-8")
+    table = page.partition("### Architectures without a reader")[2]
+    listed = re.findall(r"^\| (`.*`) \|", table.partition("## ")[0], re.MULTILINE)
+    names = {name.strip("` ") for row in listed for name in row.split(",")}
+    assert len(names) > 5
+    assert not names & set(supported_architectures())
