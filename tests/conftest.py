@@ -121,3 +121,20 @@ def tiny_folder(tmp_path: Path) -> Path:
     path.mkdir()
     (path / "config.json").write_text(json.dumps(TINY), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An architecture of vLLM's registry whose reader is taken away.
+
+    Every name that is without a reader today may get one.
+    """
+    from planner.models.families import reading
+
+    name = "CwmForCausalLM"
+    assert name in reading.vllm_architectures()
+    kept = dict(reading.readers())
+    del kept[name]
+    monkeypatch.setattr(reading, "readers", lambda _before=None: kept)
+    reading.read.cache_clear()
+    return name

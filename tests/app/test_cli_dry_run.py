@@ -96,10 +96,10 @@ def test_a_recording_is_written_where_it_is_wanted(
 
 
 def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
-    monkeypatch, tmp_path, capsys
+    unread, monkeypatch, tmp_path, capsys
 ) -> None:
     """After saying so."""
-    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
+    config = {"architectures": [unread], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
 
     class Start:
@@ -121,10 +121,10 @@ def test_plan_lets_vllm_answer_for_a_model_without_a_reader(
 
 
 def test_plan_shows_the_start_itself_where_no_plan_describes_its_caches(
-    monkeypatch, tmp_path, capsys
+    unread, monkeypatch, tmp_path, capsys
 ) -> None:
     """What vLLM said is an answer, and it started."""
-    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
+    config = {"architectures": [unread], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     run = dry(worker())
     kept = "vLLM keeps a TelepathicSpec"
@@ -151,10 +151,10 @@ def test_plan_shows_the_start_itself_where_no_plan_describes_its_caches(
 
 
 def test_plan_refuses_such_a_model_where_there_is_no_vllm(
-    monkeypatch, tmp_path, capsys
+    unread, monkeypatch, tmp_path, capsys
 ) -> None:
     """And says what would answer: vLLM without a GPU, or a recording."""
-    config = {"architectures": ["MossAudioModel"], "model_type": "llama"}
+    config = {"architectures": [unread], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
 

@@ -106,10 +106,12 @@ def test_its_plan_has_vllms_own_figures() -> None:
     assert lines["KV cache"].size_bytes == worker.available_kv_cache_bytes
 
 
-def test_a_model_without_a_reader_is_planned_from_what_vllm_builds(tmp_path) -> None:
+def test_a_model_without_a_reader_is_planned_from_what_vllm_builds(
+    unread, tmp_path
+) -> None:
     """Weights and KV cache of an architecture that the planner does not know."""
     config = {
-        "architectures": ["CwmForCausalLM"],
+        "architectures": [unread],
         "model_type": "llama",
         "hidden_size": 1024,
         "intermediate_size": 2816,
@@ -131,7 +133,7 @@ def test_a_model_without_a_reader_is_planned_from_what_vllm_builds(tmp_path) -> 
     planned = run.plan()
 
     assert run.estimate is None
-    assert "CwmForCausalLM" in run.unplanned
+    assert unread in run.unplanned
     assert planned.fits
     assert planned.num_gpu_blocks == run.measurement.num_gpu_blocks
     # 6 layers of 2,048 rows of q, k, v, 1,024 of o, 5,632 and 2,816 of the MLP.

@@ -138,8 +138,8 @@ def test_gemma_with_images_on_an_l4(visitor) -> None:
 
     visitor.sees(".pl-headline", re.compile("Starts|Fits|Does not"))
     visitor.sees(".planner-bars", "encoder")
-    picture = visitor.page.locator(".planner-bars [role=img]").first
-    assert "encoder weights" in picture.get_attribute("aria-label")
+    words = ".planner-bars [role=img][aria-label*='encoder weights']"
+    visitor.page.locator(words).first.wait_for(timeout=PATIENCE)
 
 
 def test_tensor_parallel_against_data_and_expert_parallel(visitor) -> None:
