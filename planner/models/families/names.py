@@ -312,10 +312,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "GptOssForCausalLM",
     ),
     "wrapped": (
+        "AriaTextForCausalLM",
         "FlexOlmoForCausalLM",
         "HunYuanMoEV1ForCausalLM",
         "Kolibri1ForCausalLM",
         "MellumForCausalLM",
+        "PhimoeForCausalLM",
         "SolarOpenForCausalLM",
         "YoutuForCausalLM",
     ),
