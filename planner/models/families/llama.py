@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
@@ -54,6 +55,12 @@ def _flag(facts: Facts, value: bool | str) -> bool:
 
 
 def _attention(facts: Facts, style: Style) -> AttentionShape:
+    if facts.model_type == "nemotron" and facts.value("num_key_value_heads") is None:
+        # Its configuration class, unlike Llama's, has no default.
+        raise Refused(
+            "1 validation error for ModelConfig\ntotal_num_kv_heads\n  Input should be "
+            "a valid integer [type=int_type, input_value=None, input_type=NoneType]"
+        )
     return attention_shape(
         facts,
         qkv_bias=_flag(facts, style.qkv_bias),
