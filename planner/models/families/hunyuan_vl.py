@@ -9,7 +9,13 @@ from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
+from planner.models.families.multimodal import (
+    Tie,
+    known_as,
+    sub_config,
+    text_facts,
+    with_towers,
+)
 from planner.models.families.towers import blocks
 from planner.models.layers import Module, Part, ReplicatedLinear
 
@@ -26,7 +32,6 @@ _TEXT: Mapping[str, Any] = {
 _VISION: Mapping[str, Any] = {
     "hidden_size": 1152,
     "intermediate_size": 4304,
-    "num_attention_heads": 16,
     "num_channels": 3,
     "num_hidden_layers": 27,
     "patch_size": 16,
@@ -47,20 +52,18 @@ def read_hunyuan_vl(facts: Facts, label: Label) -> ModelArchitecture:
     model = llama.read(text, inner, style=llama.STYLES["HunYuanDense"])
     given = sub_config(facts, "vision_config", "hunyuan_vl_vision")
     vision = Facts(given.config, given.model_type, _VISION)
-    return composed(
-        facts, label, model, _tower(vision, model.hidden_size), prefix="model."
+    whole = with_towers(
+        model,
+        (_tower(vision, model.hidden_size),),
+        layer_prefix="model.language_model.layers",
     )
+    return known_as(whole, facts, label)
 
 
 def _tower(facts: Facts, text_size: int) -> Tower:
     """Return the tower, which each rank holds in full."""
-    size, name = facts.integer("hidden_size"), "model.visual"
+    size, name = facts.integer("hidden_size"), "model.vision_tower"
     mlp_size = facts.integer("intermediate_size")
-    head_size = facts.optional_integer("head_dim")
-    if head_size is not None and head_size * facts.integer(
-        "num_attention_heads"
-    ) not in (size,):
-        raise facts.unsupported("head_dim", "heads as wide as the tower are.")
     edge = facts.integer("max_image_size") // facts.integer("patch_size")
     patch, channels = facts.integer("patch_size"), facts.integer("num_channels")
     modules: list[Module] = [
