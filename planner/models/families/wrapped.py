@@ -24,6 +24,7 @@ from planner.models.families.decoder import (
 from planner.models.families.deepseek import read_latent
 from planner.models.families.facts import Facts
 from planner.models.families.layered import FULL, SLIDING, Frame, decoder
+from planner.models.families.llama import check_head_dim
 from planner.models.families.rope import (
     for_layer_type,
     inverse_frequencies,
@@ -74,6 +75,7 @@ def read_sparse(facts: Facts, label: Label) -> ModelArchitecture:
 
 def read_sparse_as(facts: Facts, label: Label, family: Sparse) -> ModelArchitecture:
     """Return a mixture-of-experts decoder of Transformers."""
+    check_head_dim(facts)
     has_bias = facts.flag("attention_bias")
     shape = attention_shape(
         facts,
