@@ -142,10 +142,11 @@ def preload() -> None:
     """Import what a kernel of the app uses, and fill its caches once."""
     # Kernels are not debugged here, and the debugger takes 10 MB of each.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
-    import ipykernel.ipkernel  # noqa: PLC0415 - only in the fork server
-    import ipykernel.kernelapp  # noqa: F401, PLC0415 - only in the fork server
+    import ipykernel.ipkernel  # noqa: F401, PLC0415 - only in the fork server
     from comm import get_comm_manager  # noqa: PLC0415 - only in the fork server
     from ipywidgets import Widget  # noqa: PLC0415 - only in the fork server
+
+    import planner.app.voila.kernel_app  # noqa: F401, PLC0415 - only in the fork server
 
     # No kernel runs here, so what the widgets send is discarded.
     explorer: Explorer = late("planner.app.widgets.explorer:Explorer")
@@ -167,9 +168,11 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     if is_published():
         kernels.limit()
     _keep_quiet()
-    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415 - only in the fork server
+    from planner.app.voila.kernel_app import (  # noqa: PLC0415 - only in the fork server
+        PageKernelApp,
+    )
 
-    IPKernelApp.launch_instance(order["argv"])
+    PageKernelApp.launch_instance(order["argv"])
 
 
 def _keep_quiet() -> None:
