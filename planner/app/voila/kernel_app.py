@@ -1,8 +1,8 @@
-"""ipykernel's application with fewer threads, for the kernel of one page.
+"""ipykernel's application for the kernel of one page: fewer threads, fewer messages.
 
 ipykernel passes every message of a page through a thread of its own, so that further
 shells could run beside the first, and every answer through another. A step of a slider
-is one message and four answers: their hand-overs took half of the kernel's processor time.
+is one message and four answers, and their hand-overs took as long as the answer itself.
 Here the thread that runs the widgets also reads and writes the messages.
 """
 
@@ -13,7 +13,9 @@ from typing import Any
 
 import zmq
 from ipykernel.iostream import IOPubThread
+from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+from traitlets import default
 
 
 class DirectPublisher(IOPubThread):
@@ -35,8 +37,28 @@ class DirectPublisher(IOPubThread):
             super()._really_send(*args, **options)
 
 
+class PageKernel(IPythonKernel):  # type: ignore[misc]
+    """A kernel that does not say that it is busy with a message of a widget.
+
+    Nothing on the page shows it, and it would go before the answer. That the kernel is
+    idle again is said: the page's scripts wait for that after each message.
+    """
+
+    def _publish_status(
+        self, status: str, channel: str, parent: dict[str, Any] | None = None
+    ) -> None:
+        about = parent or self.get_parent(channel)
+        kind = (about or {}).get("header", {}).get("msg_type")
+        if status != "busy" or kind != "comm_msg":
+            super()._publish_status(status, channel, parent)
+
+
 class PageKernelApp(IPKernelApp):  # type: ignore[misc]
-    """A kernel for one page."""
+    """The application of a kernel for one page."""
+
+    @default("kernel_class")
+    def _default_kernel_class(self) -> type[PageKernel]:
+        return PageKernel
 
     def init_sockets(self) -> None:
         """Bind the sockets; the main thread reads the one for requests itself.
