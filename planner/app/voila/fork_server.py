@@ -29,6 +29,8 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,16 @@ _PR_SET_PDEATHSIG = 1
 """Linux: sets the signal that a process gets when its parent ends. Source: `prctl(2)`.
 """
 _CHUNK_BYTES = 1 << 16
+_IN_EACH_KERNEL = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.debugger",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
+"""What ipykernel imports only when a kernel starts."""
 _FAILED = 70
 
 
@@ -148,6 +160,9 @@ def preload() -> None:
 
     import planner.app.voila.kernel_app  # noqa: F401, PLC0415 - only in the fork server
 
+    for name in _IN_EACH_KERNEL:
+        with suppress(ImportError):  # another version of IPython may lack it
+            import_module(name)
     # No kernel runs here, so what the widgets send is discarded.
     explorer: Explorer = late("planner.app.widgets.explorer:Explorer")
     explorer._repr_mimebundle_()
