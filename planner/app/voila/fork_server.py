@@ -216,6 +216,7 @@ def main() -> None:
     """Preload, then fork; each new process runs a kernel and exits with it."""
     own_pid = os.getpid()
     parent = Parent(socket.socket(fileno=int(sys.argv[1])))
+    kernels.keep_little()  # what is set here holds in all that are forked
     preload()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every shared page
