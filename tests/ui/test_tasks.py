@@ -16,6 +16,7 @@ from playwright.sync_api import TimeoutError  # noqa: A004 - Playwright's name f
 import planner
 from planner.app.widgets.needs import RECIPES
 from planner.export import link
+from planner.planning.inputs import Inputs
 from planner.show.verdict import verdict
 from planner.units import format_gib
 from tests.ui.control_pages import MODEL
@@ -296,3 +297,45 @@ def test_a_manifest_for_kubernetes(visitor) -> None:
 
     visitor.sees(".planner-tab-export", "Copy", "kind: Deployment")
     visitor.reads(".planner-tab-export code", MODEL, 'nvidia.com/gpu: "1"')
+
+
+STARTS = [
+    Inputs(model="Qwen/Qwen3-32B", gpu="H100", load=RECIPES[0].inputs.load),
+    Inputs(model="meta-llama/Llama-3.1-70B-Instruct", gpu="L4"),
+    Inputs(
+        model="deepseek-ai/DeepSeek-R1",
+        gpu="H200",
+        engine_args={"data_parallel_size": 8, "enable_expert_parallel": True},
+    ),
+    Inputs(
+        model="Qwen/Qwen3-Next-80B-A3B-Instruct",
+        gpu="H100",
+        vllm_version="0.25.1",
+        engine_args={"pipeline_parallel_size": 4, "kv_cache_dtype": "fp8"},
+    ),
+]
+
+
+@pytest.mark.parametrize("inputs", STARTS, ids=lambda inputs: inputs.model)
+def test_bars_and_figures_are_those_of_the_plan(browser, app, inputs) -> None:
+    """In the browser, as `to_dict()` of the same plan has them."""
+    plan = inputs.plan()
+    said, bars = plan.to_dict(), []
+    for line in said["ranks"][0]["lines"]:
+        if line["bytes"] > 0 and line["name"] not in ("weights", "KV cache"):
+            bars.append(f"{line['name']} {format_gib(line['bytes'])}")
+    assert bars
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
+    visitor = Visitor(context.new_page())
+    visitor.page.goto(f"{app}{link(plan)}")
+
+    visitor.reads(".planner-command", said["command"])
+    visitor.sees(".pl-headline", verdict(plan).headline)
+    visitor.reads(".planner-bars", *bars)
+    visitor.reads(
+        ".planner-figures",
+        f"{max(said['all_engines']['kv_cache_size_tokens'], 0):,}",
+        f"{max(said['all_engines']['max_concurrency'], 0):,.2f}x",
+        format_gib(said["available_kv_cache_bytes"]),
+    )
+    context.close()
