@@ -76,6 +76,11 @@ class Field:
         return bool(self._value != self.default)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether `read` returns None without a look at the entry."""
+        return self._value is None or self._value == ""
+
+    @property
     def has_choice(self) -> bool:
         """Whether the choice can be left to vLLM."""
         return True
@@ -331,6 +336,9 @@ def read_all(fields: dict[str, Field]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     wrong: list[str] = []
     for name, field in fields.items():
+        if field.is_empty and not field.error:  # most of them, at each step of a slider
+            values[name] = None
+            continue
         try:
             values[name] = field.read()
         except PlannerError as error:
