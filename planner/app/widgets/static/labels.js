@@ -1,8 +1,6 @@
 // Where the words of the picture go: a name in its segment, where that is wide enough, or
 // below it on a leader line. Pure arithmetic in pixels, so that laws can be tested.
 
-import { spoken } from "./numbers.js";
-
 /**
  * @typedef {[name: string, size: string, start: number, end: number, fill: string,
  *   ink: string]} PicturePart start and end in GiB
@@ -129,6 +127,9 @@ export function labelled(parts, place, room, leaders, measure, most = 3) {
   return found;
 }
 
+// Made once: a `toLocaleString` makes one for each number.
+const FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
 /**
  * Returns round numbers from 0 to `end`, as many as the width has room for.
  *
@@ -143,6 +144,6 @@ export function ticks(end, width) {
   const count = Math.floor(end / step) + 1;
   return Array.from({ length: count }, (_, at) => {
     const value = at * step;
-    return { at: value, text: spoken(value) };
+    return { at: value, text: FORMAT.format(value) };
   });
 }
