@@ -1,4 +1,4 @@
-"""What `make bench-app` and `make soak` measure with."""
+"""What `make bench-app`, `make bench-gpus` and `make soak` measure with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks import set_ups
 from benchmarks.app import figures, processes, visitor, wire
 from benchmarks.app.figures import Figure
 
@@ -127,3 +128,13 @@ def test_a_table_replaces_the_one_before(tmp_path, monkeypatch) -> None:
     assert "a\n<!-- x: measured -->\nnew \\1\n<!-- x: end -->\nb\n" == page.read_text()
     with pytest.raises(ValueError, match="no place for y"):
         figures.write("y", "new")
+
+
+def test_a_search_of_set_ups_is_timed(monkeypatch, tmp_path) -> None:
+    """Its first rows come before all of them, and the event loop goes on meanwhile."""
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path))
+    found = set_ups.timed("Qwen/Qwen3-8B", set_ups.CHAT)
+
+    assert found.kinds > 0
+    assert 0 < found.first < found.whole
+    assert found.longest_wait < found.whole

@@ -109,6 +109,10 @@ class Field:
         if resolved is not None and not self.is_set:
             self._put_words("chosen", self.written(resolved))
 
+    def forget_default(self) -> None:
+        """Show no longer what vLLM chose for another start."""
+        self._put_words("chosen", "")
+
     def show_own(self, words: str) -> None:
         """Show who chooses while nothing is set; empty: vLLM."""
         self._put_words("own", words)

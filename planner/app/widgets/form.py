@@ -196,6 +196,12 @@ class Form:
             self._resolved[kind] = tuple(names)
         return self._resolved[kind]
 
+    def forget_defaults(self) -> None:
+        """Show no longer what vLLM chose for another start; it has not chosen yet."""
+        for field in self.fields.values():
+            if not field.name.endswith("parallel_size"):  # left to vLLM, always 1
+                field.forget_default()
+
     def show_model(self, model: ModelArchitecture) -> None:
         """Show what applies to the model; end the slider of lengths at its limit."""
         release = _release(self._release)
@@ -207,6 +213,8 @@ class Form:
         limit = derived_max_model_len(model, release)
         most = int(limit) if SHORTEST < limit < 1 << 30 else LONGEST
         field.set_steps(doubling_steps(SHORTEST, most))
+        if not field.chosen and most == limit:
+            field.show_default(most)
 
     def place_error(self, error: PlannerError | str) -> bool:
         """Show an error of planning at the first field that it names.
