@@ -26,9 +26,14 @@ from planner.memory.lines.expert_workspace import (
     expert_workspace_bytes,
 )
 from planner.memory.lines.latent_context import latent_context
-from planner.memory.lines.persistent import TOP_K_BUFFER, kept_during
+from planner.memory.lines.persistent import (
+    BLAS_WORKSPACE,
+    TOP_K_BUFFER,
+    kept_during,
+)
 from planner.memory.lines.sampler import sampling
-from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
+from planner.memory.media.encoder import encoder_kept_bytes
+from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.experts import FusedMoE
@@ -220,13 +225,26 @@ def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
 
 
 def _encoder(run: ProfileRun) -> _Moment:
+    """Return the encoder's moment, before the language model's.
+
+    What the run keeps of the latter is not there yet. Where vLLM takes what is left at
+    the end off the peak, it is in none of the encoder's.
+    """
     peak = encoder_peak_bytes(run)
-    kept, text = _kept(run, sampled=False) if peak.size_bytes else (0, "")
+    if not peak.size_bytes:
+        return _Moment(size_bytes=0, low_bytes=0, high_bytes=0, why="no encoder")
+    kept = kept_during(run)
+    workspace = kept[BLAS_WORKSPACE]
+    beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
+    if run.release.subtracts_consumed:
+        beside = workspace - sum(kept.values())
+        text = f" - buffers kept at the end {format_size(-beside)}"
     return _Moment(
-        size_bytes=peak.size_bytes + kept,
-        low_bytes=peak.low_bytes + kept,
-        high_bytes=peak.high_bytes + kept,
-        why=f"encoding images or sounds: {format_size(peak.size_bytes)}{text}",
+        size_bytes=max(0, peak.size_bytes + beside),
+        low_bytes=max(0, peak.low_bytes + beside),
+        high_bytes=max(0, peak.high_bytes + beside),
+        why=f"encoding images or sounds: {format_size(peak.size_bytes)}"
+        f"{text if beside else ''}",
     )
 
 

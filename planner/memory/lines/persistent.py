@@ -15,6 +15,7 @@ from planner.memory.lines.eplb import balancing_bytes
 from planner.memory.lines.expert_workspace import expert_workspace_bytes
 from planner.memory.lines.latent_context import shared_workspace
 from planner.memory.lines.sampler import blas_workspace_bytes, sampling
+from planner.memory.media.peak import encoder_tables_bytes
 from planner.memory.profile_run import ProfileRun, once
 from planner.units import format_size
 
@@ -23,6 +24,7 @@ _BAD_WORDS_ENTRIES = 1024 + 128 + 1
 _LOGPROB_TOKEN_IDS = 128
 _INT32 = 4
 TOP_K_BUFFER = "top-k buffer"
+BLAS_WORKSPACE = "cuBLAS workspace"
 
 
 def line(run: ProfileRun) -> Line:
@@ -88,7 +90,8 @@ def kept_during(run: ProfileRun) -> dict[str, int]:
     """Return the buffers that the profile run allocates and keeps, by name."""
     is_v2 = run.uses_v2_runner
     return {
-        "cuBLAS workspace": blas_workspace_bytes(run),
+        BLAS_WORKSPACE: blas_workspace_bytes(run),
+        "encoder tables": encoder_tables_bytes(run),
         TOP_K_BUFFER: sampling(run).kept_bytes,
         "shared workspace": shared_workspace(
             run, kv_cache_dtype=run.kv_cache_dtype

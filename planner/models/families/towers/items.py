@@ -256,8 +256,9 @@ def kimi_vl_items(facts: Facts) -> Items:
 def gemma4_items(facts: Facts, image_tokens: int) -> Items:
     """Return an image, and a video of 32 frames of 70 tokens and 8 of text.
 
-    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo; before 0.22
-    _process_image_input and _process_video_input take one image or frame at a time.
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo,
+    _process_image_input, _process_video_input: images and frames are encoded in turns,
+    before 0.22 one at a time.
     """
     pooled = 3 * 3
     inputs = pooled * RGB * facts.integer("patch_size") ** 2
@@ -267,8 +268,8 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         tokens=image_tokens,
         patches=image_tokens * pooled,
         inputs=image_tokens * inputs,
+        pieces=1,
         sizing=SoftTokens(),
-        since=(0, 22),
     )
     video = MediaItem(
         modality="video",
@@ -276,14 +277,14 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         embeddings=frames * tokens,
         patches=frames * tokens * pooled,
         inputs=frames * tokens * inputs,
+        pieces=frames,
         sizing=Clip(frames=frames),
-        since=(0, 22),
     )
     return (
-        image,
-        video,
-        replace(image, pieces=1, sizing=None, since=(0, 0), until=(0, 22)),
-        replace(video, pieces=frames, sizing=None, since=(0, 0), until=(0, 22)),
+        replace(image, since=(0, 22)),
+        replace(video, since=(0, 22)),
+        replace(image, sizing=None, until=(0, 22)),
+        replace(video, sizing=None, until=(0, 22)),
     )
 
 
