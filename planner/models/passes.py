@@ -79,8 +79,6 @@ def block_pass(
     beside: int,
     is_gated: bool = False,
     more: int = 0,
-    attention: Attention | None = None,
-    input_copies: int = 1,
 ) -> TowerPass:
     """Return the pass of blocks whose attention and MLP have usual names.
 
@@ -96,8 +94,6 @@ def block_pass(
             to them.
         is_gated: whether the MLP's first layer is twice as wide.
         more: further values of a row, such as rotary tables.
-        attention: to be named where its sequences are short.
-        input_copies: how often the inputs are there.
     """
     first = 2 * mlp_size if is_gated else mlp_size
     whole = beside * size + more
@@ -118,6 +114,4 @@ def block_pass(
             ),
             Moment(name="attention's output", whole=whole, cut=4 * size, reduced=size),
         ),
-        attention=attention,
-        input_copies=input_copies,
     )

@@ -243,8 +243,7 @@ def _encoder(run: ProfileRun) -> _Moment:
         size_bytes=max(0, peak.size_bytes + beside),
         low_bytes=max(0, peak.low_bytes + beside),
         high_bytes=max(0, peak.high_bytes + beside),
-        why=f"encoding images or sounds: {format_size(peak.size_bytes)}"
-        f"{text if beside else ''}",
+        why=f"{peak.why}{text if beside else ''}",
     )
 
 

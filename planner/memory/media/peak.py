@@ -13,6 +13,7 @@ from planner.memory.media.encoder import (
 from planner.memory.media.towers import widths
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import Tower
+from planner.units import format_size
 
 _ASSUMED_RANGE = 4
 _SHARE_OF_A_TURN = 10
@@ -29,6 +30,7 @@ class PeakRange:
     low_bytes: int
     size_bytes: int
     high_bytes: int
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,14 @@ def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
         for tower, layout in run.towers
         if batch.modality in tower.modalities
     ]
-    low, middle, high = (max(ends[end] for ends in served) for end in range(3))
+    low = max(one.low_bytes for one in served)
+    middle = max(one.size_bytes for one in served)
+    high = max(one.high_bytes for one in served)
     high += batch.embeddings * run.model.hidden_size * run.element_size
     if batch.is_assumed:
         low, high = 0, _ASSUMED_RANGE * middle
-    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high)
+    why = next(one.why for one in served if one.size_bytes == middle)
+    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high, why=why)
 
 
 def encoder_tables_bytes(run: ProfileRun) -> int:
@@ -89,7 +94,7 @@ def encoder_tables_bytes(run: ProfileRun) -> int:
 
 def _tower_peak(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
-) -> tuple[int, int, int]:
+) -> PeakRange:
     rows = _rows(run, batch, tower, layout)
     inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
     beside, mask = inputs, 0
@@ -103,11 +108,16 @@ def _tower_peak(
             ranks = data_parallel_ranks(run, tower, layout)
             if ranks > 1:
                 beside += inputs // batch.items * -(-batch.items // ranks)
-    low, middle, high = (
-        rows.at_once * width * run.element_size + beside
-        for width in widths(tower, layout)
+    low, middle, high = widths(tower, layout)
+    row_bytes = rows.at_once * run.element_size
+    return PeakRange(
+        low_bytes=low * row_bytes + beside,
+        size_bytes=middle * row_bytes + beside,
+        high_bytes=high * row_bytes + beside,
+        why=f"encoding {batch.items:,} x {batch.modality}: {rows.at_once:,} patches x "
+        f"{run.element_size} bytes x {middle:,} values + inputs and tables "
+        f"{format_size(beside)} = {format_size(middle * row_bytes + beside)}",
     )
-    return low, middle, high
 
 
 def _rows(

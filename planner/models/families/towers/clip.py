@@ -54,16 +54,13 @@ def encoder_pass(facts: Facts, *, has_class_token: bool = False) -> TowerPass:
     """
     size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
     patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
-    return block_pass(
-        size,
-        facts.integer("intermediate_size"),
-        beside=4,
-        attention=Attention(
-            num_heads=heads,
-            head_size=size // heads,
-            length=patches + int(has_class_token),
-        ),
+    attention = Attention(
+        num_heads=heads,
+        head_size=size // heads,
+        length=patches + int(has_class_token),
     )
+    passed = block_pass(size, facts.integer("intermediate_size"), beside=4)
+    return replace(passed, attention=attention)
 
 
 def clip_vision(

@@ -8,6 +8,7 @@ settings has other sizes.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
 from planner.models.architecture import MediaItem, Resizing
 from planner.models.families.facts import Facts
@@ -113,13 +114,31 @@ def _by_length(video: MediaItem) -> tuple[MediaItem, MediaItem]:
 
 
 @if_known
-def qwen3_omni_items(facts: Facts) -> Items:
-    """Return the same as Qwen2-VL's, of larger patches.
+def omni_items(facts: Facts) -> Items:
+    """Return Qwen2-VL's images, and its videos as counted, with smaller frames.
 
-    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`
-    Qwen3OmniMoeThinkerProcessingInfo.
+    The processors of Qwen2.5-Omni and Qwen3-Omni shrink frames to the pixels of 768
+    tokens, a square of 27 x 27.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_omni_thinker.py`
+    Qwen2_5OmniThinkerProcessingInfo, `models/qwen3_omni_moe_thinker.py`
+    Qwen3OmniMoeThinkerProcessingInfo; Transformers' Qwen2_5OmniProcessorKwargs,
+    Qwen3OmniMoeProcessorKwargs (videos_kwargs).
     """
-    return tuple(replace(item, resizing=None) for item in qwen2_vl_items(facts))
+    side = isqrt(768)
+    frames = _merged_patches(facts, "video", (side * _unit(facts)) ** 2)
+    return tuple(
+        replace(
+            item,
+            resizing=None,
+            embeddings=frames.tokens,
+            patches=frames.patches,
+            inputs=frames.inputs,
+        )
+        if item.modality == "video"
+        else replace(item, resizing=None)
+        for item in qwen2_vl_items(facts)
+    )
 
 
 @if_known

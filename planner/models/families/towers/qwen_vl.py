@@ -106,7 +106,7 @@ def qwen2_5_vl_tower(
         facts.integer("out_hidden_size"),
         bias=False,
     )
-    largest = items.qwen3_omni_items if is_omni else items.qwen2_vl_items
+    largest = items.omni_items if is_omni else items.qwen2_vl_items
     return _tower(
         modules,
         largest(facts),
@@ -244,7 +244,7 @@ def qwen3_omni_vision_tower(
     modules += _deepstack_buffers(levels, deepstack_columns)
     return _tower(
         modules,
-        items.qwen3_omni_items(facts),
+        items.omni_items(facts),
         supports_data_parallel=False,
         forward=_qwen3_pass(facts, levels),
     )
