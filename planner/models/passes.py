@@ -52,6 +52,8 @@ class Turns:
     """What the class takes a row for."""
     kept: int
     """Values of a row that earlier turns leave."""
+    copied: tuple[str, ...]
+    """Modalities whose inputs a turn copies."""
     since: tuple[int, int]
     """First release that encodes several pieces in a turn; before, one at a time."""
 
@@ -63,6 +65,10 @@ class TowerPass:
     moments: tuple[Moment, ...]
     stays: int = 0
     """Values of a row that stay on the GPU, once for all items of a size."""
+    tables_bytes: int = 0
+    """Of tables that do not grow with the rows."""
+    kept_tables_bytes: int = 0
+    """Of those of them that stay on the GPU."""
     attention: Attention | None = None
     """None: sequences are so long that keys are not split."""
     turns: Turns | None = None

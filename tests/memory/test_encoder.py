@@ -11,9 +11,9 @@ from planner.engine.releases import Release, number_of
 from planner.memory.media.encoder import (
     encoder_budget_tokens,
     encoder_kept_bytes,
-    encoder_peak_bytes,
     profiled_items,
 )
+from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.media.towers import widths
 from planner.memory.profile_run import ProfileRun
 from planner.memory.runner import uses_v2_runner

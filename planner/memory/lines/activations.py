@@ -36,6 +36,7 @@ from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
+from planner.models.caches import CrossAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
 from planner.models.layers import (
@@ -43,6 +44,7 @@ from planner.models.layers import (
     Part,
     ReplicatedLinear,
     RowParallelLinear,
+    TokenBuffer,
 )
 from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
@@ -74,6 +76,7 @@ Llama's reuses the name, and frees them before the down projection.
 Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
 `models/llama.py` LlamaMLP.forward.
 """
+_LAYER_INPUTS = "per_layer_embeddings"
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -192,8 +195,8 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = cold_compile_bytes(run)
-    drafted = draft_step_bytes(run)
-    size_bytes = widest + unpacked + kept + images + cold + drafted
+    drafted, by_layer = draft_step_bytes(run), _layer_inputs_bytes(run)
+    size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
@@ -202,8 +205,22 @@ def _forward_moment(run: ProfileRun) -> _Moment:
         why=f"{why}{text}{_images(images)}"
         + (f" + unpacked weights {format_size(unpacked)}" if unpacked else "")
         + (f" + compiling {format_size(cold)}" if cold else "")
-        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
+        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else "")
+        + (f" + inputs of each layer {format_size(by_layer)}" if by_layer else ""),
     )
+
+
+def _layer_inputs_bytes(run: ProfileRun) -> int:
+    """Return what Gemma 3n and 4 project for each layer before the first one.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` project_per_layer_inputs.
+    """
+    columns = sum(
+        module.columns
+        for module in run.model.every_stage
+        if isinstance(module, TokenBuffer) and module.name == _LAYER_INPUTS
+    )
+    return run.max_num_batched_tokens * columns * run.element_size
 
 
 def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
@@ -316,7 +333,11 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     width, shape = max(steps)
     hidden = run.model.hidden_size
     held, text = _held(run, hidden, _attention_width(run, kind))
-    if not run.compiles and run.model.towers and run.is_first_stage:
+    is_encoders = any(isinstance(c, CrossAttentionLayer) for c in kind.caches)
+    if is_encoders and not run.compiles:
+        # Whisper's code also refers to its positions, and to the sum with them.
+        held, text = held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
+    elif not run.compiles and run.model.towers and run.is_first_stage:
         # Residuals are added up in the buffer in which images and text are merged.
         held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
     return held + width, f"{text} + {shape}"

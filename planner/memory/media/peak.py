@@ -41,7 +41,9 @@ class _Rows:
     earlier: int = 0
     """Of turns before, whose outputs exist."""
     of_piece: int = 0
-    """Of what attends to itself."""
+    """Of what attends to itself, where pieces are encoded in turns."""
+    is_share: bool = False
+    """Whether other ranks encode other items."""
 
 
 def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
@@ -81,33 +83,19 @@ def encoder_tables_bytes(run: ProfileRun) -> int:
     batch = profiled_items(run)
     if batch is None:
         return 0
-    stays = max(
-        (
-            tower.forward.stays
-            for tower, _layout in run.towers
-            if tower.forward is not None and batch.modality in tower.modalities
-        ),
-        default=0,
+    each = batch.patches // batch.items * run.element_size
+    return sum(
+        each * tower.forward.stays + tower.forward.kept_tables_bytes
+        for tower, _layout in run.towers
+        if tower.forward is not None and batch.modality in tower.modalities
     )
-    return batch.patches // batch.items * stays * run.element_size
 
 
 def _tower_peak(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
 ) -> PeakRange:
     rows = _rows(run, batch, tower, layout)
-    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
-    beside, mask = inputs, 0
-    if tower.forward is not None:
-        kept = tower.forward.stays * (batch.patches // batch.items)
-        if tower.forward.turns is not None:
-            kept += tower.forward.turns.kept * rows.earlier
-            mask = rows.at_once * rows.of_piece
-        beside = inputs * tower.forward.input_copies + kept * run.element_size + mask
-        if tower.forward.copies_share and layout.tensor_parallel_size == 1:
-            ranks = data_parallel_ranks(run, tower, layout)
-            if ranks > 1:
-                beside += inputs // batch.items * -(-batch.items // ranks)
+    beside = _beside_bytes(run, batch, tower, rows)
     low, middle, high = widths(tower, layout)
     row_bytes = rows.at_once * run.element_size
     return PeakRange(
@@ -120,6 +108,27 @@ def _tower_peak(
     )
 
 
+def _beside_bytes(
+    run: ProfileRun, batch: EncoderBatch, tower: Tower, rows: _Rows
+) -> int:
+    """Return the inputs, their copies, tables, and what earlier turns left."""
+    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
+    forward = tower.forward
+    if forward is None:
+        return inputs
+    tables = forward.stays * (batch.patches // batch.items) * run.element_size
+    size_bytes = inputs * forward.input_copies + tables + forward.tables_bytes
+    if forward.copies_share and rows.is_share:
+        size_bytes += inputs * rows.at_once // batch.patches
+    turns = forward.turns
+    if turns is None or not rows.of_piece:
+        return size_bytes
+    if batch.modality in turns.copied:
+        size_bytes += inputs * rows.at_once // batch.patches
+    mask = rows.at_once * rows.of_piece
+    return size_bytes + mask + turns.kept * rows.earlier * run.element_size
+
+
 def _rows(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
 ) -> _Rows:
@@ -127,7 +136,8 @@ def _rows(
     if batch.pieces is None:
         ranks = data_parallel_ranks(run, tower, layout)
         each = batch.patches // batch.items
-        return _Rows(at_once=each * -(-batch.items // ranks))
+        share = each * -(-batch.items // ranks)
+        return _Rows(at_once=share, is_share=ranks > 1)
     count = batch.items * batch.pieces
     each = batch.patches // count
     turns = None if tower.forward is None else tower.forward.turns

@@ -66,6 +66,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
         turns=Turns(
             bytes_per_row=4 * 8 * facts.integer("position_embedding_size"),
             kept=size,
+            copied=("image",),
             since=(0, 22),
         ),
     )
