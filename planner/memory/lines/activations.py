@@ -30,6 +30,8 @@ from planner.memory.lines.persistent import (
     BLAS_WORKSPACE,
     TOP_K_BUFFER,
     kept_during,
+    later_workspace_bytes,
+    layer_inputs_bytes,
 )
 from planner.memory.lines.sampler import sampling
 from planner.memory.media.encoder import encoder_kept_bytes
@@ -44,7 +46,6 @@ from planner.models.layers import (
     Part,
     ReplicatedLinear,
     RowParallelLinear,
-    TokenBuffer,
 )
 from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
@@ -76,7 +77,6 @@ Llama's reuses the name, and frees them before the down projection.
 Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
 `models/llama.py` LlamaMLP.forward.
 """
-_LAYER_INPUTS = "per_layer_embeddings"
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -195,7 +195,7 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = cold_compile_bytes(run)
-    drafted, by_layer = draft_step_bytes(run), _layer_inputs_bytes(run)
+    drafted, by_layer = draft_step_bytes(run), layer_inputs_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
@@ -208,19 +208,6 @@ def _forward_moment(run: ProfileRun) -> _Moment:
         + (f" + hidden states for the draft {format_size(drafted)}" if drafted else "")
         + (f" + inputs of each layer {format_size(by_layer)}" if by_layer else ""),
     )
-
-
-def _layer_inputs_bytes(run: ProfileRun) -> int:
-    """Return what Gemma 3n and 4 project for each layer before the first one.
-
-    Source: vLLM 0.33.0 `models/gemma4.py` project_per_layer_inputs.
-    """
-    columns = sum(
-        module.columns
-        for module in run.model.every_stage
-        if isinstance(module, TokenBuffer) and module.name == _LAYER_INPUTS
-    )
-    return run.max_num_batched_tokens * columns * run.element_size
 
 
 def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
@@ -340,7 +327,11 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     elif not run.compiles and run.model.towers and run.is_first_stage:
         # Residuals are added up in the buffer in which images and text are merged.
         held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
-    return held + width, f"{text} + {shape}"
+    later = later_workspace_bytes(run, kind)
+    if later:
+        text = f"{text} - a later workspace of {format_size(later)}"
+    per_token = run.max_num_batched_tokens * run.element_size
+    return max(0, held + width - later // per_token), f"{text} + {shape}"
 
 
 def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
