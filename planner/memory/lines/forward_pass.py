@@ -134,6 +134,10 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
         return held + hidden, f"{text} + {hidden:,} sum"
     if _language_model(run) in _HAS_OWN_SUMS:
         return held, text
+    is_cut = run.layout.tensor_parallel_size > 1
+    if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
+        # Widest at the activation, before there is a sum over ranks.
+        held, text = held - hidden, f"{text} - {hidden:,} of a later sum"
     return held - hidden, f"{text} - {hidden:,} in a buffer"
 
 
