@@ -27,6 +27,9 @@ REACHED = {
     "0.25.1": (0.97, 0.83, 0.003),
     "0.19.1": (0.94, 0.94, 0.002),
 }
+# The share of starts of models with encoders whose peak is within 2 % or 0.05 GiB, and
+# how many there are at least.
+ENCODERS = {"0.33.0": (0.95, 120), "0.25.1": (1.0, 17), "0.19.1": (0.8, 5)}
 
 
 @cache
@@ -66,6 +69,12 @@ def peak_difference_gib(row: dict[str, Any], plan: planner.Plan) -> float:
     return abs(planned - row["peak"]) / GIB
 
 
+def has_encoders(row: dict[str, Any], plan: planner.Plan) -> bool:
+    """Whether the start built an encoder of images or sounds."""
+    is_text_only = row["args"].get("language_model_only", False)
+    return plan.model is not None and bool(plan.model.towers) and not is_text_only
+
+
 def test_there_are_rows() -> None:
     """Of the newest release at least."""
     assert "0.33.0" in RELEASES
@@ -96,3 +105,18 @@ def test_peaks_are_those_of_vllms_profile_run(release: str) -> None:
 
     assert sum(one <= 0.02 for one in off) >= REACHED[release][1] * len(off)
     assert median(off) <= REACHED[release][2]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_peaks_of_models_with_encoders(release: str) -> None:
+    """Images, videos and sounds over lengths, limits, ranks and GPUs."""
+    least, count = ENCODERS[release]
+    rows = [pair for pair in compared(release) if has_encoders(*pair)]
+    far = [
+        (row["model"], row["gpu"], row["args"], peak_difference_gib(row, plan))
+        for row, plan in rows
+        if peak_difference_gib(row, plan) > max(0.05, 0.02 * row["peak"] / GIB)
+    ]
+
+    assert len(rows) >= count
+    assert len(far) <= (1 - least) * len(rows), far

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.models.layers import Module
+from planner.models.passes import TowerPass
 from planner.models.states import StateLayer
 
 if TYPE_CHECKING:
@@ -157,9 +158,8 @@ class Tower:
     """Its heads, where ranks that do not divide them hold it in full."""
     reads_raw_pixels_since: tuple[int, int] | None = None
     """The first release whose GPU gets pixels as bytes, not normalised; None: none."""
-    beside_mlp: int | None = None
-    """Values as wide as itself that a block holds beside an MLP's own, when its code
-    has been read; None: a range is assumed."""
+    forward: TowerPass | None = None
+    """The widest points of its pass; None: a range is assumed from its layers."""
     gathers_attention: bool = False
     """Whether each rank gathers queries, keys and values and then copies its part."""
     has_mistral_format: bool = False

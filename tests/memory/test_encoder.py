@@ -11,15 +11,16 @@ from planner.engine.releases import Release, number_of
 from planner.memory.media.encoder import (
     encoder_budget_tokens,
     encoder_kept_bytes,
-    encoder_peak_bytes,
     profiled_items,
 )
-from planner.memory.media.towers import widths
+from planner.memory.media.peak import encoder_peak_bytes, encoder_tables_bytes
+from planner.memory.media.towers import key_splits, widths
 from planner.memory.profile_run import ProfileRun
 from planner.memory.runner import uses_v2_runner
 from planner.memory.weights import stage_weights
 from planner.models.architecture import MediaItem, Tower
 from planner.models.families.towers import blocks
+from planner.models.passes import Attention, Moment, TowerPass, Turns
 from tests.configs import LLAMA_8B, architecture, gpu
 
 IMAGE = MediaItem(modality="image", tokens=100, patches=400, inputs=4000, marks=10)
@@ -307,3 +308,93 @@ def test_older_releases_build_towers_on_every_stage(
         b.weights_bytes - w.weights_bytes for w, b in zip(without, beside, strict=True)
     ]
     assert [800, 800 if on_second else 0] == added
+
+
+def counted(forward: TowerPass, *items: MediaItem, **facts: object) -> Tower:
+    """The tower above, its pass counted."""
+    return replace(tower(*items), forward=forward, **facts)
+
+
+WIDEST = Moment(name="MLP", whole=10, cut=12, reduced=3)
+
+
+def test_a_counted_pass_has_no_range() -> None:
+    """4,000 rows of 10 + 12 values, and the inputs."""
+    peak = encoder_peak_bytes(run(counted(TowerPass(moments=(WIDEST,)), IMAGE)))
+    assert (4000 * 22 + 40000) * 2 == peak.size_bytes == peak.low_bytes
+    assert "10 x image: 4,000 patches x 2 bytes x 22 values" in peak.why
+
+
+def test_ranks_divide_a_part_and_hold_sums_beside_it() -> None:
+    """Of two ranks: 10 + 12 / 2 + 3."""
+    forward = TowerPass(moments=(WIDEST,))
+    peak = encoder_peak_bytes(run(counted(forward, IMAGE), ranks=2))
+    assert (4000 * 19 + 40000) * 2 == peak.size_bytes
+
+
+def test_short_sequences_split_their_keys_on_hopper() -> None:
+    """8 heads and 577 rows leave idle 132 multiprocessors: 4 parts; 729 have 2 of 16.
+
+    4 blocks of 192 rows and 5 of 144 keys: 32, 64, 96 and 128 of 132 are busy.
+    """
+    short = Attention(num_heads=8, head_size=88, length=577)
+    layout = ParallelLayout()
+    assert 4 == key_splits(short, layout)
+    assert 2 == key_splits(Attention(num_heads=16, head_size=72, length=729), layout)
+    assert 1 == key_splits(Attention(num_heads=16, head_size=64, length=577), layout)
+    assert 1 == key_splits(Attention(num_heads=16, head_size=72, length=4096), layout)
+    assert 1 == key_splits(short, replace(layout, compute_capability=(8, 0)))
+
+
+def test_parts_of_keys_have_outputs_of_their_own() -> None:
+    """10 + 12 + 4 x 5 values in four parts."""
+    split = replace(WIDEST, per_split=5)
+    forward = TowerPass(
+        moments=(split,), attention=Attention(num_heads=8, head_size=88, length=577)
+    )
+    peak = encoder_peak_bytes(run(counted(forward, IMAGE)))
+    assert (4000 * 42 + 40000) * 2 == peak.size_bytes
+
+
+def test_tables_of_a_size_stay_once() -> None:
+    """400 rows of an image, however many images there are."""
+    forward = TowerPass(moments=(WIDEST,), stays=6)
+    state = run(counted(forward, IMAGE))
+    assert 400 * 6 * 2 == encoder_tables_bytes(state)
+    assert (4000 * 22 + 400 * 6 + 40000) * 2 == encoder_peak_bytes(state).size_bytes
+    assert 0 == encoder_tables_bytes(run())
+
+
+def test_a_share_of_the_inputs_is_copied() -> None:
+    """3 of 10 images on the first of four ranks."""
+    forward = TowerPass(moments=(WIDEST,), copies_share=True)
+    shared = counted(forward, IMAGE, supports_data_parallel=True)
+    peak = encoder_peak_bytes(run(shared, ranks=4, cut=1))
+    assert (3 * 400 * 22 + 40000 + 3 * 4000) * 2 == peak.size_bytes
+
+
+@pytest.mark.parametrize(
+    ("version", "rows", "earlier"), [("0.20.0", 100, None), ("0.23.0", 1700, 1700)]
+)
+def test_turns_take_a_tenth_of_the_gpu(
+    version: str, rows: int, earlier: int | None
+) -> None:
+    """Forty pieces of 100 rows: 17 in a turn, of two full ones the first is over.
+
+    Each row attends to 100, a byte each; a turn copies its part of the inputs. Older
+    releases take one piece at a time.
+    """
+    turns = Turns(
+        bytes_per_row=gpu().total_memory_bytes // 10 // 1750,
+        kept=8,
+        copied=("image",),
+        since=(0, 22),
+    )
+    pieces = replace(IMAGE, pieces=4)
+    forward = TowerPass(moments=(WIDEST,), turns=turns)
+    state = run(counted(forward, pieces), version=version, forces_v2=False)
+    peak = encoder_peak_bytes(state)
+    beside = 40000 * 2
+    if earlier is not None:
+        beside += rows * 100 + rows * 10 * 2 + earlier * 8 * 2
+    assert rows * 22 * 2 + beside == peak.size_bytes

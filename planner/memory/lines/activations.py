@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.engine.layout import divide
-from planner.memory.account import Basis, Line, Sized
+from planner.memory.account import Basis, Line
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.drafting import (
     block_draft_pass,
@@ -25,21 +24,18 @@ from planner.memory.lines.expert_workspace import (
     expert_transient_bytes,
     expert_workspace_bytes,
 )
+from planner.memory.lines.forward_pass import forward, held_bytes, unpacked_bytes
 from planner.memory.lines.latent_context import latent_context
-from planner.memory.lines.persistent import TOP_K_BUFFER, kept_during
-from planner.memory.lines.sampler import sampling
-from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
-from planner.memory.profile_run import ProfileRun, once_for_all_lengths
-from planner.models.architecture import LayerKind
-from planner.models.experts import FusedMoE
-from planner.models.families.recorded import RecordedModule
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Part,
-    ReplicatedLinear,
-    RowParallelLinear,
+from planner.memory.lines.persistent import (
+    BLAS_WORKSPACE,
+    TOP_K_BUFFER,
+    kept_during,
+    layer_inputs_bytes,
 )
-from planner.models.quantization.choosing import PLUGINS
+from planner.memory.lines.sampler import sampling
+from planner.memory.media.encoder import encoder_kept_bytes
+from planner.memory.media.peak import encoder_peak_bytes
+from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, format_size
 
 # While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
@@ -53,23 +49,6 @@ Before, shared experts had a copy.
 Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
 `layers/fused_moe/runner/`.
 """
-_NAMES_MLP_INPUT = frozenset(
-    """
-    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
-    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
-    InternLM2ForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
-    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
-    Qwen3ForSequenceClassification Qwen3Model SolarForCausalLM StableLmForCausalLM
-    """.split()
-)
-"""Models whose MLP has a name for gate and up, so that they outlive the activation.
-
-Llama's reuses the name, and frees them before the down projection.
-
-Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
-`models/llama.py` LlamaMLP.forward.
-"""
-_MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +166,8 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = cold_compile_bytes(run)
-    drafted = draft_step_bytes(run)
-    size_bytes = widest + unpacked + kept + images + cold + drafted
+    drafted, by_layer = draft_step_bytes(run), layer_inputs_bytes(run)
+    size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
@@ -197,7 +176,8 @@ def _forward_moment(run: ProfileRun) -> _Moment:
         why=f"{why}{text}{_images(images)}"
         + (f" + unpacked weights {format_size(unpacked)}" if unpacked else "")
         + (f" + compiling {format_size(cold)}" if cold else "")
-        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else ""),
+        + (f" + hidden states for the draft {format_size(drafted)}" if drafted else "")
+        + (f" + inputs of each layer {format_size(by_layer)}" if by_layer else ""),
     )
 
 
@@ -220,13 +200,25 @@ def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
 
 
 def _encoder(run: ProfileRun) -> _Moment:
+    """Return the encoder's moment, before the language model's.
+
+    What the run keeps of the latter is not there yet. Where vLLM takes what is left at
+    the end off the peak, it is in none of the encoder's.
+    """
     peak = encoder_peak_bytes(run)
-    kept, text = _kept(run, sampled=False) if peak.size_bytes else (0, "")
+    if not peak.size_bytes:
+        return _Moment(size_bytes=0, low_bytes=0, high_bytes=0, why="no encoder")
+    kept = kept_during(run)
+    workspace = kept[BLAS_WORKSPACE]
+    beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
+    if run.release.subtracts_consumed:
+        beside = workspace - sum(kept.values())
+        text = f" - buffers kept at the end {format_size(-beside)}"
     return _Moment(
-        size_bytes=peak.size_bytes + kept,
-        low_bytes=peak.low_bytes + kept,
-        high_bytes=peak.high_bytes + kept,
-        why=f"encoding images or sounds: {format_size(peak.size_bytes)}{text}",
+        size_bytes=max(0, peak.size_bytes + beside),
+        low_bytes=max(0, peak.low_bytes + beside),
+        high_bytes=max(0, peak.high_bytes + beside),
+        why=f"{peak.why}{text if beside else ''}",
     )
 
 
@@ -234,124 +226,8 @@ def _images(size_bytes: int) -> str:
     return f" + encoder outputs {format_size(size_bytes)}" if size_bytes else ""
 
 
-@once_for_all_lengths
-def forward(run: ProfileRun) -> Sized:
-    """Return the peak of a rank's forward pass, without routed experts.
-
-    Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` profile_run; the buffers of a
-    layer are read from its model class and fit logs of models with small vocabularies.
-    """
-    widths = [_layer_width(run, kind) for kind in run.model.layer_kinds]
-    width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
-    tokens, size = run.max_num_batched_tokens, run.element_size
-    size_bytes = tokens * size * width
-    return Sized(
-        size_bytes=size_bytes,
-        why=(
-            f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
-            f"{width:,} values ({shape}) = {format_size(size_bytes)}"
-        ),
-    )
-
-
-@once_for_all_lengths
-def unpacked_bytes(run: ProfileRun) -> int:
-    """Return the largest weights that a kernel unpacks before it multiplies by them.
-
-    Source: bitsandbytes 0.49.2 `autograd/_functions.py` MatMul4Bit; vLLM 0.23.0
-    `layers/quantization/gguf.py` _fused_mul_mat_gguf.
-    """
-    if run.model.quantization not in PLUGINS:
-        return 0
-    tensors = (
-        tensor
-        for kind in run.model.layer_kinds
-        for module in kind.modules
-        for tensor in module.tensors(run.layout)
-    )
-    return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
-
-
 def cold_compile_bytes(run: ProfileRun) -> int:
     """Return the memory of compiling beside the layer, with a cold compile cache."""
     if not run.compiles:
         return 0
     return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
-
-
-@once_for_all_lengths
-def held_bytes(run: ProfileRun) -> int:
-    """Return what the experts' callers hold: residuals and attention's output."""
-    hidden = run.model.hidden_size
-    widths = [
-        _held(run, hidden, _attention_width(run, kind))[0]
-        for kind in run.model.layer_kinds
-    ]
-    tokens = run.max_num_batched_tokens * run.element_size
-    return tokens * max(widths, default=2 * hidden)
-
-
-def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
-    """Return the values per token alive at a layer's peak, and that peak in words."""
-    steps = [(0, "residual and input")]
-    for module in kind.modules:
-        steps += _module_widths(run, module)
-    width, shape = max(steps)
-    hidden = run.model.hidden_size
-    held, text = _held(run, hidden, _attention_width(run, kind))
-    if not run.compiles and run.model.towers and run.is_first_stage:
-        # Residuals are added up in the buffer in which images and text are merged.
-        held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
-    return held + width, f"{text} + {shape}"
-
-
-def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
-    """Return the width of attention's output, the input of the output projection."""
-    ranks = run.layout.tensor_parallel_size
-    return max(
-        (
-            module.input_size // ranks
-            for module in kind.modules
-            if isinstance(module, RowParallelLinear | RecordedModule)
-            and module.part is Part.ATTENTION
-        ),
-        default=0,
-    )
-
-
-def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
-    """Return what a layer's caller holds: two residuals, and attention's output.
-
-    Without compilation it is a third hidden state instead of the output, and a fourth
-    with all-reduce.
-    """
-    if run.compiles:
-        return 2 * hidden + attention, f"2 x {hidden:,} residual + {attention:,} output"
-    count = 3 + int(run.layout.tensor_parallel_size > 1)
-    return count * hidden, f"{count} x {hidden:,} hidden states"
-
-
-def _language_model(run: ProfileRun) -> str:
-    return run.model.language_architecture or run.model.architecture
-
-
-def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
-    ranks = run.layout.tensor_parallel_size
-    if isinstance(module, ReplicatedLinear):
-        ranks = 1
-    if (
-        isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
-        and module.part in _MLP_PARTS
-        and module.output_sizes
-    ):
-        inner = divide(module.output_sizes[0], ranks)
-        wide = len(module.output_sizes) * inner
-        text = f"{wide:,} MLP input + {inner:,} activation"
-        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
-            return [(wide + inner, text)]
-        hidden = run.model.hidden_size
-        return [(wide + inner + hidden, f"{text} + {hidden:,} output")]
-    if isinstance(module, FusedMoE):
-        router = 4 * module.num_experts // run.element_size
-        return [(router, f"{router:,} router")]
-    return []

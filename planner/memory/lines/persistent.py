@@ -15,14 +15,20 @@ from planner.memory.lines.eplb import balancing_bytes
 from planner.memory.lines.expert_workspace import expert_workspace_bytes
 from planner.memory.lines.latent_context import shared_workspace
 from planner.memory.lines.sampler import blas_workspace_bytes, sampling
+from planner.memory.media.peak import encoder_tables_bytes
 from planner.memory.profile_run import ProfileRun, once
+from planner.models.architecture import LayerKind
+from planner.models.experts import FusedMoE
+from planner.models.layers import TokenBuffer
 from planner.units import format_size
 
 _LOGIT_BIAS_ENTRIES = 1024 + 1024 + 1024 + 128
 _BAD_WORDS_ENTRIES = 1024 + 128 + 1
 _LOGPROB_TOKEN_IDS = 128
 _INT32 = 4
+_LAYER_INPUTS = "per_layer_embeddings"
 TOP_K_BUFFER = "top-k buffer"
+BLAS_WORKSPACE = "cuBLAS workspace"
 
 
 def line(run: ProfileRun) -> Line:
@@ -88,7 +94,8 @@ def kept_during(run: ProfileRun) -> dict[str, int]:
     """Return the buffers that the profile run allocates and keeps, by name."""
     is_v2 = run.uses_v2_runner
     return {
-        "cuBLAS workspace": blas_workspace_bytes(run),
+        BLAS_WORKSPACE: blas_workspace_bytes(run),
+        "encoder tables": encoder_tables_bytes(run),
         TOP_K_BUFFER: sampling(run).kept_bytes,
         "shared workspace": shared_workspace(
             run, kv_cache_dtype=run.kv_cache_dtype
@@ -147,6 +154,44 @@ def multimodal_input_bytes(run: ProfileRun) -> int:
     if not has_vectors or not run.is_first_stage:
         return 0
     return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+
+
+def layer_inputs_bytes(run: ProfileRun) -> int:
+    """Return what Gemma 3n and 4 project for each layer before the first one.
+
+    It lives as long as the forward pass.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` project_per_layer_inputs.
+    """
+    columns = sum(
+        module.columns
+        for module in run.model.every_stage
+        if isinstance(module, TokenBuffer) and module.name == _LAYER_INPUTS
+    )
+    return run.max_num_batched_tokens * columns * run.element_size
+
+
+def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
+    """Return the experts' workspace where all layers of a kind come before it.
+
+    vLLM takes what is left at the end off the peak: DeepSeek's first layers are dense,
+    and have no workspace beside them.
+
+    Source: vLLM 0.33.0 `utils/mem_utils.py` memory_profiling
+    (transient_peak_headroom), `v1/worker/workspace.py`.
+    """
+    if not run.release.subtracts_consumed or not run.is_first_stage:
+        return 0
+    kinds, layers = run.model.layer_kinds, run.model.layers
+    sparse = [n for n, at in enumerate(layers) if _has_experts(kinds[at])]
+    own = [n for n, at in enumerate(layers) if kinds[at] is kind]
+    if not sparse or not own or own[-1] > sparse[0]:
+        return 0
+    return expert_workspace_bytes(run)
+
+
+def _has_experts(kind: LayerKind) -> bool:
+    return any(isinstance(module, FusedMoE) for module in kind.modules)
 
 
 def intermediate_tensors_bytes(run: ProfileRun) -> int:

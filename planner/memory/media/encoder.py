@@ -2,7 +2,7 @@
 
 vLLM encodes as many of the largest items as a step may have, keeps their outputs, and
 then runs the language model. Two figures follow: what is still allocated while the
-language model runs, and the peak of the encoder itself.
+language model runs, and the peak of the encoder itself (`peak`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.memory.media.pixels import resized
-from planner.memory.media.towers import is_of, widths
+from planner.memory.media.towers import is_of
 from planner.memory.profile_run import ProfileRun, once
 from planner.models.architecture import MediaItem, Tower
 
@@ -20,7 +20,6 @@ _ASSUMED_PATCHES = 4
 """Patches per token of an unknown family: most merge 2 x 2."""
 _ASSUMED_INPUTS = 1176
 """Values per patch of one: two frames of 14 x 14 pixels in three colours."""
-_ASSUMED_RANGE = 4
 _UNLIMITED = 999
 
 
@@ -35,23 +34,14 @@ class EncoderBatch:
     embeddings: int
     """Rows for the language model, over all items."""
     patches: int
-    """Rows in the encoder at once."""
+    """Rows of the encoder, over all items."""
     inputs: int
     """Input values, over all items."""
-    is_one_by_one: bool = False
-    """Whether pieces are encoded one by one, so that `patches` are those of a piece."""
+    pieces: int | None = None
+    """Of an item, which are encoded in turns; None: all items are at once."""
     is_assumed: bool = False
     """Whether the family's sizes are unknown, so that `max_num_batched_tokens` is used
     in their place."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakRange:
-    """A number of bytes of which only the range is known."""
-
-    low_bytes: int
-    size_bytes: int
-    high_bytes: int
 
 
 @once
@@ -127,13 +117,9 @@ def profiled_items(run: ProfileRun) -> EncoderBatch | None:
         items=count,
         tokens_per_item=tokens,
         embeddings=count * rows * parts,
-        patches=(
-            count * item.patches * parts
-            if item.pieces is None
-            else item.patches // item.pieces
-        ),
+        patches=count * item.patches * parts,
         inputs=count * item.inputs * parts,
-        is_one_by_one=item.pieces is not None,
+        pieces=item.pieces,
         is_assumed=not any(tower.items for tower, _layout in run.towers),
     )
 
@@ -171,7 +157,7 @@ def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:
     """
     ranks = max(
         (
-            _data_parallel_ranks(run, tower, layout)
+            data_parallel_ranks(run, tower, layout)
             for tower, layout in run.towers
             if batch.modality in tower.modalities
         ),
@@ -181,63 +167,11 @@ def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:
     return ranks * -(-batch.items // ranks) * each
 
 
-def _data_parallel_ranks(run: ProfileRun, tower: Tower, layout: ParallelLayout) -> int:
+def data_parallel_ranks(run: ProfileRun, tower: Tower, layout: ParallelLayout) -> int:
     """Return the ranks that divide the items of a tower among them."""
     ranks = run.layout.tensor_parallel_size
     is_whole = layout.tensor_parallel_size < ranks
     return ranks if tower.supports_data_parallel and is_whole else 1
-
-
-def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
-    """Return the encoder's peak, including its inputs.
-
-    The low and high ends count few and many of a block's intermediate results: how many
-    exist at once depends on each model's code. For a family whose items are unknown the
-    range is from 0 to four times the middle.
-
-    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP
-    (what a block still refers to while it computes), `models/vision.py`
-    run_dp_sharded_mrope_vision_model.
-    """
-    batch = profiled_items(run)
-    if batch is None:
-        return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
-    served = _served(run, batch)
-    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
-    low, middle, high = (
-        max(rows * range_[end] for rows, range_ in served) * run.element_size + inputs
-        for end in range(3)
-    )
-    high += batch.embeddings * run.model.hidden_size * run.element_size
-    if batch.is_assumed:
-        low, high = 0, _ASSUMED_RANGE * middle
-    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high)
-
-
-def _served(
-    run: ProfileRun, batch: EncoderBatch
-) -> list[tuple[int, tuple[int, int, int]]]:
-    """Return the rows on the rank and their widths, for each tower of the modality."""
-    found = []
-    for tower, layout in run.towers:
-        if batch.modality not in tower.modalities:
-            continue
-        ranks = _data_parallel_ranks(run, tower, layout)
-        patches = batch.patches
-        if not batch.is_one_by_one:
-            patches = patches // batch.items * -(-batch.items // ranks)
-        found.append((patches, widths(tower, layout)))
-    return found
-
-
-def _reads_raw_pixels(run: ProfileRun) -> bool:
-    """Whether pixels reach the GPU as bytes, which it normalises.
-
-    Source: vLLM 0.28.0, 0.32.0 and 0.33.0 `config/model.py`
-    _resolve_mm_device_do_normalize, `models/interfaces.py`.
-    """
-    since = (tower.reads_raw_pixels_since for tower, _layout in run.towers)
-    return any(first is not None and run.release >= first for first in since)
 
 
 def _profiles_encoder(run: ProfileRun) -> bool:

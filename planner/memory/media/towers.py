@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
@@ -26,6 +27,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
+from planner.models.passes import Attention, TowerPass
 
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
 """The possible tokens per image of Gemma 4 (_SUPPORTED_SOFT_TOKENS)."""
@@ -76,6 +78,13 @@ _GATES = ("gate_proj", "up_proj")
 _BEHIND_POOLING = {"merged_linear": 4}
 """Layers that process so many patches as one, with an input as wide as one patch."""
 _QUERIES = ("q_proj", "wq")
+_HOPPER = (9, 0)
+_TILES = ((64, 192, 192), (96, 192, 144), (128, 128, 176), (192, 128, 112))
+"""FlashAttention 3's tiles: up to which head size, rows of queries and of keys."""
+_ALMOST_FULL = 0.8
+_GOOD_ENOUGH = 0.85
+_NEVER_SPLIT = 4
+"""Blocks of keys up to which they stay together."""
 
 
 def built_towers(
@@ -216,17 +225,14 @@ def widths(tower: Tower, layout: ParallelLayout) -> Range:
     Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
     Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
+    if tower.forward is not None:
+        return (_widest(tower.forward, layout),) * 3
     linears = [linear for m in tower.modules for linear in _linears(m, layout)]
     if len(linears) <= 1:  # nothing, or the projector of another tower
         return 0, 0, 0
     size = Counter(linear.input_size for linear in linears).most_common(1)[0][0]
     attention = _ATTENTION_IN_FP32 if tower.rotates_in_fp32 else _ATTENTION
-    beside = _BESIDE_MLP
-    if tower.beside_mlp is not None:
-        beside = (tower.beside_mlp,) * 3
-    found = [
-        _width(linear, size, attention, beside) for linear in dict.fromkeys(linears)
-    ]
+    found = [_width(linear, size, attention) for linear in dict.fromkeys(linears)]
     if tower.gathers_attention:
         found += [(_gathered(size, layout),) * 3]
     low, middle, high = (max(range_[end] for range_ in found) for end in range(3))
@@ -247,7 +253,39 @@ def _gathered(size: int, layout: ParallelLayout) -> int:
     return whole * size + (3 + 2 + 2 + 1) * size // ranks
 
 
-def _width(linear: _Linear, size: int, attention: Range, beside_mlp: Range) -> Range:
+def _widest(forward: TowerPass, layout: ParallelLayout) -> int:
+    """Return the values of a row at the widest point, as the tower's code has them."""
+    splits = key_splits(forward.attention, layout)
+    ranks = layout.tensor_parallel_size
+    return max(moment.values(ranks, splits) for moment in forward.moments)
+
+
+def key_splits(attention: Attention | None, layout: ParallelLayout) -> int:
+    """Return the parts into which FlashAttention 3 splits the keys of a sequence.
+
+    It does so where one sequence's heads and blocks of queries leave multiprocessors
+    idle, and then adds up outputs in fp32. Other kernels of encoders do not.
+
+    Source: vllm-flash-attn of vLLM 0.33.0, `hopper/heuristics.h` num_splits_heuristic,
+    `hopper/flash_api.cpp` get_num_splits, `hopper/tile_size.h` tile_size_fwd_sm90.
+    """
+    if attention is None or layout.compute_capability != _HOPPER:
+        return 1
+    tile = next((t for t in _TILES if attention.head_size <= t[0]), None)
+    if tile is None:
+        return 1
+    _size, rows, keys = tile
+    heads = max(1, attention.num_heads // layout.tensor_parallel_size)
+    blocks, most = heads * -(-attention.length // rows), -(-attention.length // keys)
+    if blocks >= _ALMOST_FULL * layout.num_sms or most <= _NEVER_SPLIT:
+        return 1
+    waves = [blocks * n / layout.num_sms for n in range(1, most + 1)]
+    efficiency = [each / ceil(each) for each in waves]
+    enough = _GOOD_ENOUGH * max(efficiency)
+    return next(n for n, each in enumerate(efficiency, 1) if each >= enough)
+
+
+def _width(linear: _Linear, size: int, attention: Range) -> Range:
     if linear.is_qkv:
         query = linear.first_output
         low, middle, high = (
@@ -261,7 +299,7 @@ def _width(linear: _Linear, size: int, attention: Range, beside_mlp: Range) -> R
     # A layer after the blocks takes several rows together.
     together = max(1, linear.input_size // size)
     rows = _BEHIND_POOLING.get(linear.name, together)
-    low, middle, high = (own // rows + beside * size for beside in beside_mlp)
+    low, middle, high = (own // rows + beside * size for beside in _BESIDE_MLP)
     return low, middle, high
 
 

@@ -16,7 +16,7 @@ from planner.models.families.multimodal import (
     with_towers,
 )
 from planner.models.families.towers import blocks, tiles
-from planner.models.families.towers.clip import siglip_vision
+from planner.models.families.towers.clip import encoder_pass, siglip_vision
 
 RENAMES = (
     ("model.language_model.", "language_model.model."),
@@ -45,7 +45,7 @@ def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
             ),
         ),
         items=tiles.paligemma_items(vision),
-        beside_mlp=4,
+        forward=encoder_pass(vision),
     )
     whole = with_towers(
         model,
@@ -78,7 +78,7 @@ def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
             blocks.norms(f"{projector}.mm_soft_emb_norm", size, bias=False),
         ),
         items=tiles.gemma3_items(vision),
-        beside_mlp=4,
+        forward=encoder_pass(vision),
     )
     whole = with_towers(
         with_mm_prefix(model),

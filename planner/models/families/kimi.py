@@ -18,6 +18,7 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.towers import blocks, items
 from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.passes import Moment, TowerPass
 
 _VL_RENAMES = (
     ("model.language_model.", "language_model.model."),
@@ -84,9 +85,35 @@ def moonvit_3d_tower(
         modalities=("vision_chunk",),
         modules=modules if is_quantizable else blocks.unquantised(*modules),
         items=items.kimi_k25_items(facts),
-        rotates_in_fp32=True,
         supports_data_parallel=True,
+        forward=_k25_pass(facts),
         whole_unless_heads_divide=heads,
+    )
+
+
+def _k25_pass(facts: Facts) -> TowerPass:
+    """Return the widest point: positions are interpolated in fp32, in eleven steps.
+
+    Beside them are the patches, the table of positions in both dtypes, and that of the
+    rotary embedding, which stays: complex numbers for each row and column.
+
+    Source: vLLM 0.33.0 `models/kimi_k25_vit.py` get_rope_shape (bicubic, as PyTorch
+    decomposes it), Rope2DPosEmbRepeated.
+    """
+    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    rows, columns = (
+        facts.integer("init_pos_emb_height"),
+        facts.integer("init_pos_emb_width"),
+    )
+    rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
+    return TowerPass(
+        moments=(
+            Moment(
+                name="positions", whole=_STEPS * 2 * size + size + 2 * size // heads
+            ),
+        ),
+        tables_bytes=rotary + rows * columns * size * (4 + 2),
+        kept_tables_bytes=rotary,
     )
 
 
@@ -112,6 +139,9 @@ def moonvit_tower(facts: Facts, text_size: int) -> Tower:
     )
 
 
+_ROTARY_SIDE = 512
+"""Rows and columns for which rotary angles are computed ahead."""
+_STEPS = 11
 _MOONVIT = {
     "patch_size": 14,
     "init_pos_emb_height": 64,

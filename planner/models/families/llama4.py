@@ -33,6 +33,7 @@ from planner.models.layers import (
     Replicated,
     RowParallelLinear,
 )
+from planner.models.passes import Attention, Moment, TowerPass
 
 
 def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
@@ -166,10 +167,37 @@ def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
             modalities=("image",),
             modules=blocks.unquantised(*_vision_model(facts, "vision_model")),
             items=tiles.llama4_items(facts),
-            rotates_in_fp32=True,
             supports_data_parallel=True,
+            forward=_vision_pass(facts),
         ),
         Tower(modalities=("image",), modules=blocks.unquantised(projector)),
+    )
+
+
+def _vision_pass(facts: Facts) -> TowerPass:
+    """Return the widest points: queries and keys are rotated as complex fp32 numbers.
+
+    At the end of that each is there three times: in fp32 before and after, and cast
+    back.
+
+    Source: vLLM 0.33.0 `models/mllama4.py` Llama4VisionAttention,
+    Llama4VisionEncoderLayer; `layers/rotary_embedding/llama4_vision_rope.py`
+    Llama4VisionRotaryEmbedding.
+    """
+    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2 + 1
+    return TowerPass(
+        moments=(
+            Moment(name="rotating", whole=3 * size, cut=(3 + 2 * (2 + 2 + 1)) * size),
+            Moment(name="attention", whole=3 * size, cut=6 * size, per_split=2 * size),
+            Moment(
+                name="attention's output", whole=4 * size, cut=7 * size, reduced=size
+            ),
+            Moment(
+                name="MLP", whole=3 * size, cut=2 * facts.integer("intermediate_size")
+            ),
+        ),
+        attention=Attention(num_heads=heads, head_size=size // heads, length=positions),
     )
 
 

@@ -22,11 +22,13 @@ from planner.models.families.towers.clip import (
     QKV,
     Depth,
     clip_vision,
+    encoder_pass,
     idefics_vision,
     selected_layers,
     siglip_vision,
 )
 from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.passes import Moment, TowerPass, block_pass
 
 LAYERS = "language_model.model.layers"
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
@@ -109,6 +111,7 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
         modalities=("image", "video"),
         modules=(*modules, *own),
         items=tiles.llava_onevision_items(vision),
+        forward=_vision_pass(vision),
     )
     return _whole(facts, label, model, tower)
 
@@ -212,8 +215,31 @@ def _images(
         modalities=("image",),
         modules=modules,
         items=items,
-        rotates_in_fp32=vision.model_type == "pixtral",
+        forward=_vision_pass(vision),
     )
+
+
+def _vision_pass(vision: Facts) -> TowerPass:
+    """Return the widest points of the tower.
+
+    Pixtral's MLP has names for its gate and for what that reads, beside the patches,
+    the input of the first block and of this one, and both norms. Its attention rotates
+    keys beside rotated queries.
+
+    Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFTransformer,
+    PixtralHFTransformerBlock, PixtralHFMLP, PixtralHFAttention; Transformers'
+    apply_rotary_pos_emb.
+    """
+    if vision.model_type != "pixtral":
+        is_clip = vision.model_type == "clip_vision_model"
+        return encoder_pass(vision, has_class_token=is_clip)
+    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    tables = 2 * size // heads
+    passed = block_pass(
+        size, vision.integer("intermediate_size"), beside=5, is_gated=True, more=tables
+    )
+    rotating = Moment(name="rotating", whole=4 * size + tables, cut=7 * size)
+    return replace(passed, moments=(*passed.moments, rotating))
 
 
 def _whole(
@@ -296,6 +322,7 @@ def read_idefics3(facts: Facts, label: Label) -> ModelArchitecture:
         modalities=("image",),
         modules=(*idefics_vision(vision, "model.vision_model"), connector),
         items=tiles.idefics3_items(vision, facts.integer("scale_factor")),
+        forward=encoder_pass(vision),
     )
     whole = with_towers(model, (tower,), layer_prefix="model.text_model.layers")
     return replace(known_as(whole, facts, label), supports_pp=False)

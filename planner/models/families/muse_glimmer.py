@@ -26,6 +26,7 @@ from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
 from planner.models.families.windows import layer_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part
+from planner.models.passes import Moment, TowerPass
 
 RENAMES = (
     ("model.language_model.", "model."),
@@ -119,11 +120,28 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
                 )
             ),
             items=items.muse_glimmer_items(vision),
-            rotates_in_fp32=True,
+            forward=_vision_pass(size, size // heads),
             whole_unless_heads_divide=heads,
         ),
         Tower(modalities=both, modules=tuple(_whole_parts(facts, vision, model))),
     )
+
+
+def _vision_pass(size: int, head_size: int) -> TowerPass:
+    """Return the widest point: queries and keys side by side, rotated in fp32.
+
+    They are there as joined, in fp32 before and after, and cast back. The frames' own
+    hidden states and rotary tables stay in lists beside all of them.
+
+    Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerVisionEncoder,
+    MuseGlimmerVisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
+    """
+    rotating = Moment(
+        name="rotating",
+        whole=3 * size + 4 * head_size,
+        cut=(3 + 2 * (1 + 2 + 2 + 1)) * size,
+    )
+    return TowerPass(moments=(rotating,))
 
 
 def _attention(name: str, size: int, heads: int) -> tuple[Module, ...]:

@@ -8,7 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.architecture import (
+    LayerKind,
+    MediaItem,
+    ModelArchitecture,
+    Tower,
+)
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     ExpertsShape,
@@ -36,10 +41,14 @@ from planner.models.families.towers.clip import (
     idefics_vision,
     siglip_vision,
 )
+from planner.models.families.towers.facts import RGB
 from planner.models.families.towers.siglip2 import siglip2_vision
 from planner.models.layers import Module
+from planner.models.passes import Attention, TowerPass, block_pass
 
 _IMAGE = ("image",)
+_LFM2_TOKENS = 256
+"""Most tokens of an image where a config does not say."""
 _KEPT = {27: 26}  # Bagel's checkpoint lacks the last of SigLIP's layers
 
 
@@ -124,8 +133,30 @@ def read_lfm2_vl(facts: Facts, label: Label) -> ModelArchitecture:
         _linear(f"{PROJECTOR}.linear_1", merged, wide, bias=bias),
         _linear(f"{PROJECTOR}.linear_2", wide, model.hidden_size, bias=bias),
     )
-    tower = Tower(modalities=_IMAGE, modules=modules, supports_data_parallel=True)
+    tokens = facts.optional_integer("max_image_tokens") or _LFM2_TOKENS
+    patches = tokens * facts.integer("downsample_factor") ** 2
+    inputs = patches * RGB * vision.integer("patch_size") ** 2
+    image = MediaItem(modality="image", tokens=tokens, patches=patches, inputs=inputs)
+    tower = Tower(
+        modalities=_IMAGE,
+        modules=modules,
+        items=(image,),
+        supports_data_parallel=True,
+        forward=_lfm2_pass(vision, patches),
+    )
     return composed(facts, label, model, tower, renames=RENAMES)
+
+
+def _lfm2_pass(vision: Facts, patches: int) -> TowerPass:
+    """Return SigLIP 2's widest points, of images whose patches were put together.
+
+    Source: vLLM 0.33.0 `models/lfm2_siglip2.py` Siglip2EncoderLayer,
+    `models/lfm2_vl.py` image_pixels_to_features, get_image_size_with_most_features.
+    """
+    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    attention = Attention(num_heads=heads, head_size=size // heads, length=patches)
+    passed = block_pass(size, vision.integer("intermediate_size"), beside=4)
+    return replace(passed, attention=attention, input_copies=2)
 
 
 def read_eagle2_5(facts: Facts, label: Label) -> ModelArchitecture:

@@ -27,6 +27,7 @@ from planner.models.layers import (
     Replicated,
     RowParallelLinear,
 )
+from planner.models.passes import block_pass
 from planner.models.tensors import Tensor
 
 _MOST_SOUNDS = 5
@@ -113,6 +114,9 @@ def _encoder(facts: Facts) -> Tower:
         modalities=AUDIO,
         modules=encoder_modules(facts, "model.encoder"),
         items=items.whisper_items(facts),
+        forward=block_pass(
+            facts.integer("d_model"), facts.integer("encoder_ffn_dim"), beside=3
+        ),
     )
 
 

@@ -41,6 +41,21 @@ def _symmetric_memory(module: Any) -> None:
     module.empty = empty
 
 
+@after_import("vllm.distributed.device_communicators.flashinfer_all_reduce")
+def _fused_all_reduce(module: Any) -> None:
+    """FlashInfer's workspace of all-reduce is left out, without an error.
+
+    It is memory of the driver, which ranks map into each other. vLLM does without where
+    it cannot be created, but its log keeps that error, and with it all tensors of the
+    first layer for good: as if a GPU with NVSwitch had none.
+
+    Source: vLLM 0.33.0 `distributed/device_communicators/flashinfer_all_reduce.py`
+    _create_workspace (warning_once remembers its arguments).
+    """
+    if hasattr(module, "_create_workspace"):
+        module._create_workspace = lambda *_args, **_kwargs: None
+
+
 @after_import("vllm.model_executor.layers.quantization.utils.gptq_utils")
 def _gptq_layers(module: Any) -> None:
     """Without headers of weights, GPTQ's layers are those of the usual checkpoint.

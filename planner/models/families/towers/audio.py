@@ -6,6 +6,7 @@ from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import Module
+from planner.models.passes import Moment, TowerPass
 
 AUDIO = ("audio",)
 
@@ -25,6 +26,7 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
             _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
         ),
         items=items.qwen2_audio_items(facts),
+        forward=_transformers_pass(facts, beside=4),
     )
 
 
@@ -47,7 +49,21 @@ def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
             _whole_linear(f"{name}.proj", size, output_size),
         ),
         items=items.qwen2_audio_items(facts),
+        forward=_transformers_pass(facts, beside=3, input_copies=2),
     )
+
+
+def _transformers_pass(
+    facts: Facts, *, beside: int, input_copies: int = 1
+) -> TowerPass:
+    """Return the widest point of Whisper's layers where every rank holds them whole.
+
+    Source: Transformers' Qwen2AudioEncoderLayer, Qwen2_5OmniAudioEncoderLayer (whose
+    encoder pads and copies the spectrogram: chunk_and_pad_features).
+    """
+    size, mlp_size = facts.integer("d_model"), facts.integer("encoder_ffn_dim")
+    whole = Moment(name="MLP", whole=beside * size + 2 * mlp_size)
+    return TowerPass(moments=(whole,), input_copies=input_copies)
 
 
 def qwen3_omni_audio_tower(facts: Facts) -> Tower:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
 from planner.models.layers import Module
+from planner.models.passes import Attention, TowerPass, block_pass
 
 QKV = ("q_proj", "k_proj", "v_proj")
 
@@ -40,6 +41,26 @@ def selected_layers(facts: Facts, num_layers: int) -> int:
     if not several or not all(isinstance(layer, int) for layer in several):
         raise facts.unsupported("vision_feature_layer", "a layer or several are.")
     return max(int(at) + (num_layers + 1 if at < 0 else 0) for at in several)
+
+
+def encoder_pass(facts: Facts, *, has_class_token: bool = False) -> TowerPass:
+    """Return the widest points of CLIP's and SigLIP's encoder.
+
+    Beside the MLP there are the input of the first layer and of this one, the
+    residual, and the norm's output.
+
+    Source: vLLM 0.33.0 `models/clip.py` CLIPEncoderLayer; `models/siglip.py`
+    SiglipEncoderLayer, SiglipMLP.
+    """
+    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    attention = Attention(
+        num_heads=heads,
+        head_size=size // heads,
+        length=patches + int(has_class_token),
+    )
+    passed = block_pass(size, facts.integer("intermediate_size"), beside=4)
+    return replace(passed, attention=attention)
 
 
 def clip_vision(

@@ -12,6 +12,7 @@ from planner.models.architecture import Frames, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.passes import Moment, TowerPass, Turns
 
 # A frame becomes 70 tokens, between two that mark it, with 6 for its time.
 _LONGEST_VIDEO = Frames(count=32, tokens=70 + 2 + 6)
@@ -44,6 +45,30 @@ def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
         item_tokens=item_tokens,
         items=items.gemma4_items(facts, item_tokens),
         frames=_LONGEST_VIDEO,
+        forward=_vision_pass(facts),
+    )
+
+
+def _vision_pass(facts: Facts) -> TowerPass:
+    """Return the widest point: the product of gate and up, each with a name.
+
+    Beside them are the embeddings, the block's input, its residual and a norm's output,
+    both rotary tables, and a mask of a byte for each pair of patches. Turns are limited
+    by a table of one-hot positions, which this release's Transformers does not make.
+
+    Source: Transformers' Gemma4VisionEncoderLayer, Gemma4VisionMLP; vLLM 0.33.0
+    `models/gemma4_mm.py` _process_image_input, _process_video_input, _encoder_chunk.
+    """
+    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    tables = 2 * facts.integer("head_dim")
+    return TowerPass(
+        moments=(Moment(name="MLP", whole=4 * size + 3 * mlp_size + tables),),
+        turns=Turns(
+            bytes_per_row=4 * 8 * facts.integer("position_embedding_size"),
+            kept=size,
+            copied=("image",),
+            since=(0, 22),
+        ),
     )
 
 

@@ -8,6 +8,7 @@ settings has other sizes.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
 from planner.models.architecture import MediaItem, Resizing
 from planner.models.families.facts import Facts
@@ -113,13 +114,31 @@ def _by_length(video: MediaItem) -> tuple[MediaItem, MediaItem]:
 
 
 @if_known
-def qwen3_omni_items(facts: Facts) -> Items:
-    """Return the same as Qwen2-VL's, of larger patches.
+def omni_items(facts: Facts) -> Items:
+    """Return Qwen2-VL's images, and its videos as counted, with smaller frames.
 
-    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`
-    Qwen3OmniMoeThinkerProcessingInfo.
+    The processors of Qwen2.5-Omni and Qwen3-Omni shrink frames to the pixels of 768
+    tokens, a square of 27 x 27.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_omni_thinker.py`
+    Qwen2_5OmniThinkerProcessingInfo, `models/qwen3_omni_moe_thinker.py`
+    Qwen3OmniMoeThinkerProcessingInfo; Transformers' Qwen2_5OmniProcessorKwargs,
+    Qwen3OmniMoeProcessorKwargs (videos_kwargs).
     """
-    return tuple(replace(item, resizing=None) for item in qwen2_vl_items(facts))
+    side = isqrt(768)
+    frames = _merged_patches(facts, "video", (side * _unit(facts)) ** 2)
+    return tuple(
+        replace(
+            item,
+            resizing=None,
+            embeddings=frames.tokens,
+            patches=frames.patches,
+            inputs=frames.inputs,
+        )
+        if item.modality == "video"
+        else replace(item, resizing=None)
+        for item in qwen2_vl_items(facts)
+    )
 
 
 @if_known
@@ -256,8 +275,9 @@ def kimi_vl_items(facts: Facts) -> Items:
 def gemma4_items(facts: Facts, image_tokens: int) -> Items:
     """Return an image, and a video of 32 frames of 70 tokens and 8 of text.
 
-    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo; before 0.22
-    _process_image_input and _process_video_input take one image or frame at a time.
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo,
+    _process_image_input, _process_video_input: images and frames are encoded in turns,
+    before 0.22 one at a time.
     """
     pooled = 3 * 3
     inputs = pooled * RGB * facts.integer("patch_size") ** 2
@@ -267,8 +287,8 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         tokens=image_tokens,
         patches=image_tokens * pooled,
         inputs=image_tokens * inputs,
+        pieces=1,
         sizing=SoftTokens(),
-        since=(0, 22),
     )
     video = MediaItem(
         modality="video",
@@ -276,14 +296,14 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         embeddings=frames * tokens,
         patches=frames * tokens * pooled,
         inputs=frames * tokens * inputs,
+        pieces=frames,
         sizing=Clip(frames=frames),
-        since=(0, 22),
     )
     return (
-        image,
-        video,
-        replace(image, pieces=1, sizing=None, since=(0, 0), until=(0, 22)),
-        replace(video, pieces=frames, sizing=None, since=(0, 0), until=(0, 22)),
+        replace(image, since=(0, 22)),
+        replace(video, since=(0, 22)),
+        replace(image, sizing=None, until=(0, 22)),
+        replace(video, sizing=None, until=(0, 22)),
     )
 
 

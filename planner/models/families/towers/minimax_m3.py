@@ -6,6 +6,7 @@ from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import Module
+from planner.models.passes import Moment, TowerPass
 
 _AXES = 3
 
@@ -23,7 +24,7 @@ def minimax_m3_tower(
     model's.
 
     Source: vLLM 0.33.0 `models/minimax_m3/common/vision_tower.py`
-    MiniMaxVLVisionModel.
+    MiniMaxVLVisionModel, MiniMaxVLMultiModalProjector.
     """
     compression = facts.mapping("img_token_compression_config")
     size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
@@ -78,6 +79,20 @@ def minimax_m3_tower(
         modalities=("image", "video"),
         modules=tuple(modules),
         items=items.minimax_m3_items(facts),
-        rotates_in_fp32=True,
         supports_data_parallel=True,
+        forward=TowerPass(
+            moments=(
+                # The projector's first layer and its activation, then its output, for
+                # each patch, as wide as the language model.
+                Moment(name="projecting", whole=size, cut=2 * middle),
+                Moment(
+                    name="projected",
+                    whole=size + text_size,
+                    cut=middle,
+                    reduced=text_size,
+                ),
+                # Queries and keys in fp32 before and after, and cast back.
+                Moment(name="rotating", whole=2 * size, cut=15 * size),
+            )
+        ),
     )

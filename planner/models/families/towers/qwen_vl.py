@@ -8,6 +8,7 @@ from planner.models.architecture import MediaItem, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import Module, Part, TokenBuffer
+from planner.models.passes import Moment, TowerPass
 
 IMAGE_AND_VIDEO = ("image", "video")
 
@@ -39,8 +40,36 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
         modules,
         items.qwen2_vl_items(facts),
         reads_raw_pixels_since=(0, 28),
-        beside_mlp=2,
-        gathers_attention=True,
+        forward=_qwen2_pass(size, size // heads, mlp_size),
+    )
+
+
+def _qwen2_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
+    """Return the widest points; ranks gather queries, keys and values, and cut them.
+
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VisionAttention, Qwen2VisionBlock.
+    """
+    tables = head_size  # cosines and sines of half a head
+    return TowerPass(
+        moments=(
+            # The input, also as the norm's; of the rest each rank its part: projected,
+            # concatenated, rotated, and the output.
+            Moment(
+                name="attention",
+                whole=3 * size + tables,
+                cut=8 * size,
+                reduced=3 * size + size,
+            ),
+            # What was gathered is copied once, into the order of its columns.
+            Moment(
+                name="gathering",
+                whole=2 * size + tables,
+                cut=3 * size,
+                reduced=2 * 3 * size,
+            ),
+            Moment(name="MLP", whole=3 * size + tables, cut=2 * mlp_size),
+        ),
+        copies_share=True,
     )
 
 
@@ -77,13 +106,42 @@ def qwen2_5_vl_tower(
         facts.integer("out_hidden_size"),
         bias=False,
     )
-    largest = items.qwen3_omni_items if is_omni else items.qwen2_vl_items
+    largest = items.omni_items if is_omni else items.qwen2_vl_items
     return _tower(
         modules,
         largest(facts),
         supports_data_parallel=not is_omni,
         reads_raw_pixels_since=None if is_omni else (0, 28),
-        beside_mlp=3,
+        forward=_qwen2_5_pass(size, size // heads, facts.integer("intermediate_size")),
+    )
+
+
+def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
+    """Return the widest points: the MLP has names for what its gate reads.
+
+    Rotary tables of an item's size stay; those of all items are put together of them.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP,
+    Qwen2_5_VisionAttention, get_rope_by_thw.
+    """
+    tables = head_size
+    return TowerPass(
+        moments=(
+            Moment(
+                name="MLP's output",
+                whole=3 * size + tables,
+                cut=3 * mlp_size,
+                reduced=size,
+            ),
+            Moment(
+                name="attention's output",
+                whole=3 * size + tables,
+                cut=8 * size,
+                reduced=size,
+            ),
+        ),
+        stays=tables,
+        copies_share=True,
     )
 
 
@@ -119,7 +177,42 @@ def qwen3_vl_tower(
         modules += _qwen3_merger(facts, merger, norm_size=merged)
     modules += _qwen3_blocks(facts, name)
     modules += _deepstack_buffers(levels, deepstack_columns)
-    return _tower(modules, items.qwen3_vl_items(facts), reads_raw_pixels_since=(0, 32))
+    return _tower(
+        modules,
+        items.qwen3_vl_items(facts),
+        reads_raw_pixels_since=(0, 32),
+        forward=_qwen3_pass(facts, levels),
+    )
+
+
+def _qwen3_pass(facts: Facts, levels: int) -> TowerPass:
+    """Return the widest points: positions stay, and features of the deepstack.
+
+    Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer,
+    Qwen3_VisionBlock; `models/qwen2_5_vl.py` Qwen2_5_VisionAttention.
+    """
+    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    merged = facts.integer("spatial_merge_size") ** 2
+    features = levels * facts.integer("out_hidden_size") // merged
+    beside = size // facts.integer("num_heads") + features
+    return TowerPass(
+        moments=(
+            Moment(
+                name="attention's output",
+                whole=4 * size + beside,
+                cut=8 * size,
+                reduced=size,
+            ),
+            Moment(name="MLP", whole=4 * size + beside, cut=2 * mlp_size),
+            Moment(
+                name="MLP's output",
+                whole=5 * size + beside,
+                cut=mlp_size,
+                reduced=size,
+            ),
+        ),
+        copies_share=True,
+    )
 
 
 def qwen3_omni_vision_tower(
@@ -149,7 +242,12 @@ def qwen3_omni_vision_tower(
             f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
         )
     modules += _deepstack_buffers(levels, deepstack_columns)
-    return _tower(modules, items.qwen3_omni_items(facts), supports_data_parallel=False)
+    return _tower(
+        modules,
+        items.omni_items(facts),
+        supports_data_parallel=False,
+        forward=_qwen3_pass(facts, levels),
+    )
 
 
 def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:

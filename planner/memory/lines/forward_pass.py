@@ -1,0 +1,232 @@
+"""The dense forward pass: the widest step of a layer, and what its callers hold.
+
+All tokens pass through the model once. Attention itself does not run.
+"""
+
+from __future__ import annotations
+
+from planner.engine.layout import divide
+from planner.memory.account import Sized
+from planner.memory.lines.persistent import later_workspace_bytes
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.models.architecture import LayerKind
+from planner.models.caches import CrossAttentionLayer
+from planner.models.experts import FusedMoE
+from planner.models.families.recorded import RecordedModule
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Part,
+    QKVParallelLinear,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
+from planner.models.quantization.choosing import PLUGINS
+from planner.units import format_size
+
+_NAMES_MLP_INPUT = frozenset(
+    """
+    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
+    Gemma4ForCausalLM Gemma4ForConditionalGeneration InternLM2ForCausalLM
+    MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
+    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
+    Qwen3ForSequenceClassification Qwen3Model Qwen3_5ForConditionalGeneration
+    SolarForCausalLM StableLmForCausalLM
+    """.split()
+)
+"""Models whose MLP has a name for gate and up, so that they outlive the activation.
+
+Llama's reuses the name, and frees them before the down projection.
+
+Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
+`models/llama.py` LlamaMLP.forward.
+"""
+_ADDS_UP_ANEW = frozenset("Gemma3ForCausalLM Qwen3_5ForConditionalGeneration".split())
+"""Models with Gemma's norm, whose sums with the residual are tensors of their own."""
+_HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
+"""Models that add to the residual with an operator instead of a norm."""
+_MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
+
+
+@once_for_all_lengths
+def forward(run: ProfileRun) -> Sized:
+    """Return the peak of a rank's forward pass, without routed experts.
+
+    Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` profile_run; the buffers of a
+    layer are read from its model class and fit logs of models with small vocabularies.
+    """
+    widths = [_layer_width(run, kind) for kind in run.model.layer_kinds]
+    width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
+    tokens, size = run.max_num_batched_tokens, run.element_size
+    size_bytes = tokens * size * width
+    return Sized(
+        size_bytes=size_bytes,
+        why=(
+            f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
+            f"{width:,} values ({shape}) = {format_size(size_bytes)}"
+        ),
+    )
+
+
+@once_for_all_lengths
+def unpacked_bytes(run: ProfileRun) -> int:
+    """Return the largest weights that a kernel unpacks before it multiplies by them.
+
+    Source: bitsandbytes 0.49.2 `autograd/_functions.py` MatMul4Bit; vLLM 0.23.0
+    `layers/quantization/gguf.py` _fused_mul_mat_gguf.
+    """
+    if run.model.quantization not in PLUGINS:
+        return 0
+    tensors = (
+        tensor
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+        for tensor in module.tensors(run.layout)
+    )
+    return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
+
+
+@once_for_all_lengths
+def held_bytes(run: ProfileRun) -> int:
+    """Return what the experts' callers hold: residuals and attention's output."""
+    hidden = run.model.hidden_size
+    widths = [
+        _held(run, hidden, _attention_width(run, kind))[0]
+        for kind in run.model.layer_kinds
+    ]
+    tokens = run.max_num_batched_tokens * run.element_size
+    return tokens * max(widths, default=2 * hidden)
+
+
+def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
+    """Return the values per token alive at a layer's peak, and that peak in words."""
+    steps = [(0, "residual and input")]
+    for module in kind.modules:
+        steps += _module_widths(run, module)
+        steps += [] if run.compiles else _attention_widths(run, kind, module)
+    width, shape = max(steps)
+    held, text = _held_of(run, kind)
+    later = later_workspace_bytes(run, kind)
+    if later:
+        text = f"{text} - a later workspace of {format_size(later)}"
+    per_token = run.max_num_batched_tokens * run.element_size
+    return max(0, held + width - later // per_token), f"{text} + {shape}"
+
+
+def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
+    """Return what a layer's caller holds, by what becomes of the first hidden states.
+
+    Without compilation, the first residual is the buffer in which images and text are
+    merged, and most classes add the others up in it. Gemma's norm returns sums anew,
+    and so do Gemma 4's layers. Whisper's code also refers to its positions, and to the
+    sum with them.
+
+    Source: vLLM 0.25.1 and 0.33.0 `layers/layernorm.py` GemmaRMSNorm; 0.33.0
+    `models/gemma4.py` Gemma4DecoderLayer, `models/whisper.py` WhisperDecoder.
+    """
+    hidden = run.model.hidden_size
+    held, text = _held(run, hidden, _attention_width(run, kind))
+    if run.compiles or not run.model.towers or not run.is_first_stage:
+        return held, text
+    if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
+        return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
+    if _language_model(run) in _ADDS_UP_ANEW:
+        return held + hidden, f"{text} + {hidden:,} sum"
+    if _language_model(run) in _HAS_OWN_SUMS:
+        return held, text
+    is_cut = run.layout.tensor_parallel_size > 1
+    if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
+        # Widest at the activation, before there is a sum over ranks.
+        held, text = held - hidden, f"{text} - {hidden:,} of a later sum"
+    return held - hidden, f"{text} - {hidden:,} in a buffer"
+
+
+def _attention_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what attention has at its output's projection, without compilation.
+
+    Queries, keys and values as projected, with names; queries and keys after their own
+    norms; and attention's output.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Attention, `models/qwen3.py`
+    Qwen3Attention.
+    """
+    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
+        return []
+    ranks = run.layout.tensor_parallel_size
+    queries = module.num_heads // ranks * module.head_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
+    normed = queries + keys if has_norms else 0
+    projected = queries + 2 * keys
+    text = f"{projected:,} queries, keys, values + {normed:,} normed + {queries:,}"
+    return [(projected + normed + queries, text)]
+
+
+def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
+    """Return the width of attention's output, the input of the output projection."""
+    ranks = run.layout.tensor_parallel_size
+    return max(
+        (
+            module.input_size // ranks
+            for module in kind.modules
+            if isinstance(module, RowParallelLinear | RecordedModule)
+            and module.part is Part.ATTENTION
+        ),
+        default=0,
+    )
+
+
+def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
+    """Return what a layer's caller holds: two residuals, and attention's output.
+
+    Without compilation it is a third hidden state instead of the output, and a fourth
+    with all-reduce.
+    """
+    if run.compiles:
+        return 2 * hidden + attention, f"2 x {hidden:,} residual + {attention:,} output"
+    count = 3 + int(run.layout.tensor_parallel_size > 1)
+    return count * hidden, f"{count} x {hidden:,} hidden states"
+
+
+def _language_model(run: ProfileRun) -> str:
+    return run.model.language_architecture or run.model.architecture
+
+
+def activation_width(run: ProfileRun) -> int:
+    """Return the values per token of an MLP's activation: its input and output."""
+    widths = (
+        _mlp_width(run, module)
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+    )
+    return max((wide + inner for wide, inner in widths), default=0)
+
+
+def _mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
+    """Return the widths of an MLP's input and activation on a rank; 0 for others."""
+    if not (
+        isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
+        and module.part in _MLP_PARTS
+        and module.output_sizes
+    ):
+        return 0, 0
+    is_whole = isinstance(module, ReplicatedLinear)
+    ranks = 1 if is_whole else run.layout.tensor_parallel_size
+    inner = divide(module.output_sizes[0], ranks)
+    return len(module.output_sizes) * inner, inner
+
+
+def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
+    wide, inner = _mlp_width(run, module)
+    if inner:
+        text = f"{wide:,} MLP input + {inner:,} activation"
+        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
+            return [(wide + inner, text)]
+        hidden = run.model.hidden_size
+        return [(wide + inner + hidden, f"{text} + {hidden:,} output")]
+    if isinstance(module, FusedMoE):
+        router = 4 * module.num_experts // run.element_size
+        return [(router, f"{router:,} router")]
+    return []

@@ -1,0 +1,159 @@
+"""The peak of encoding the profile run's images or sounds, inputs included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.layout import ParallelLayout
+from planner.memory.media.encoder import (
+    EncoderBatch,
+    data_parallel_ranks,
+    profiled_items,
+)
+from planner.memory.media.towers import widths
+from planner.memory.profile_run import ProfileRun
+from planner.models.architecture import Tower
+from planner.units import format_size
+
+_ASSUMED_RANGE = 4
+_SHARE_OF_A_TURN = 10
+"""A turn may take a tenth of the GPU's memory, as its class estimates it.
+
+Source: vLLM 0.33.0 `models/gemma4_mm.py` _encoder_chunk.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakRange:
+    """A number of bytes of which only the range is known."""
+
+    low_bytes: int
+    size_bytes: int
+    high_bytes: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Rows of a tower that exist at its peak."""
+
+    at_once: int
+    earlier: int = 0
+    """Of turns before, whose outputs exist."""
+    of_piece: int = 0
+    """Of what attends to itself, where pieces are encoded in turns."""
+    is_share: bool = False
+    """Whether other ranks encode other items."""
+
+
+def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
+    """Return the encoder's peak, including its inputs.
+
+    Where a tower's code has not been counted, the low and high ends count few and many
+    of a block's intermediate results. For a family whose items are unknown the range is
+    from 0 to four times the middle.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP
+    (what a block still refers to while it computes), `models/vision.py`
+    run_dp_sharded_mrope_vision_model.
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
+    served = [
+        _tower_peak(run, batch, tower, layout)
+        for tower, layout in run.towers
+        if batch.modality in tower.modalities
+    ]
+    low = max(one.low_bytes for one in served)
+    middle = max(one.size_bytes for one in served)
+    high = max(one.high_bytes for one in served)
+    high += batch.embeddings * run.model.hidden_size * run.element_size
+    if batch.is_assumed:
+        low, high = 0, _ASSUMED_RANGE * middle
+    why = next(one.why for one in served if one.size_bytes == middle)
+    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high, why=why)
+
+
+def encoder_tables_bytes(run: ProfileRun) -> int:
+    """Return what a tower remembers of the size of the items: rotary tables.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` get_rope_by_thw (_rope_by_thw_cache).
+    """
+    batch = profiled_items(run)
+    if batch is None:
+        return 0
+    each = batch.patches // batch.items * run.element_size
+    return sum(
+        each * tower.forward.stays + tower.forward.kept_tables_bytes
+        for tower, _layout in run.towers
+        if tower.forward is not None and batch.modality in tower.modalities
+    )
+
+
+def _tower_peak(
+    run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
+) -> PeakRange:
+    rows = _rows(run, batch, tower, layout)
+    beside = _beside_bytes(run, batch, tower, rows)
+    low, middle, high = widths(tower, layout)
+    row_bytes = rows.at_once * run.element_size
+    return PeakRange(
+        low_bytes=low * row_bytes + beside,
+        size_bytes=middle * row_bytes + beside,
+        high_bytes=high * row_bytes + beside,
+        why=f"encoding {batch.items:,} x {batch.modality}: {rows.at_once:,} patches x "
+        f"{run.element_size} bytes x {middle:,} values + inputs and tables "
+        f"{format_size(beside)} = {format_size(middle * row_bytes + beside)}",
+    )
+
+
+def _beside_bytes(
+    run: ProfileRun, batch: EncoderBatch, tower: Tower, rows: _Rows
+) -> int:
+    """Return the inputs, their copies, tables, and what earlier turns left."""
+    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
+    forward = tower.forward
+    if forward is None:
+        return inputs
+    tables = forward.stays * (batch.patches // batch.items) * run.element_size
+    size_bytes = inputs * forward.input_copies + tables + forward.tables_bytes
+    if forward.copies_share and rows.is_share:
+        size_bytes += inputs * rows.at_once // batch.patches
+    turns = forward.turns
+    if turns is None or not rows.of_piece:
+        return size_bytes
+    if batch.modality in turns.copied:
+        size_bytes += inputs * rows.at_once // batch.patches
+    mask = rows.at_once * rows.of_piece
+    return size_bytes + mask + turns.kept * rows.earlier * run.element_size
+
+
+def _rows(
+    run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
+) -> _Rows:
+    """Return the rows on the rank: its share of the items, or a turn's."""
+    if batch.pieces is None:
+        ranks = data_parallel_ranks(run, tower, layout)
+        each = batch.patches // batch.items
+        share = each * -(-batch.items // ranks)
+        return _Rows(at_once=share, is_share=ranks > 1)
+    count = batch.items * batch.pieces
+    each = batch.patches // count
+    turns = None if tower.forward is None else tower.forward.turns
+    if turns is None or run.release < turns.since:
+        return _Rows(at_once=each)
+    budget = run.gpu.total_memory_bytes // _SHARE_OF_A_TURN
+    in_turn = min(count, max(1, budget // (each * turns.bytes_per_row)))
+    before = count // in_turn - 1
+    return _Rows(at_once=in_turn * each, earlier=before * in_turn * each, of_piece=each)
+
+
+def _reads_raw_pixels(run: ProfileRun) -> bool:
+    """Whether pixels reach the GPU as bytes, which it normalises.
+
+    Source: vLLM 0.28.0, 0.32.0 and 0.33.0 `config/model.py`
+    _resolve_mm_device_do_normalize, `models/interfaces.py`.
+    """
+    since = (tower.reads_raw_pixels_since for tower, _layout in run.towers)
+    return any(first is not None and run.release >= first for first in since)

@@ -1,0 +1,123 @@
+"""What an encoder of images or sounds holds at the widest points of its forward pass.
+
+Figures are values of one of its rows: a patch, or a step of a sound. They are counted
+in the classes' code, as a name, an argument of a call or a list refers to a tensor, and
+were compared with the allocations of vLLM's own starts without a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A point of the pass, by what one row has at once."""
+
+    name: str
+    whole: int
+    """Values that each rank holds in full."""
+    cut: int = 0
+    """Values that the ranks divide among them."""
+    reduced: int = 0
+    """Values more where several ranks add up or gather their parts."""
+    per_split: int = 0
+    """Of `cut`'s kind, more for each part into which attention splits its keys."""
+
+    def values(self, ranks: int, splits: int) -> int:
+        """Return the values of a row on one rank."""
+        parts = splits if splits > 1 else 0
+        cut = (self.cut + parts * self.per_split) // ranks
+        return self.whole + cut + (self.reduced if ranks > 1 else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Attention over sequences of one length, as its kernel splits them."""
+
+    num_heads: int
+    head_size: int
+    length: int
+    """Rows of a sequence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How a tower that encodes its items in turns limits a turn.
+
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` _encoder_chunk.
+    """
+
+    bytes_per_row: int
+    """What the class takes a row for."""
+    kept: int
+    """Values of a row that earlier turns leave."""
+    copied: tuple[str, ...]
+    """Modalities whose inputs a turn copies."""
+    since: tuple[int, int]
+    """First release that encodes several pieces in a turn; before, one at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TowerPass:
+    """The widest points of a tower's forward pass."""
+
+    moments: tuple[Moment, ...]
+    stays: int = 0
+    """Values of a row that stay on the GPU, once for all items of a size."""
+    tables_bytes: int = 0
+    """Of tables that do not grow with the rows."""
+    kept_tables_bytes: int = 0
+    """Of those of them that stay on the GPU."""
+    attention: Attention | None = None
+    """None: sequences are so long that keys are not split."""
+    turns: Turns | None = None
+    input_copies: int = 1
+    """How often the inputs are there at the peak."""
+    copies_share: bool = False
+    """Whether a rank copies its share of the inputs where ranks divide the items."""
+
+
+def block_pass(
+    size: int,
+    mlp_size: int,
+    *,
+    beside: int,
+    is_gated: bool = False,
+    more: int = 0,
+) -> TowerPass:
+    """Return the pass of blocks whose attention and MLP have usual names.
+
+    The MLP is widest at its activation, whose input and output exist at once. In
+    attention these are queries, keys and values in one, and the output, beside it the
+    output's projection.
+
+    Args:
+        size: the tower's width.
+        mlp_size: channels of the MLP.
+        beside: values as wide as the tower beside the MLP's own: the input of the
+            first block, that of this one, residuals and norms, as far as names refer
+            to them.
+        is_gated: whether the MLP's first layer is twice as wide.
+        more: further values of a row, such as rotary tables.
+    """
+    first = 2 * mlp_size if is_gated else mlp_size
+    whole = beside * size + more
+    return TowerPass(
+        moments=(
+            Moment(name="MLP", whole=whole, cut=first + mlp_size),
+            Moment(
+                name="MLP's output",
+                whole=whole + size,
+                cut=first + mlp_size if is_gated else mlp_size,
+                reduced=size,
+            ),
+            Moment(
+                name="attention",
+                whole=whole - size,
+                cut=4 * size,
+                per_split=2 * size,
+            ),
+            Moment(name="attention's output", whole=whole, cut=4 * size, reduced=size),
+        ),
+    )
