@@ -15,8 +15,8 @@ from math import ceil
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
 from planner.memory.account import Basis, Line, VLLMError, ranged_line
-from planner.memory.lines.activations import forward
 from planner.memory.lines.calibration import Fitted, processor_part
+from planner.memory.lines.forward_pass import forward
 from planner.memory.media.encoder import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights

@@ -10,11 +10,16 @@ the widest step of the largest layer, plus what its caller still holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from planner.engine.layout import divide
-from planner.memory.account import Basis, Line, Sized
+from planner.memory.account import Basis, Line, Variant
 from planner.memory.lines.calibration import experts_range
+from planner.memory.lines.compiling import (
+    examples,
+    flush_bytes,
+    tunes_with_examples,
+)
 from planner.memory.lines.drafting import (
     block_draft_pass,
     checking_bytes,
@@ -25,26 +30,20 @@ from planner.memory.lines.expert_workspace import (
     expert_transient_bytes,
     expert_workspace_bytes,
 )
+from planner.memory.lines.forward_pass import forward, held_bytes, unpacked_bytes
 from planner.memory.lines.latent_context import latent_context
 from planner.memory.lines.persistent import TOP_K_BUFFER, kept_during
-from planner.memory.lines.sampler import sampling
-from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
-from planner.memory.profile_run import ProfileRun, once_for_all_lengths
-from planner.models.architecture import LayerKind
-from planner.models.experts import FusedMoE
-from planner.models.families.recorded import RecordedModule
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Part,
-    ReplicatedLinear,
-    RowParallelLinear,
+from planner.memory.lines.sampler import (
+    blas_workspace_bytes,
+    depends_on_installed,
+    sampling,
 )
-from planner.models.quantization.choosing import PLUGINS
+from planner.memory.media.encoder import encoder_kept_bytes, encoder_peak_bytes
+from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, format_size
 
-# While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
-# start with a warm compile cache does not. MiB by compute capability.
-_L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
+_SMALL_BYTES = 192 * MIB
+"""A first start is planned where it takes no more than this beside later ones."""
 _KEEPS_EXPERT_INPUT_ONCE_SINCE = (0, 17)
 """Experts and shared experts read the same hidden states.
 
@@ -53,23 +52,8 @@ Before, shared experts had a copy.
 Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
 `layers/fused_moe/runner/`.
 """
-_NAMES_MLP_INPUT = frozenset(
-    """
-    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
-    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
-    InternLM2ForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
-    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
-    Qwen3ForSequenceClassification Qwen3Model SolarForCausalLM StableLmForCausalLM
-    """.split()
-)
-"""Models whose MLP has a name for gate and up, so that they outlive the activation.
-
-Llama's reuses the name, and frees them before the down projection.
-
-Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
-`models/llama.py` LlamaMLP.forward.
-"""
-_MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
+_EXAMPLES_SPREAD_PERCENT = 2
+"""Dry runs and logs differ from the sum of the example values by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +71,97 @@ def line(run: ProfileRun) -> Line:
     0.19.0 `v1/worker/gpu_model_runner.py` the same; `utils/mem_utils.py`
     memory_profiling.
     """
-    moments = [_forward_moment(run), _encoder(run)]
-    if run.samples:
-        moments += [_sampling(run), *_checking(run)]
-        moments += _drafting(run)
-    peak = max(moments, key=lambda moment: moment.size_bytes)
+    later, first = _largest(_moments(run)), _largest(_moments(run, is_first=True))
+    more = max(0, first.size_bytes - later.size_bytes)
+    is_first = run.compile_cache == "cold" or (
+        run.compile_cache is None and more <= _SMALL_BYTES
+    )
+    peak = first if is_first else later
     below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
     return Line(
         name="peak activation",
         size_bytes=peak.size_bytes,
-        low_bytes=max(0, max(moment.low_bytes for moment in moments) - below),
-        high_bytes=max(moment.high_bytes for moment in moments) + above,
+        low_bytes=max(0, _lowest(run, later, peak) - below),
+        high_bytes=peak.high_bytes + above,
         basis=Basis.FORMULA,
         why=peak.why,
+        variants=(
+            *_starts(run, more, is_first=is_first),
+            *_samplers(run, peak.size_bytes, is_first=is_first),
+        ),
+    )
+
+
+def _lowest(run: ProfileRun, later: _Moment, peak: _Moment) -> int:
+    """Return the low end: that of later starts where it may be one of them."""
+    is_open = run.compile_cache is None
+    return min(later.low_bytes, peak.low_bytes) if is_open else peak.low_bytes
+
+
+def _starts(run: ProfileRun, more: int, *, is_first: bool) -> tuple[Variant, ...]:
+    """Return what a first start takes beside later ones, where it matters."""
+    is_open = run.compile_cache is None
+    if not more or (is_open and is_first):
+        return ()
+    return tuple(
+        Variant(argument="compile_cache", value=value, more_bytes=size, is_open=is_open)
+        for value, size in (
+            ("cold", 0 if is_first else more),
+            ("warm", -more if is_first else 0),
+        )
+    )
+
+
+def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant, ...]:
+    """Return the peak with either sampler, where FlashInfer may be installed."""
+    if not depends_on_installed(run):
+        return ()
+    other = replace(run, use_flashinfer_sampler=True)
+    size_bytes = _largest(_moments(other, is_first=is_first)).size_bytes
+    if size_bytes == planned:
+        return ()
+    return tuple(
+        Variant(argument="sampler", value=value, more_bytes=more, is_open=True)
+        for value, more in (("flashinfer", size_bytes - planned), ("pytorch", 0))
+    )
+
+
+def _moments(run: ProfileRun, *, is_first: bool = False) -> list[_Moment]:
+    """Return the moments of a start; a first one compiles the model as well."""
+    moments = [_forward_moment(run, is_first=is_first), _encoder(run)]
+    if is_first:
+        moments.append(_compiling(run))
+    if run.samples:
+        moments += [_sampling(run), *_checking(run)]
+        moments += _drafting(run)
+    return moments
+
+
+def _largest(moments: Sequence[_Moment]) -> _Moment:
+    """Return the largest moment, with the ranges of all of them."""
+    peak = max(moments, key=lambda moment: moment.size_bytes)
+    return replace(
+        peak,
+        low_bytes=max(moment.low_bytes for moment in moments),
+        high_bytes=max(moment.high_bytes for moment in moments),
+    )
+
+
+def _compiling(run: ProfileRun) -> _Moment:
+    """Return the compiler's example values, which are freed before the model runs.
+
+    Where the release subtracts consumed memory, its peak is what exceeds the memory at
+    the end: cuBLAS's workspace is not allocated yet.
+    """
+    held = examples(run)
+    kept = blas_workspace_bytes(run) if run.release.subtracts_consumed else 0
+    size_bytes = max(0, held.size_bytes - kept)
+    spread = size_bytes * _EXAMPLES_SPREAD_PERCENT // 100
+    return _Moment(
+        size_bytes=size_bytes,
+        low_bytes=size_bytes - spread,
+        high_bytes=size_bytes + spread,
+        why=held.why,
     )
 
 
@@ -131,7 +193,7 @@ def _sampling(run: ProfileRun) -> _Moment:
     spread = size_bytes * run.peak_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
-        low_bytes=sampled.low_bytes + kept + images - spread,
+        low_bytes=size_bytes - spread,
         high_bytes=size_bytes + spread,
         why=f"{sampled.why}{text}{_images(images)}",
     )
@@ -157,7 +219,7 @@ def _checking(run: ProfileRun) -> tuple[_Moment, ...]:
     )
 
 
-def _forward_moment(run: ProfileRun) -> _Moment:
+def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     """Return the largest layer: dense, of experts, or of latent attention."""
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
@@ -186,7 +248,7 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     unpacked = unpacked_bytes(run)
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
-    cold = cold_compile_bytes(run)
+    cold = flush_bytes(run) if is_first and not tunes_with_examples(run) else 0
     drafted = draft_step_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted
     spread = widest * run.forward_spread_percent // 100
@@ -232,126 +294,3 @@ def _encoder(run: ProfileRun) -> _Moment:
 
 def _images(size_bytes: int) -> str:
     return f" + encoder outputs {format_size(size_bytes)}" if size_bytes else ""
-
-
-@once_for_all_lengths
-def forward(run: ProfileRun) -> Sized:
-    """Return the peak of a rank's forward pass, without routed experts.
-
-    Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` profile_run; the buffers of a
-    layer are read from its model class and fit logs of models with small vocabularies.
-    """
-    widths = [_layer_width(run, kind) for kind in run.model.layer_kinds]
-    width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
-    tokens, size = run.max_num_batched_tokens, run.element_size
-    size_bytes = tokens * size * width
-    return Sized(
-        size_bytes=size_bytes,
-        why=(
-            f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
-            f"{width:,} values ({shape}) = {format_size(size_bytes)}"
-        ),
-    )
-
-
-@once_for_all_lengths
-def unpacked_bytes(run: ProfileRun) -> int:
-    """Return the largest weights that a kernel unpacks before it multiplies by them.
-
-    Source: bitsandbytes 0.49.2 `autograd/_functions.py` MatMul4Bit; vLLM 0.23.0
-    `layers/quantization/gguf.py` _fused_mul_mat_gguf.
-    """
-    if run.model.quantization not in PLUGINS:
-        return 0
-    tensors = (
-        tensor
-        for kind in run.model.layer_kinds
-        for module in kind.modules
-        for tensor in module.tensors(run.layout)
-    )
-    return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
-
-
-def cold_compile_bytes(run: ProfileRun) -> int:
-    """Return the memory of compiling beside the layer, with a cold compile cache."""
-    if not run.compiles:
-        return 0
-    return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
-
-
-@once_for_all_lengths
-def held_bytes(run: ProfileRun) -> int:
-    """Return what the experts' callers hold: residuals and attention's output."""
-    hidden = run.model.hidden_size
-    widths = [
-        _held(run, hidden, _attention_width(run, kind))[0]
-        for kind in run.model.layer_kinds
-    ]
-    tokens = run.max_num_batched_tokens * run.element_size
-    return tokens * max(widths, default=2 * hidden)
-
-
-def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
-    """Return the values per token alive at a layer's peak, and that peak in words."""
-    steps = [(0, "residual and input")]
-    for module in kind.modules:
-        steps += _module_widths(run, module)
-    width, shape = max(steps)
-    hidden = run.model.hidden_size
-    held, text = _held(run, hidden, _attention_width(run, kind))
-    if not run.compiles and run.model.towers and run.is_first_stage:
-        # Residuals are added up in the buffer in which images and text are merged.
-        held, text = held - hidden, f"{text} - {hidden:,} in a buffer"
-    return held + width, f"{text} + {shape}"
-
-
-def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
-    """Return the width of attention's output, the input of the output projection."""
-    ranks = run.layout.tensor_parallel_size
-    return max(
-        (
-            module.input_size // ranks
-            for module in kind.modules
-            if isinstance(module, RowParallelLinear | RecordedModule)
-            and module.part is Part.ATTENTION
-        ),
-        default=0,
-    )
-
-
-def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
-    """Return what a layer's caller holds: two residuals, and attention's output.
-
-    Without compilation it is a third hidden state instead of the output, and a fourth
-    with all-reduce.
-    """
-    if run.compiles:
-        return 2 * hidden + attention, f"2 x {hidden:,} residual + {attention:,} output"
-    count = 3 + int(run.layout.tensor_parallel_size > 1)
-    return count * hidden, f"{count} x {hidden:,} hidden states"
-
-
-def _language_model(run: ProfileRun) -> str:
-    return run.model.language_architecture or run.model.architecture
-
-
-def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
-    ranks = run.layout.tensor_parallel_size
-    if isinstance(module, ReplicatedLinear):
-        ranks = 1
-    if (
-        isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
-        and module.part in _MLP_PARTS
-        and module.output_sizes
-    ):
-        inner = divide(module.output_sizes[0], ranks)
-        wide = len(module.output_sizes) * inner
-        text = f"{wide:,} MLP input + {inner:,} activation"
-        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
-            return [(wide + inner, text)]
-        hidden = run.model.hidden_size
-        return [(wide + inner + hidden, f"{text} + {hidden:,} output")]
-    if isinstance(module, FusedMoE):
-        router = 4 * module.num_experts // run.element_size
-        return [(router, f"{router:,} router")]
-    return []
