@@ -247,8 +247,13 @@ def rank_memory(
 def _outside(
     run: ProfileRun, lines: tuple[Line, ...], cache: StageCache
 ) -> tuple[Line, ...]:
-    graphs = next(line for line in lines if line.name == "CUDA graphs")
-    return outside.lines(run, cache.groups, graphs.size_bytes)
+    sizes = {line.name: line.size_bytes for line in lines}
+    return outside.lines(
+        run,
+        cache.groups,
+        charged_graph_bytes=sizes["CUDA graphs"],
+        peak_bytes=sizes["peak activation"],
+    )
 
 
 def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:

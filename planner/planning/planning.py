@@ -279,6 +279,7 @@ def _plan_resolved(
         max_concurrency_low=lowest.max_concurrency,
         max_model_len_that_fits=longest or None,
         alternatives=alternatives(stages, request, whole, question.release),
+        safe_gpu_memory_utilization=verdict.safe_utilization,
         estimated_max_model_len=_estimated(error, caches, request),
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         conditions=conditions(question),

@@ -135,6 +135,9 @@ class Plan:
     """What loading reads from disk; None where that is not modelled."""
     alternatives: tuple[Alternative, ...] = ()
     """First and later starts, and either sampler, where they differ."""
+    safe_gpu_memory_utilization: float | None = None
+    """The largest that leaves enough outside the budget, where the given one may not;
+    None: it does, or the verdict does not depend on it."""
     estimated_max_model_len: int | None = None
     """The longest that vLLM's own message names, where one request does not fit."""
     conditions: tuple[str, ...] = ()

@@ -5,10 +5,12 @@ The verdict, in words, a symbol and a signed number, is what a reader sees first
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from planner.planning.after_sizing import OUTSIDE_BUDGET
 from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.planning.words import fails
 from planner.units import counted, format_gib
@@ -44,7 +46,7 @@ _STATES = {
     "does not fit": State.SHORT,
     "refused": State.REFUSED,
 }
-OURS = ("too_close", "host_memory")
+OURS = ("too_close", "host_memory", OUTSIDE_BUDGET)
 """Kinds of errors that the planner reports, not vLLM."""
 
 KV_CACHE = "KV cache"
@@ -198,6 +200,8 @@ def _missing_host_bytes(plan: Plan) -> int:
 
 
 def _headline(plan: Plan, state: State) -> str:
+    if plan.error is not None and plan.error.kind == OUTSIDE_BUDGET:
+        return plan.error.message.partition("\n")[0].rstrip(".")
     if state is State.TIGHT:
         return "Too close to call"
     if plan.error is not None:
@@ -259,6 +263,7 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
         _available(plan),
+        *_otherwise(plan),
         Figure(
             name=f"{plan.gpu.kind} KV cache size",
             text=f"{max(whole.kv_cache_size_tokens, 0):,}",
@@ -323,6 +328,28 @@ def _available(plan: Plan) -> Figure:
         if low == high
         else f"{format_gib(low)} to {format_gib(high)}",
     )
+
+
+_OTHERWISE = {
+    ("compile_cache", "cold"): ("First start", "while it compiles the model"),
+    ("compile_cache", "warm"): ("Later starts", "with the model compiled"),
+    ("sampler", "flashinfer"): ("With FlashInfer", "where it is installed"),
+    ("sampler", "pytorch"): ("Without FlashInfer", "where it is not installed"),
+}
+
+
+def _otherwise(plan: Plan) -> Iterator[Figure]:
+    """Yield the KV cache of first and later starts, and with either sampler."""
+    for one in plan.alternatives:
+        name, when = _OTHERWISE[one.argument, one.value]
+        tokens = f"{max(one.kv_cache_size_tokens, 0):,} tokens"
+        planned = ", as planned here" if one.is_planned else ""
+        short = "" if one.starts else ": too little for one request"
+        yield Figure(
+            name=name,
+            text=format_gib(one.available_kv_cache_bytes),
+            detail=f"of KV cache, {tokens}, {when}{planned}{short}",
+        )
 
 
 def stores_nothing(plan: Plan) -> bool:

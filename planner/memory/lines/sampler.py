@@ -136,6 +136,13 @@ def _without_flashinfer(run: ProfileRun) -> tuple[int, int]:
     return size + 3 * _FP32, _triton_buffer_bytes(run)
 
 
+def sampled_bytes_per_logit(run: ProfileRun) -> int:
+    """Return the bytes alive per logit when requests set top-k and top-p."""
+    if uses_flashinfer_sampler(run):
+        return run.element_size + 3 * _FP32
+    return _without_flashinfer(run)[0]
+
+
 def bytes_per_logit_without_flashinfer(run: ProfileRun) -> int:
     """Return the bytes alive per logit when vLLM's own code samples."""
     return _without_flashinfer(run)[0]
