@@ -25,7 +25,7 @@ from planner.memory.host.offloading import offloading_of
 from planner.memory.kv_cache.capacity import StageCache, empty_cache, kernel_groups
 from planner.memory.kv_cache.kernels import Kernels, stage_layers
 from planner.memory.kv_cache.kv_groups import LayerGroup
-from planner.memory.lines.compiling import compile_bytes
+from planner.memory.lines.activations import compile_bytes
 from planner.memory.lines.eplb import window_size
 from planner.memory.lines.non_torch import fused_all_reduce_bytes
 from planner.memory.media.encoder import (

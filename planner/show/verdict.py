@@ -5,14 +5,13 @@ The verdict, in words, a symbol and a signed number, is what a reader sees first
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.planning.after_sizing import OUTSIDE_BUDGET
 from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.planning.words import fails
+from planner.planning.words import fails, otherwise
 from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def verdict(plan: Plan) -> Verdict:
     if served is not None and plan.fits:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
-    is_over = plan.fits and margin is not None and margin < 0
+    is_over = plan.fits and (margin or 0) < 0
     return Verdict(
         state=state,
         headline=_headline(plan, state),
@@ -176,8 +175,8 @@ def _at_low_end(plan: Plan) -> str:
     rank = plan.limiting_rank
     if rank is None:
         return ""
-    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
-    return "" if low == high else ", at the low end of the estimate"
+    is_known = rank.available_kv_cache_low_bytes == rank.available_kv_cache_high_bytes
+    return "" if is_known else ", at the low end of the estimate"
 
 
 def _margin(margin: int | None) -> str:
@@ -263,7 +262,7 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
         _available(plan),
-        *_otherwise(plan),
+        *(Figure(**otherwise(one)) for one in plan.alternatives),
         Figure(
             name=f"{plan.gpu.kind} KV cache size",
             text=f"{max(whole.kv_cache_size_tokens, 0):,}",
@@ -328,28 +327,6 @@ def _available(plan: Plan) -> Figure:
         if low == high
         else f"{format_gib(low)} to {format_gib(high)}",
     )
-
-
-_OTHERWISE = {
-    ("compile_cache", "cold"): ("First start", "while it compiles the model"),
-    ("compile_cache", "warm"): ("Later starts", "with the model compiled"),
-    ("sampler", "flashinfer"): ("With FlashInfer", "where it is installed"),
-    ("sampler", "pytorch"): ("Without FlashInfer", "where it is not installed"),
-}
-
-
-def _otherwise(plan: Plan) -> Iterator[Figure]:
-    """Yield the KV cache of first and later starts, and with either sampler."""
-    for one in plan.alternatives:
-        name, when = _OTHERWISE[one.argument, one.value]
-        tokens = f"{max(one.kv_cache_size_tokens, 0):,} tokens"
-        planned = ", as planned here" if one.is_planned else ""
-        short = "" if one.starts else ": too little for one request"
-        yield Figure(
-            name=name,
-            text=format_gib(one.available_kv_cache_bytes),
-            detail=f"of KV cache, {tokens}, {when}{planned}{short}",
-        )
 
 
 def stores_nothing(plan: Plan) -> bool:

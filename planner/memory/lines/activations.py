@@ -92,6 +92,12 @@ def line(run: ProfileRun) -> Line:
     )
 
 
+def compile_bytes(run: ProfileRun) -> int:
+    """Return how much more a first start takes at its peak than later ones."""
+    later, first = _largest(_moments(run)), _largest(_moments(run, is_first=True))
+    return max(0, first.size_bytes - later.size_bytes)
+
+
 def _lowest(run: ProfileRun, later: _Moment, peak: _Moment) -> int:
     """Return the low end: that of later starts where it may be one of them."""
     is_open = run.compile_cache is None

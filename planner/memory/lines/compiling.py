@@ -10,7 +10,8 @@ copy of the word embeddings. A start with a warm compile cache does neither.
 from __future__ import annotations
 
 from planner.engine.dtypes import element_bytes
-from planner.memory.account import NOTHING, Sized
+from planner.memory.account import NOTHING, Sized, larger
+from planner.memory.lines.forward_pass import activation_width
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.layers import VocabParallelEmbedding
 from planner.units import MIB, format_size
@@ -29,11 +30,6 @@ _FREES_FACTORS_SINCE = (0, 33)
 Source: PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of Qwen3-4B
 with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0.
 """
-
-
-def compile_bytes(run: ProfileRun) -> int:
-    """Return the most that a first start takes beside a later one."""
-    return max(flush_bytes(run), examples(run).size_bytes)
 
 
 def tunes_with_examples(run: ProfileRun) -> bool:
@@ -59,31 +55,48 @@ def examples(run: ProfileRun) -> Sized:
     """
     if not run.compiles or not tunes_with_examples(run):
         return NOTHING
-    return _of_embeddings(run)
+    return larger([_of_embeddings(run), _of_activation(run)])
 
 
 def _of_embeddings(run: ProfileRun) -> Sized:
     """Return the examples of the first piece: the embeddings and what they give.
 
     Images and prompts of vectors are merged with the embeddings outside of what is
-    compiled. Alone, the lookup is fused with the norm, whose kernel needs no benchmark;
-    the factors of adapters and the sum over ranks keep the two apart.
+    compiled. Alone, the lookup is fused with the norm that follows it. The factors of
+    adapters and the sum over ranks keep the two apart, and with adapters the lookup has
+    a kernel of its own, which is benchmarked.
     """
     table = _table_bytes(run)
     if not table or not run.is_first_stage or run.towers or run.takes_prompt_embeds:
         return NOTHING
-    hidden = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
-    factors = 0
+    hidden = _hidden_bytes(run)
+    is_alone = not run.has_adapters and run.layout.tensor_parallel_size == 1
+    parts = {"a copy of the word embeddings": table}
     if run.release < _FREES_FACTORS_SINCE:
-        factors = run.embedding_factor_bytes
-    is_apart = run.has_adapters or run.layout.tensor_parallel_size > 1
-    parts = {
-        "a copy of the word embeddings": table,
-        "of the adapters' factors": factors,
-        "hidden states": hidden if is_apart else 2 * hidden,
-        "a benchmark's buffer": flush_bytes(run) if is_apart else 0,
-    }
+        parts["of the adapters' factors"] = run.embedding_factor_bytes
+    parts["hidden states"] = 2 * hidden if is_alone else hidden
+    if run.has_adapters:
+        parts["a benchmark's buffer"] = flush_bytes(run)
     return _sum(parts)
+
+
+def _of_activation(run: ProfileRun) -> Sized:
+    """Return the examples of an MLP's activation, beside two hidden states."""
+    width = activation_width(run)
+    if not width:
+        return NOTHING
+    values = run.max_num_batched_tokens * width * run.element_size
+    return _sum(
+        {
+            "an MLP's input and activation": values,
+            "hidden states": 2 * _hidden_bytes(run),
+            "a benchmark's buffer": flush_bytes(run),
+        }
+    )
+
+
+def _hidden_bytes(run: ProfileRun) -> int:
+    return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
 
 
 def _sum(parts: dict[str, int]) -> Sized:

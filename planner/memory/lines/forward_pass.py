@@ -133,17 +133,33 @@ def _language_model(run: ProfileRun) -> str:
     return run.model.language_architecture or run.model.architecture
 
 
-def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
-    ranks = run.layout.tensor_parallel_size
-    if isinstance(module, ReplicatedLinear):
-        ranks = 1
-    if (
+def activation_width(run: ProfileRun) -> int:
+    """Return the values per token of an MLP's activation: its input and output."""
+    widths = (
+        _mlp_width(run, module)
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+    )
+    return max((wide + inner for wide, inner in widths), default=0)
+
+
+def _mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
+    """Return the widths of an MLP's input and activation on a rank; 0 for others."""
+    if not (
         isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
         and module.part in _MLP_PARTS
         and module.output_sizes
     ):
-        inner = divide(module.output_sizes[0], ranks)
-        wide = len(module.output_sizes) * inner
+        return 0, 0
+    is_whole = isinstance(module, ReplicatedLinear)
+    ranks = 1 if is_whole else run.layout.tensor_parallel_size
+    inner = divide(module.output_sizes[0], ranks)
+    return len(module.output_sizes) * inner, inner
+
+
+def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
+    wide, inner = _mlp_width(run, module)
+    if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
             return [(wide + inner, text)]
