@@ -121,11 +121,11 @@ def verdict(plan: Plan) -> Verdict:
     if served is not None and plan.fits:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
-    is_over = plan.fits and (margin or 0) < 0
+    is_over = state is State.REFUSED or (plan.fits and (margin or 0) < 0)
     return Verdict(
         state=state,
         headline=_headline(plan, state),
-        margin="" if state is State.REFUSED or is_over else _margin(margin),
+        margin="" if is_over else _margin(margin),
         sentence=_sentence(plan, margin),
         starts=_headline(plan, state),
     )
@@ -175,8 +175,8 @@ def _at_low_end(plan: Plan) -> str:
     rank = plan.limiting_rank
     if rank is None:
         return ""
-    is_known = rank.available_kv_cache_low_bytes == rank.available_kv_cache_high_bytes
-    return "" if is_known else ", at the low end of the estimate"
+    low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
+    return ", at the low end of the estimate" if low < high else ""
 
 
 def _margin(margin: int | None) -> str:
@@ -199,13 +199,13 @@ def _missing_host_bytes(plan: Plan) -> int:
 
 
 def _headline(plan: Plan, state: State) -> str:
-    if plan.error is not None and plan.error.kind == OUTSIDE_BUDGET:
-        return plan.error.message.partition("\n")[0].rstrip(".")
-    if state is State.TIGHT:
-        return "Too close to call"
-    if plan.error is not None:
-        return _HEADLINES.get(plan.error.kind, "vLLM would not start")
-    return CONDITIONAL if plan.conditions else "Fits"
+    error = plan.error
+    if error is not None and error.kind == OUTSIDE_BUDGET:
+        return error.message.partition("\n")[0].rstrip(".")
+    if state is State.TIGHT or error is None:
+        fits = CONDITIONAL if plan.conditions else "Fits"
+        return "Too close to call" if state is State.TIGHT else fits
+    return _HEADLINES.get(error.kind, "vLLM would not start")
 
 
 def _sentence(plan: Plan, margin: int | None) -> str:
@@ -341,10 +341,9 @@ def cache_name(rank: RankMemory) -> str:
 
 def shown_lines(rank: RankMemory) -> tuple[Line, ...]:
     """Return a rank's lines under the names that readers should see."""
-    if rank.bytes_per_block:
-        return rank.lines
+    shown = cache_name(rank)
     return tuple(
-        replace(line, name=UNUSED) if line.name == KV_CACHE else line
+        replace(line, name=shown) if line.name == KV_CACHE else line
         for line in rank.lines
     )
 

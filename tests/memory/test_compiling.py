@@ -37,8 +37,10 @@ def kv_gib(made: Plan, value: str) -> float:
 
 
 def test_a_first_start_holds_a_copy_of_the_word_embeddings() -> None:
-    """1,219.0 MiB traced in a dry run of 0.33.0: beside it two hidden states."""
+    """1,219.0 MiB traced in dry runs of 0.20.0 and 0.33.0: with two hidden states."""
     made = plan(QWEN3_8B, vllm_version="0.33.0", compile_cache="cold", max_num_seqs=8)
+    older = plan(QWEN3_8B, vllm_version="0.20.0", compile_cache="cold", max_num_seqs=64)
+    assert peak(made) == peak(older)
     assert peak(made) == TABLE + 2 * 2048 * 4096 * 2
     assert abs(peak(made) - 1219.02 * MIB) < 0.1 * MIB
 
@@ -65,6 +67,21 @@ def test_an_mlps_activation_has_examples_too() -> None:
         compile_cache="cold",
     )
     assert peak(made) == 8192 * 2 * (3 * 12_800 + 2 * 5120) + 72 * MIB == 832 * MIB
+
+
+def test_0_20_still_flushes_a_buffer_as_it_runs() -> None:
+    """960.125 MiB in a dry run of 0.20.0: the pass, 128 MiB and cuBLAS's workspace."""
+    made = plan(
+        QWEN3_8B,
+        model=named("Qwen--Qwen3-32B"),
+        gpu="RTXPRO6000",
+        vllm_version="0.20.0",
+        tensor_parallel_size=2,
+        max_num_batched_tokens=8192,
+        max_num_seqs=64,
+        compile_cache="cold",
+    )
+    assert peak(made) == (824 + 128) * MIB + 8 * MIB + MIB // 8
 
 
 def test_tuned_kernels_flush_nothing_when_they_run() -> None:

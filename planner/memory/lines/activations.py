@@ -18,7 +18,7 @@ from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.compiling import (
     examples,
     flush_bytes,
-    tunes_with_examples,
+    flushes_as_it_runs,
 )
 from planner.memory.lines.drafting import (
     block_draft_pass,
@@ -254,7 +254,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     unpacked = unpacked_bytes(run)
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
-    cold = flush_bytes(run) if is_first and not tunes_with_examples(run) else 0
+    cold = flush_bytes(run) if is_first and flushes_as_it_runs(run) else 0
     drafted = draft_step_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted
     spread = widest * run.forward_spread_percent // 100
