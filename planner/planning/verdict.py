@@ -120,10 +120,11 @@ def _after_sizing(
     if short is None:
         return verdict
     if verdict.outcome is Outcome.TOO_CLOSE and not short.is_certain:
-        return replace(verdict, safe_utilization=short.safe_utilization)
+        return verdict
+    kind = OUTSIDE_BUDGET if short.is_certain else "too_close"
     return replace(
         verdict,
-        error=VLLMError(kind=OUTSIDE_BUDGET, message=short.message),
+        error=VLLMError(kind=kind, message=short.message),
         outcome=Outcome.DOES_NOT_FIT if short.is_certain else Outcome.TOO_CLOSE,
         safe_utilization=short.safe_utilization,
     )

@@ -200,7 +200,7 @@ def _missing_host_bytes(plan: Plan) -> int:
 
 def _headline(plan: Plan, state: State) -> str:
     error = plan.error
-    if error is not None and error.kind == OUTSIDE_BUDGET:
+    if error is not None and plan.safe_gpu_memory_utilization is not None:
         return error.message.partition("\n")[0].rstrip(".")
     if state is State.TIGHT or error is None:
         fits = CONDITIONAL if plan.conditions else "Fits"
