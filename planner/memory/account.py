@@ -60,8 +60,8 @@ class VLLMError:
     """Why vLLM would not start, as vLLM words it."""
 
     kind: str
-    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close and
-    host_memory are the planner's own."""
+    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close,
+    host_memory and outside_budget are the planner's own."""
     message: str
 
 
