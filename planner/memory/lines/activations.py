@@ -71,7 +71,7 @@ def line(run: ProfileRun) -> Line:
     0.19.0 `v1/worker/gpu_model_runner.py` the same; `utils/mem_utils.py`
     memory_profiling.
     """
-    later, first = _largest(_moments(run)), _largest(_moments(run, is_first=True))
+    later, first = _peaks(run)
     more = max(0, first.size_bytes - later.size_bytes)
     is_first = run.compile_cache == "cold" or (
         run.compile_cache is None and more <= _SMALL_BYTES
@@ -94,7 +94,7 @@ def line(run: ProfileRun) -> Line:
 
 def compile_bytes(run: ProfileRun) -> int:
     """Return how much more a first start takes at its peak than later ones."""
-    later, first = _largest(_moments(run)), _largest(_moments(run, is_first=True))
+    later, first = _peaks(run)
     return max(0, first.size_bytes - later.size_bytes)
 
 
@@ -123,7 +123,7 @@ def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant
     if not depends_on_installed(run):
         return ()
     other = replace(run, use_flashinfer_sampler=True)
-    size_bytes = _largest(_moments(other, is_first=is_first)).size_bytes
+    size_bytes = _peaks(other)[is_first].size_bytes
     if size_bytes == planned:
         return ()
     return tuple(
@@ -132,15 +132,18 @@ def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant
     )
 
 
-def _moments(run: ProfileRun, *, is_first: bool = False) -> list[_Moment]:
-    """Return the moments of a start; a first one compiles the model as well."""
-    moments = [_forward_moment(run, is_first=is_first), _encoder(run)]
-    if is_first:
-        moments.append(_compiling(run))
+def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
+    """Return the peaks of later starts and of a first one, which compiles as well."""
+    shared = [_encoder(run)]
     if run.samples:
-        moments += [_sampling(run), *_checking(run)]
-        moments += _drafting(run)
-    return moments
+        shared += [_sampling(run), *_checking(run), *_drafting(run)]
+    pass_ = _forward_moment(run, is_first=False)
+    later = _largest([pass_, *shared])
+    if not run.compiles:
+        return later, later
+    if flushes_as_it_runs(run):
+        pass_ = _forward_moment(run, is_first=True)
+    return later, _largest([pass_, _compiling(run), *shared])
 
 
 def _largest(moments: Sequence[_Moment]) -> _Moment:
