@@ -199,6 +199,12 @@ class Plan:
         return self.error is None
 
     @property
+    def is_share_too_large(self) -> bool:
+        """Whether gpu_memory_utilization is more than is free, or leaves too little."""
+        is_full = self.error is not None and self.error.kind == "free_memory"
+        return is_full or self.safe_gpu_memory_utilization is not None
+
+    @property
     def limiting_rank(self) -> RankMemory | None:
         """The rank with the fewest KV blocks; vLLM uses its number on every rank."""
         if not self.ranks:

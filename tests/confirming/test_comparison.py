@@ -106,7 +106,7 @@ def test_a_cold_compile_cache_is_a_reason_only_where_something_is_off(plan) -> N
 
 
 @pytest.mark.parametrize("was_cold", [True, False])
-def test_a_start_is_compared_with_the_plan_of_what_it_was(was_cold: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_start_is_compared_with_the_plan_of_what_it_was(was_cold: bool) -> None:
     """A first start's peak is not that of later ones: both are as planned."""
     both = planner.plan(
         "Qwen/Qwen3-8B", gpu="RTX4090", max_model_len=8192, max_num_seqs=16

@@ -101,8 +101,7 @@ def _taken(plan: Plan) -> int:
 def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
     """Lower the share to what is free, less memory outside the budget."""
     plan = situation.plan
-    is_short = plan.safe_gpu_memory_utilization is not None
-    if plan.error is None or not (is_short or plan.error.kind == "free_memory"):
+    if not plan.is_share_too_large:
         return
     total = plan.gpu.total_memory_bytes
     share = floor(1000 * (total - _kept(plan)) / total) / 1000
