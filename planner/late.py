@@ -120,6 +120,7 @@ SLOW = frozenset(
     planner.export:ray_data
     planner.learn.account:recorded
     planner.learn.progress:keep
+    planner.memory.lora.lora:embedding_factor_bytes
     planner.memory.lora.lora:graph_cases
     planner.memory.lora.lora:lora_config
     planner.memory.lora.lora:with_adapters

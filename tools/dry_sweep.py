@@ -27,6 +27,7 @@ from planner.confirming import installation
 from planner.confirming.alone.offline import MARK
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, estimate_of, launch
+from planner.confirming.figures import worker_from
 from planner.confirming.from_log import measurement_of
 from planner.engine.devices import gpu_named
 from planner.engine.settings import settings_from
@@ -198,7 +199,7 @@ def row_of(lines: Iterable[str]) -> dict[str, Any]:
     engine = named.get("figures", {}).get("engine", {})
     return {
         "weights": first.get("weights"),
-        "peak": first.get("peak_activation"),
+        "peak": worker_from(first).peak_activation_bytes,
         "consumed": first.get("total_consumed"),
         "non_torch": first.get("non_torch"),
         "requested": first.get("requested_memory"),

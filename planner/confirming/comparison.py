@@ -76,7 +76,11 @@ def confirmation_of(
     notes: tuple[str, ...] = (),
     is_stopped: bool = False,
 ) -> Confirmation:
-    """Compare a measurement with its plan and explain the difference."""
+    """Compare a measurement with its plan and explain the difference.
+
+    A plan of both a first start and later ones is compared as the one that it was.
+    """
+    plan = _as_started(plan, measurement)
     rows = tuple(rows_of(plan, measurement))
     outcome = Confirmed.OPEN if is_stopped else outcome_of(plan, measurement, rows)
     return Confirmation(
@@ -89,6 +93,16 @@ def confirmation_of(
         notes=notes,
         log_text=log_text,
     )
+
+
+def _as_started(plan: Plan, measurement: Measurement) -> Plan:
+    """Return the plan of a first start, or of a later one, as it was measured."""
+    was_cold = measurement.is_compile_cache_cold
+    is_open = plan.settings.compile_cache is None
+    differs = any(one.argument == "compile_cache" for one in plan.alternatives)
+    if was_cold is None or not (is_open and differs):
+        return plan
+    return plan.changed(compile_cache="cold" if was_cold else "warm")
 
 
 def outcome_of(

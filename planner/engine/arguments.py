@@ -328,7 +328,7 @@ def featured(feature: Feature) -> list[str]:
 PLANNER_ONLY = tuple(
     argument.name for argument in ARGUMENTS.values() if argument.group is Group.MACHINE
 )
-"""Arguments that only the planner reads: the machines."""
+"""Arguments that only the planner reads: the machines, and what lies on them."""
 
 
 def check_release(engine_args: Mapping[str, object], release: Release) -> None:

@@ -110,6 +110,8 @@ class EngineSettings:
     node_gpus: int | None = None
     disk_gb_per_second: float | None = None
     pcie_gb_per_second: float | None = None
+    compile_cache: str | None = None
+    sampler: str | None = None
     others: tuple[tuple[str, object], ...] = ()
     """Arguments that no rule reads as a field, kept for the command line."""
     server: tuple[tuple[str, object], ...] = ()

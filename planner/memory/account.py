@@ -17,6 +17,19 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A line as it is where something is so that no engine argument shows."""
+
+    argument: str
+    """The planner's own argument that says it: compile_cache or sampler."""
+    value: str
+    more_bytes: int
+    """How much more the line takes than planned; 0 for what is planned."""
+    is_open: bool
+    """Whether the user has not said which it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line of a rank's memory account."""
 
@@ -30,6 +43,8 @@ class Line:
     """The arithmetic with this plan's numbers, written by the code that computed it."""
     record: str = ""
     """Id of the user's own measured start that the figure is taken from, if any."""
+    variants: tuple[Variant, ...] = ()
+    """What the line is otherwise; the range holds for what is planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +60,8 @@ class VLLMError:
     """Why vLLM would not start, as vLLM words it."""
 
     kind: str
-    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close and
-    host_memory are the planner's own."""
+    """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close,
+    host_memory and outside_budget are the planner's own."""
     message: str
 
 

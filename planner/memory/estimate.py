@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
 from planner.memory import cpu_account
-from planner.memory.account import Basis, Line, WeightPart
+from planner.memory.account import Basis, Line, Variant, WeightPart
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.lines import activations, cudagraphs, non_torch, outside, persistent
 from planner.memory.media import frontend
@@ -53,6 +54,8 @@ class RankMemory:
     """Parameters in CPU memory, in none of the lines; None: all are on the GPU."""
     offloaded_parameter_bytes: int = 0
     """Their own bytes, without the overhead of pinning."""
+    variants: tuple[Variant, ...] = ()
+    """What the peak is otherwise, where the KV cache takes what is left."""
     profile_run: ProfileRun | None = field(default=None, compare=False, repr=False)
     """The profile run from which the lines were computed."""
 
@@ -68,6 +71,23 @@ class RankMemory:
             return 1
         return max(self.available_kv_cache_bytes, 0) // self.bytes_per_block
 
+    def of(self, argument: str, value: str) -> tuple[int, int, int]:
+        """Return the KV cache of a variant: its size, low end and high end."""
+        more = next(
+            (
+                one.more_bytes
+                for one in self.variants
+                if (one.argument, one.value) == (argument, value)
+            ),
+            0,
+        )
+        low = self.available_kv_cache_low_bytes + open_bytes(self.variants)
+        return (
+            self.available_kv_cache_bytes - more,
+            low - more,
+            self.available_kv_cache_high_bytes - more,
+        )
+
     def line(self, name: str) -> Line:
         """Return the line called `name`.
 
@@ -78,6 +98,11 @@ class RankMemory:
             if line.name == name:
                 return line
         raise KeyError(name)
+
+
+def open_bytes(variants: Sequence[Variant]) -> int:
+    """Return how much less may be left where the user has not said which it is."""
+    return max((one.more_bytes for one in variants if one.is_open), default=0)
 
 
 def requested_memory_bytes(total_memory_bytes: int, utilization: float) -> int:
@@ -188,8 +213,10 @@ def rank_memory(
     """
     used = sum(line.size_bytes for line in lines)
     if budget.kv_cache_memory_bytes is None:
+        variants = tuple(one for line in lines for one in line.variants)
         closing: tuple[Line, ...] = (_measured_kv(lines, budget.requested_bytes),)
     else:
+        variants = ()
         closing = _fixed_kv(budget.kv_cache_memory_bytes, budget.requested_bytes - used)
     kv_line = closing[0]
     is_cpu = run.gpu.is_cpu
@@ -212,6 +239,7 @@ def rank_memory(
         outside=() if is_cpu else _outside(run, lines, cache),
         offloaded=stage.offloaded,
         offloaded_parameter_bytes=stage.offloaded_bytes,
+        variants=variants,
         profile_run=run,
     )
 
@@ -219,8 +247,13 @@ def rank_memory(
 def _outside(
     run: ProfileRun, lines: tuple[Line, ...], cache: StageCache
 ) -> tuple[Line, ...]:
-    graphs = next(line for line in lines if line.name == "CUDA graphs")
-    return outside.lines(run, cache.groups, graphs.size_bytes)
+    sizes = {line.name: line.size_bytes for line in lines}
+    return outside.lines(
+        run,
+        cache.groups,
+        charged_graph_bytes=sizes["CUDA graphs"],
+        peak_bytes=sizes["peak activation"],
+    )
 
 
 def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
@@ -229,11 +262,12 @@ def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     below = [line.size_bytes - line.low_bytes for line in lines]
     is_own = any(line.record for line in lines if line.name == "peak activation")
     least = _OWN_REPEATED_BYTES if is_own else _REPEATED_BYTES
+    more = open_bytes([one for line in lines for one in line.variants])
     others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
     return Line(
         name="KV cache",
         size_bytes=requested_bytes - used,
-        low_bytes=requested_bytes - used - max(_spread(above), least),
+        low_bytes=requested_bytes - used - max(_spread(above), least) - more,
         high_bytes=requested_bytes - used + max(_spread(below), least),
         basis=Basis.FORMULA,
         why=(

@@ -81,6 +81,10 @@ class ProfileRun:
     """VLLM_CPU_CI_ENV, in the CPU build."""
     is_compiled: bool = True
     """Whether vLLM compiles the model."""
+    compile_cache: str | None = None
+    """cold (a first start) or warm (a later one); None: not known."""
+    embedding_factor_bytes: int = 0
+    """The adapters' first factors of the word embeddings."""
     may_fuse_all_reduce: bool = True
     """Whether compilation may fuse all-reduce with the norm that follows it."""
     graph_mode: GraphMode = GraphMode.FULL_AND_PIECEWISE
@@ -97,7 +101,7 @@ class ProfileRun:
     is_last_stage: bool
     uses_v2_runner: bool = True
     use_flashinfer_sampler: bool | None = None
-    """VLLM_USE_FLASHINFER_SAMPLER; None where it is not set."""
+    """VLLM_USE_FLASHINFER_SAMPLER, or the user's word; None where neither is set."""
     towers: tuple[tuple[Tower, ParallelLayout], ...] = ()
     """The towers that are built, each with the ranks over which it is sharded."""
     mm_limits: tuple[tuple[str, int], ...] = ()
@@ -201,6 +205,11 @@ class ProfileRun:
     def compiles(self) -> bool:
         """Whether the model runs compiled."""
         return self.is_compiled and not self.enforce_eager
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether it starts with slots for adapters of the word embeddings."""
+        return self.embedding_factor_bytes > 0
 
     @property
     def samples(self) -> bool:

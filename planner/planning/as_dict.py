@@ -36,6 +36,8 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "max_concurrency_low": plan.max_concurrency_low,
         "max_model_len_that_fits": plan.max_model_len_that_fits,
         "estimated_max_model_len": plan.estimated_max_model_len,
+        "safe_gpu_memory_utilization": plan.safe_gpu_memory_utilization,
+        "alternatives": [asdict(one) for one in plan.alternatives],
         "gpus_total": plan.gpus_total,
         "all_engines": asdict(plan.all_engines),
         "load": None if plan.load is None else asdict(plan.load),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import floor
 
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.settings import moe_backend, table
@@ -23,7 +22,6 @@ from planner.planning.stages import Stage, bounds
 from planner.units import MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
-_SMALLEST_NAMED_BYTES = 16 * MIB
 _TOKEN_ID_BYTES = 4
 
 _TABLES = ("attention_config", "kernel_config", "compilation_config")
@@ -186,7 +184,6 @@ def cautions(
 ) -> tuple[str, ...]:
     """Return the warnings that apply to a start."""
     found = [
-        _room(question, resolved, stages),
         _others(question),
         _shared(stages),
         _offloading(question),
@@ -200,38 +197,6 @@ def cautions(
         for name, value in bounds(question)
     )
     return (*(text for text in found if text), *bounded, *question.env.notes)
-
-
-def _room(
-    question: Question, resolved: ResolvedSettings, stages: Sequence[Stage]
-) -> str:
-    """Warn where memory outside the budget is less than vLLM needs there."""
-    total = question.gpu.total_memory_bytes
-    rank = max((s.rank for s in stages), key=lambda r: r.outside_bytes)
-    room = total - rank.requested_memory_bytes
-    if rank.outside_bytes <= room or resolved.kv_cache_memory_bytes is not None:
-        return ""
-    safe = safe_utilization(total, rank.outside_bytes)
-    needs = ", ".join(
-        f"{line.name} {format_gib(line.size_bytes)}"
-        for line in rank.outside
-        if line.size_bytes >= _SMALLEST_NAMED_BYTES
-    )
-    return (
-        f"gpu_memory_utilization={resolved.gpu_memory_utilization:g} leaves "
-        f"{format_gib(room)} outside vLLM's budget, where about "
-        f"{format_gib(rank.outside_bytes)} are needed ({needs}). vLLM may run out of "
-        f"memory after it has sized the KV cache. Use {safe:g} or less."
-    )
-
-
-def safe_utilization(total_memory_bytes: int, outside_bytes: int) -> float:
-    """Return the largest share, to two decimals, that leaves room outside the budget.
-
-    >>> safe_utilization(80 * 2**30, 3 * 2**30)
-    0.96
-    """
-    return floor(100 * (total_memory_bytes - outside_bytes) / total_memory_bytes) / 100
 
 
 def _others(question: Question) -> str:

@@ -35,6 +35,7 @@ from planner.models.lengths import (
     resolve_max_model_len,
 )
 from planner.planning import batches
+from planner.planning.alternatives import alternatives
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
@@ -277,6 +278,8 @@ def _plan_resolved(
         max_concurrency=figures.max_concurrency,
         max_concurrency_low=lowest.max_concurrency,
         max_model_len_that_fits=longest or None,
+        alternatives=alternatives(stages, request, whole, question.release),
+        safe_gpu_memory_utilization=verdict.safe_utilization,
         estimated_max_model_len=_estimated(error, caches, request),
         needed_kv_cache_bytes=limiting.needed_bytes(request),
         conditions=conditions(question),

@@ -57,6 +57,30 @@ class KVCacheGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """The KV cache where something is so that no argument of vLLM's shows.
+
+    A first start compiles the model, later ones find it compiled; old releases sample
+    with FlashInfer where it is installed.
+    """
+
+    argument: str
+    """The planner's own argument that chooses it: compile_cache or sampler."""
+    value: str
+    is_planned: bool
+    """Whether the plan's figures are these."""
+    starts: bool
+    """Whether one request of max_model_len fits."""
+    available_kv_cache_bytes: int
+    """Smallest rank's, as the next two."""
+    available_kv_cache_low_bytes: int
+    available_kv_cache_high_bytes: int
+    num_gpu_blocks: int
+    kv_cache_size_tokens: int
+    max_concurrency: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
     """The KV cache of all engines together, each a copy of the model."""
 
@@ -109,6 +133,11 @@ class Plan:
     """CPU memory of each machine; identical nodes share an account."""
     loading: Loading | None = None
     """What loading reads from disk; None where that is not modelled."""
+    alternatives: tuple[Alternative, ...] = ()
+    """First and later starts, and either sampler, where they differ."""
+    safe_gpu_memory_utilization: float | None = None
+    """The largest that leaves enough outside the budget, where the given one may not;
+    None: it does, or the verdict does not depend on it."""
     estimated_max_model_len: int | None = None
     """The longest that vLLM's own message names, where one request does not fit."""
     conditions: tuple[str, ...] = ()
@@ -168,6 +197,12 @@ class Plan:
     def fits(self) -> bool:
         """Whether vLLM would start, even at the low end of the estimate's range."""
         return self.error is None
+
+    @property
+    def is_share_too_large(self) -> bool:
+        """Whether gpu_memory_utilization is more than is free, or leaves too little."""
+        is_full = self.error is not None and self.error.kind == "free_memory"
+        return is_full or self.safe_gpu_memory_utilization is not None
 
     @property
     def limiting_rank(self) -> RankMemory | None:

@@ -25,7 +25,7 @@ from planner.memory.host.offloading import offloading_of
 from planner.memory.kv_cache.capacity import StageCache, empty_cache, kernel_groups
 from planner.memory.kv_cache.kernels import Kernels, stage_layers
 from planner.memory.kv_cache.kv_groups import LayerGroup
-from planner.memory.lines.activations import cold_compile_bytes
+from planner.memory.lines.activations import compile_bytes
 from planner.memory.lines.eplb import window_size
 from planner.memory.lines.non_torch import fused_all_reduce_bytes
 from planner.memory.media.encoder import (
@@ -79,6 +79,11 @@ class Stage:
     """With the memory left at the low end of the estimate's range."""
     high: StageCache
     """With the memory left at its high end."""
+
+    def with_variant(self, argument: str, value: str) -> StageCache:
+        """Return the KV cache where something is so that no engine argument shows."""
+        size_bytes, _low, _high = self.rank.of(argument, value)
+        return self.cache.holding(size_bytes)
 
 
 def plan_stages(
@@ -223,7 +228,7 @@ def _lines(
         found.record,
         run.pp_rank,
         is_cudagraph_charged=is_charged,
-        compile_bytes=cold_compile_bytes(run),
+        compile_bytes=compile_bytes(run),
     )
 
 
@@ -334,7 +339,30 @@ def _profile_run(
         uses_v2_runner=resolved.uses_v2_model_runner,
         graph_cases=_graph_cases(question, resolved),
         kv_cache_dtype=resolved.kv_cache_dtype,
-        use_flashinfer_sampler=question.env.use_flashinfer_sampler,
+        use_flashinfer_sampler=_uses_flashinfer(question),
+        compile_cache=question.settings.compile_cache,
+        embedding_factor_bytes=_embedding_factor_bytes(question, resolved),
+    )
+
+
+def _uses_flashinfer(question: Question) -> bool | None:
+    """Whether FlashInfer samples, by vLLM's variable or by the user's word for it."""
+    given, sampler = question.env.use_flashinfer_sampler, question.settings.sampler
+    if given is not None or sampler is None:
+        return given
+    return sampler == "flashinfer"
+
+
+def _embedding_factor_bytes(question: Question, resolved: ResolvedSettings) -> int:
+    lora = _adapters(question, resolved)
+    if lora is None:
+        return 0
+    return late(
+        "planner.memory.lora.lora:embedding_factor_bytes",
+        question.model,
+        lora,
+        question.layout,
+        resolved.dtype,
     )
 
 

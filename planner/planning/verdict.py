@@ -13,13 +13,14 @@ from planner.engine.releases import Release
 from planner.memory import cpu_account
 from planner.memory.account import VLLMError
 from planner.memory.compilation import GraphMode
-from planner.memory.estimate import RankMemory
+from planner.memory.estimate import RankMemory, open_bytes
 from planner.memory.kv_cache import capacity
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import Request
 from planner.memory.lines.outside import CUDA_CONTEXT
 from planner.memory.media.frontend import DECODING, no_room
+from planner.planning.after_sizing import OUTSIDE_BUDGET, shortage
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.resolve import Question
 from planner.planning.result import Outcome
@@ -53,11 +54,16 @@ class Verdict:
     """The request that the KV cache must hold."""
     error: VLLMError | None
     outcome: Outcome
+    safe_utilization: float | None = None
+    """The largest gpu_memory_utilization that leaves enough outside the budget, where
+    the given one may not."""
 
     @property
     def depends_on_length(self) -> bool:
         """Whether the length of a request could change the outcome."""
         kind = None if self.error is None else self.error.kind
+        if kind == OUTSIDE_BUDGET and self.outcome is Outcome.DOES_NOT_FIT:
+            return False
         return kind not in ("free_memory", "weights")
 
 
@@ -91,13 +97,37 @@ def judge(
     elif error is None or at_high is None:
         outcome = Outcome.TOO_CLOSE
         error = error or _too_close(
-            stages, request, "machine" if question.gpu.is_cpu else "GPU"
+            stages, request, "machine" if question.gpu.is_cpu else "GPU", whole
         )
     else:
         outcome = Outcome.DOES_NOT_FIT
     if error is not None:
         error = _in_device_words(error, question, resolved, stages)
-    return Verdict(request=request, error=error, outcome=outcome)
+    made = Verdict(request=request, error=error, outcome=outcome)
+    return _after_sizing(made, question, resolved, stages)
+
+
+def _after_sizing(
+    verdict: Verdict,
+    question: Question,
+    resolved: ResolvedSettings,
+    stages: Sequence[Stage],
+) -> Verdict:
+    """Return the verdict with what is allocated after the KV cache was sized."""
+    if verdict.outcome is Outcome.DOES_NOT_FIT:
+        return verdict
+    short = shortage(question.gpu, resolved, [stage.rank for stage in stages])
+    if short is None:
+        return verdict
+    if verdict.outcome is Outcome.TOO_CLOSE and not short.is_certain:
+        return verdict
+    kind = OUTSIDE_BUDGET if short.is_certain else "too_close"
+    return replace(
+        verdict,
+        error=VLLMError(kind=kind, message=short.message),
+        outcome=Outcome.DOES_NOT_FIT if short.is_certain else Outcome.TOO_CLOSE,
+        safe_utilization=short.safe_utilization,
+    )
 
 
 def _in_device_words(
@@ -176,7 +206,12 @@ def _cache_error(
     return capacity.check_state_blocks(whole, num_blocks, max_num_seqs)
 
 
-def _too_close(stages: Sequence[Stage], request: Request, device: str) -> VLLMError:
+def _too_close(
+    stages: Sequence[Stage],
+    request: Request,
+    device: str,
+    whole: Sequence[LayerGroup],
+) -> VLLMError:
     """Describe a start whose request does not fit at the low end of the range."""
     tight = limiting_cache([stage.low for stage in stages])
     wide = limiting_cache([stage.high for stage in stages])
@@ -194,8 +229,27 @@ def _too_close(stages: Sequence[Stage], request: Request, device: str) -> VLLMEr
         f"{counted(request.max_model_len, 'tokens')} needs "
         f"{format_gib(tight.needed_bytes(request))} of KV cache, and between "
         f"{format_gib(tight.usable_bytes)} and {format_gib(wide.usable_bytes)} are "
-        f"expected to be left. At the low end it does not start; {sure}. A start on "
-        f"the {device} itself decides it.",
+        f"expected to be left. At the low end it does not start; {sure}. "
+        f"{_first_start(stages, request, whole)}A start on the {device} itself decides "
+        "it.",
+    )
+
+
+def _first_start(
+    stages: Sequence[Stage], request: Request, whole: Sequence[LayerGroup]
+) -> str:
+    """Say that only a first start is in doubt, where that is so."""
+    if not any(open_bytes(stage.rank.variants) for stage in stages):
+        return ""
+    later = [
+        stage.cache.holding(stage.rank.of("compile_cache", "warm")[1])
+        for stage in stages
+    ]
+    if _cache_error(later, request, whole, 0) is not None:
+        return ""
+    return (
+        "Only a first start is in doubt, which compiles the model: its compiled model "
+        "stays, so that the next start has more room. "
     )
 
 

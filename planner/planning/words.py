@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.memory.estimate import RankMemory
 from planner.planning.load import Load
-from planner.planning.result import Plan
+from planner.planning.result import Alternative, Plan
 from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.units import counted, format_gib
 
@@ -145,3 +145,24 @@ def where(plan: Plan) -> str:
 def wanted_text(load: Load | None) -> str:
     """Write the requested load; without one, what vLLM needs to start."""
     return "one request of max_model_len tokens" if load is None else load_text(load)
+
+
+_OTHERWISE = {
+    ("compile_cache", "cold"): ("First start", "while it compiles the model"),
+    ("compile_cache", "warm"): ("Later starts", "with the model compiled"),
+    ("sampler", "flashinfer"): ("With FlashInfer", "where it is installed"),
+    ("sampler", "pytorch"): ("Without FlashInfer", "where it is not installed"),
+}
+
+
+def otherwise(one: Alternative) -> dict[str, str]:
+    """Return an alternative's name, its KV cache as text, and what that holds."""
+    name, when = _OTHERWISE[one.argument, one.value]
+    tokens = f"{max(one.kv_cache_size_tokens, 0):,} tokens"
+    planned = ", as planned here" if one.is_planned else ""
+    short = "" if one.starts else ": too little for one request"
+    return {
+        "name": name,
+        "text": format_gib(one.available_kv_cache_bytes),
+        "detail": f"of KV cache, {tokens}, {when}{planned}{short}",
+    }

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from planner.planning.after_sizing import OUTSIDE_BUDGET
 from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.planning.words import fails
+from planner.planning.words import fails, otherwise
 from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _STATES = {
     "does not fit": State.SHORT,
     "refused": State.REFUSED,
 }
-OURS = ("too_close", "host_memory")
+OURS = ("too_close", "host_memory", OUTSIDE_BUDGET)
 """Kinds of errors that the planner reports, not vLLM."""
 
 KV_CACHE = "KV cache"
@@ -120,11 +121,11 @@ def verdict(plan: Plan) -> Verdict:
     if served is not None and plan.fits:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
-    is_over = plan.fits and margin is not None and margin < 0
+    is_over = state is State.REFUSED or (plan.fits and (margin or 0) < 0)
     return Verdict(
         state=state,
         headline=_headline(plan, state),
-        margin="" if state is State.REFUSED or is_over else _margin(margin),
+        margin="" if is_over else _margin(margin),
         sentence=_sentence(plan, margin),
         starts=_headline(plan, state),
     )
@@ -175,7 +176,7 @@ def _at_low_end(plan: Plan) -> str:
     if rank is None:
         return ""
     low, high = rank.available_kv_cache_low_bytes, rank.available_kv_cache_high_bytes
-    return "" if low == high else ", at the low end of the estimate"
+    return ", at the low end of the estimate" if low < high else ""
 
 
 def _margin(margin: int | None) -> str:
@@ -198,11 +199,13 @@ def _missing_host_bytes(plan: Plan) -> int:
 
 
 def _headline(plan: Plan, state: State) -> str:
-    if state is State.TIGHT:
-        return "Too close to call"
-    if plan.error is not None:
-        return _HEADLINES.get(plan.error.kind, "vLLM would not start")
-    return CONDITIONAL if plan.conditions else "Fits"
+    error = plan.error
+    if error is not None and plan.safe_gpu_memory_utilization is not None:
+        return error.message.partition("\n")[0].rstrip(".")
+    if state is State.TIGHT or error is None:
+        fits = CONDITIONAL if plan.conditions else "Fits"
+        return "Too close to call" if state is State.TIGHT else fits
+    return _HEADLINES.get(error.kind, "vLLM would not start")
 
 
 def _sentence(plan: Plan, margin: int | None) -> str:
@@ -259,6 +262,7 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
     on_all = f" on {plan.engines} engines, each " if is_split else ""
     return (
         _available(plan),
+        *(Figure(**otherwise(one)) for one in plan.alternatives),
         Figure(
             name=f"{plan.gpu.kind} KV cache size",
             text=f"{max(whole.kv_cache_size_tokens, 0):,}",
@@ -337,10 +341,9 @@ def cache_name(rank: RankMemory) -> str:
 
 def shown_lines(rank: RankMemory) -> tuple[Line, ...]:
     """Return a rank's lines under the names that readers should see."""
-    if rank.bytes_per_block:
-        return rank.lines
+    shown = cache_name(rank)
     return tuple(
-        replace(line, name=UNUSED) if line.name == KV_CACHE else line
+        replace(line, name=shown) if line.name == KV_CACHE else line
         for line in rank.lines
     )
 

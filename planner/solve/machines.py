@@ -186,8 +186,7 @@ class Search:
 
 
 def _is_full(serving: Serving) -> bool:
-    error = serving.plan.error
-    return error is not None and error.kind == "free_memory"
+    return serving.plan.is_share_too_large
 
 
 def room_for(serving: Serving, copies: int = 1) -> tuple[int, int]:

@@ -245,11 +245,10 @@ class Shares:
 def is_enough(serving: Serving) -> bool:
     """Whether the budget is enough for a start, even if that much is not free.
 
-    vLLM checks the free memory first. A budget that is too large for the GPU does not
-    mean that the load is too large for the budget.
+    vLLM checks the free memory first, and needs some beside its budget. A budget that
+    is too large for the GPU does not mean that the load is too large for the budget.
     """
-    error = serving.plan.error
-    return serving.is_served or (error is not None and error.kind == "free_memory")
+    return serving.is_served or serving.plan.is_share_too_large
 
 
 def at_share(
@@ -271,11 +270,10 @@ def smallest_share(at: Callable[[int], Serving], shares: Shares) -> int | None:
 
 
 def largest_share(at: Callable[[int], Serving], shares: Shares) -> int:
-    """Return the most steps that are free when vLLM starts, at least 1."""
+    """Return the most steps that are free and leave enough beside, at least 1."""
 
     def is_free(steps: int) -> bool:
-        error = at(steps).plan.error
-        return error is None or error.kind != "free_memory"
+        return not at(steps).plan.is_share_too_large
 
     return max(1, largest(is_free, 1, shares.most, shares.most))
 

@@ -33,6 +33,24 @@ def test_a_plan_that_does_not_fit_ends_with_one(capsys):
     assert "Does not fit" in capsys.readouterr().out
 
 
+def test_graphs_that_do_not_fit_beside_the_budget_end_with_one(capsys):
+    """A published start failed at 0.92 and started at 0.85, after a compilation."""
+    start = ["plan", "Qwen/Qwen3-4B", "--gpu", "RTX4090", "--max-model-len", "8192"]
+    start += ["--enable-lora", "--vllm-version", "0.27.1"]
+    assert cli.DOES_NOT_FIT == cli.main(start)
+    assert "graph capture" in capsys.readouterr().out
+    start += ["--gpu-memory-utilization", "0.85"]
+    assert cli.FITS == cli.main(start)
+    both = capsys.readouterr().out
+    assert "First start:" in both
+    assert "Later starts:" in both
+    assert cli.FITS == cli.main([*start, "--compile-cache", "cold", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [one["value"] for one in found["alternatives"] if one["is_planned"]] == [
+        "cold"
+    ]
+
+
 def test_what_vllm_refuses_ends_with_one(capsys):
     """32 heads on three GPUs."""
     arguments = ["plan", MODEL, "--tensor-parallel-size", "3"]

@@ -105,6 +105,22 @@ def test_a_cold_compile_cache_is_a_reason_only_where_something_is_off(plan) -> N
     assert any("vLLM compiled" in why for why in confirmation_of(plan, off).reasons)
 
 
+@pytest.mark.parametrize("was_cold", [True, False])
+def test_a_start_is_compared_with_the_plan_of_what_it_was(was_cold: bool) -> None:
+    """A first start's peak is not that of later ones: both are as planned."""
+    both = planner.plan(
+        "Qwen/Qwen3-8B", gpu="RTX4090", max_model_len=8192, max_num_seqs=16
+    )
+    cache = "cold" if was_cold else "warm"
+    peak = both.changed(compile_cache=cache).ranks[0].line("peak activation").size_bytes
+    start = measured(both, peak_activation_bytes=peak)
+    made = confirmation_of(both, replace(start, is_compile_cache_cold=was_cold))
+    assert made.plan.settings.compile_cache == cache
+    assert row(made, "peak activation").difference == 0
+    unknown = confirmation_of(both, start)
+    assert unknown.plan.settings.compile_cache is None
+
+
 def test_another_release_is_the_first_reason(plan) -> None:
     """With what to type."""
     other = replace(measured(plan), vllm_version="0.25.1")

@@ -127,6 +127,7 @@ def test_the_cpu_build() -> None:
         "kv_tokens": 3709568,
         "max_concurrency_len": 2048,
         "max_concurrency": 1811.31,
+        "compile_cache": "cold",
         "started": True,
     } == read_log((LOGS / "cpu-0.32.0.log").read_text("utf-8")).to_dict()
 

@@ -128,6 +128,8 @@ def test_whether_the_compile_cache_was_warm(line: str, is_cold: bool | None) -> 
     """A cold one takes memory that a warm one does not."""
     text = f"{CONFIG}\n(EngineCore pid=2) INFO 08-16 01:40:10 [a.py:1] {line}"
     assert is_cold is read_log(text).is_compile_cache_cold
+    word = {True: "cold", False: "warm", None: None}[is_cold]
+    assert word == read_log(text).to_dict().get("compile_cache")
 
 
 def test_how_long_its_parts_took() -> None:

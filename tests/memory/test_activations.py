@@ -4,7 +4,8 @@ import pytest
 
 from planner import plan
 from planner.engine.layout import ParallelLayout
-from planner.memory.lines.activations import cold_compile_bytes, forward
+from planner.memory.lines.compiling import flush_bytes
+from planner.memory.lines.forward_pass import forward
 from planner.memory.lines.sampler import blas_workspace_bytes
 from planner.units import GIB, MIB
 from tests.configs import GPT2, LLAMA_8B, gpu
@@ -75,16 +76,12 @@ def test_the_logged_peaks_of_models_with_small_vocabularies(
     """Starts of 0.19.0 on an H100, with nothing compiled before."""
     config = {**LLAMA_8B, "hidden_size": hidden, "intermediate_size": inner}
     start = run(config, version="0.19.0", uses_v2_runner=False)
-    total = (
-        forward(start).size_bytes
-        + blas_workspace_bytes(start)
-        + cold_compile_bytes(start)
-    )
+    total = forward(start).size_bytes + blas_workspace_bytes(start) + flush_bytes(start)
     assert abs(total / GIB - logged_gib) < 0.01
 
 
 def test_compiling_flushes_a_buffer_as_large_as_the_cache() -> None:
     """50 MiB on an H100; nothing in eager mode or where the size is not known."""
-    assert cold_compile_bytes(run()) == 50 * MIB
-    assert cold_compile_bytes(run(enforce_eager=True)) == 0
-    assert cold_compile_bytes(run(gpu=gpu(compute_capability=(7, 5)))) == 0
+    assert flush_bytes(run()) == 50 * MIB
+    assert flush_bytes(run(enforce_eager=True)) == 0
+    assert flush_bytes(run(gpu=gpu(compute_capability=(7, 5)))) == 0

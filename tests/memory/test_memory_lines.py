@@ -72,10 +72,10 @@ def test_older_peaks_hold_what_the_run_leaves_behind() -> None:
 
 
 def test_the_forward_pass_sets_it_with_few_sequences() -> None:
-    """16 sequences; compiling takes 50 MiB on top, at the low end nothing."""
+    """16 sequences, of a later start: a first one compiles before it runs."""
     line = activations.line(run(max_num_seqs=16))
     width = 4096 + 2 * 4096 + 3 * 14336
-    assert 8192 * 2 * width + 50 * MIB == line.size_bytes
+    assert 8192 * 2 * width == line.size_bytes
     assert line.why.startswith("forward pass")
     assert line.low_bytes == 8192 * 2 * width - 8192 * 2 * width * 10 // 100
 

@@ -1,10 +1,15 @@
 """What takes memory beside the budget, and the warnings of it."""
 
+import re
+
+import pytest
+
 import planner
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.memory.lines.outside import lines
-from planner.units import GIB
+from planner.show.verdict import verdict_text
+from planner.units import GIB, MIB
 from tests.configs import LLAMA_8B, architecture, gpu
 from tests.runs import run
 from tools.configs import named
@@ -15,7 +20,10 @@ SIZES = tuple(range(8, 513, 8))
 def names(**facts: object) -> dict[str, int]:
     """Return the lines beside the budget by name."""
     start = run(**facts)  # type: ignore[arg-type]
-    return {line.name: line.size_bytes for line in lines(start, (), 0)}
+    return {
+        line.name: line.size_bytes
+        for line in lines(start, (), charged_graph_bytes=0, peak_bytes=0)
+    }
 
 
 def test_a_context_is_always_there() -> None:
@@ -30,7 +38,11 @@ def test_nccl_starts_with_less_where_there_is_no_switch() -> None:
     """Two T4: 0.51 + 0.10 GiB are gone, where two H100 miss 0.51 + 1.02 GiB."""
     two = ParallelLayout(tensor_parallel_size=2)
     joined, apart = (
-        next(each for each in lines(start, (), 0) if each.name == "CUDA context")
+        next(
+            each
+            for each in lines(start, (), charged_graph_bytes=0, peak_bytes=0)
+            if each.name == "CUDA context"
+        )
         for start in (
             run(layout=two),
             run(layout=two, gpu=gpu(compute_capability=(7, 5))),
@@ -70,14 +82,72 @@ def plan(device: GPU, **settings: object) -> planner.Plan:
     return planner.plan(architecture(LLAMA_8B), device, **settings)  # type: ignore[arg-type]
 
 
-def test_a_utilization_that_leaves_too_little_is_warned_of() -> None:
-    """Half a GiB and more is needed beside the budget; 0.9 leaves enough."""
-    assert not plan(gpu(), gpu_memory_utilization=0.9).notes
-    (note,) = plan(gpu(), gpu_memory_utilization=0.992, vllm_version="0.19.0").notes
-    assert note.startswith("gpu_memory_utilization=0.992 leaves 0.63 GiB")
-    safe = float(note.rsplit("Use ", 1)[1].split()[0])
-    assert 0.9 < safe < 0.992
-    assert not plan(gpu(), gpu_memory_utilization=safe, vllm_version="0.19.0").notes
+def lora(**changes: object) -> planner.Plan:
+    """Plan Qwen3-4B with one adapter on an RTX 4090, as published with 0.27.1."""
+    given = {"max_model_len": 8192, "enable_lora": True, **changes}
+    card = GPU.named("RTX4090", total_memory_bytes=round(23.52 * GIB))
+    model = named("Qwen--Qwen3-4B")
+    return planner.plan(model, card, vllm_version="0.27.1", **given)  # type: ignore[arg-type]
+
+
+def test_graphs_that_do_not_fit_beside_the_budget_are_part_of_the_verdict() -> None:
+    """A published start at 0.92 failed while it captured graphs; 0.85 started."""
+    made = lora(gpu_memory_utilization=0.92)
+    assert not made.fits
+    assert made.error is not None
+    assert re.search(r"graph capture (may )?fails?: use 0\.[89]", verdict_text(made))
+    assert "1.88 GiB outside vLLM's budget" in made.error.message
+    assert lora(gpu_memory_utilization=0.85).fits
+
+
+def test_the_safe_share_is_the_largest_that_fits() -> None:
+    """One hundredth more is in doubt; JSON has it, and advice keeps it."""
+    safe = lora(gpu_memory_utilization=0.92).to_dict()["safe_gpu_memory_utilization"]
+    assert 0.85 < safe < 0.92
+    assert lora(gpu_memory_utilization=safe).fits
+    assert lora(gpu_memory_utilization=safe).safe_gpu_memory_utilization is None
+    above = lora(gpu_memory_utilization=round(safe + 0.01, 2))
+    assert (above.fits, above.outcome.value) == (False, "too close to call")
+    assert above.error is not None
+    assert above.error.kind == "too_close"
+    assert "graph capture may fail" in verdict_text(above)
+    shares = [
+        item.changes["gpu_memory_utilization"]
+        for item in planner.advise(lora(gpu_memory_utilization=0.92)).items
+        if set(item.changes) == {"gpu_memory_utilization"}
+    ]
+    assert shares
+    assert max(shares) <= safe
+
+
+@pytest.mark.parametrize("share", [0.85, 0.8])
+def test_specialised_graphs_of_adapters_multiply_what_is_needed(share: float) -> None:
+    """Two published starts with 64 adapters failed: 459 + 315 graphs, 4.5 times."""
+    args = {"max_loras": 64, "gpu_memory_utilization": share}
+    assert lora(**args).fits
+    made = lora(**args, specialize_active_lora=True)
+    assert made.error is not None
+    assert (made.error.kind, made.outcome.value) == ("outside_budget", "does not fit")
+    assert "graph capture fails" in verdict_text(made)
+    assert made.max_model_len_that_fits is None
+
+
+def test_the_samplers_warm_up_needs_what_the_profile_run_did_not() -> None:
+    """0.27's second runner samples without parameters first: 14 bytes a logit later."""
+    start = run(version="0.27.1", max_num_seqs=256)
+    found = {
+        line.name: line.size_bytes
+        for line in lines(start, (), charged_graph_bytes=0, peak_bytes=100 * MIB)
+    }
+    assert found["sampler's warm-up"] == 256 * 128_256 * 14 - 100 * MIB
+    assert "sampler's warm-up" not in names(max_num_seqs=256)
+
+
+def test_a_share_that_leaves_enough_is_not_mentioned() -> None:
+    """Nor is one where nothing is allocated after the first check."""
+    assert plan(gpu(), gpu_memory_utilization=0.9).fits
+    eager = plan(gpu(), gpu_memory_utilization=0.98, enforce_eager=True)
+    assert eager.error is None
 
 
 def test_all_of_a_gpu_is_never_free() -> None:

@@ -8,6 +8,7 @@ import planner
 from planner.confirming.calibration import store
 from planner.confirming.log import LogReading
 from planner.memory.account import Basis
+from planner.memory.lines.activations import compile_bytes
 from planner.units import GIB, MIB
 from tests import measured
 
@@ -99,13 +100,16 @@ def _width(rank):
 
 
 def test_a_start_that_found_its_compiled_model_leaves_room_for_one_that_does_not():
-    """Compiling anew takes 50 MiB more on an H100: above a warm start, below a cold."""
+    """A first start's copy of the word embeddings: above a warm start, below a cold."""
+    few = {"max_num_seqs": 16}
+    more = compile_bytes(measured.plan(**few).ranks[0].profile_run)
+    assert more > 100 * MIB
     lines = {}
     for is_cold in (True, False):
-        _stored(measured.plan(), is_compile_cache_cold=is_cold)
-        lines[is_cold] = measured.plan().ranks[0].line("peak activation")
-    assert lines[True].high_bytes + 50 * MIB == lines[False].high_bytes
-    assert lines[True].low_bytes + 50 * MIB == lines[False].low_bytes
+        _stored(measured.plan(**few), is_compile_cache_cold=is_cold)
+        lines[is_cold] = measured.plan(**few).ranks[0].line("peak activation")
+    assert lines[True].high_bytes + more == lines[False].high_bytes
+    assert lines[True].low_bytes + more == lines[False].low_bytes
 
 
 def test_graphs_that_are_not_charged_stay_beside_the_budget():

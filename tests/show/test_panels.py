@@ -32,7 +32,7 @@ def test_a_closed_panel_is_its_title_and_its_figure() -> None:
 @pytest.mark.parametrize("key", PANELS)
 def test_an_open_panel_has_its_inside(key) -> None:
     """And says by `open` that it is."""
-    plan = planner.plan(plans.LLAMA_8B, gpu="L4", gpu_memory_utilization=1.0)
+    plan = planner.plan(plans.LLAMA_8B, gpu="L4", kv_offloading_size=4)
     opened = panels_html(plan, opened={key})[f"panel-{key}"]
     closed = panels_html(plan, opened=())[f"panel-{key}"]
 

@@ -44,7 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--entrypoint", default="serve", choices=ENTRYPOINTS, help="default: serve"
     )
     _add_own(parser.add_argument_group("how vLLM is started"))
-    add_engine_arguments(parser)
+    # Its own --compile-cache says with which one vLLM starts.
+    add_engine_arguments(parser, without=("compile_cache",))
     add_output(parser)
     parser.set_defaults(run=_run)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +97,13 @@ def add_plan_arguments(
     add_engine_arguments(parser)
 
 
-def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add every engine argument with a line of help, by vLLM's groups."""
+def add_engine_arguments(
+    parser: argparse.ArgumentParser, *, without: Collection[str] = ()
+) -> None:
+    """Add every engine argument with a line of help, by vLLM's groups.
+
+    `without` are arguments that mean something else in this command.
+    """
     parser.add_argument(
         "--env",
         type=_variable,
@@ -110,7 +115,11 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument_group(ENGINE_ARGUMENTS, _ABOUT)
     for group in sorted(Group, key=lambda group: group is Group.MACHINE):
-        arguments = [one for one in ARGUMENTS.values() if one.group is group]
+        arguments = [
+            one
+            for one in ARGUMENTS.values()
+            if one.group is group and one.name not in without
+        ]
         flags = parser.add_argument_group(title_of(group))
         for argument in arguments:
             if argument.is_modelled:

@@ -167,6 +167,12 @@ class LogReading:
         return self.setting.is_compile_cache_cold
 
     @property
+    def compile_cache(self) -> str | None:
+        """Which start it was: cold (it compiled the model), warm, or None: unknown."""
+        words = {True: "cold", False: "warm", None: None}
+        return words[self.is_compile_cache_cold]
+
+    @property
     def message(self) -> str | None:
         """The error without its type, for comparison with a plan's."""
         if self.error is None:
@@ -176,6 +182,8 @@ class LogReading:
     def to_dict(self) -> dict[str, float | int | bool | str]:
         """Return figures, outcome and error, without those that the log lacks."""
         values: dict[str, float | int | bool | str] = dict(self.figures)
+        if self.compile_cache is not None:
+            values["compile_cache"] = self.compile_cache
         if self.started is not None:
             values["started"] = self.started
         if self.error is not None:

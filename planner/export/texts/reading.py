@@ -111,15 +111,17 @@ class Reading:
 
     def _arguments(self, version: str) -> dict[str, Any]:
         """Return the arguments that the planned release still has."""
+        cache = None if self.log is None else self.log.compile_cache
+        told = {} if cache is None else {"compile_cache": cache}
         if self.vllm_version is not None:
-            return {**self.engine_args, **self.kept}
+            return {**told, **self.engine_args, **self.kept}
         release, _ = resolve_version(version)
         lasting = {
             name: value
             for name, value in self.engine_args.items()
             if not is_gone(name, release.version)
         }
-        return {**lasting, **self.kept}
+        return {**told, **lasting, **self.kept}
 
     def plan(self, gpu: str | GPU | None = None, **changes: Any) -> Plan:  # noqa: ANN401
         """Plan the start that the text describes, with changes made.

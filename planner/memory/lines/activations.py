@@ -10,10 +10,16 @@ the widest step of the largest layer, plus what its caller still holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from planner.memory.account import Basis, Line
+from planner.memory.account import Basis, Line, Variant
 from planner.memory.lines.calibration import experts_range
+from planner.memory.lines.compiling import (
+    examples,
+    flush_bytes,
+    flushes_as_it_runs,
+)
 from planner.memory.lines.drafting import (
     block_draft_pass,
     checking_bytes,
@@ -32,15 +38,18 @@ from planner.memory.lines.persistent import (
     kept_during,
     layer_inputs_bytes,
 )
-from planner.memory.lines.sampler import sampling
+from planner.memory.lines.sampler import (
+    blas_workspace_bytes,
+    depends_on_installed,
+    sampling,
+)
 from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, format_size
 
-# While it compiles, Inductor's benchmarks flush a buffer of the size of the L2 cache; a
-# start with a warm compile cache does not. MiB by compute capability.
-_L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
+_SMALL_BYTES = 192 * MIB
+"""A first start is planned where it takes no more than this beside later ones."""
 _KEEPS_EXPERT_INPUT_ONCE_SINCE = (0, 17)
 """Experts and shared experts read the same hidden states.
 
@@ -49,6 +58,8 @@ Before, shared experts had a copy.
 Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
 `layers/fused_moe/runner/`.
 """
+_EXAMPLES_SPREAD_PERCENT = 2
+"""Dry runs and logs differ from the sum of the example values by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +77,106 @@ def line(run: ProfileRun) -> Line:
     0.19.0 `v1/worker/gpu_model_runner.py` the same; `utils/mem_utils.py`
     memory_profiling.
     """
-    moments = [_forward_moment(run), _encoder(run)]
-    if run.samples:
-        moments += [_sampling(run), *_checking(run)]
-        moments += _drafting(run)
-    peak = max(moments, key=lambda moment: moment.size_bytes)
+    later, first = _peaks(run)
+    more = max(0, first.size_bytes - later.size_bytes)
+    is_first = run.compile_cache == "cold" or (
+        run.compile_cache is None and more <= _SMALL_BYTES
+    )
+    peak = first if is_first else later
     below, above = experts_range(_expert_bytes(run), is_batch_given=run.is_batch_given)
     return Line(
         name="peak activation",
         size_bytes=peak.size_bytes,
-        low_bytes=max(0, max(moment.low_bytes for moment in moments) - below),
-        high_bytes=max(moment.high_bytes for moment in moments) + above,
+        low_bytes=max(0, _lowest(run, later, peak) - below),
+        high_bytes=peak.high_bytes + above,
         basis=Basis.FORMULA,
         why=peak.why,
+        variants=(
+            *_starts(run, more, is_first=is_first),
+            *_samplers(run, peak.size_bytes, is_first=is_first),
+        ),
+    )
+
+
+def compile_bytes(run: ProfileRun) -> int:
+    """Return how much more a first start takes at its peak than later ones."""
+    later, first = _peaks(run)
+    return max(0, first.size_bytes - later.size_bytes)
+
+
+def _lowest(run: ProfileRun, later: _Moment, peak: _Moment) -> int:
+    """Return the low end: that of later starts where it may be one of them."""
+    is_open = run.compile_cache is None
+    return min(later.low_bytes, peak.low_bytes) if is_open else peak.low_bytes
+
+
+def _starts(run: ProfileRun, more: int, *, is_first: bool) -> tuple[Variant, ...]:
+    """Return what a first start takes beside later ones, where it matters."""
+    is_open = run.compile_cache is None
+    if not more or (is_open and is_first):
+        return ()
+    return tuple(
+        Variant(argument="compile_cache", value=value, more_bytes=size, is_open=is_open)
+        for value, size in (
+            ("cold", 0 if is_first else more),
+            ("warm", -more if is_first else 0),
+        )
+    )
+
+
+def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant, ...]:
+    """Return the peak with either sampler, where FlashInfer may be installed."""
+    if not depends_on_installed(run):
+        return ()
+    other = replace(run, use_flashinfer_sampler=True)
+    size_bytes = _peaks(other)[is_first].size_bytes
+    if size_bytes == planned:
+        return ()
+    return tuple(
+        Variant(argument="sampler", value=value, more_bytes=more, is_open=True)
+        for value, more in (("flashinfer", size_bytes - planned), ("pytorch", 0))
+    )
+
+
+def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
+    """Return the peaks of later starts and of a first one, which compiles as well."""
+    shared = [_encoder(run)]
+    if run.samples:
+        shared += [_sampling(run), *_checking(run), *_drafting(run)]
+    pass_ = _forward_moment(run, is_first=False)
+    later = _largest([pass_, *shared])
+    if not run.compiles:
+        return later, later
+    if flushes_as_it_runs(run):
+        pass_ = _forward_moment(run, is_first=True)
+    return later, _largest([pass_, _compiling(run), *shared])
+
+
+def _largest(moments: Sequence[_Moment]) -> _Moment:
+    """Return the largest moment, with the ranges of all of them."""
+    peak = max(moments, key=lambda moment: moment.size_bytes)
+    return replace(
+        peak,
+        low_bytes=max(moment.low_bytes for moment in moments),
+        high_bytes=max(moment.high_bytes for moment in moments),
+    )
+
+
+def _compiling(run: ProfileRun) -> _Moment:
+    """Return the compiler's example values, which are freed before the model runs.
+
+    Where the release subtracts consumed memory, its peak is what exceeds the memory at
+    the end: cuBLAS's workspace is not allocated yet.
+    """
+    held = examples(run)
+    kept = blas_workspace_bytes(run) if run.release.subtracts_consumed else 0
+    size_bytes = max(0, held.size_bytes - kept)
+    spread = size_bytes * _EXAMPLES_SPREAD_PERCENT // 100
+    return _Moment(
+        size_bytes=size_bytes,
+        low_bytes=size_bytes - spread,
+        high_bytes=size_bytes + spread,
+        why=held.why,
     )
 
 
@@ -110,7 +208,7 @@ def _sampling(run: ProfileRun) -> _Moment:
     spread = size_bytes * run.peak_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,
-        low_bytes=sampled.low_bytes + kept + images - spread,
+        low_bytes=size_bytes - spread,
         high_bytes=size_bytes + spread,
         why=f"{sampled.why}{text}{_images(images)}",
     )
@@ -136,7 +234,7 @@ def _checking(run: ProfileRun) -> tuple[_Moment, ...]:
     )
 
 
-def _forward_moment(run: ProfileRun) -> _Moment:
+def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     """Return the largest layer: dense, of experts, or of latent attention."""
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
@@ -165,7 +263,7 @@ def _forward_moment(run: ProfileRun) -> _Moment:
     unpacked = unpacked_bytes(run)
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
-    cold = cold_compile_bytes(run)
+    cold = flush_bytes(run) if is_first and flushes_as_it_runs(run) else 0
     drafted, by_layer = draft_step_bytes(run), layer_inputs_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     spread = widest * run.forward_spread_percent // 100
@@ -224,10 +322,3 @@ def _encoder(run: ProfileRun) -> _Moment:
 
 def _images(size_bytes: int) -> str:
     return f" + encoder outputs {format_size(size_bytes)}" if size_bytes else ""
-
-
-def cold_compile_bytes(run: ProfileRun) -> int:
-    """Return the memory of compiling beside the layer, with a cold compile cache."""
-    if not run.compiles:
-        return 0
-    return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB

@@ -80,6 +80,13 @@ def graphs(name: str) -> GraphFit:
     )
 
 
+def error_bytes(table: str, name: str) -> int:
+    """Return the mean error of a fitted figure for starts that were left out of it."""
+    entries = _table(table)
+    entry = entries.get("parts", entries)[name]
+    return _bytes(entry["left_out_error_gib"] or 0.0)
+
+
 def _fitted(table: str, name: str) -> Fitted:
     entry = _table(table)["parts"][name]
     return Fitted(

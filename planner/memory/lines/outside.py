@@ -18,20 +18,36 @@ from planner.memory.lines.calibration import Fitted, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes
 from planner.memory.lines.non_torch import FEW_STARTS, has_switch
 from planner.memory.lines.persistent import kept_before
+from planner.memory.lines.sampler import sampled_bytes_per_logit
 from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, counted, format_size
 
 _INT32, _INT64 = 4, 8
 NOT_CHARGED = "CUDA graphs not charged"
 CUDA_CONTEXT = "CUDA context"
+WARM_UP = "sampler's warm-up"
+_PROFILES_ALL_PARAMETERS_SINCE = (0, 33)
+"""The second runner's profile run samples as its warm-up does.
+
+Source: vLLM 0.27.1 and 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run;
+0.27.1 `v1/worker/gpu/warmup.py` warmup_kernels.
+"""
 
 
 def lines(
-    run: ProfileRun, groups: Sequence[LayerGroup], charged_graph_bytes: int
+    run: ProfileRun,
+    groups: Sequence[LayerGroup],
+    *,
+    charged_graph_bytes: int,
+    peak_bytes: int,
 ) -> tuple[Line, ...]:
     """Return the lines outside the budget on one rank.
 
-    `charged_graph_bytes` is the part of the CUDA graphs charged to the budget.
+    Args:
+        run: the profile run.
+        groups: the KV cache's block tables.
+        charged_graph_bytes: the part of the CUDA graphs charged to the budget.
+        peak_bytes: peak activation, which is free again after the profile run.
     """
     found = [
         _context(run),
@@ -39,6 +55,7 @@ def lines(
         _graphs(run, charged_graph_bytes),
         _block_tables(run, groups),
         _attention(run),
+        _warm_up(run, peak_bytes),
     ]
     return tuple(line for line in found if line.high_bytes)
 
@@ -96,6 +113,20 @@ def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
     why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
     range_bytes = (beside // 2, beside, 2 * beside)
     return ranged_line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
+
+
+def _warm_up(run: ProfileRun, peak_bytes: int) -> Line:
+    """Return what the sampler's warm-up takes beyond the profile run's peak."""
+    size = 0
+    if (
+        run.samples
+        and run.uses_v2_runner
+        and run.release < _PROFILES_ALL_PARAMETERS_SINCE
+    ):
+        logits = run.num_requests * run.model.vocab_size
+        size = max(0, logits * sampled_bytes_per_logit(run) - peak_bytes)
+    why = "sampling with all parameters, beyond the peak that the profile run left free"
+    return ranged_line(WARM_UP, (0, size, size), Basis.FORMULA, why)
 
 
 def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:

@@ -73,8 +73,6 @@ class Sampling:
     """Peak memory of sampling, and what it keeps."""
 
     size_bytes: int
-    low_bytes: int
-    """With FlashInfer, where its use depends on whether it is installed."""
     kept_bytes: int
     """A buffer that the top-k kernel caches."""
     states_bytes: int = 0
@@ -91,9 +89,7 @@ def sampling(run: ProfileRun) -> Sampling:
     _dummy_sampler_run; 0.25.1, 0.26.0 and 0.33.0 `v1/worker/gpu/sample/sampler.py`.
     """
     if not run.samples:
-        return Sampling(
-            size_bytes=0, low_bytes=0, kept_bytes=0, why="no sampling on this rank"
-        )
+        return Sampling(size_bytes=0, kept_bytes=0, why="no sampling on this rank")
     rows, vocabulary = run.num_requests, run.model.vocab_size
     copies, kept = _bytes_per_logit(run)
     hidden = run.model.hidden_size * run.element_size
@@ -101,15 +97,8 @@ def sampling(run: ProfileRun) -> Sampling:
     chosen = rows * hidden * (1 if run.uses_v2_runner else 2)
     steps = run.max_num_batched_tokens * hidden
     size_bytes = rows * vocabulary * copies + steps + chosen
-    fewest = copies
-    if (
-        run.release < _SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE
-        and run.use_flashinfer_sampler is None
-    ):
-        fewest = min(copies, run.element_size + 3 * _FP32)
     return Sampling(
         size_bytes=size_bytes,
-        low_bytes=rows * vocabulary * fewest + steps + chosen,
         kept_bytes=kept,
         states_bytes=steps + chosen,
         why=(
@@ -147,6 +136,13 @@ def _without_flashinfer(run: ProfileRun) -> tuple[int, int]:
     return size + 3 * _FP32, _triton_buffer_bytes(run)
 
 
+def sampled_bytes_per_logit(run: ProfileRun) -> int:
+    """Return the bytes alive per logit when requests set top-k and top-p."""
+    if uses_flashinfer_sampler(run):
+        return run.element_size + 3 * _FP32
+    return _without_flashinfer(run)[0]
+
+
 def bytes_per_logit_without_flashinfer(run: ProfileRun) -> int:
     """Return the bytes alive per logit when vLLM's own code samples."""
     return _without_flashinfer(run)[0]
@@ -160,6 +156,20 @@ def sorts_vocabulary(run: ProfileRun) -> bool:
     has_few = run.num_requests < _TRITON_ROWS
     return run.release < _SORTS_TO_SAMPLE_BEFORE or (
         has_few and run.release < _SORTS_FEW_REQUESTS_BEFORE
+    )
+
+
+def depends_on_installed(run: ProfileRun) -> bool:
+    """Return whether FlashInfer samples if it is installed, which no argument shows.
+
+    Source: vLLM 0.11.0 and 0.11.1 `v1/sample/ops/topk_topp_sampler.py`.
+    """
+    low, high = _FLASHINFER_CAPABILITIES
+    return (
+        run.samples
+        and run.release < _SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE
+        and run.use_flashinfer_sampler is None
+        and low <= run.gpu.compute_capability <= high
     )
 
 

@@ -14,10 +14,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.engine.dtypes import element_bytes
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.lora.lora_stacks import IndexBuffers, LoRAConfig
+from planner.memory.lora.lora_stacks import (
+    EmbeddingStacks,
+    IndexBuffers,
+    LoRAConfig,
+)
 from planner.memory.lora.wrapping import (
     LONG_KNOWN,
     MORE,
@@ -176,6 +182,19 @@ def with_adapters(
         tied_embeddings=wrapping.of_stage(model.tied_embeddings),
         last_stage=(*wrapping.of_stage(model.last_stage), *wrapping.head()),
         every_stage=(*wrapping.of_stage(model.every_stage), buffers),
+    )
+
+
+def embedding_factor_bytes(
+    model: ModelArchitecture, config: LoRAConfig, layout: ParallelLayout, dtype: str
+) -> int:
+    """Return the adapters' first factors of the word embeddings; 0 without any."""
+    modules = wrapping_of(model, config).of_stage(model.first_stage)
+    return sum(
+        tensor.elements * element_bytes(tensor.dtype or dtype)
+        for module in modules
+        if isinstance(module, EmbeddingStacks)
+        for tensor in module.tensors(layout)[:1]
     )
 
 

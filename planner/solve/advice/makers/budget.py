@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor
 
-from planner.planning.cautions import safe_utilization
+from planner.planning.after_sizing import safe_utilization
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, Candidate, Situation
 from planner.units import format_gib
@@ -101,7 +101,7 @@ def _taken(plan: Plan) -> int:
 def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
     """Lower the share to what is free, less memory outside the budget."""
     plan = situation.plan
-    if plan.error is None or plan.error.kind != "free_memory":
+    if not plan.is_share_too_large:
         return
     total = plan.gpu.total_memory_bytes
     share = floor(1000 * (total - _kept(plan)) / total) / 1000

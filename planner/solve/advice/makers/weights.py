@@ -113,7 +113,7 @@ def _missing_bytes(plan: Plan) -> int | None:
     rank = plan.limiting_rank
     if rank is None or plan.error is None or plan.error.kind == "refused":
         return None
-    if plan.error.kind in ("free_memory", "num_seqs", "host_memory"):
+    if plan.is_share_too_large or plan.error.kind in ("num_seqs", "host_memory"):
         return None
     needed = plan.needed_kv_cache_bytes + rank.set_aside_bytes
     return max(needed - rank.available_kv_cache_low_bytes, 1)

@@ -1,0 +1,123 @@
+"""What a start that compiles the model takes beside the profile run.
+
+Inductor tunes its kernels before it uses them. In the first forward pass, a benchmark
+holds a buffer of the size of the L2 cache beside the layer's own tensors. Since PyTorch
+2.11 (vLLM 0.20) the pieces of the model are tuned while they are compiled, with example
+values of their inputs: for the first piece that is a copy of the word embeddings. A
+start with a warm compile cache does neither.
+"""
+
+from __future__ import annotations
+
+from planner.engine.dtypes import element_bytes
+from planner.memory.account import NOTHING, Sized, larger
+from planner.memory.lines.forward_pass import activation_width
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.models.layers import VocabParallelEmbedding
+from planner.units import MIB, format_size
+
+# MiB of the L2 cache by compute capability; a card of another size has its own name.
+_L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
+_TUNES_WITH_EXAMPLES_SINCE = (0, 20)
+"""Kernels are tuned with example values while a piece is compiled.
+
+Source: PyTorch 2.11 (vLLM 0.20.0) `_inductor/codegen/wrapper.py`
+generate_and_run_autotune_block.
+"""
+_FLUSHES_AS_IT_RUNS_BEFORE = (0, 27)
+"""Some kernels are tuned when they first run, beside the layer's tensors.
+
+Source: dry runs of Qwen3-32B on two ranks: 824 MiB and a buffer of 128 MiB in 0.20.0
+(PyTorch 2.11), no buffer in 0.33.0 (2.14); 0.27.0 (2.13) was not traced.
+"""
+_FREES_FACTORS_SINCE = (0, 33)
+"""Example values are freed before the next kernel is tuned.
+
+Source: PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of Qwen3-4B
+with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0.
+"""
+
+
+def flushes_as_it_runs(run: ProfileRun) -> bool:
+    """Return whether kernels are still tuned in the first forward pass."""
+    return run.release < _FLUSHES_AS_IT_RUNS_BEFORE
+
+
+def flush_bytes(run: ProfileRun) -> int:
+    """Return the buffer with which a benchmark clears the L2 cache, if it compiles.
+
+    Source: PyTorch 2.10 `_inductor/runtime/benchmarking.py` benchmark_gpu.
+    """
+    if not run.compiles:
+        return 0
+    return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
+
+
+@once_for_all_lengths
+def examples(run: ProfileRun) -> Sized:
+    """Return the largest example values of a piece that is compiled.
+
+    Source: PyTorch 2.14 `_inductor/select_algorithm.py` generate_example_value.
+    """
+    if not run.compiles or run.release < _TUNES_WITH_EXAMPLES_SINCE:
+        return NOTHING
+    return larger([_of_embeddings(run), _of_activation(run)])
+
+
+def _of_embeddings(run: ProfileRun) -> Sized:
+    """Return the examples of the first piece: the embeddings and what they give.
+
+    Images and prompts of vectors are merged with the embeddings outside of what is
+    compiled. Alone, the lookup is fused with the norm that follows it. The factors of
+    adapters and the sum over ranks keep the two apart, and with adapters the lookup has
+    a kernel of its own, which is benchmarked.
+    """
+    table = _table_bytes(run)
+    if not table or not run.is_first_stage or run.towers or run.takes_prompt_embeds:
+        return NOTHING
+    hidden = _hidden_bytes(run)
+    is_alone = not run.has_adapters and run.layout.tensor_parallel_size == 1
+    parts = {"a copy of the word embeddings": table}
+    if run.release < _FREES_FACTORS_SINCE:
+        parts["of the adapters' factors"] = run.embedding_factor_bytes
+    parts["hidden states"] = 2 * hidden if is_alone else hidden
+    if run.has_adapters:
+        parts["a benchmark's buffer"] = flush_bytes(run)
+    return _sum(parts)
+
+
+def _of_activation(run: ProfileRun) -> Sized:
+    """Return the examples of an MLP's activation, beside two hidden states."""
+    width = activation_width(run)
+    if not width:
+        return NOTHING
+    values = run.max_num_batched_tokens * width * run.element_size
+    return _sum(
+        {
+            "an MLP's input and activation": values,
+            "hidden states": 2 * _hidden_bytes(run),
+            "a benchmark's buffer": flush_bytes(run),
+        }
+    )
+
+
+def _hidden_bytes(run: ProfileRun) -> int:
+    return run.max_num_batched_tokens * run.model.hidden_size * run.element_size
+
+
+def _sum(parts: dict[str, int]) -> Sized:
+    named = [f"{name} {format_size(size)}" for name, size in parts.items() if size]
+    return Sized(
+        size_bytes=sum(parts.values()),
+        why=f"compiling with example values: {' + '.join(named)}",
+    )
+
+
+def _table_bytes(run: ProfileRun) -> int:
+    """Return the bytes of the word embeddings on a rank, as far as they are plain."""
+    return sum(
+        tensor.elements * element_bytes(tensor.dtype or run.dtype)
+        for module in run.model.first_stage
+        if isinstance(module, VocabParallelEmbedding) and module.method is None
+        for tensor in module.tensors(run.layout)[:1]
+    )

@@ -1,0 +1,228 @@
+"""First starts compile the model, later ones find it compiled; which sampler ran."""
+
+from __future__ import annotations
+
+import pytest
+
+import planner
+from planner.memory.lines.activations import line
+from planner.memory.lines.compiling import examples
+from planner.memory.profile_run import ProfileRun
+from planner.planning.result import Outcome, Plan
+from planner.units import GIB, MIB
+from tests.configs import GPT2, gpu
+from tests.runs import run
+from tools.configs import named
+
+QWEN3_8B = {"model": named("Qwen--Qwen3-8B"), "gpu": "RTX4090", "max_model_len": 8192}
+QWEN3_4B = {**QWEN3_8B, "model": named("Qwen--Qwen3-4B"), "enable_lora": True}
+TABLE = 151_936 * 4096 * 2
+"""Word embeddings of Qwen3-8B, of which the compiler makes a copy."""
+
+
+def plan(given: dict[str, object], **changes: object) -> Plan:
+    """Return the plan of a start."""
+    return planner.plan(**{"vllm_version": "0.27.1", **given, **changes})  # type: ignore[arg-type]
+
+
+def peak(made: Plan) -> int:
+    """Return the peak activation."""
+    return made.ranks[0].line("peak activation").size_bytes
+
+
+def kv_gib(made: Plan, value: str) -> float:
+    """Return the KV cache of first (cold) or later (warm) starts."""
+    found = {one.value: one for one in made.alternatives}
+    return found[value].available_kv_cache_bytes / GIB
+
+
+def test_a_first_start_holds_a_copy_of_the_word_embeddings() -> None:
+    """1,219.0 MiB traced in dry runs of 0.20.0 and 0.33.0: with two hidden states."""
+    made = plan(QWEN3_8B, vllm_version="0.33.0", compile_cache="cold", max_num_seqs=8)
+    older = plan(QWEN3_8B, vllm_version="0.20.0", compile_cache="cold", max_num_seqs=64)
+    assert peak(made) == peak(older)
+    assert peak(made) == TABLE + 2 * 2048 * 4096 * 2
+    assert abs(peak(made) - 1219.02 * MIB) < 0.1 * MIB
+
+
+def test_first_and_later_starts_are_as_published() -> None:
+    """An RTX 4090 with 0.27.1: 1.18 GiB cold and 0.19 GiB warm."""
+    assert f"{peak(plan(QWEN3_8B, compile_cache='cold')) / GIB:.2f}" == "1.18"
+    assert f"{peak(plan(QWEN3_8B, compile_cache='warm')) / GIB:.2f}" == "0.19"
+
+
+def test_an_mlps_activation_has_examples_too() -> None:
+    """832.0 MiB traced in a dry run of 0.33.0 with half of Qwen3-32B on a GPU.
+
+    8,192 tokens x 2 bytes x (3 x 12,800 + 2 x 5,120), and a buffer of 72 MiB; the
+    forward pass takes 824 MiB.
+    """
+    made = plan(
+        QWEN3_8B,
+        model=named("Qwen--Qwen3-32B"),
+        vllm_version="0.33.0",
+        tensor_parallel_size=2,
+        max_num_batched_tokens=8192,
+        max_num_seqs=64,
+        compile_cache="cold",
+    )
+    assert peak(made) == 8192 * 2 * (3 * 12_800 + 2 * 5120) + 72 * MIB == 832 * MIB
+
+
+def test_0_20_still_flushes_a_buffer_as_it_runs() -> None:
+    """960.125 MiB in a dry run of 0.20.0: the pass, 128 MiB and cuBLAS's workspace."""
+    made = plan(
+        QWEN3_8B,
+        model=named("Qwen--Qwen3-32B"),
+        gpu="RTXPRO6000",
+        vllm_version="0.20.0",
+        tensor_parallel_size=2,
+        max_num_batched_tokens=8192,
+        max_num_seqs=64,
+        compile_cache="cold",
+    )
+    assert peak(made) == (824 + 128) * MIB + 8 * MIB + MIB // 8
+
+
+def test_tuned_kernels_flush_nothing_when_they_run() -> None:
+    """1,536 MiB traced with 16,384 tokens of Qwen3-8B: the forward pass alone."""
+    made = plan(
+        QWEN3_8B,
+        vllm_version="0.33.0",
+        max_num_batched_tokens=16_384,
+        max_num_seqs=64,
+        compile_cache="cold",
+    )
+    assert peak(made) == 16_384 * 2 * 49_152 == 1536 * MIB
+
+
+@pytest.mark.parametrize(
+    ("adapters", "logged_gib"), [(1, 0.80), (8, 0.83), (16, 0.87), (64, 1.09)]
+)
+def test_adapters_of_the_word_embeddings_have_examples_too(
+    adapters: int, logged_gib: float
+) -> None:
+    """First starts of Qwen3-4B on an RTX 4090 with 0.27.1; later ones log 0.15 GiB."""
+    args = {"max_loras": adapters, "gpu_memory_utilization": 0.85}
+    cold = plan(QWEN3_4B, **args, compile_cache="cold")
+    assert abs(peak(cold) / GIB - logged_gib) < 0.006
+    warm = plan(QWEN3_4B, **args, compile_cache="warm")
+    assert f"{peak(warm) / GIB:.2f}" == "0.15"
+
+
+@pytest.mark.parametrize(
+    ("cold_gib", "warm_gib", "adapters"), [(10.01, 10.79, 16), (6.07, 7.06, 64)]
+)
+def test_the_difference_of_first_and_later_starts_is_as_published(
+    cold_gib: float, warm_gib: float, adapters: int
+) -> None:
+    """Within 0.1 GiB: the same command on an RTX 4090 with 0.27.1."""
+    made = plan(QWEN3_4B, max_loras=adapters, gpu_memory_utilization=0.85)
+    planned = kv_gib(made, "warm") - kv_gib(made, "cold")
+    assert abs(planned - (warm_gib - cold_gib)) < 0.1
+
+
+def test_without_a_choice_both_are_planned_and_the_range_has_both() -> None:
+    """The figures are those of later starts; at the low end a first one fits."""
+    made, warm, cold = (
+        plan(QWEN3_8B, compile_cache=cache) for cache in (None, "warm", "cold")
+    )
+    rank = made.ranks[0]
+    assert [(one.value, one.is_planned) for one in made.alternatives] == [
+        ("cold", False),
+        ("warm", True),
+    ]
+    assert rank.available_kv_cache_bytes == warm.ranks[0].available_kv_cache_bytes
+    low = cold.ranks[0].available_kv_cache_low_bytes
+    assert abs(rank.available_kv_cache_low_bytes - low) < 16 * MIB
+    for chosen in (warm, cold):
+        width = chosen.ranks[0].available_kv_cache_high_bytes
+        width -= chosen.ranks[0].available_kv_cache_low_bytes
+        whole = rank.available_kv_cache_high_bytes - rank.available_kv_cache_low_bytes
+        assert width < whole
+    assert made.to_dict()["alternatives"][0]["argument"] == "compile_cache"
+    assert "compile" not in made.command()
+
+
+def test_a_first_start_that_does_not_fit_is_too_close_to_call() -> None:
+    """And the verdict says that only the first one is in doubt."""
+    later = plan(QWEN3_8B, compile_cache="warm").ranks[0]
+    cold = plan(QWEN3_8B, compile_cache="cold")
+    length = cold.kv_cache_size_tokens + 1024
+    low = plan(QWEN3_8B, compile_cache="warm", max_model_len=length)
+    made = plan(QWEN3_8B, max_model_len=length)
+    assert later.available_kv_cache_bytes > low.needed_kv_cache_bytes
+    assert made.outcome is Outcome.TOO_CLOSE
+    if low.outcome is Outcome.FITS:
+        assert made.error is not None
+        assert "Only a first start is in doubt" in made.error.message
+
+
+def first(**facts: object) -> int:
+    """Return the compiler's examples of a run."""
+    start: ProfileRun = run(**facts)  # type: ignore[arg-type]
+    return examples(start).size_bytes
+
+
+def test_only_the_first_piece_of_a_compiled_text_model_has_them() -> None:
+    """Not in eager mode, on later stages, before PyTorch 2.11, or with images."""
+    assert first() > 128_256 * 4096 * 2
+    assert first(enforce_eager=True) == 0
+    assert first(version="0.19.0", uses_v2_runner=False) == 0
+    activation = 8192 * 2 * (3 * 14_336 + 2 * 4096) + 50 * MIB
+    assert first(is_first_stage=False) == activation
+    assert first(takes_prompt_embeds=True) == activation
+    images = plan(QWEN3_8B, model="llava-hf/llava-1.5-7b-hf", gpu="H100")
+    assert images.alternatives == ()
+
+
+def test_older_first_starts_differ_by_a_buffer_and_are_planned() -> None:
+    """0.19 flushes the L2 cache of an H100, 50 MiB, beside the forward pass."""
+    sizes = {
+        cache: line(
+            run(
+                {**GPT2, "vocab_size": 1000},
+                version="0.19.0",
+                uses_v2_runner=False,
+                compile_cache=cache,
+                gpu=gpu(compute_capability=(9, 0)),
+            )
+        ).size_bytes
+        for cache in (None, "cold", "warm")
+    }
+    assert sizes[None] == sizes["cold"] == sizes["warm"] + 50 * MIB
+
+
+def test_old_releases_show_both_samplers_and_plan_the_heavier() -> None:
+    """Qwen2-7B on an A100 with 0.10.1: 38 or 14 bytes for each of 256 x 152,064."""
+    qwen = planner.plan(
+        named("Qwen--Qwen2-7B-Instruct"),
+        gpu="A100",
+        vllm_version="0.10.1",
+        max_model_len=16384,
+        max_num_batched_tokens=2048,
+        gpu_memory_utilization=0.5,
+    )
+    sizes = {one.value: one.available_kv_cache_bytes for one in qwen.alternatives}
+    planned = qwen.ranks[0].available_kv_cache_bytes
+    assert sizes["pytorch"] == planned
+    assert sizes["flashinfer"] - planned == 256 * 152_064 * 24
+    # A published start whose image holds FlashInfer: 24.83 GiB.
+    chosen = qwen.changed(sampler="flashinfer")
+    assert abs(chosen.ranks[0].available_kv_cache_bytes / GIB - 24.83) < 0.1
+    assert chosen.alternatives == ()
+    assert chosen.ranks[0].available_kv_cache_bytes == sizes["flashinfer"]
+
+
+def test_vllms_variable_counts_before_the_planners_argument() -> None:
+    """VLLM_USE_FLASHINFER_SAMPLER decides where it is set."""
+    env = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    by_variable = plan(QWEN3_8B, env=env, sampler="flashinfer", vllm_version="0.10.1")
+    without = plan(QWEN3_8B, sampler="pytorch", vllm_version="0.10.1")
+    assert peak(by_variable) == peak(without)
+
+
+def test_a_word_that_is_neither_is_refused() -> None:
+    """By name."""
+    with pytest.raises(planner.PlannerError, match="compile_cache='hot'"):
+        plan(QWEN3_8B, compile_cache="hot")
