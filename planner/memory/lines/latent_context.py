@@ -175,6 +175,11 @@ def context_tokens(run: ProfileRun) -> int:
 
 
 @once
+def has_latent_layers(run: ProfileRun) -> bool:
+    """Return whether a rank's attention is latent (MLA)."""
+    return bool(_latent_layers(run))
+
+
 def _latent_layers(run: ProfileRun) -> tuple[MLALayer, ...]:
     found = (
         cache

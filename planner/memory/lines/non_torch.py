@@ -95,8 +95,8 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     if ranks > 1:
         is_switched = has_switch(run.gpu)
         wires = "NVSwitch" if is_switched else "other"
-        count = "two ranks" if ranks == _TWO else "more ranks"
-        names.append(f"NCCL, {wires}, {count}")
+        count = ", two ranks" if ranks == _TWO else ", more ranks"
+        names.append(f"NCCL, {wires}{count if is_switched else ''}")
         if release.counts_distributed_start:
             names.append(f"start of NCCL, {wires}")
     if is_unified(run.gpu):
