@@ -33,6 +33,9 @@ def fit_non_torch(
     for name, belongs in kinds():
         mine = [sample for sample in left if belongs(sample.start)]
         rest = [Sample(s.start, s.gib - known(s.start, parts, name)) for s in mine]
+        if name == "start of NCCL, other":
+            # Its buffers are in the host's memory, without peer access.
+            rest = [Sample(s.start, max(0.0, s.gib)) for s in rest]
         parts[name] = entry(rest)
     gone = dict(gone_at_start(records))
     aside = {s.start.name: round(s.gib, 3) for s in found if s not in left}
@@ -186,28 +189,25 @@ def fit_gone(
         name: kept - each * resident_threads(gpu) / GIB
         for name, (_record, gpu, kept) in gone.items()
     }
-    spread = [
-        Sample(s, beside[s.name])
-        for s in starts
-        if s.name in beside
-        and s.start_is_beside_budget
-        and has_switch(s)
-        and not s.run.model.is_moe
-    ]
+    spread = [s for s in starts if s.name in beside and s.start_is_beside_budget]
+    switched = [s for s in spread if has_switch(s)]
+    first = entry(
+        [Sample(s, beside[s.name]) for s in switched if not s.run.model.is_moe]
+    )
     return {
-        "start of NCCL beside the budget": entry(spread),
-        "Windows": of_machines(
-            {n: beside[n] for n, (r, _g, _k) in gone.items() if r.get("is_under_wsl")}
+        "start of NCCL beside the budget": first,
+        "start of NCCL beside the budget, other": of_machines(
+            {s.name: beside[s.name] for s in spread if not has_switch(s)}
         ),
         "a further group of NCCL": of_machines(
             {
-                s.name: beside[s.name] - entry(spread)["gib"]
-                for s in starts
-                if s.name in beside
-                and s.start_is_beside_budget
-                and has_switch(s)
-                and s.run.model.is_moe
+                s.name: beside[s.name] - first["gib"]
+                for s in switched
+                if s.run.model.is_moe
             }
+        ),
+        "Windows": of_machines(
+            {n: beside[n] for n, (r, _g, _k) in gone.items() if r.get("is_under_wsl")}
         ),
         "unified memory at start": of_machines(
             {n: kept for n, (_r, gpu, kept) in gone.items() if is_shared(gpu)}
@@ -249,8 +249,7 @@ def is_bare(start: Start) -> bool:
 
 def is_profiled(start: Start) -> bool:
     """One rank, where the estimate of graphs leaves something behind."""
-    is_measured = (0, 18, 0) <= start.number < DROPS and start.ranks == 1
-    return is_measured and not start.is_eager and not is_unified(start)
+    return "graph profiling" in start.part_names and not is_unified(start)
 
 
 def is_early(start: Start) -> bool:

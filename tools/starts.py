@@ -70,7 +70,7 @@ class Start:
     @property
     def number(self) -> tuple[int, int, int]:
         """Its release."""
-        return number_of(self.record["vllm_version"])
+        return self.run.release.number
 
     @property
     def capability(self) -> tuple[int, int]:

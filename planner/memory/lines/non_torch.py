@@ -121,8 +121,12 @@ def _modules_name(run: ProfileRun) -> str:
 
 
 def _captures(run: ProfileRun) -> bool:
-    """Return whether CUDA graphs are captured, whose profiling leaves a residue."""
-    return not run.enforce_eager and run.graph_mode is not GraphMode.NONE
+    """Return whether CUDA graphs are captured, whose profiling leaves a residue.
+
+    The second runner profiled none as long as the residue counted.
+    """
+    is_off = run.enforce_eager or run.uses_v2_runner
+    return not is_off and run.graph_mode is not GraphMode.NONE
 
 
 def has_switch(gpu: GPU) -> bool:

@@ -102,9 +102,8 @@ def _start_of_nccl(run: ProfileRun) -> list[Fitted]:
     """
     switched = non_torch("start of NCCL beside the budget")
     if not has_switch(run.gpu):
-        other = non_torch("start of NCCL, other")
-        low = max(0, other.low_bytes)
-        return [replace(other, low_bytes=low, high_bytes=switched.size_bytes)]
+        other = non_torch("start of NCCL beside the budget, other")
+        return [replace(other, low_bytes=0, high_bytes=switched.size_bytes)]
     if not run.model.is_moe:
         return [switched]
     return [switched, non_torch("a further group of NCCL")]
