@@ -22,7 +22,7 @@ _TWO = ParallelLayout(tensor_parallel_size=2)
 def test_the_parts_of_a_start() -> None:
     """One GPU: modules; where the estimate of graphs is counted, its residue."""
     assert part_names(run()) == ("modules, hopper",)
-    older = run(version="0.19.0", capture_sizes=(1,))
+    older = run(version="0.19.0", uses_v2_runner=False, capture_sizes=(1,))
     assert part_names(older) == ("modules, hopper", "graph profiling")
     runner = part_names(run(version="0.23.0", uses_v2_runner=True, capture_sizes=(1,)))
     assert runner == ("modules, hopper",)
