@@ -15,6 +15,7 @@ from planner.engine.gpu import GPU
 from planner.engine.layout import HOPPER
 from planner.engine.releases import OLDEST, number_of
 from planner.errors import PlannerError
+from planner.memory.estimate import RankMemory
 from planner.memory.lines.cudagraphs import actual_bytes, layers_and_graphs
 from planner.memory.lines.expert_workspace import (
     expert_transient_bytes,
@@ -141,6 +142,14 @@ class Start:
         """What its CUDA graphs should take, charged or not."""
         return actual_bytes(self.run)
 
+    @property
+    def rank(self) -> RankMemory:
+        """The pipeline stage whose KV cache its log states; else the smallest."""
+        stage = self.measured.get("available_kv_pp_rank")
+        ranks = self.plan.ranks
+        least = min(ranks, key=lambda rank: rank.available_kv_cache_bytes)
+        return least if stage is None else ranks[int(stage)]
+
     def logged(self, key: str) -> float | None:
         """Return a figure of its log in GiB; None where the log is silent."""
         value = self.record["measured"].get(key)
@@ -194,6 +203,7 @@ def _start(record: dict[str, Any]) -> Start | None:
             gpu,
             vllm_version=record["vllm_version"],
             entrypoint=record.get("entrypoint", "serve"),
+            env=record.get("env"),
             **arguments(record),
         )
     except PlannerError:
