@@ -13,8 +13,7 @@ import json
 import pathlib
 import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 

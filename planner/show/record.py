@@ -143,14 +143,16 @@ def _unknown(groups: dict[str, list[Compared]]) -> str:
         words.append(f"Not compared with any published start: {', '.join(none)}.")
     if few:
         words.append(f"Compared with one or two: {', '.join(few)}.")
-    return " ".join(words) or "Each part of this plan was compared with published starts."
+    return (
+        " ".join(words) or "Each part of this plan was compared with published starts."
+    )
 
 
 def _of_starts(kind: str, rows: Sequence[Compared]) -> str:
     errors = [abs(row.error_gib) for row in rows]
     inside = sum(row.is_inside for row in rows)
     return (
-        f"{kind[0].upper()}{kind[1:]}: {counted(len(rows), 'published starts')}, KV cache "
+        f"{kind}: {counted(len(rows), 'published starts')}, KV cache "
         f"off by {median(errors):.2f} GiB in the median and {max(errors):.2f} at most; "
         f"{inside} in the stated range."
     )

@@ -100,9 +100,7 @@ def test_all_reduce_without_a_norm_widens_the_workspace(
 ) -> None:
     """Eight ranks of B200 and B300."""
     layout = ParallelLayout(tensor_parallel_size=8)
-    eight = run(
-        version=version, layout=layout, gpu=gpu(compute_capability=capability)
-    )
+    eight = run(version=version, layout=layout, gpu=gpu(compute_capability=capability))
     assert fused_all_reduce_bytes(eight) == expected
 
 
