@@ -1,4 +1,4 @@
-"""The report card: what is not known, and errors by release, GPU, family and feature."""
+"""The report card: what is not known, and errors by release, GPU and feature."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _CALIBRATION = (
     pathlib.Path(__file__).resolve().parents[1] / "planner" / "data" / "calibration"
 )
 _LARGE_GIB = 0.5
+_ALIKE_GIB = 0.01
 
 
 def unknown(rows: Sequence[Row], runs: Sequence[DryRow]) -> str:
@@ -82,8 +83,8 @@ def by_key(
     """Write published starts and dry runs side by side, by a key."""
     starts, dry = _grouped(rows, key), _grouped(runs, key)
     lines = [
-        "| | starts | KV cache: mean error, GiB | median | largest | inside the range | "
-        "dry runs | weights within 1 % | peak within 0.02 GiB |",
+        "| | starts | KV cache: mean error, GiB | median | largest | inside the range "
+        "| dry runs | weights within 1 % | peak within 0.02 GiB |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in _ordered(starts, dry):
@@ -126,7 +127,7 @@ def machines(records: Iterable[dict[str, Any]]) -> str:
     for kind in sorted(seen):
         values = sorted(seen[kind])
         span = f"{values[0]:.2f}"
-        if values[-1] - values[0] > 0.01:
+        if values[-1] - values[0] > _ALIKE_GIB:
             span += f" to {values[-1]:.2f}"
         lines.append(f"| {kind} | {len(values)} | {span} | {planned[kind]} |")
     return "\n".join(lines)

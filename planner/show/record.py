@@ -162,6 +162,6 @@ def _of_dry_runs(kind: str, rows: Sequence[Compared]) -> str:
     errors = [abs(row.error_gib) for row in rows]
     equal = sum(row.is_inside for row in rows)
     return (
-        f"{kind}: {counted(len(rows), 'dry runs')}, weights within 1 % in {equal}, peak "
-        f"off by {median(errors):.2f} GiB in the median."
+        f"{kind}: {counted(len(rows), 'dry runs')}, weights within 1 % in {equal}, "
+        f"peak off by {median(errors):.2f} GiB in the median."
     )

@@ -102,8 +102,8 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
 def _next_release(number: tuple[int, int, int]) -> tuple[int, int, int] | None:
     """Return the release towards which a build was made; None for releases.
 
-    vLLM's own builds have the number after the last release of a minor: 0.23.1rc1.dev280
-    is on the way to 0.24.0, and 0.23.1 never was published.
+    vLLM's own builds have the number after the last release of a minor:
+    0.23.1rc1.dev280 is on the way to 0.24.0, and 0.23.1 never was published.
     """
     published = [number_of(one) for one in MODELLED]
     patches = [one[2] for one in published if one[:2] == number[:2]]

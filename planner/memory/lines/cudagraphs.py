@@ -3,7 +3,8 @@
 How many graphs are captured follows from vLLM's code. The size of a graph does not: it
 consists of the kernels' launch parameters and a share of the graph pool, which only a
 GPU can show. A pool by GPU generation and a constant per graph and layer are fitted to
-published starts; latent attention (MLA) has more kernels a layer. Releases differ in whether they make the estimate and charge it.
+published starts; latent attention (MLA) has more kernels a layer. Releases differ in
+whether they make the estimate and charge it.
 """
 
 from __future__ import annotations
