@@ -40,7 +40,9 @@ def fit_non_torch(
     gone = dict(gone_at_start(records))
     aside = {s.start.name: round(s.gib, 3) for s in found if s not in left}
     return {
-        "parts": parts | fit_gone(starts, gone),
+        "parts": parts
+        | {"CUDA context": context_of_h100(gone)}
+        | fit_gone(starts, gone),
         "context": fit_context(gone),
         "set_aside": aside,
         "source": SOURCE,
@@ -177,6 +179,25 @@ def fit_context(gone: dict[str, tuple[dict[str, Any], GPU, float]]) -> dict[str,
         "high": round(max(cards.values()) * MARGIN),
         "cards": {card: round(value) for card, value in sorted(cards.items())},
         "starts": {name: round(value - middle) for name, value in found.items()},
+    }
+
+
+def context_of_h100(
+    gone: dict[str, tuple[dict[str, Any], GPU, float]],
+) -> dict[str, Any]:
+    """Write the context of an H100, with the error of a card that is left out."""
+    fit, threads = fit_context(gone), resident_threads(GPU.named("H100"))
+    cards: dict[str, int] = fit["cards"]
+    errors = []
+    for card, each in cards.items():
+        others = statistics.median(v for name, v in cards.items() if name != card)
+        errors.append(abs(each - others) * resident_threads(GPU.named(card)) / GIB)
+    return {
+        "gib": round(fit["bytes_per_thread"] * threads / GIB, 3),
+        "low_gib": round(fit["low"] * threads / GIB, 3),
+        "high_gib": round(fit["high"] * threads / GIB, 3),
+        "left_out_error_gib": round(statistics.fmean(errors), 3),
+        "starts": fit["starts"],
     }
 
 
