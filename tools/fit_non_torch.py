@@ -237,8 +237,8 @@ def fit_gone(
 
 
 def of_machines(found: dict[str, float]) -> dict[str, Any]:
-    """Write a part that is a machine's, not a model's: median and bounds."""
-    middle = statistics.median(found.values())
+    """Write a part that is a machine's, not a model's: lower median and bounds."""
+    middle = statistics.median_low(found.values())
     below = STRETCH * (middle - min(found.values()))
     above = STRETCH * (max(found.values()) - middle)
     return {
