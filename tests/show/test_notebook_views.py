@@ -57,11 +57,11 @@ def test_each_line_of_a_plan_opens_to_its_arithmetic(plan) -> None:
 
 
 def test_a_plan_with_a_load_shows_both_parts_of_the_verdict() -> None:
-    """It starts, and serves 6 of 16."""
+    """It starts, and serves 7 of 16."""
     text = words(plan_html(small()))
 
-    assert "Starts, but serves 6 of 16 at once" in text
-    assert "! starts, serves 6 of 16 at once" == verdict_text(small())
+    assert "Starts, but serves 7 of 16 at once" in text
+    assert "! starts, serves 7 of 16 at once" == verdict_text(small())
     assert "✔ fits" == verdict_text(small(load=None, max_model_len=4096))
 
 
@@ -117,7 +117,7 @@ def test_a_bound_on_speed_says_first_what_it_is_for_the_load() -> None:
     """Of 16 requests 6 run at once; what the bounds come from is folded."""
     bound = planner.speed_bound(small(), LOAD)
     total = f"{bound.total_at_most_tokens_per_second:,.0f}"
-    first = f"At most {total} tokens per second, 6 of 16 requests at once"
+    first = f"At most {total} tokens per second, 7 of 16 requests at once"
     html = html_of(bound)
 
     assert str(bound).splitlines()[0] == first
@@ -194,15 +194,17 @@ def test_a_table_folds_when_that_saves_more_than_a_row(count, shown) -> None:
     assert html.count("<td class='pl-word'>x</td>") == count
 
 
-def test_a_sweep_begins_with_how_many_fit() -> None:
-    """And between which ends; the errors are folded."""
+def test_a_sweep_begins_with_how_many_serve() -> None:
+    """And between which ends; each row in two parts; the errors are folded."""
     grid = planner.sweep(
         small(), over={"max_model_len": [4096, 8192, 16384, 32768, 40960]}
     )
-    fit = sum(cell.fits for cell in grid.cells)
+    served, wanted = grid.cells[0].requests_served, small().load.requests
     text = words(html_of(grid))
 
-    assert text.startswith(f"i {fit} of 5 plans fit Qwen/Qwen3-8B on L4, max_model_len")
+    assert served < wanted
+    assert text.startswith(f"✘ 0 of 5 plans serve {wanted} at once Qwen/Qwen3-8B on L4")
+    assert f"◐ starts, serves {served} of {wanted}" in text
     assert f"to {grid.cells[0].max_concurrency:,.2f}x at max_model_len 4,096." in text
     assert "Served at once" in text
     assert "To serve at least one request" not in words(unfolded(html_of(grid)))

@@ -142,8 +142,7 @@ def preload() -> None:
     """Import what a kernel of the app uses, and fill its caches once."""
     # Kernels are not debugged here, and the debugger takes 10 MB of each.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
-    import ipykernel.ipkernel  # noqa: PLC0415 - only in the fork server
-    import ipykernel.kernelapp  # noqa: F401, PLC0415 - only in the fork server
+    late("planner.app.voila.kernel_app:prepare")
     from comm import get_comm_manager  # noqa: PLC0415 - only in the fork server
     from ipywidgets import Widget  # noqa: PLC0415 - only in the fork server
 
@@ -167,9 +166,7 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     if is_published():
         kernels.limit()
     _keep_quiet()
-    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415 - only in the fork server
-
-    IPKernelApp.launch_instance(order["argv"])
+    late("planner.app.voila.kernel_app:launch", order["argv"])
 
 
 def _keep_quiet() -> None:
@@ -198,6 +195,7 @@ def main() -> None:
     """Preload, then fork; each new process runs a kernel and exits with it."""
     own_pid = os.getpid()
     parent = Parent(socket.socket(fileno=int(sys.argv[1])))
+    kernels.keep_little()  # what is set here holds in all that are forked
     preload()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every shared page
