@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner.engine.releases import number_of
+from planner.show.record import features_of
 from planner.units import GIB
 from tools.starts import OTHER_BUILDS, Start
 
@@ -30,6 +31,8 @@ class Row:
     release: str
     gpu: str
     family: str
+    architecture: str
+    features: tuple[str, ...]
     model: str
     tensor_parallel_size: int
     measured_gib: float
@@ -60,6 +63,7 @@ class Row:
         """Return the row for a table of raw figures."""
         values = asdict(self)
         errors = values.pop("line_errors_gib")
+        values["features"] = ", ".join(self.features)
         return values | {f"{name} error_gib": error for name, error in errors.items()}
 
 
@@ -74,7 +78,8 @@ def _row(start: Start) -> Row | None:
     measured = start.logged("available_kv_gib")
     if measured is None:
         return None
-    plan = start.plan.to_dict()
+    plan, rank = start.plan.to_dict(), start.rank
+    model = start.plan.model
     total = start.record.get("total_gpu_gib") or plan["gpu"]["total_memory_bytes"] / GIB
     weights = start.logged("weights_gib")
     rival = None
@@ -87,12 +92,14 @@ def _row(start: Start) -> Row | None:
         release=start.plan.vllm_version,
         gpu=start.plan.gpu.name,
         family=family(start),
+        architecture=model.architecture if model else "",
+        features=features_of(start.plan),
         model=start.model.replace("--", "/"),
         tensor_parallel_size=start.ranks,
         measured_gib=measured,
-        planned_gib=round(plan["available_kv_cache_bytes"] / GIB, 3),
-        low_gib=round(plan["available_kv_cache_low_bytes"] / GIB, 3),
-        high_gib=round(plan["available_kv_cache_high_bytes"] / GIB, 3),
+        planned_gib=round(rank.available_kv_cache_bytes / GIB, 3),
+        low_gib=round(rank.available_kv_cache_low_bytes / GIB, 3),
+        high_gib=round(rank.available_kv_cache_high_bytes / GIB, 3),
         rival_gib=None if rival is None else round(rival, 3),
         line_errors_gib=_line_errors(start, plan),
         concurrency_error_percent=_concurrency_error(start, plan),
@@ -198,4 +205,13 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "rival_mean_error_gib": round(mean(rivals), 3),
         "rival_median_error_gib": round(median(rivals), 3),
         "releases": releases(rows),
+        "published": [as_record(row) for row in rows],
     }
+
+
+def as_record(row: Row) -> list[Any]:
+    """Return what the page's "How sure is this?" keeps of a start."""
+    minor = ".".join(row.release.split(".")[:2])
+    error = round(row.error_gib, 3)
+    features = list(row.features)
+    return [minor, row.gpu, row.architecture, features, error, int(row.is_inside)]

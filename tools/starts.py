@@ -15,12 +15,13 @@ from planner.engine.gpu import GPU
 from planner.engine.layout import HOPPER
 from planner.engine.releases import OLDEST, number_of
 from planner.errors import PlannerError
-from planner.memory.compilation import CAPTURES_FULL_GRAPHS_SINCE
-from planner.memory.lines.cudagraphs import actual_bytes
+from planner.memory.estimate import RankMemory
+from planner.memory.lines.cudagraphs import actual_bytes, layers_and_graphs
 from planner.memory.lines.expert_workspace import (
     expert_transient_bytes,
     expert_workspace_bytes,
 )
+from planner.memory.lines.latent_context import has_latent_layers
 from planner.memory.lines.non_torch import fused_all_reduce_bytes, part_names
 from planner.memory.profile_run import ProfileRun
 from planner.units import GIB
@@ -70,7 +71,7 @@ class Start:
     @property
     def number(self) -> tuple[int, int, int]:
         """Its release."""
-        return number_of(self.record["vllm_version"])
+        return self.run.release.number
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -114,17 +115,20 @@ class Start:
         return part_names(self.run)
 
     @property
-    def num_graphs(self) -> int:
-        """CUDA graphs that it captures."""
-        sizes = self.run.capture_sizes
-        if self.run.release < CAPTURES_FULL_GRAPHS_SINCE:
-            return len(sizes)
-        return len(sizes) + sum(1 for size in sizes if size <= self.run.max_num_seqs)
+    def start_is_beside_budget(self) -> bool:
+        """Whether NCCL starts before vLLM's first look at the memory."""
+        run = self.run
+        return run.layout.world_size > 1 and not run.release.counts_distributed_start
 
     @property
     def layers_and_graphs(self) -> int:
-        """Layers x graphs."""
-        return self.run.num_layers * self.num_graphs
+        """Captured layers x graphs."""
+        return layers_and_graphs(self.run) if self.run.capture_sizes else 0
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether its attention is latent."""
+        return has_latent_layers(self.run)
 
     @property
     def expert_gib(self) -> float:
@@ -137,6 +141,14 @@ class Start:
     def captured_graph_bytes(self) -> int:
         """What its CUDA graphs should take, charged or not."""
         return actual_bytes(self.run)
+
+    @property
+    def rank(self) -> RankMemory:
+        """The pipeline stage whose KV cache its log states; else the smallest."""
+        stage = self.measured.get("available_kv_pp_rank")
+        ranks = self.plan.ranks
+        least = min(ranks, key=lambda rank: rank.available_kv_cache_bytes)
+        return least if stage is None else ranks[int(stage)]
 
     def logged(self, key: str) -> float | None:
         """Return a figure of its log in GiB; None where the log is silent."""
@@ -191,6 +203,7 @@ def _start(record: dict[str, Any]) -> Start | None:
             gpu,
             vllm_version=record["vllm_version"],
             entrypoint=record.get("entrypoint", "serve"),
+            env=record.get("env"),
             **arguments(record),
         )
     except PlannerError:

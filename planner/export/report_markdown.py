@@ -15,13 +15,7 @@ from planner.export.report_parts import (
     link_or_reason,
     ways,
 )
-from planner.show.certainty import (
-    overall_sentence,
-    own_sentence,
-    range_sentence,
-    record_sentence,
-    sizes_by_basis,
-)
+from planner.show.certainty import sentences, sizes_by_basis
 from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
 from planner.show.verdict import (
     budget,
@@ -160,12 +154,7 @@ def _certainty(plan: Plan) -> list[str]:
     bases = "\n".join(
         f"- {basis}: {format_gib(size)}" for basis, size in sizes_by_basis(plan).items()
     )
-    sentences = (
-        range_sentence(plan),
-        own_sentence(plan) or record_sentence(plan),
-        overall_sentence(),
-    )
-    return ["## How sure is this?", bases, *map(text, sentences)]
+    return ["## How sure is this?", bases, *map(text, sentences(plan))]
 
 
 def _way(way: Way) -> list[str]:

@@ -254,12 +254,15 @@ def _first_start(
 
 
 def _free_bytes(question: Question, stages: Sequence[Stage]) -> int:
-    """Return the free memory at vLLM's first check: as given, or less the context."""
+    """Return the free memory at vLLM's first check: as given, or less the context.
+
+    The least that published starts had in use there: only what is certain is refused.
+    """
     gpu = question.gpu
     if gpu.free_memory_bytes is not None:
         return gpu.free_memory_bytes
     taken = [
-        line.size_bytes
+        line.low_bytes
         for stage in stages
         for line in stage.rank.outside
         if line.name == CUDA_CONTEXT

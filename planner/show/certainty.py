@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from planner.data import DATA
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, listed, to_open
+from planner.show.record import accuracy, record_sentences
 from planner.show.verdict import KV_CACHE
 from planner.units import format_gib
 
@@ -24,14 +22,6 @@ _MEANINGS = {
     _OWN: "by one of your own starts",
     "assumed": "an assumption, with a wide range",
 }
-
-
-@cache
-def accuracy() -> dict[str, Any]:
-    """Return the figures of the accuracy report, which `make accuracy` writes."""
-    path = DATA / "accuracy.json"
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return table
 
 
 def certainty_html(plan: Plan) -> Html:
@@ -50,12 +40,14 @@ def certainty_body(plan: Plan) -> Html:
         (tag("b", basis), f" ({_MEANINGS[basis]}): {format_gib(size)}")
         for basis, size in sizes_by_basis(plan).items()
     ]
-    sentences = (
-        range_sentence(plan),
-        own_sentence(plan) or record_sentence(plan),
-        overall_sentence(),
-    )
-    return fragment(listed(bases, None), (tag("p", text) for text in sentences))
+    return fragment(listed(bases, None), (tag("p", text) for text in sentences(plan)))
+
+
+def sentences(plan: Plan) -> tuple[str, ...]:
+    """Say the range, then what it rests on: an own start, or the record of others."""
+    own = own_sentence(plan)
+    rests = (own,) if own else record_sentences(plan)
+    return (range_sentence(plan), *rests, overall_sentence())
 
 
 def sizes_by_basis(plan: Plan) -> dict[str, int]:
@@ -94,22 +86,6 @@ def own_sentence(plan: Plan) -> str:
     return (
         f"Figures of your own GPU are used (record {min(records)}); their range is "
         "that of repeated starts."
-    )
-
-
-def record_sentence(plan: Plan) -> str:
-    """State the error of past plans for this release."""
-    minor = ".".join(plan.vllm_version.split(".")[:2])
-    known = accuracy()["releases"].get(minor)
-    if known is None:
-        return (
-            f"No published start-up of vLLM {minor} was compared yet: its rules are "
-            "read from its code."
-        )
-    return (
-        f"vLLM {minor}: {known['starts']} published start-ups, KV cache off by "
-        f"{known['median_error_gib']:.2f} GiB in the median and "
-        f"{known['mean_error_gib']:.2f} GiB on average."
     )
 
 

@@ -234,7 +234,8 @@ def _misses(found: SetUps) -> Html:
         return NOTHING
     near = [miss_text(miss) for miss in found.misses[:FIRST_SHOWN]]
     rest = (tag("p", line.strip()) for line in _rest(found.misses[FIRST_SHOWN:]))
-    summary = f"{counted(len(found.misses), 'kinds')} of GPU do not serve it"
+    verb = "does" if len(found.misses) == 1 else "do"
+    summary = f"{counted(len(found.misses), 'kinds')} of GPU {verb} not serve it"
     return to_open(summary, (listed(near), rest), "pl-rank")
 
 

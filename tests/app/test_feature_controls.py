@@ -72,7 +72,7 @@ def test_adapters_have_one_switch_until_it_is_on(explorer) -> None:
             {"image", "video"},
             {"max_dynamic_patch", "min_dynamic_patch"},
         ),
-        ("google/gemma-4-E4B-it", {"image", "video"}, {"max_soft_tokens"}),
+        ("google/gemma-4-E4B-it", {"audio", "image", "video"}, {"max_soft_tokens"}),
     ],
 )
 def test_what_a_model_takes_is_asked_and_nothing_else(model, limits, settings) -> None:

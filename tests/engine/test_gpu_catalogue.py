@@ -18,8 +18,19 @@ ANSWERED = json.loads(
     (ROOT / "tests" / "data" / "answers" / "gpus.json").read_text(encoding="utf-8")
 )
 """The GPUs for which answers of vLLM's own code were recorded."""
-WHOLE_CARD = ("repo-sridhar1804-logs-vllm-log",)
+WHOLE_CARD = (
+    "repo-sridhar1804-logs-vllm-log",
+    "free-wsl-24gb",
+    "free-wsl-5090-fail",
+)
 """Under WSL the total is the card's, with what the driver keeps."""
+LESS_SHARED = (
+    "free-gb10-0.92",
+    "free-gb10-0.9435-fail",
+    "hv-60823496477-qwen38-27b-nvfp4-gb10-0.27.1-1m",
+    "hv-61316607224-qwen38-27b-bf16-gb10-0.27.1-32k",
+)
+"""GB10 with 119.6 GiB: the kernel, not the card, says what of its memory is left."""
 
 WHOLE = [gpu for gpu in catalogue() if not gpu.mig_profile]
 SLICES = [gpu for gpu in catalogue() if gpu.mig_profile]
@@ -178,7 +189,7 @@ def test_totals_agree_with_every_measured_start_up() -> None:
         row["id"]: row["total_gpu_gib"]
         for row in measured_rows()
         if row["total_gpu_gib"]
-        and row["id"] not in WHOLE_CARD
+        and row["id"] not in (*WHOLE_CARD, *LESS_SHARED)
         and abs(
             GPU.named(row["gpu"]).total_memory_bytes / GIB / row["total_gpu_gib"] - 1
         )

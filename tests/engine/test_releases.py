@@ -25,6 +25,14 @@ def test_the_known_release_is_taken_as_it_is() -> None:
     assert Release((0, 18, 0)) == resolve_version("v0.18")[0]
 
 
+def test_a_development_build_gets_the_rules_of_the_release_it_led_to() -> None:
+    """0.23.0 was followed by 0.24.0: 0.23.1rc1.dev280 is a build between them."""
+    release, notes = resolve_version("0.23.1rc1.dev280")
+    assert release == Release((0, 24, 0))
+    assert "development build towards 0.24.0" in notes[0]
+    assert (Release((0, 22, 1)), ()) == resolve_version("0.22.1")
+
+
 def test_a_newer_release_gets_the_newest_rules_and_a_remark() -> None:
     """An unknown newer release is planned, and the plan says how."""
     release, notes = resolve_version("0.40.1")

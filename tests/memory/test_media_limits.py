@@ -74,7 +74,7 @@ def test_sizes_leave_the_budget_and_shrink_what_is_encoded():
 
 def test_frames_of_gemma_4_are_counted():
     """8 frames of 78 tokens in place of 32; an image of 1,120 tokens is more."""
-    limit = {"video": {"count": 1, "num_frames": 8}}
+    limit = {"video": {"count": 1, "num_frames": 8}, "audio": 0}
     assert batch(GEMMA4, limit_mm_per_prompt=limit).tokens_per_item == 8 * 78
     larger = batch(
         GEMMA4,

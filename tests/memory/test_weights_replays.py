@@ -16,7 +16,27 @@ _OTHER_MODEL = "the start-up's config.json is another revision's"
 _ALLOCATOR = "the tails of segments, which depend on the order of loading"
 _TABLE = "as if its rotary table were in float32, which compiled models do not have"
 _UNKNOWN = "not explained"
+_RESERVED = "a prefill workspace that is part of the shared one here"
 _ALLOWED_BYTES = {
+    "glm52-nvfp4-4xgb200-0.26": (GIB // 2, _RESERVED),
+    "hv-57935131721-qwen3-235b-fp8-4xrtxpro6000-0.27.1": (
+        GIB // 2,
+        "started with VLLM_USE_DEEP_GEMM=0, so that scales were not padded",
+    ),
+    "hv-59703613248-gemma4-e2b-t4-0.28": (GIB // 35, _ALLOCATOR),
+    "hv-61316607224-qwen38-27b-bf16-gb10-0.27.1-32k": (GIB // 3, _OTHER_MODEL),
+    "hv-61569442000-qwen36-27b-nvfp4-mtp2-gb10": (GIB // 7, _UNKNOWN),
+    "hv-63102470423-gemma4-31b-kaggle": (GIB // 80, _ALLOCATOR),
+    **dict.fromkeys(
+        (
+            "hv-70469032009-qwen3-4b-lora8-0.8-4090-warm",
+            "hv-70469032009-qwen3-4b-lora16-0.8-4090-warm",
+            "hv-70469032009-qwen3-4b-lora8-0.85-4090-cold",
+            "hv-70469032009-qwen3-4b-lora16-0.85-4090-cold",
+            "hv-70469032009-qwen3-4b-lora16-0.85-4090-warm",
+        ),
+        (GIB // 70, _ALLOCATOR),
+    ),
     "idx-70682754770-llama31-8b-a100-v031": (GIB // 80, _UNKNOWN),
     "jh-gb10-gemma4-26b-bf16": (GIB // 160, _ALLOCATOR),
     "kt-kimi25-int4-4xb200-131k": (GIB // 30, _TABLE),

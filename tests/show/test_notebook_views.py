@@ -57,11 +57,11 @@ def test_each_line_of_a_plan_opens_to_its_arithmetic(plan) -> None:
 
 
 def test_a_plan_with_a_load_shows_both_parts_of_the_verdict() -> None:
-    """It starts, and serves 4 of 16 even when it starts first."""
+    """It starts, and serves 5 of 16 even when it starts first."""
     text = words(plan_html(small()))
 
-    assert "Starts, but serves 4 of 16 at once" in text
-    assert "! starts, serves 4 of 16 at once" == verdict_text(small())
+    assert "Starts, but serves 5 of 16 at once" in text
+    assert "! starts, serves 5 of 16 at once" == verdict_text(small())
     assert "✔ fits" == verdict_text(small(load=None, max_model_len=4096))
 
 
@@ -117,7 +117,7 @@ def test_a_bound_on_speed_says_first_what_it_is_for_the_load() -> None:
     """Of 16 requests 6 run at once; what the bounds come from is folded."""
     bound = planner.speed_bound(small(), LOAD)
     total = f"{bound.total_at_most_tokens_per_second:,.0f}"
-    first = f"At most {total} tokens per second, 4 of 16 requests at once"
+    first = f"At most {total} tokens per second, 5 of 16 requests at once"
     html = html_of(bound)
 
     assert str(bound).splitlines()[0] == first

@@ -90,7 +90,26 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
             f"vLLM {requested} is newer than the planner: "
             f"planned with the rules of {NEWEST}.",
         )
-    return Release(number), ()
+    later = _next_release(number)
+    if later is None:
+        return Release(number), ()
+    return Release(later), (
+        f"vLLM {requested} was not published: a development build towards "
+        f"{'.'.join(map(str, later))}, planned with its rules.",
+    )
+
+
+def _next_release(number: tuple[int, int, int]) -> tuple[int, int, int] | None:
+    """Return the release towards which a build was made; None for releases.
+
+    vLLM's own builds have the number after the last release of a minor:
+    0.23.1rc1.dev280 is on the way to 0.24.0, and 0.23.1 never was published.
+    """
+    published = [number_of(one) for one in MODELLED]
+    patches = [one[2] for one in published if one[:2] == number[:2]]
+    is_build = bool(patches) and number[2] == max(patches) + 1
+    after = [one for one in published if one > number]
+    return min(after) if is_build and after else None
 
 
 NEWEST_RELEASE = Release(number_of(NEWEST))

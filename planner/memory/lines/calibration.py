@@ -33,10 +33,16 @@ class GraphFit:
     pool_bytes: dict[str, int]
     """By generation: Hopper and later, or earlier."""
     bytes_per_layer_and_graph: float
-    low_bytes: int
-    """Lower bound of nine of ten starts relative to the fit; negative."""
-    high_bytes: int
+    latent_weight: float
+    """How many layers one of latent attention counts as."""
+    low_share: float
+    """Lower bound of nine of ten starts as a share of the fit."""
+    high_share: float
     starts: int
+
+    def range_of(self, size_bytes: int) -> tuple[int, int]:
+        """Return the bounds of a fitted size."""
+        return int(self.low_share * size_bytes), int(self.high_share * size_bytes)
 
 
 def non_torch(name: str) -> Fitted:
@@ -46,6 +52,17 @@ def non_torch(name: str) -> Fitted:
         KeyError: when the calibration has no such part.
     """
     return _fitted("non_torch", name)
+
+
+def context_of(threads: int) -> Fitted:
+    """Return CUDA's context on a GPU that holds so many threads at once."""
+    entry = _table("non_torch")["context"]
+    return Fitted(
+        size_bytes=entry["bytes_per_thread"] * threads,
+        low_bytes=entry["low"] * threads,
+        high_bytes=entry["high"] * threads,
+        starts=len(entry["starts"]),
+    )
 
 
 def processor_part(name: str) -> Fitted:
@@ -74,8 +91,9 @@ def graphs(name: str) -> GraphFit:
     return GraphFit(
         pool_bytes={key: _bytes(gib) for key, gib in entry["pool_gib"].items()},
         bytes_per_layer_and_graph=entry["mib_per_layer_and_graph"] * (1 << 20),
-        low_bytes=_bytes(entry["low_gib"]),
-        high_bytes=_bytes(entry["high_gib"]),
+        latent_weight=entry["latent_weight"],
+        low_share=entry["low_share"],
+        high_share=entry["high_share"],
         starts=len(entry["starts"]),
     )
 

@@ -3,7 +3,8 @@
 How many graphs are captured follows from vLLM's code. The size of a graph does not: it
 consists of the kernels' launch parameters and a share of the graph pool, which only a
 GPU can show. A pool by GPU generation and a constant per graph and layer are fitted to
-published starts. Releases differ in whether they make the estimate and charge it.
+published starts; latent attention (MLA) has more kernels a layer. Releases differ in
+whether they make the estimate and charge it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from planner.engine.layout import HOPPER
 from planner.memory.account import Basis, Line
 from planner.memory.compilation import GraphMode
 from planner.memory.lines.calibration import GraphFit, graphs
+from planner.memory.lines.latent_context import has_latent_layers
 from planner.memory.profile_run import ProfileRun
 from planner.units import KIB, MIB, counted, format_size
 
@@ -75,10 +77,10 @@ def line(run: ProfileRun, *, is_charged: bool) -> Line:
         return _v2_estimate(run)
     fit = graphs("estimated")
     size_bytes = _fitted_bytes(run, fit)
-    high = size_bytes + fit.high_bytes
+    low, high = fit.range_of(size_bytes)
     if run.graph_cases > 1:
         high = max(high, _ADAPTERS_HIGH * (num_pieces(run) + _num_full(run)))
-    return _line(size_bytes, max(0, size_bytes + fit.low_bytes), high, _why(run, fit))
+    return _line(size_bytes, low, high, _why(run, fit))
 
 
 def actual_bytes(run: ProfileRun) -> int:
@@ -93,17 +95,22 @@ def num_pieces(run: ProfileRun) -> int:
     return run.graph_cases * len(run.capture_sizes)
 
 
+def layers_and_graphs(run: ProfileRun) -> int:
+    """Return captured layers times captured graphs, which the fit multiplies."""
+    return _num_layers(run) * (num_pieces(run) + _num_full(run))
+
+
 def _v2_estimate(run: ProfileRun) -> Line:
     more = max(_num_full(run) - 1, 0)
     base = _fitted_bytes(run, graphs("estimated"), num_graphs=num_pieces(run))
     low, middle, high = (
         base + more * sample for sample in (_SAMPLE_LOW, _SAMPLE_MIDDLE, _SAMPLE_HIGH)
     )
-    fit = graphs("estimated")
+    below, above = graphs("estimated").range_of(base)
     return _line(
         middle,
-        max(0, low + fit.low_bytes),
-        high + fit.high_bytes,
+        low - base + below,
+        high - base + above,
         f"{counted(num_pieces(run), 'piecewise graphs')} {format_size(base)} + {more} "
         f"full graphs x {format_size(_SAMPLE_MIDDLE)}, the second sample, from which "
         "vLLM extrapolates",
@@ -124,7 +131,8 @@ def _num_full(run: ProfileRun) -> int:
 def _fitted_bytes(run: ProfileRun, fit: GraphFit, num_graphs: int | None = None) -> int:
     if num_graphs is None:
         num_graphs = num_pieces(run) + _num_full(run)
-    per_graph = fit.bytes_per_layer_and_graph * _num_layers(run)
+    weight = fit.latent_weight if has_latent_layers(run) else 1
+    per_graph = fit.bytes_per_layer_and_graph * weight * _num_layers(run)
     return fit.pool_bytes[_generation(run)] + int(per_graph * num_graphs)
 
 
@@ -152,7 +160,8 @@ def _generation(run: ProfileRun) -> str:
 
 def _why(run: ProfileRun, fit: GraphFit) -> str:
     pieces, full = num_pieces(run), _num_full(run)
-    each = fit.bytes_per_layer_and_graph / KIB
+    weight = fit.latent_weight if has_latent_layers(run) else 1
+    each = fit.bytes_per_layer_and_graph * weight / KIB
     pool = fit.pool_bytes[_generation(run)]
     return (
         f"{pieces} piecewise + {full} full graphs x {_num_layers(run)} layers x "

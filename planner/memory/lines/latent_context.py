@@ -103,10 +103,13 @@ _KEEPS_TRITON_MLA_LOGITS_SINCE = (0, 33)
 Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py`
 reserve_workspace.
 """
-_PREFERS_TRTLLM_RAGGED_SINCE = (0, 27)
+_PREFERS_TRTLLM_RAGGED_SINCE = (0, 22)
 """B200 uses FlashInfer's prefill for heads of 192 + 64 and 256.
 
-Source: vLLM 0.27.0 `v1/attention/backends/mla/prefill/selector.py`.
+FlashAttention 4 lacks them, and from 0.27 on FlashInfer is asked first.
+
+Source: vLLM 0.22.1 and 0.26.0 `v1/attention/backends/mla/prefill/flash_attn.py`
+supports_mla_dimensions; 0.27.0 `selector.py` of the same folder.
 """
 
 
@@ -175,6 +178,11 @@ def context_tokens(run: ProfileRun) -> int:
 
 
 @once
+def has_latent_layers(run: ProfileRun) -> bool:
+    """Return whether a rank's attention is latent (MLA)."""
+    return bool(_latent_layers(run))
+
+
 def _latent_layers(run: ProfileRun) -> tuple[MLALayer, ...]:
     found = (
         cache

@@ -27,6 +27,23 @@ FEW_STARTS = 3
 _FUSED_HOPPER_MIB = {2: 64.0, 4: 2.0, 8: 0.5}
 _FUSED_BLACKWELL_MIB = {2: 64.0, 4: 32.0, 8: 1.0}
 _FUSED_BLACKWELL_ULTRA_MIB = {2: 64.0, 4: 64.0, 8: 2.0}
+_FUSED_BLACKWELL_ULTRA_029_MIB = {2: 64.0, 4: 64.0, 8: 4.0}
+# Largest message of an all-reduce without a norm, by capability and number of ranks.
+_TUNED_EARLIER_MIB = {((10, 3), 4): 80, ((10, 3), 8): 64}
+_TUNED_MIB = {((10, 3), 4): 80, ((10, 3), 8): 128, ((10, 0), 8): 128}
+_TUNES_ALL_REDUCE_SINCE = (0, 29)
+_TUNES_B200_SINCE = (0, 33)
+_MULTICASTS_SINCE = (0, 25)
+_SHARES_WORKSPACE_SINCE = (0, 26)
+_ONE_SHOT_BYTES = MIB
+_SLOTS, _STAGES = 3, 2
+_SIGNAL_PAD_BYTES = 2 * KIB
+_MULTICAST_BLOCK_BYTES = 512 * MIB
+"""Multiple to which memory for NVSwitch multicast is rounded.
+
+Source: FlashInfer's CU_MULTICAST_GRANULARITY_RECOMMENDED; logs of 0.19.0 on H100 hold
+three blocks with two and with four ranks, one of 0.26.0 on GB200 no more than one.
+"""
 _FUSES_ALL_REDUCE_SINCE = (0, 17)
 """Tensor parallel fuses all-reduce and norm with FlashInfer's buffers.
 
@@ -71,8 +88,7 @@ def combined(parts: Sequence[Fitted], certain_bytes: int) -> Fitted:
 def part_names(run: ProfileRun) -> tuple[str, ...]:
     """Return the names of this start's parts, as in the calibration."""
     release, ranks = run.release, run.layout.tensor_parallel_size
-    generation = "hopper" if run.gpu.compute_capability[0] == HOPPER else "other"
-    names = [f"modules, {generation}"]
+    names = [_modules_name(run)]
     is_alone = run.layout.world_size == 1
     if _counts_graph_residue(release) and is_alone and _captures(run):
         names.append("graph profiling")
@@ -83,16 +99,34 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
         names.append(f"NCCL, {wires}{count if is_switched else ''}")
         if release.counts_distributed_start:
             names.append(f"start of NCCL, {wires}")
-    if _pins_segments(release):
-        names.append("segments that stay")
     if is_unified(run.gpu):
-        names.append("unified memory")
+        kind = "with encoders" if run.towers else "text only"
+        names.append(f"unified memory, {kind}")
     return tuple(names)
 
 
+def _modules_name(run: ProfileRun) -> str:
+    """Return the part for kernel modules and blocks of the allocator.
+
+    From 0.27 on it also holds the unused ends of PyTorch's blocks: the whole drop in
+    free device memory is charged.
+
+    Source: vLLM 0.26.0 and 0.27.0 `utils/mem_utils.py` memory_profiling.
+    """
+    if run.gpu.compute_capability[0] == HOPPER:
+        return "modules, hopper"
+    if run.release.subtracts_consumed:
+        return "modules, other, 0.27 and later"
+    return "modules, other"
+
+
 def _captures(run: ProfileRun) -> bool:
-    """Return whether CUDA graphs are captured, whose profiling leaves a residue."""
-    return not run.enforce_eager and run.graph_mode is not GraphMode.NONE
+    """Return whether CUDA graphs are captured, whose profiling leaves a residue.
+
+    The second runner profiled none as long as the residue counted.
+    """
+    is_off = run.enforce_eager or run.uses_v2_runner
+    return not is_off and run.graph_mode is not GraphMode.NONE
 
 
 def has_switch(gpu: GPU) -> bool:
@@ -108,18 +142,68 @@ def is_unified(gpu: GPU) -> bool:
 def fused_all_reduce_bytes(run: ProfileRun) -> int:
     """Return FlashInfer's buffers for all-reduce fused with norms.
 
-    Source: vLLM 0.19.0 `compilation/passes/fusion/allreduce_rms_fusion.py`,
-    `config/vllm.py` enable_allreduce_rms_fusion; FlashInfer's symmetric buffers.
+    TRT-LLM's workspace is three buffers; that of NVSwitch multicast (MNNVL) is one, of
+    three slots for two stages. From 0.26 on quantised patterns share the workspace;
+    0.25 made TRT-LLM's for them beside MNNVL's.
+
+    Source: vLLM 0.19.1, 0.24.0, 0.25.1, 0.26.0 and 0.33.0
+    `distributed/device_communicators/flashinfer_all_reduce.py`;
+    `compilation/passes/fusion/allreduce_rms_fusion.py`.
     """
     limit = _fused_limit_bytes(run)
     if not limit:
         return 0
-    ranks = run.layout.tensor_parallel_size
     message = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
-    size = min(limit, message)
-    step = _fused_buffer_granularity_bytes(run.release)
-    buffers = (ranks * size, ranks * KIB, 3 * ranks * size)
-    return sum(-(-buffer // step) * step for buffer in buffers)
+    size, release = min(limit, message), run.release
+    total = 0
+    if release >= _MULTICASTS_SINCE:
+        total += _multicast_workspace_bytes(run, max(size, _tuned_bytes(run)))
+    if release < _SHARES_WORKSPACE_SINCE:
+        total += _trtllm_workspace_bytes(run, size)
+    return total
+
+
+def _trtllm_workspace_bytes(run: ProfileRun, size_bytes: int) -> int:
+    """Return TRT-LLM's three buffers, each a multiple of the granularity.
+
+    Source: FlashInfer 0.6.6 `comm/trtllm_ar.py`
+    trtllm_create_ipc_workspace_for_all_reduce_fusion.
+    """
+    ranks = run.layout.tensor_parallel_size
+    buffers = (ranks * size_bytes, ranks * KIB, 3 * ranks * size_bytes)
+    return sum(_in_multicast_blocks(buffer) for buffer in buffers)
+
+
+def _multicast_workspace_bytes(run: ProfileRun, size_bytes: int) -> int:
+    """Return the workspace of NVSwitch multicast for messages of that size.
+
+    Source: FlashInfer 0.6.14 and 0.7.0 `comm/trtllm_mnnvl_ar.py`
+    MNNVLAllReduceFusionWorkspace; `comm/mnnvl.py` SymmDeviceMemory.
+    """
+    ranks = run.layout.tensor_parallel_size
+    row = run.model.hidden_size * run.element_size
+    tokens = size_bytes // row
+    at_once = min(_ONE_SHOT_BYTES // (ranks * row), tokens) * ranks * row
+    in_two = _STAGES * -(-tokens // ranks) * ranks * row
+    return _in_multicast_blocks(_SLOTS * max(at_once, in_two) + _SIGNAL_PAD_BYTES)
+
+
+def _tuned_bytes(run: ProfileRun) -> int:
+    """Return the largest message of an all-reduce without a norm; 0 if not tuned.
+
+    Source: vLLM 0.29.0 and 0.33.0 `distributed/device_communicators/
+    all_reduce_utils.py` FI_MNNVL_ALLREDUCE_MAX_SIZE_MB.
+    """
+    if run.release < _TUNES_ALL_REDUCE_SINCE:
+        return 0
+    is_newer = run.release >= _TUNES_B200_SINCE
+    table = _TUNED_MIB if is_newer else _TUNED_EARLIER_MIB
+    key = (run.gpu.compute_capability, run.layout.tensor_parallel_size)
+    return table.get(key, 0) * MIB
+
+
+def _in_multicast_blocks(size_bytes: int) -> int:
+    return -(-size_bytes // _MULTICAST_BLOCK_BYTES) * _MULTICAST_BLOCK_BYTES
 
 
 def _fused_limit_bytes(run: ProfileRun) -> int:
@@ -141,7 +225,9 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
     elif run.gpu.compute_capability == (10, 0):
         table = _FUSED_BLACKWELL_MIB
     elif run.gpu.compute_capability == (10, 3) and release >= (0, 19):
+        is_newer = release >= _TUNES_ALL_REDUCE_SINCE
         table = _FUSED_BLACKWELL_ULTRA_MIB
+        table = _FUSED_BLACKWELL_ULTRA_029_MIB if is_newer else table
     else:
         return 0
     return int(table[ranks] * MIB)
@@ -163,23 +249,3 @@ def _counts_graph_residue(release: Release) -> bool:
     determine_available_memory.
     """
     return (0, 18) <= release < (0, 27)
-
-
-def _pins_segments(release: Release) -> bool:
-    """Return whether freed segments may stay charged because of a small tensor in them.
-
-    From 0.27 on, the drop in free device memory is charged; only from 0.31 on does the
-    profile run keep large blocks from being split.
-
-    Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory.
-    """
-    return (0, 27) <= release < (0, 31)
-
-
-def _fused_buffer_granularity_bytes(release: Release) -> int:
-    """Return the multiple to which FlashInfer rounds buffers of the fused all-reduce.
-
-    Source: vLLM 0.28.0 and 0.29.0 requirements (FlashInfer 0.6.16 and 0.6.18); the
-    512 MiB follow from 0.19 logs, equal for two and four ranks.
-    """
-    return (2 << 20) if release >= (0, 29) else (512 << 20)

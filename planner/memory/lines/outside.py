@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
-from planner.memory.lines.calibration import Fitted, non_torch
+from planner.memory.lines.calibration import Fitted, context_of, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes
-from planner.memory.lines.non_torch import FEW_STARTS, has_switch
+from planner.memory.lines.non_torch import FEW_STARTS, has_switch, is_unified
 from planner.memory.lines.persistent import kept_before
 from planner.memory.lines.sampler import sampled_bytes_per_logit
 from planner.memory.profile_run import ProfileRun
@@ -32,6 +33,10 @@ _PROFILES_ALL_PARAMETERS_SINCE = (0, 33)
 Source: vLLM 0.27.1 and 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run;
 0.27.1 `v1/worker/gpu/warmup.py` warmup_kernels.
 """
+_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
+_MOST_THREADS = 2048
+_USUAL_SMS = 132
+"""Of an H100, where a GPU's multiprocessors are not known."""
 
 
 def lines(
@@ -61,36 +66,64 @@ def lines(
 
 
 def _context(run: ProfileRun) -> Line:
-    """Return CUDA's context, and NCCL where it starts before the first snapshot.
+    """Return what is gone at vLLM's first look at the memory.
+
+    CUDA's context, NCCL where it starts before that look, and what a machine keeps:
+    Windows of a card that shows the desktop, the system where it shares the memory.
 
     Source: vLLM 0.11.0 `v1/worker/gpu_worker.py` init_device; total less free memory
     at the start of published runs.
     """
-    parts = [non_torch(CUDA_CONTEXT)]
+    gpu = run.gpu
+    if is_unified(gpu):
+        kept = non_torch("unified memory at start")
+        why = f"system and programs {format_size(kept.size_bytes)}"
+        return ranged_line(
+            CUDA_CONTEXT, _sum([kept]), Basis.MEASURED, f"{why} (published runs)"
+        )
+    parts = [context_of(resident_threads(gpu))]
     why = f"context {format_size(parts[0].size_bytes)}"
     is_spread = run.layout.world_size > 1
     if is_spread and not run.release.counts_distributed_start:
-        parts.append(_start_of_nccl(run))
-        why += f" + start of NCCL {format_size(parts[1].size_bytes)}"
+        parts += _start_of_nccl(run)
+        started = sum(part.size_bytes for part in parts[1:])
+        why += f" + start of NCCL {format_size(started)}"
+    if gpu.is_under_wsl:
+        parts.append(non_torch("Windows"))
+        why += f" + Windows {format_size(parts[-1].size_bytes)}"
     basis = Basis.ASSUMED if parts[-1].starts < FEW_STARTS else Basis.MEASURED
     return ranged_line(CUDA_CONTEXT, _sum(parts), basis, f"{why} (published runs)")
 
 
-def _start_of_nccl(run: ProfileRun) -> Fitted:
+def resident_threads(gpu: GPU) -> int:
+    """Return how many threads a GPU holds at once.
+
+    CUDA's context reserves local memory for each of them.
+
+    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute
+    Capability".
+    """
+    each = _THREADS.get(gpu.compute_capability, _MOST_THREADS)
+    return each * (gpu.num_sms or _USUAL_SMS)
+
+
+def _start_of_nccl(run: ProfileRun) -> list[Fitted]:
     """Return NCCL's buffers: those of NVSwitch were measured beside the budget.
 
-    Over other wires NCCL has fewer channels, and without peer access its buffers are in
-    the host's memory. One start that counts them shows how many; NVSwitch is the bound.
+    Experts have a group of ranks of their own, with buffers of its own. Over other
+    wires NCCL has fewer channels, and without peer access its buffers are in the host's
+    memory; NVSwitch is the bound.
 
-    Source: NCCL `src/transport/shm.cc`, `src/graph/search.cc`.
+    Source: vLLM 0.19.1 `distributed/parallel_state.py` initialize_model_parallel;
+    NCCL `src/transport/shm.cc`, `src/graph/search.cc`.
     """
     switched = non_torch("start of NCCL beside the budget")
-    if has_switch(run.gpu):
-        return switched
-    other = non_torch("start of NCCL, other")
-    return replace(
-        other, low_bytes=max(0, other.low_bytes), high_bytes=switched.size_bytes
-    )
+    if not has_switch(run.gpu):
+        other = non_torch("start of NCCL beside the budget, other")
+        return [replace(other, low_bytes=0, high_bytes=switched.size_bytes)]
+    if not run.model.is_moe:
+        return [switched]
+    return [switched, non_torch("a further group of NCCL")]
 
 
 def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
