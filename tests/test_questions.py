@@ -62,16 +62,18 @@ def test_why_does_opt_125m_take_11_gb():
 def test_lowering_the_utilization_leaves_no_memory_for_cache_blocks():
     """#7028, #9163: I set 0.1 to use less: No available memory for the cache blocks.
 
-    15 GiB of weights need more than 0.1 x 22.06 GiB; 0.86 is the least that starts.
+    15 GiB of weights need more than 0.1 x 22.06 GiB; the advice is the least that
+    starts.
     """
     plan = planner.plan(
         "meta-llama/Meta-Llama-3-8B", gpu="A10G", gpu_memory_utilization=0.1
     )
     assert plan.error.message.startswith("No available memory for the cache blocks.")
     item = planner.advise(plan).items[0]
-    assert item.changes == {"gpu_memory_utilization": 0.86}
+    least = item.changes["gpu_memory_utilization"]
+    assert 0.8 < least < 0.92
     assert item.starts
-    assert not plan.changed(gpu_memory_utilization=0.85).fits
+    assert not plan.changed(gpu_memory_utilization=round(least - 0.01, 2)).fits
 
 
 def test_may_i_give_vllm_all_of_the_gpu():
