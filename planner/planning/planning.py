@@ -36,7 +36,6 @@ from planner.models.lengths import (
 )
 from planner.planning import batches
 from planner.planning.after_sizing import room_note
-from planner.planning.alternatives import alternatives
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
@@ -47,7 +46,12 @@ from planner.planning.model import architecture, check_refuses, draft_files
 from planner.planning.resolve import Question, resolve, with_speculation
 from planner.planning.result import KVCacheGroup, Outcome, Plan
 from planner.planning.stages import Stage, plan_stages, whole_groups
-from planner.planning.verdict import judge, limiting_cache, longest_request
+from planner.planning.verdict import (
+    alternatives,
+    judge,
+    limiting_cache,
+    longest_request,
+)
 
 if TYPE_CHECKING:
     from planner.planning.calibrations.dry import DryFigures
