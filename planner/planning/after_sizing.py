@@ -74,6 +74,17 @@ def shortage(
     )
 
 
+def room_note(gpu: GPU, resolved: ResolvedSettings, ranks: Sequence[RankMemory]) -> str:
+    """Say which share leaves enough, for a start that requests more than is free."""
+    rank = max(ranks, key=lambda rank: rank.outside_bytes)
+    room = gpu.total_memory_bytes - rank.requested_memory_bytes
+    kept = rank.outside_bytes + _margin_bytes(rank)
+    if gpu.is_cpu or kept <= room:
+        return ""
+    safe = safe_utilization(gpu.total_memory_bytes, kept)
+    return f"{_needs(rank, resolved, room)} Use {safe:g} or less."
+
+
 def _margin_bytes(rank: RankMemory) -> int:
     """Return by how much the estimate of starts that it was not fitted to is off."""
     names = {line.name for line in rank.outside if line.size_bytes}
@@ -99,15 +110,22 @@ def _message(
         failing = "the sampler's warm-up"
     verb = "fails" if is_certain else "may fail"
     advice = f"use {safe:g} or less" if safe > 0 else "use a larger GPU"
-    needs = ", ".join(
-        f"{name} {format_gib(size)}"
-        for name, size in sizes.items()
-        if size >= _SMALLEST_NAMED_BYTES
-    )
     return (
         f"The KV cache fits, but {failing} {verb}: {advice}.\n"
+        f"{_needs(rank, resolved, room_bytes)} vLLM allocates most of it after it has "
+        "sized the KV cache."
+    )
+
+
+def _needs(rank: RankMemory, resolved: ResolvedSettings, room_bytes: int) -> str:
+    """Write what is needed outside the budget, and what is left there."""
+    needs = ", ".join(
+        f"{line.name} {format_gib(line.size_bytes)}"
+        for line in rank.outside
+        if line.size_bytes >= _SMALLEST_NAMED_BYTES
+    )
+    return (
         f"gpu_memory_utilization={resolved.gpu_memory_utilization:g} leaves "
         f"{format_gib(max(room_bytes, 0))} outside vLLM's budget, where about "
-        f"{format_gib(rank.outside_bytes)} are needed ({needs}). vLLM allocates most "
-        "of it after it has sized the KV cache."
+        f"{format_gib(rank.outside_bytes)} are needed ({needs})."
     )

@@ -35,7 +35,7 @@ from planner.models.lengths import (
     resolve_max_model_len,
 )
 from planner.planning import batches
-from planner.planning.alternatives import alternatives
+from planner.planning.after_sizing import room_note
 from planner.planning.calibrations.apply import Found, find
 from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
@@ -45,8 +45,13 @@ from planner.planning.load import Load
 from planner.planning.model import architecture, check_refuses, draft_files
 from planner.planning.resolve import Question, resolve, with_speculation
 from planner.planning.result import KVCacheGroup, Outcome, Plan
-from planner.planning.stages import plan_stages, whole_groups
-from planner.planning.verdict import judge, limiting_cache, longest_request
+from planner.planning.stages import Stage, plan_stages, whole_groups
+from planner.planning.verdict import (
+    alternatives,
+    judge,
+    limiting_cache,
+    longest_request,
+)
 
 if TYPE_CHECKING:
     from planner.planning.calibrations.dry import DryFigures
@@ -288,10 +293,24 @@ def _plan_resolved(
             *_draft_notes(question.model),
             *found.notes_for(given_gpu, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
+            *_room(question, resolved, stages, error),
         ),
         entrypoint=question.entrypoint,
         env=question.given_env,
     )
+
+
+def _room(
+    question: Question,
+    resolved: ResolvedSettings,
+    stages: Sequence[Stage],
+    error: VLLMError | None,
+) -> tuple[str, ...]:
+    """Return which share leaves enough, where vLLM finds less free than requested."""
+    if error is None or error.kind != "free_memory":
+        return ()
+    note = room_note(question.gpu, resolved, [stage.rank for stage in stages])
+    return (note,) if note else ()
 
 
 def _load_figures(

@@ -6,12 +6,12 @@ starts and the other does not, the plan is too close to call and names what deci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.engine.releases import Release
 from planner.memory import cpu_account
-from planner.memory.account import VLLMError
+from planner.memory.account import Variant, VLLMError
 from planner.memory.compilation import GraphMode
 from planner.memory.estimate import RankMemory, open_bytes
 from planner.memory.kv_cache import capacity
@@ -23,7 +23,7 @@ from planner.memory.media.frontend import DECODING, no_room
 from planner.planning.after_sizing import OUTSIDE_BUDGET, shortage
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.resolve import Question
-from planner.planning.result import Outcome
+from planner.planning.result import Alternative, Outcome
 from planner.planning.stages import Stage
 from planner.units import GIB, counted, format_gib, vllm_gib
 
@@ -334,4 +334,53 @@ def _fit_length(
         kind="no_kv",
         message="Cannot auto-fit max_model_len: not enough GPU memory available to "
         "serve even a single token. Try increasing `gpu_memory_utilization`.",
+    )
+
+
+def alternatives(
+    stages: Sequence[Stage],
+    request: Request,
+    whole: Sequence[LayerGroup],
+    release: Release,
+) -> tuple[Alternative, ...]:
+    """Return what the KV cache is in either case; empty where nothing differs."""
+    return tuple(
+        _alternative(stages, request, whole, release, variant)
+        for variant in _variants(stages)
+    )
+
+
+def _variants(stages: Sequence[Stage]) -> Iterator[Variant]:
+    """Yield each argument and value once, of the stage where it differs most."""
+    found: dict[tuple[str, str], Variant] = {}
+    for stage in stages:
+        for variant in stage.rank.variants:
+            found.setdefault((variant.argument, variant.value), variant)
+    yield from found.values()
+
+
+def _alternative(
+    stages: Sequence[Stage],
+    request: Request,
+    whole: Sequence[LayerGroup],
+    release: Release,
+    variant: Variant,
+) -> Alternative:
+    named = (variant.argument, variant.value)
+    caches = [stage.with_variant(*named) for stage in stages]
+    limiting = limiting_cache(caches)
+    groups = whole if release.groups_all_ranks else limiting.groups
+    figures = capacity.capacity(groups, limiting.num_blocks, request, release)
+    sizes = [stage.rank.of(*named) for stage in stages]
+    return Alternative(
+        argument=variant.argument,
+        value=variant.value,
+        is_planned=not variant.more_bytes,
+        starts=capacity.check(caches, request) is None,
+        available_kv_cache_bytes=min(size for size, _low, _high in sizes),
+        available_kv_cache_low_bytes=min(low for _size, low, _high in sizes),
+        available_kv_cache_high_bytes=min(high for _size, _low, high in sizes),
+        num_gpu_blocks=figures.num_gpu_blocks,
+        kv_cache_size_tokens=figures.kv_cache_size_tokens,
+        max_concurrency=figures.max_concurrency,
     )
