@@ -76,10 +76,9 @@ def factors(starts: Sequence[Start]) -> dict[str, Any]:
     """Write the bounds of one group of starts, each as a multiple of the formula."""
     multiples = {}
     for start in starts:
-        kv = start.logged("available_kv_gib")
-        if kv is None or is_unified(start):
+        missing = missing_gib(start)
+        if missing is None or is_unified(start):
             continue
-        missing = start.plan.ranks[0].available_kv_cache_bytes / (1 << 30) - kv
         multiples[start.name] = round(1 + missing / start.expert_gib, 2)
     values = sorted(multiples.values())
     cut = len(values) // 10
@@ -88,6 +87,22 @@ def factors(starts: Sequence[Start]) -> dict[str, Any]:
         "high": max(MOST_MULTIPLE, values[-1 - cut]),
         "starts": multiples,
     }
+
+
+def missing_gib(start: Start) -> float | None:
+    """Return by how much a peak exceeds the plan's; None where no log tells.
+
+    As logged, else as the KV cache that is missing.
+    """
+    peak, kv = start.logged("activation_gib"), start.logged("available_kv_gib")
+    if peak is not None:
+        planned = start.line_gib("peak activation")
+        if start.run.release.subtracts_consumed:
+            planned += start.line_gib("CUDA graphs")
+        return peak - planned
+    if kv is None:
+        return None
+    return start.plan.ranks[0].available_kv_cache_bytes / (1 << 30) - kv
 
 
 # CUDA graphs ------------------------------------------------------------------

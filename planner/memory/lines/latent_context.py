@@ -177,12 +177,12 @@ def context_tokens(run: ProfileRun) -> int:
     return ceil(max(tokens, run.block_size) / run.block_size) * run.block_size
 
 
-@once
 def has_latent_layers(run: ProfileRun) -> bool:
     """Return whether a rank's attention is latent (MLA)."""
     return bool(_latent_layers(run))
 
 
+@once
 def _latent_layers(run: ProfileRun) -> tuple[MLALayer, ...]:
     found = (
         cache
