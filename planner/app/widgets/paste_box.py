@@ -252,7 +252,7 @@ def _fixes_html(explanation: Explanation) -> Html:
     if not fixes:
         return Html("")
     first, more = fixes[:_MOST_FIXES], fixes[_MOST_FIXES:]
-    others = tag("ol", more, class_="pl-fixes", start=len(first) + 1)
+    others = tag("ol", more, class_="pl-fixes", start=str(len(first) + 1))
     return fragment(
         tag("h3", "What would help, the cheapest first"),
         tag("ol", first, class_="pl-fixes"),
