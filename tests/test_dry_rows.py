@@ -21,7 +21,7 @@ ROWS = Path(__file__).parent / "data/dry"
 RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("vllm-*.jsonl"))
 
 # What was reached when the rows were recorded; a change may only mend it. Shares of
-# weights within a percent, and without encoders of peaks within 0.02 GiB, and the median
+# weights within a percent, of peaks without encoders within 0.02 GiB, and the median
 # error of these.
 REACHED = {
     "0.33.0": (0.98, 0.834, 0.003),
