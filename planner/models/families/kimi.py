@@ -102,8 +102,8 @@ def _k25_pass(facts: Facts) -> TowerPass:
     """
     size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
     rows, columns = (
-        facts.integer("init_pos_emb_height"),
-        facts.integer("init_pos_emb_width"),
+        facts.integer("pos_emb_height", "init_pos_emb_height"),
+        facts.integer("pos_emb_width", "init_pos_emb_width"),
     )
     rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
     return TowerPass(

@@ -1,0 +1,57 @@
+"""What a row of an encoder has at once, beside the allocations of vLLM's own starts.
+
+A row's values are those that PyTorch's allocator had at the encoder's peak in a dry run
+of vLLM 0.33.0, by the line of code that allocated them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import planner
+from planner.engine.layout import ParallelLayout
+from planner.memory.media.towers import widths
+
+CASES = {
+    # Queries, keys and values, two of them joined and rotated, the output, input, norm
+    # and projection: 11 of 1,280, and tables of 80.
+    "Qwen/Qwen2-VL-7B-Instruct": (1, 11 * 1280 + 80),
+    # Gate, up and product of 3,420 and three of 1,280, tables of 80.
+    "Qwen/Qwen2.5-VL-7B-Instruct": (1, 3 * 3420 + 3 * 1280 + 80),
+    # 12 of 1,152, three features of 4,096 for four rows, tables of 72.
+    "Qwen/Qwen3-VL-8B-Instruct": (1, 12 * 1152 + 3 * 1024 + 72),
+    "Qwen/Qwen3.5-9B": (1, 12 * 1152 + 72),
+    # The MLP's input and output of 4,304 and four of 1,152.
+    "google/gemma-3-4b-it": (1, 2 * 4304 + 4 * 1152),
+    "google/gemma-4-E4B-it": (1, 3 * 3072 + 4 * 768 + 2 * 64),
+    "mistralai/Mistral-Small-3.1-24B-Instruct-2503": (
+        1,
+        3 * 4096 + 6 * 1024 + 2 * 64,
+    ),
+    # In four parts of keys: three of 1,408, and of 14 the half.
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": (2, (3 + (6 + 2 * 4) // 2) * 1408),
+    "meta-models/Muse-Glimmer-30B": (1, 18 * 1536 + 4 * 96),
+    "moonshotai/Kimi-K2.6": (1, 23 * 1152 + 2 * 72),
+    "MiniMaxAI/MiniMax-M3": (8, 1280 + 6144 // 8 + 2 * 6144),
+    "LiquidAI/LFM2.5-VL-1.6B": (1, (3 + 4 + 2 * 4) * 1152),
+    "Qwen/Qwen2-Audio-7B-Instruct": (1, 2 * 5120 + 4 * 1280),
+    "openai/whisper-large-v3": (1, 2 * 5120 + 3 * 1280),
+}
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_a_row_has_what_vllm_allocated(model: str) -> None:
+    """The widest of the first tower's moments, on one rank of so many."""
+    ranks, values = CASES[model]
+    found = planner.plan(model, gpu="H200", max_model_len=448).model
+    assert found is not None
+    layout = ParallelLayout(tensor_parallel_size=ranks)
+    assert (values,) * 3 == widths(found.towers[0], layout)
+
+
+def test_gathering_peaks_where_many_ranks_cut_the_rest() -> None:
+    """Of eight: the gathered columns twice, beside two of 1,280 and a rank's part."""
+    found = planner.plan("Qwen/Qwen2-VL-7B-Instruct", gpu="H200").model
+    assert found is not None
+    layout = ParallelLayout(tensor_parallel_size=8)
+    assert (8 * 1280 + 80 + 3 * 1280 // 8,) * 3 == widths(found.towers[0], layout)
