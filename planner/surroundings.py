@@ -102,6 +102,14 @@ def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
+def is_in_voila() -> bool:
+    """Return whether this process is the kernel of a page that Voilà serves.
+
+    Source: voila 0.5 `handler.py`, `voila_kernel_manager.py`; kernels made ahead too.
+    """
+    return "VOILA_BASE_URL" in os.environ
+
+
 def is_in_browser() -> bool:
     """Return whether this Python runs inside a web page."""
     return sys.platform == "emscripten"

@@ -54,7 +54,8 @@ NARROWER = {
 _LONG = (
     *("off", "choices", "planned", "offered", "example", "keys"),
     "keys_gone",
-    *("kept_out", "uncounted", "bound", "source", "hint", "text"),
+    *("kept_out", "uncounted", "bound", "source"),
+    *("label", "labels", "hint", "text"),
 )
 """Facts of an entry that have a line of their own."""
 

@@ -168,6 +168,10 @@ class Argument:
     memory: Memory
     text: str
     """Its meaning and its effect on memory, in whole sentences."""
+    label: str = ""
+    """Its name in plain words, where its control is among the first of the page."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Names in plain words for keys of a table that have controls."""
     hint: str = ""
     """Its meaning in a few words, shown beside a control."""
     unit: str = ""

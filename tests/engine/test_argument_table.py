@@ -5,7 +5,15 @@ import json
 import pytest
 
 from planner.app.widgets.arguments import SECRET, groups
-from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Group, Kind, Memory
+from planner.engine.arguments import (
+    ARGUMENTS,
+    PLANNER_ONLY,
+    Feature,
+    Group,
+    Kind,
+    Memory,
+    featured,
+)
 from tools.argument_table import PARSER, TABLE, new, parsed, written
 
 RECORDED = {
@@ -39,6 +47,15 @@ def test_a_new_argument_is_unknown_until_somebody_reads_it() -> None:
     assert str(Group.KERNELS) == new("Mamba")["group"]
     assert str(Group.OTHER) == new("Frontend")["group"]
     assert str(Memory.UNKNOWN) == new("Cache")["memory"]
+
+
+@pytest.mark.parametrize("feature", Feature)
+def test_what_a_group_of_the_page_shows_has_a_name_in_plain_words(feature) -> None:
+    """Short enough to stand beside its control, and no other argument's."""
+    labels = [ARGUMENTS[name].label for name in featured(feature)]
+
+    assert all(1 < len(label) <= 25 for label in labels)
+    assert len({*labels}) == len(labels)
 
 
 def test_every_group_has_a_field_for_each_argument() -> None:

@@ -160,6 +160,20 @@ test("a folded group is built when it is opened, and opens for what is wrong", (
   assert.equal(find(el, '[data-name="lora"] [role=alert]').textContent, "no JSON");
 });
 
+test("plain words stand before vLLM's name, except in the list of all arguments", () => {
+  const state = {
+    ...FIELDS(),
+    dtype: { kind: "text", title: "Data type", label: "kind" },
+  };
+  const { field } = shown({ state });
+  assert.equal(find(field("dtype"), ".pl-name").textContent, "Data type");
+  assert.equal(find(field("dtype"), ".pc-argument").textContent, "kind");
+  const all = shown({ state, finder: "Find" });
+  fire(find(all.el, "input[type=search]"), "input", "dtype");
+  assert.equal(find(all.field("dtype"), ".pl-name").textContent, "kind");
+  assert.equal(all.el.querySelector(".pc-argument"), null);
+});
+
 test("the finder shows the arguments that hold every word, and how many", () => {
   const { el } = shown({ finder: "Find" });
   const entry = find(el, "input[type=search]");

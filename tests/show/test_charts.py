@@ -314,3 +314,19 @@ def test_what_a_machine_lacks_is_drawn_beyond_its_memory() -> None:
     assert over["base"] == [8]
     assert over["x"][0] == pytest.approx(account.needed_bytes / GIB - 8, abs=0.001)
     assert len(page_spec(plan)["data"]) == 2
+
+
+def test_a_figure_in_voila_is_a_widget(monkeypatch) -> None:
+    """Plotly's own renderer ends with an error in Voilà's pages; a widget does not."""
+    usual = plans.fitting().figure()
+    monkeypatch.setenv("VOILA_BASE_URL", "/")
+    shown = plans.fitting().figure()
+    usual_json, shown_json = usual.to_plotly_json(), shown.to_plotly_json()
+
+    assert list(shown._repr_mimebundle_()) == [
+        "application/vnd.jupyter.widget-view+json"
+    ]
+    assert shown_json["layout"]["height"] == usual_json["layout"]["height"]
+    assert [trace["name"] for trace in shown_json["data"]] == [
+        trace["name"] for trace in usual_json["data"]
+    ]

@@ -71,6 +71,16 @@ def voila(app: Path, pool: int = 2, *flags: str) -> Iterator[str]:
         yield running.address
 
 
+@contextmanager
+def plain_voila(notebook: Path) -> Iterator[str]:
+    """Serve a notebook as `voila NOTEBOOK` does; yields the address."""
+    port = free_port()
+    words = ["voila", str(notebook), f"--port={port}", "--no-browser"]
+    address = f"http://127.0.0.1:{port}/"
+    with _server(words, notebook.parent, address, _answers, ROOT) as running:
+        yield running.address
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """A server that runs."""

@@ -15,6 +15,8 @@ from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
 
+TALLEST = 48
+"""Pixels of a field with a title; with a hint below it one was 94 pixels high."""
 QWEN_VL = "?model=Qwen/Qwen2.5-VL-7B-Instruct&gpu=H100"
 
 
@@ -32,12 +34,13 @@ def test_a_switch_brings_its_fields_and_takes_them_away(browser, app) -> None:
     groups = page.locator(".planner-controls details.pc-group:visible")
     text_only = groups.evaluate_all("all => all.map(one => one.dataset.title)")
     group = opened_group(page, "LoRA")
-    box = page.get_by_role("combobox", name="enable_lora", exact=True)
+    box = page.get_by_role("combobox", name="LoRA adapters enable_lora", exact=True)
     box.focus()
     before = group.locator(".pc-field:visible").count()
     box.select_option(label="on")
     field(page, "max_lora_rank").wait_for(timeout=PATIENCE)
-    page.get_by_role("combobox", name="max_lora_rank", exact=True).select_option("64")
+    rank = page.get_by_role("combobox", name="Largest rank max_lora_rank", exact=True)
+    rank.select_option("64")
     wait_for_command(page, "--max-lora-rank 64")
     marks = group.locator(".pc-marks", has_text="2 set")
     marks.wait_for(timeout=PATIENCE)
@@ -56,9 +59,11 @@ def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
     """A method makes the table; what is typed into the table comes to the part."""
     page = open_page(browser, app)
     group = opened_group(page, "Speculative decoding")
-    page.get_by_role("combobox", name="method", exact=True).select_option("ngram")
+    page.get_by_role("combobox", name="Method method", exact=True).select_option(
+        "ngram"
+    )
     wait_for_command(page, '"num_speculative_tokens": 5')
-    tokens = page.get_by_role("textbox", name="num_speculative_tokens", exact=True)
+    tokens = group.get_by_role("textbox", name="Draft tokens a step")
     first = tokens.input_value()
     open_arguments(page, "speculative_config")
     table = page.locator(".pc-more").get_by_role(
@@ -72,13 +77,48 @@ def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
     hint_of = field(page, "speculative_config").first.locator(".pc-hint")
     hint_of.filter(has_text="also holds").wait_for(timeout=PATIENCE)
     second = tokens.input_value()
-    same = group.get_by_role("textbox", name="speculative_config").input_value()
+    same = group.get_by_role("textbox", name="All settings as JSON").input_value()
     hint = hint_of.inner_text()
     page.context.close()
 
     assert (first, second) == ("5", "7")
     assert same == typed
     assert "also holds disable_logprobs" in hint
+
+
+def test_fields_have_plain_words_beside_vllms_names_and_half_the_height(
+    browser, app
+) -> None:
+    """As on the face of the page; the list of all arguments has vLLM's names alone."""
+    page = open_page(browser, f"{app}?enable_lora=true")
+    for title in ("LoRA", "Speculative decoding", "CUDA graphs"):
+        opened_group(page, title)
+    groups = page.locator(".planner-controls details.pc-group[open]")
+    shown = groups.locator(".pc-field:visible:not(.pc-json)")
+    heights = shown.evaluate_all(
+        "all => all.map(one => [one.dataset.name, one.getBoundingClientRect().height])"
+    )
+    named = {
+        name: field(page, name).first.locator(".pc-head").inner_text().split("\n")[:2]
+        for name in (
+            "max_lora_rank",
+            "enforce_eager",
+            "compilation_config.cudagraph_mode",
+        )
+    }
+    open_arguments(page, "max_lora_rank")
+    all_arguments = page.locator(".pc-more [data-name=max_lora_rank] .pl-name")
+    listed = all_arguments.inner_text()
+    page.context.close()
+
+    assert len(heights) > 8
+    assert [one for one in heights if one[1] > TALLEST] == []
+    assert named == {
+        "max_lora_rank": ["Largest rank", "max_lora_rank"],
+        "enforce_eager": ["No CUDA graphs", "enforce_eager"],
+        "compilation_config.cudagraph_mode": ["What graphs capture", "cudagraph_mode"],
+    }
+    assert listed == "max_lora_rank"
 
 
 def test_an_error_opens_the_group_that_it_stands_in(browser, app) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import plans
-from tests.ui import views
+from tests.ui import servers, views
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -125,3 +125,20 @@ def test_a_line_opens_where_scripts_do_not_run(browser) -> None:
     bare.locator(".pl-more summary").first.click()
     why.wait_for(state="visible")
     context.close()
+
+
+def test_a_figure_in_voila_is_drawn_without_an_error(browser, tmp_path) -> None:
+    """As `voila notebooks/explorer.ipynb` shows its picture of a large model."""
+    cell = 'import planner\nplanner.plan("Qwen/Qwen3-8B", gpu="H100").figure()'
+    with servers.plain_voila(servers.write("figure", tmp_path, [cell])) as address:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        opened = context.new_page()
+        errors: list[str] = []
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        opened.goto(address, timeout=60_000)
+        bars = opened.locator(".js-plotly-plot .barlayer .point path")
+        bars.first.wait_for(timeout=60_000)
+        opened.wait_for_timeout(2000)  # the image that plotly's renderer makes after
+        context.close()
+
+    assert errors == []

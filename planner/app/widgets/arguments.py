@@ -33,6 +33,7 @@ def field_of(name: str) -> Field:
     """Return a field for an argument, which shows vLLM's default."""
     argument = ARGUMENTS[name]
     field = _made(argument)
+    field.title = argument.label
     field.show_default(argument.default)
     return field
 

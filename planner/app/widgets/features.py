@@ -2,7 +2,7 @@
 
 They show arguments that "All engine arguments" has too, as far as they apply to the
 model and to what is switched on. Parts of arguments that are tables have fields of
-their own, under vLLM's names.
+their own. Plain words stand beside vLLM's names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from planner.app.widgets.fields import (
 )
 from planner.app.widgets.models import DraftField
 from planner.app.widgets.tables import Part, Table
-from planner.engine.arguments import Feature, featured
+from planner.engine.arguments import ARGUMENTS, Feature, featured
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.memory.compilation import GraphMode
 from planner.memory.media.media_limits import SIZES, known_sizes
@@ -314,7 +314,7 @@ def speculation() -> list[Part]:
     draft = DraftField(f"{name}.model")
     return [
         _part(method, "method", starts=_STARTS),
-        _part(draft, "model", label="draft model"),
+        _part(draft, "model", label=draft.name, term="draft model"),
         *(
             _part(EntryField(f"{name}.{key}", hint, parsing.COUNT), key)
             for key, hint in numbers.items()
@@ -341,11 +341,13 @@ def _part(
     field: Field,
     *path: str,
     label: str = "",
+    term: str = "",
     starts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Part:
     whole, _, own = field.name.partition(".")
     field.label = label or own
-    field.term = next((term for term in (label, own) if term in TERMS), whole)
+    field.title = ARGUMENTS[whole].labels[own]
+    field.term = next((one for one in (term, own) if one in TERMS), whole)
     return Part(field=field, path=path, starts=starts, is_switch=bool(starts))
 
 

@@ -36,7 +36,8 @@ class Field:
         self.label = ""
         """Its name on the page; empty: `name`."""
         self.title = ""
-        """A title in plain words, beside which its name is shown; empty: none."""
+        """A title in plain words, beside which its name is shown; empty: none.
+        The list of all arguments shows none."""
         self.hint = hint
         """What it is, in a few words."""
         self.default = default

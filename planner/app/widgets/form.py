@@ -44,20 +44,8 @@ BATCH_STEPS = doubling_steps(256, 1 << 17)
 SHARE_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(96))
 USUAL_SIZES = (1, 2, 4, 8)
 """Numbers of GPUs that have a button."""
-TITLES = {
-    "quantization": "Quantization",
-    "dtype": "Data type",
-    "gpu": "GPU",
-    "tensor_parallel_size": "Tensor (TP)",
-    "pipeline_parallel_size": "Pipeline (PP)",
-    "data_parallel_size": "Data (DP)",
-    "enable_expert_parallel": "Experts (EP)",
-    "max_model_len": "Context length",
-    "max_num_seqs": "Sequences at once",
-    "kv_cache_dtype": "KV cache type",
-    "gpu_memory_utilization": "Share of the GPU",
-}
-"""Plain words for the controls on the face of the page, beside vLLM's names."""
+SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""Numbers of GPUs on the face of the page."""
 
 
 class Form:
@@ -283,10 +271,10 @@ def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
     expert.kind = "switch"
     length = _with_slider("max_model_len", doubling_steps(SHORTEST, LONGEST))
     share = _with_slider("gpu_memory_utilization", SHARE_STEPS)
-    sizes = [_with_buttons(name) for name in TITLES if name.endswith("parallel_size")]
+    sizes = [_with_buttons(name) for name in SIZES]
     name = ModelField(choices.models(), model)
     name.title = "Model"
-    groups = [
+    return [
         Group("", [name, quantization, _field("dtype")]),
         Group("GPUs and parallelism", [_gpu_field(gpu), *sizes, expert]),
         Group(
@@ -299,10 +287,6 @@ def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
             ],
         ),
     ]
-    for group in groups:
-        for field in group.fields:
-            field.title = field.title or TITLES[field.name]
-    return groups
 
 
 def _field(name: str) -> Field:
@@ -326,6 +310,7 @@ def _with_buttons(name: str) -> EntryField:
 def _gpu_field(gpu: str | GPU) -> ChoiceField:
     options, chosen = choices.gpus(gpu)
     card = GpuField("gpu", "each of them", options, grouped=choices.generation)
+    card.title = "GPU"
     card.value = chosen
     card.default = None  # else the first GPU in the list would count as not set
     return card

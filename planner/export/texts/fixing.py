@@ -133,13 +133,21 @@ def _holds(plan: Plan, shift_bytes: int) -> bool:
 
 
 def _result(plan: Plan, *, starts: bool) -> str:
+    """Say whether it starts; and what the estimate says, where a log says otherwise.
+
+    Whoever makes the change sees the estimate's verdict next, without the log.
+    """
     said = verdict(plan)
     rank = plan.limiting_rank
+    is_told_otherwise = starts != plan.fits
+    alone = f"; by the estimate alone: {said.headline}" if is_told_otherwise else ""
+    if not starts and is_told_otherwise:
+        return f"\u2718 Does not fit, counted from what the log measured{alone}"
     if not starts or rank is None or plan.resolved is None:
         return f"{said.symbol} {said.headline}"
-    measured = "" if plan.fits else ", counted from what the log measured"
+    measured = ", counted from what the log measured" if is_told_otherwise else ""
     return (
-        f"\u2714 Fits{measured}: KV cache "
+        f"\u2714 Fits{measured}{alone}. KV cache "
         f"{format_gib(rank.available_kv_cache_bytes)} planned, "
         f"{plan.all_engines.max_concurrency:.2f} requests of "
         f"{plan.resolved.max_model_len:,} tokens"

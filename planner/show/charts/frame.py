@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from planner.errors import PlannerError
 from planner.late import late
 from planner.show.kv_cache import drawn_lines
-from planner.surroundings import is_in_browser
+from planner.surroundings import is_in_browser, is_in_voila
 from planner.units import GIB
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def plotly_figure(
 ) -> go.Figure:
     """Return a described chart as a plotly figure with a legend below it.
 
-    In a browser without plotly it is a `Drawn`, which shows the same.
+    In a browser without plotly it is a `Drawn`, which shows the same. In Voilà it is a
+    `FigureWidget`.
 
     Args:
         described: data and layout, in plotly's JSON.
@@ -97,7 +98,10 @@ def plotly_figure(
         raise PlannerError(
             "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
         ) from error
-    return go.Figure(described)
+    # Plotly's own renderer stores an image of the figure in the page's output, which
+    # is plain JSON in Voilà and has no method for that: an error in each page.
+    # Source: plotly 7.1 mimeExtension.js createGraph; voila 0.5 plugin render-outputs.
+    return go.FigureWidget(described) if is_in_voila() else go.Figure(described)
 
 
 def bar_layout(

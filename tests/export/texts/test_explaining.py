@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from planner import PlannerError
+from planner import PlannerError, plan
 from planner.confirming.log import LogReading, allocation_in
 from planner.export.texts.checks import Check, Stage
 from planner.export.texts.explaining import Explanation, differences
 from planner.export.texts.failing import failure_of
+from planner.export.texts.fixing import Answer, fix_of
 from planner.export.texts.logs import reading_of_log
 from planner.export.texts.reading import Kind, Reading
 from planner.export.texts.recognising import read
+from planner.show.verdict import verdict
+from planner.solve.advice.situation import Burden
 
 TEXTS = Path(__file__).parents[2] / "data/texts"
 GIB = 1 << 30
@@ -147,6 +150,50 @@ def test_changes_are_counted_from_what_the_start_had() -> None:
     assert found.fixes
     assert all("gpu_memory_utilization" not in fix.changes for fix in found.fixes)
     assert "--port 8080 --enable-prefix-caching" in found.fixes[0].text
+
+
+def test_a_change_says_the_verdict_that_its_own_plan_will_show() -> None:
+    """The plan made of it does not know the log: both verdicts are said where apart."""
+    error = plan("Qwen/Qwen3-32B", gpu="H100", max_model_len=40_960).error
+    assert error is not None
+    text = f"$ vllm serve Qwen/Qwen3-32B\nValueError: {error.message}"
+    found = read(text).explain("H100")
+    assert isinstance(found, Explanation)
+    apart = [fix for fix in found.fixes if fix.plan and not fix.plan.fits]
+    alike = [fix for fix in found.fixes if fix.plan and fix.plan.fits]
+
+    assert apart
+    assert alike
+    for fix in apart:
+        assert fix.plan is not None
+        assert fix.result.startswith(
+            "\u2714 Fits, counted from what the log measured; "
+            f"by the estimate alone: {verdict(fix.plan).headline}. KV cache "
+        )
+    assert all(fix.result.startswith("\u2714 Fits. KV cache ") for fix in alike)
+
+
+def test_a_plan_that_fits_is_not_enough_where_the_start_had_less() -> None:
+    """The planned A40 have 10 GiB more than the start: the change says so."""
+    reading = reading_of_log(
+        (TEXTS / "log-two-gpus-no-cache.txt").read_text(encoding="utf-8")
+    )
+    more = Answer(
+        title="More",
+        changes={"gpu_memory_utilization": 0.95},
+        cost="",
+        burden=Burden.NOTHING,
+    )
+    fix = fix_of(reading, "A40", {}, more, shift_bytes=-30 * GIB)
+
+    assert fix is not None
+    assert fix.plan is not None
+    assert fix.plan.fits
+    assert not fix.starts
+    assert fix.result == (
+        "\u2718 Does not fit, counted from what the log measured; "
+        f"by the estimate alone: {verdict(fix.plan).headline}"
+    )
 
 
 def test_without_a_plan_the_text_still_tells() -> None:

@@ -51,9 +51,10 @@ export class FieldView {
     this.listed = undefined;
     const label = this.state.label ?? name;
     const { ids } = this;
-    const { title } = this.state;
+    // The list of all arguments is under vLLM's names.
+    const title = store.model.get("finder") ? "" : this.state.title;
     // A field with a title in plain words shows vLLM's name below it, which explains it.
-    const shown = title ? make("span", { id: ids.name }, name) : "?";
+    const shown = title ? make("span", { id: ids.name }, ...breakable(label)) : "?";
     this.help = make(
       "button",
       {
@@ -88,7 +89,7 @@ export class FieldView {
         make(
           "label",
           { for: ids.control, id: ids.title, class: "pl-name" },
-          ...breakable(title ?? label),
+          ...breakable(title || label),
         ),
         this.help,
         this.mark,
@@ -99,7 +100,7 @@ export class FieldView {
       this.say,
       this.text,
     );
-    this.control = this.makeControl(title ? `${title} ${name}` : label);
+    this.control = this.makeControl(title ? `${title} ${label}` : label);
     this.control.id = ids.control;
     if (title) {
       this.control.setAttribute("aria-labelledby", `${ids.title} ${ids.name}`);
