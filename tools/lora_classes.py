@@ -152,9 +152,23 @@ class Sources:
                 if key is None:
                     whole.update(self.literal(of, value) or {})
                 else:
-                    whole[ast.literal_eval(key)] = ast.literal_eval(value)
+                    whole[ast.literal_eval(key)] = self.literal(of, value)
             return whole
+        if isinstance(node, ast.Subscript):
+            return self.literal(of, node.value)[ast.literal_eval(node.slice)]
+        if isinstance(node, ast.Name):
+            return self.constant(of[0], node.id)
         return ast.literal_eval(node)
+
+    def constant(self, module: str, name: str, depth: int = 8) -> Any:  # noqa: ANN401 - as above
+        """Return the literal that a name at the top of a module stands for."""
+        tree = self.module(module)
+        for node in tree.body if tree else ():
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return self.literal((module, ""), node.value)
+        if tree is not None and depth and name in self._imports[module]:
+            return self.constant(*self._imports[module][name], depth - 1)
+        raise ValueError(f"{module} does not say what {name} is.")
 
     def set_on_self(self, of: Class) -> Iterator[tuple[Class, ast.expr, ast.expr]]:
         """Return what a class and those it inherits from set on an instance."""
@@ -347,39 +361,51 @@ def history(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the facts of each architecture, from each release that changed them."""
     found: dict[str, list[dict[str, Any]]] = {}
     for version in sorted(MODELLED, key=number_of):
-        names = sorted(_known(number_of(version)))
-        sources = Sources(folder / version)
-        stand_ins = {_stand_in(name) for name in names}
-        registered = sources.registered({*names, *stand_ins})
-        for name in names:
-            of = registered.get(name) or registered.get(_stand_in(name))
-            if of is None:
-                continue
-            here = facts(sources, of)
-            steps = found.setdefault(name, [])
-            if not steps or {**steps[-1], "since": ""} != {**here, "since": ""}:
-                steps.append({"since": version, **here})
+        add(found, folder / version, version)
     return found
+
+
+def add(found: dict[str, list[dict[str, Any]]], folder: Path, version: str) -> None:
+    """Add what a release, newer than all in `found`, has otherwise.
+
+    Args:
+        found: the facts of each architecture by release; gets more.
+        folder: holds the package `vllm` of that release.
+        version: the release.
+    """
+    names = sorted(_known(number_of(version)))
+    sources = Sources(folder)
+    stand_ins = {_stand_in(name) for name in names}
+    registered = sources.registered({*names, *stand_ins})
+    for name in names:
+        of = registered.get(name) or registered.get(_stand_in(name))
+        if of is None:
+            continue
+        here = facts(sources, of)
+        steps = found.setdefault(name, [])
+        if not steps or {**steps[-1], "since": ""} != {**here, "since": ""}:
+            steps.append({"since": version, **here})
 
 
 def main(folder: Path) -> None:
     """Write the file."""
-    classes = dict(sorted(history(folder).items()))
+    OUTPUT.write_text(written(history(folder)), encoding="utf-8")
+
+
+def written(classes: dict[str, list[dict[str, Any]]]) -> str:
+    """Write the table, one step a line."""
     lines = ",\n".join(
         f"  {json.dumps(name)}: [\n    "
         + ",\n    ".join(json.dumps(step) for step in steps)
         + "\n  ]"
-        for name, steps in classes.items()
+        for name, steps in sorted(classes.items())
     )
     source = (
         "vLLM's model classes, release by release: SupportsLoRA, embedding_modules, "
         "packed_modules_mapping, is_3d_moe_weight, is_non_gated_moe, get_mm_mapping; "
         "tools/lora_classes.py"
     )
-    OUTPUT.write_text(
-        f'{{\n"source": {json.dumps(source)},\n"classes": {{\n{lines}\n}}\n}}\n',
-        encoding="utf-8",
-    )
+    return f'{{\n"source": {json.dumps(source)},\n"classes": {{\n{lines}\n}}\n}}\n'
 
 
 if __name__ == "__main__":
