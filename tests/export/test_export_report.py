@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 import planner
 from planner import Inputs
+from planner.engine.releases import NEWEST
 from planner.export import csv, html, json, markdown
 from planner.units import format_gib
 from tests import plans
@@ -63,7 +64,7 @@ def test_a_report_holds_what_a_reader_needs(make, write):
     assert f"vLLM {plan.vllm_version}" in shown
     assert plan.command() in shown
     assert "from vllm import LLM" in shown
-    assert "image: vllm/vllm-openai:v0.33.0" in shown
+    assert f"image: vllm/vllm-openai:v{NEWEST}" in shown
     for rank in plan.ranks:
         for line in rank.lines:
             assert format_gib(line.size_bytes) in shown

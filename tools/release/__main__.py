@@ -70,7 +70,9 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release", description=__doc__
+    )
     parser.add_argument("release")
     parser.add_argument("--python", help="of an environment that has the release")
     parser.add_argument("--cases", type=Path, default=answers.CASES)

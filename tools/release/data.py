@@ -11,10 +11,12 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tools import argument_table, lora_classes, release_history, server_flags
+from tools.release.following import FOLLOWING, followed
 
 Names = Mapping[str, list[str]]
 
@@ -78,6 +80,7 @@ def writers(wheel: Wheel) -> dict[str, Callable[[Wheel, str], str]]:
         "planner/data/server_flags.json": flags,
         "planner/data/arguments.json": arguments,
         "planner/engine/releases/__init__.py": releases,
+        **{path: partial(following, pattern=one) for path, one in FOLLOWING.items()},
     }
 
 
@@ -158,10 +161,17 @@ def config_defaults(wheel: Wheel, _before: str) -> str:
 
 
 def adapters(wheel: Wheel, before: str) -> str:
-    """Add what the release's classes let adapters change otherwise."""
+    """Add what the release's classes let adapters change otherwise.
+
+    An older class that the table leaves out stays out: nobody has compared what the
+    planner makes of its adapters.
+    """
     classes = json.loads(before)["classes"]
+    known = {*classes}
     lora_classes.add(classes, wheel.packages, wheel.release)
-    return lora_classes.written(classes)
+    left_out = {*wheel.before["architectures"]} - known
+    kept = {name: steps for name, steps in classes.items() if name not in left_out}
+    return lora_classes.written(kept)
 
 
 def flags(wheel: Wheel, before: str) -> str:
@@ -190,3 +200,8 @@ def releases(wheel: Wheel, before: str) -> str:
         count=1,
         flags=re.MULTILINE,
     )
+
+
+def following(wheel: Wheel, before: str, pattern: re.Pattern[str]) -> str:
+    """Name the release where the newest one is named."""
+    return followed(before, pattern, wheel.release)
