@@ -22,7 +22,50 @@ ABOUT_IN_CODE = {"0.33.0": {"planner/models/drafts/dflash.py": 1}}
 
 # Tests about 0.33 in particular: a boundary of it, what was recorded of it, or a text
 # that names it. When another release is the newest, this list begins empty again.
-ABOUT = {"0.33.0": {}}
+ABOUT = {
+    "0.33.0": {
+        "tests/app/test_feature_controls.py": 3,
+        "tests/app/test_run_panel.py": 3,
+        "tests/confirming/test_log_setting.py": 2,
+        "tests/confirming/test_run.py": 1,
+        "tests/engine/test_environment_variables.py": 2,
+        "tests/export/test_export_kubernetes.py": 1,
+        "tests/export/test_export_link.py": 1,
+        "tests/export/test_export_python.py": 1,
+        "tests/export/texts/test_container.py": 2,
+        "tests/export/texts/test_explaining.py": 1,
+        "tests/export/texts/test_running.py": 4,
+        "tests/memory/test_attention_backend.py": 1,
+        "tests/memory/test_compilation_recorded.py": 1,
+        "tests/memory/test_encoder.py": 2,
+        "tests/memory/test_expert_workspace.py": 1,
+        "tests/memory/test_latent_context.py": 1,
+        "tests/memory/test_lora.py": 2,
+        "tests/memory/test_multimodal_oracle.py": 1,
+        "tests/memory/test_non_torch.py": 3,
+        "tests/memory/test_sampler.py": 2,
+        "tests/memory/test_shared_lines.py": 1,
+        "tests/models/test_medusa.py": 1,
+        "tests/models/test_older.py": 2,
+        "tests/models/test_quantization_inc.py": 1,
+        "tests/models/test_recorded.py": 2,
+        "tests/models/test_registry_answers.py": 1,
+        "tests/models/test_speculating.py": 2,
+        "tests/planning/test_cpu_build.py": 4,
+        "tests/planning/test_defaults.py": 4,
+        "tests/planning/test_dtypes.py": 1,
+        "tests/ray_clusters.py": 1,
+        "tests/show/test_panels.py": 1,
+        "tests/solve/test_advice_makers.py": 1,
+        "tests/solve/test_sweep.py": 1,
+        "tests/solve/test_upgrading.py": 12,
+        "tests/test_docs_site.py": 2,
+        "tests/test_dry_corpus.py": 2,
+        "tests/test_dry_rows.py": 1,
+        "tests/test_measure.py": 1,
+        "tests/test_newest_release.py": 2,
+    }
+}
 
 
 def _literals(path: Path) -> Iterator[str]:
@@ -44,8 +87,8 @@ def _count(root: Path, folders: tuple[str, ...]) -> Counter[str]:
         path.relative_to(root).as_posix()
         for folder in folders
         for path in sorted((root / folder).rglob("*.py"))
+        if not {"fake_vllm", "data"} & {*path.relative_to(root / folder).parts}
         for _one in _literals(path)
-        if "fake_vllm" not in path.parts
     )
 
 
