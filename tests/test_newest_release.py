@@ -77,9 +77,9 @@ def _literals(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in texts and _VERSION.search(node.value):
-                yield node.value
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and id(node) not in texts and _VERSION.search(value):
+            yield value
 
 
 def _count(root: Path, folders: tuple[str, ...]) -> Counter[str]:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from planner.engine.releases import NEWEST
 from planner.app import cli
 from planner.confirming.calibration import store as keep
+from planner.engine.releases import NEWEST
 from planner.planning.calibrations import store
 from tests import measured
 
