@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Literal
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from planner.engine.releases import NEWEST  # noqa: E402
 from playwright.sync_api import TimeoutError, sync_playwright  # noqa: A004, E402
 
+from planner.engine.releases import NEWEST  # noqa: E402
 from tests.ui import servers  # noqa: E402
 
 if TYPE_CHECKING:

@@ -169,8 +169,8 @@ def adapters(wheel: Wheel, before: str) -> str:
     classes = json.loads(before)["classes"]
     known = {*classes}
     lora_classes.add(classes, wheel.packages, wheel.release)
-    left_out = {*wheel.before["architectures"]} - known
-    kept = {name: steps for name, steps in classes.items() if name not in left_out}
+    came = {*wheel.names["architectures"]} - {*wheel.before["architectures"]}
+    kept = {name: steps for name, steps in classes.items() if name in known | came}
     return lora_classes.written(kept)
 
 

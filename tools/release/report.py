@@ -12,15 +12,21 @@ from tools.release.sources import NAMES, VALUES
 from tools.release.symbols import Citation, Sources
 
 _WIDEST = 160
-_BY_HAND = """\
-1. For each architecture that came: a reader or a style ([Adding a model](adding-a-model.md)), or a recording.
-2. For each argument that came: its group, text, hint and effect on memory in `planner/data/arguments.json`.
-3. For each KV cache dtype and quantisation method that came: its bytes, or a refusal by name.
-4. For each default that changed: the rule, with a boundary (`_SINCE`) and its source.
-5. For each symbol that is gone or has another body: read it; where the rule changed, give it a boundary.
-6. For each sentence that is gone: the new words, beside the old ones.
-7. For each case that changed, or that the planner answers otherwise: the rule behind it.
-"""
+_BY_HAND = (
+    "For each architecture that came: a reader or a style "
+    "([Adding a model](adding-a-model.md)), or a recording.",
+    "For each argument that came: its group, text, hint and effect on memory in "
+    "`planner/data/arguments.json`.",
+    "For each KV cache dtype and quantisation method that came: its bytes, or a "
+    "refusal by name.",
+    "For each default that changed: the rule, with a boundary (`_SINCE`) and its "
+    "source.",
+    "For each symbol that is gone or has another body: read it; where the rule "
+    "changed, give it a boundary.",
+    "For each sentence that is gone: the new words, beside the old ones.",
+    "For each case that changed, or that the planner answers otherwise: the rule "
+    "behind it.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ def report(found: Findings) -> str:
         *_sentences(found),
         *_answers(found),
         _section("Data files that were written", found.files),
-        f"## By hand\n\n{_BY_HAND}",
+        _section("By hand", _BY_HAND),
         _times(found.seconds),
     ]
     return "\n\n".join(part.rstrip() for part in parts if part) + "\n"

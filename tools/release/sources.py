@@ -1,4 +1,4 @@
-"""Names and defaults that a release's sources list. Nothing is imported, only parsed."""
+"""Names and defaults that a release's sources list; nothing is imported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCHES = (
     *("get_batch_defaults", "_set_default_args_v1"),
     "_set_default_max_num_seqs_and_batched_tokens_args",
 )
-"""Where releases keep the defaults that depend on the GPU; the first one that is there."""
+"""Where releases keep the defaults that depend on the GPU."""
 
 
 @lru_cache(maxsize=4096)
