@@ -129,9 +129,9 @@ def _planned_otherwise(row: Row, release: str) -> Iterator[str]:
         plan = planner.plan(
             named(row["model"]), gpu=row["gpu"], vllm_version=release, **row["args"]
         )
-    except planner.PlannerError as error:
+    except planner.PlannerError as reason:
         if not row.get("refused"):
-            yield f"no plan: {error}"
+            yield f"no plan: {reason}"
         return
     answer = plan.to_dict()
     error = answer["error"] or {}

@@ -80,7 +80,7 @@ def dropped(package: Path) -> Iterator[str]:
                 for key, value in zip(node.value.keys, node.value.values, strict=True):
                     if isinstance(key, ast.Constant):
                         last = ast.literal_eval(value)
-                        yield f"{key.value} (last in {last})"
+                        yield str(key.value) + f" (last in {last})"
 
 
 def batch_defaults(package: Path) -> Iterator[tuple[str, str]]:
