@@ -152,7 +152,7 @@ def test_runs_of_words_are_what_stands_between_figures(tmp_path: Path) -> None:
     rules = tmp_path / "planner" / "planning"
     rules.mkdir(parents=True)
     (rules / "refusals.py").write_text(
-        'f"The number of heads that are left ({heads}) must be divisible by {size} ok"\n',
+        'f"The number of heads that are left ({heads}) must be divided by {size} ok"\n',
         encoding="utf-8",
     )
     assert {
