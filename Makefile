@@ -102,9 +102,9 @@ bench-gpus: $(VENV)/app.stamp ## the first rows and all of "Which GPUs?", agains
 bench-hub: $(VENV)/test.stamp ## requests and seconds for a model of the Hub, at 100 ms an answer
 	$(BIN)/python benchmarks/hub.py
 
-bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's, into docs/performance.md
+bench-app: $(VENV)/test.stamp $(BENCH_VENV)/streamlit.stamp ## the app's speed and memory, beside Streamlit's and an older commit's (BEFORE=...), into docs/performance.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.app \
-		--streamlit $(BENCH_VENV)/bin/python
+		--streamlit $(BENCH_VENV)/bin/python $(if $(BEFORE),--before $(BEFORE))
 
 bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS=30, into docs/workshop/setting-up.md
 	$(BIN)/python -m benchmarks.classroom --learners $(LEARNERS)

@@ -76,7 +76,7 @@ def timed(model: str, load: Load) -> Timed:
     section.show(planner.plan(model, gpu="H100", tensor_parallel_size=8, load=load))
 
     async def use() -> Timed:
-        section.toggle.value = True
+        section.turn(is_open=True)
         section.pause()
         return await search(section)
 

@@ -1,4 +1,4 @@
-"""What `make bench-app` and `make soak` measure with."""
+"""What `make bench-app`, `make bench-gpus` and `make soak` measure with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks import set_ups
 from benchmarks.app import figures, processes, visitor, wire
 from benchmarks.app.figures import Figure
 
@@ -82,6 +83,31 @@ def test_the_alternative_stands_beside_what_it_is_compared_with() -> None:
     assert "✔ step" in figures.as_text([row])
 
 
+def test_an_older_commit_stands_beside_what_it_is_compared_with() -> None:
+    """A row for what both have; what only the older commit had is left out."""
+    before = replace(STEP, value=45.0).of_before()
+    (row,) = figures.beside([STEP, before, replace(before, name="gone")])
+
+    assert (40.0, 50, 45.0) == (row.value, row.limit, row.before)
+    assert before.holds
+    other = replace(STEP, value=200.0).of_alternative()
+    (row,) = figures.beside([STEP, before, other])
+    assert "| step | 50 ms | 40 ms | 45 ms | 200 ms |" in figures.as_markdown([row])
+
+
+def test_of_several_rounds_the_middle_one_counts() -> None:
+    """One disturbed round changes nothing; a failure counts whichever round had it."""
+    failed = Figure(name="failed", value=0, unit="", limit=0)
+    rounds = [
+        [replace(STEP, value=value, note=str(value)), replace(failed, value=failures)]
+        for value, failures in ((40.0, 0), (90.0, 2), (30.0, 0))
+    ]
+    step, failures = figures.typical(rounds)
+
+    assert (40.0, "40.0") == (step.value, step.note)
+    assert 2 == failures.value
+
+
 def test_the_page_has_a_place_for_each_table() -> None:
     """Where the two programs write; all else of the page stays."""
     page = figures.PAGE.read_text(encoding="utf-8")
@@ -102,3 +128,13 @@ def test_a_table_replaces_the_one_before(tmp_path, monkeypatch) -> None:
     assert "a\n<!-- x: measured -->\nnew \\1\n<!-- x: end -->\nb\n" == page.read_text()
     with pytest.raises(ValueError, match="no place for y"):
         figures.write("y", "new")
+
+
+def test_a_search_of_set_ups_is_timed(monkeypatch, tmp_path) -> None:
+    """Its first rows come before all of them, and the event loop goes on meanwhile."""
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path))
+    found = set_ups.timed("Qwen/Qwen3-8B", set_ups.CHAT)
+
+    assert found.kinds > 0
+    assert 0 < found.first < found.whole
+    assert found.longest_wait < found.whole

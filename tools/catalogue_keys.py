@@ -46,7 +46,8 @@ KEPT = frozenset(
     embedding_multiplier embedding_size enable_moe_block encoder_attention_heads
     encoder_config encoder_ffn_dim encoder_layers encoder_patch_size
     engram_compressed_vocab_size engram_head_dim engram_layer_ids engram_max_ngram_size
-    engram_n_heads engram_num_embeddings engram_vocab_size ep_size expand
+    engram_n_heads engram_num_embeddings engram_pad_token_id engram_vocab_size ep_size
+    expand
     expansion_ratio expert_dtype expert_hidden_dim expert_intermediate_size
     expert_layer_offset expert_layer_period experts_per_token factor ff_dim_multiplier
     ff_intermediate_size ffn ffn_config ffn_dim ffn_hidden_size ffn_mult

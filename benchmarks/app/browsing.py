@@ -130,6 +130,24 @@ def openings(
     return cold, warm
 
 
+@contextmanager
+def main_thread(page: Page) -> Iterator[list[float]]:
+    """Yield a list that gets the seconds of processor time of a page's main thread."""
+    told = page.context.new_cdp_session(page)
+    told.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds() -> float:
+        found = told.send("Performance.getMetrics")["metrics"]
+        return next(
+            float(one["value"]) for one in found if one["name"] == "TaskDuration"
+        )
+
+    began = seconds()
+    spent: list[float] = []
+    yield spent
+    spent.append(seconds() - began)
+
+
 def slider_steps(page: Page, number: int = NUM_STEPS, bars: str = BARS) -> list[float]:
     """Press a slider's keys, half of them left, half right; returns seconds."""
     handle = page.get_by_role("slider", name=SLIDER).first

@@ -28,6 +28,8 @@ class Crowd:
     steps: list[float] = field(default_factory=list)
     """Of all visitors, from the message to the new chart."""
     bytes_per_step: list[float] = field(default_factory=list)
+    messages_per_step: list[int] = field(default_factory=list)
+    """All that came since the step before, such as the kernel's state."""
     failures: list[str] = field(default_factory=list)
     """Visitors who could not work, and why."""
 
@@ -66,13 +68,14 @@ async def move_all(visitors: Sequence[Visitor], seconds: float, crowd: Crowd) ->
         values = cycle((*_VALUES, *_VALUES[-2:0:-1]))
         next_step = time.perf_counter()
         while time.perf_counter() - began < seconds:
-            received = visitor.received_bytes
+            received, count = visitor.received_bytes, visitor.num_received
             try:
                 crowd.steps.append(await visitor.move(next(values)))
             except (TimeoutError, ConnectionError) as error:
                 crowd.failures.append(f"a step: {type(error).__name__}: {error}")
                 return
             crowd.bytes_per_step.append(visitor.received_bytes - received)
+            crowd.messages_per_step.append(visitor.num_received - count)
             next_step += STEP_SECONDS
             await asyncio.sleep(max(0.0, next_step - time.perf_counter()))
 

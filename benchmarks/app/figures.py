@@ -13,6 +13,8 @@ from statistics import median, quantiles
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 MB = 1_000_000
+_FEW = 10
+"""Below it a figure has a decimal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class Figure:
     unit: str
     limit: float | None = None
     """The most it may be; None: measured for comparison."""
+    before: float | None = None
+    """The same of an older commit; None: not measured."""
     alternative: float | None = None
     """The same of the best alternative; None: it has no such thing."""
     note: str = ""
@@ -36,20 +40,52 @@ class Figure:
             return True
         return self.value <= self.limit
 
+    def of_before(self) -> Figure:
+        """Return the figure as one of the older commit's."""
+        return replace(self, value=None, limit=None, before=self.value)
+
     def of_alternative(self) -> Figure:
         """Return the figure as one of the alternative's."""
         return replace(self, value=None, alternative=self.value)
 
 
 def beside(figures: Iterable[Figure]) -> list[Figure]:
-    """Put figures of the alternative beside those of the same name."""
+    """Put figures of the alternative, and of before, beside those of the same name.
+
+    What only an older commit has, such as a count in its name, is left out.
+    """
     found: dict[str, Figure] = {}
     for figure in figures:
         own = found.get(figure.name)
         if own is not None and figure.value is None:
-            figure = replace(own, alternative=figure.alternative)
+            others = (figure.before, figure.alternative)
+            before, alternative = (
+                mine if given is None else given
+                for given, mine in zip(
+                    others, (own.before, own.alternative), strict=True
+                )
+            )
+            figure = replace(own, before=before, alternative=alternative)
+        elif figure.value is None and figure.alternative is None:
+            continue
         found[figure.name] = figure
     return list(found.values())
+
+
+def typical(rounds: Iterable[Iterable[Figure]]) -> list[Figure]:
+    """Return of each name the figure in the middle, or with a limit of 0 the largest.
+
+    Of two in the middle it is the smaller.
+    """
+    found: dict[str, list[Figure]] = {}
+    for figure in (one for figures in rounds for one in figures):
+        found.setdefault(figure.name, []).append(figure)
+    return [_middle(figures) for figures in found.values()]
+
+
+def _middle(figures: Sequence[Figure]) -> Figure:
+    ordered = sorted(figures, key=lambda one: one.value or 0.0)
+    return ordered[-1 if ordered[0].limit == 0 else (len(ordered) - 1) // 2]
 
 
 def p95(values: Sequence[float]) -> float:
@@ -86,29 +122,33 @@ def told(value: float | None, unit: str) -> str:
         return ""
     if unit == "s":
         return f"{value:.2f} s"
-    return f"{value:.0f} {unit}".strip()
+    digits = 1 if unit and value < _FEW else 0
+    return f"{value:.{digits}f} {unit}".strip()
+
+
+def _columns(listed: Sequence[Figure]) -> list[tuple[str, list[str]]]:
+    """Return the titles and cells of those columns that have any."""
+    values = {
+        "limit": [told(one.limit, one.unit) for one in listed],
+        "this app": [told(one.value, one.unit) for one in listed],
+        "before": [told(one.before, one.unit) for one in listed],
+        "Streamlit": [told(one.alternative, one.unit) for one in listed],
+    }
+    return [(title, cells) for title, cells in values.items() if any(cells)]
 
 
 def as_text(figures: Iterable[Figure]) -> str:
     """Return the table for a terminal."""
     listed = list(figures)
-    has_other = any(figure.alternative is not None for figure in listed)
-    rows = [
-        (
-            "" if figure.limit is None else ("✔" if figure.holds else "✘"),
-            figure.name,
-            told(figure.value, figure.unit),
-            told(figure.limit, figure.unit),
-            told(figure.alternative, figure.unit),
-        )
-        for figure in listed
-    ]
-    rows.insert(0, ("", "", "this app", "limit", "Streamlit" if has_other else ""))
-    widths = [max(len(row[place]) for row in rows) for place in range(5)]
+    columns = [[title, *cells] for title, cells in _columns(listed)]
+    marks = [" " if one.limit is None else "✘✔"[one.holds] for one in listed]
+    names = [f"{mark} {one.name}" for mark, one in zip(marks, listed, strict=True)]
+    table = [["", *names], *columns]
+    widths = [max(map(len, cells)) for cells in table]
     lines = [
-        f"{row[0]:1} {row[1]:{widths[1]}}  {row[2]:>{widths[2]}}  "
-        f"{row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}".rstrip()
-        for row in rows
+        f"{row[0]:{widths[0]}}  "
+        + "  ".join(map(str.rjust, row[1:], widths[1:])).rstrip()
+        for row in zip(*table, strict=True)
     ]
     broken = [figure for figure in listed if not figure.holds and figure.note]
     return "\n".join([*lines, *(f"✘ {one.name}: {one.note}" for one in broken)])
@@ -117,21 +157,16 @@ def as_text(figures: Iterable[Figure]) -> str:
 def as_markdown(figures: Iterable[Figure]) -> str:
     """Return the table for the page."""
     listed = list(figures)
-    has_other = any(figure.alternative is not None for figure in listed)
-    last = " Streamlit |" if has_other else ""
-    lines = [
-        f"| | limit | this app |{last}",
-        f"| --- | ---: | ---: |{' ---: |' if has_other else ''}",
-    ]
-    for figure in listed:
-        value = told(figure.value, figure.unit)
-        mark = "" if figure.holds else " ✘"
-        note = f" ({figure.note})" if figure.note else ""
-        lines.append(
-            f"| {figure.name}{note} | {told(figure.limit, figure.unit)} "
-            f"| {value}{mark} |"
-            + (f" {told(figure.alternative, figure.unit)} |" if has_other else "")
+    columns = _columns(listed)
+    notes = [f" ({one.note})" if one.note else "" for one in listed]
+    titles = "".join(f" {title} |" for title, _ in columns)
+    lines = [f"| |{titles}", f"| --- |{' ---: |' * len(columns)}"]
+    for at, figure in enumerate(listed):
+        mark = {"this app": "" if figure.holds else " ✘"}
+        cells = "".join(
+            f" {cells[at]}{mark.get(title, '')} |" for title, cells in columns
         )
+        lines.append(f"| {figure.name}{notes[at]} |{cells}")
     return "\n".join(lines)
 
 

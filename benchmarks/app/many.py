@@ -62,7 +62,7 @@ class _Meeting:
 def many(options: Namespace) -> list[Figure]:
     """Open, move, and look at the server while all are there."""
     crowds.prepare(options.visitors)
-    with served.app(pool=POOL) as address, browsing.chromium() as browser:
+    with served.app(POOL, options.root) as address, browsing.chromium() as browser:
         idle = served.family(address)
         meeting = _Meeting(address=address, seconds=options.seconds)
         contexts = [browsing.new_context(browser) for _ in range(options.browsers)]
@@ -141,6 +141,7 @@ def _crowd_figures(
         return figures
     every = f"{1000 * crowds.STEP_SECONDS:.0f} ms"
     per_step = median(crowd.bytes_per_step)
+    messages = median(crowd.messages_per_step)
     return [
         *figures,
         *step_figures(
@@ -150,12 +151,14 @@ def _crowd_figures(
             note=f"each one step every {every}, {options.seconds:.0f} s",
         ),
         Figure(
-            name=f"a step while all {number} move, slowest of {len(crowd.steps):,}",
+            name=f"a step while all {number} move, slowest",
             value=1000 * max(crowd.steps),
             unit="ms",
             limit=STEP_LIMIT_MS,
+            note=f"of {len(crowd.steps):,}",
         ),
         Figure(name="received for a step", value=per_step / 1000, unit="kB"),
+        Figure(name="messages received for a step", value=messages, unit=""),
         *(
             Figure(
                 name=f"processor time of a step, {who}",

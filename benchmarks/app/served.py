@@ -20,12 +20,33 @@ _START_SECONDS = 60
 
 
 @contextmanager
-def app(pool: int) -> Iterator[str]:
-    """Serve the published app, so many kernels waiting; yields the address."""
+def checkout(commit: str) -> Iterator[Path]:
+    """Check out a commit beside this one; yields its folder.
+
+    It runs with this one's environment, and serves files that it has itself.
+
+    Raises:
+        CalledProcessError: when there is no such commit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "before")
+        git = ("git", "-C", str(servers.ROOT), "worktree")
+        subprocess.run(
+            [*git, "add", "--quiet", "--detach", str(root), commit], check=True
+        )
+        try:
+            yield root
+        finally:
+            subprocess.run([*git, "remove", "--force", str(root)], check=True)
+
+
+@contextmanager
+def app(pool: int, root: Path) -> Iterator[str]:
+    """Serve a checkout's published app, so many kernels waiting; yields the address."""
     flags = ("--published", f"--pool={pool}", f"--max-sessions={MAX_SESSIONS}")
     with (
         tempfile.TemporaryDirectory() as folder,
-        servers.served(Path(folder), *flags) as running,
+        servers.served(Path(folder), *flags, root=root) as running,
     ):
         yield running.address
 

@@ -49,6 +49,7 @@ class Visitor:
         self.base_url = "/"
         self.page = ""
         self.received_bytes = 0
+        self.num_received = 0
 
     async def __aenter__(self) -> Visitor:
         return self
@@ -193,6 +194,7 @@ class Visitor:
                     raise ConnectionError("The server closed the socket.")
                 message = wire.read(received)
                 self.received_bytes += message.num_bytes
+                self.num_received += 1
                 if is_it(message):
                     return message
 

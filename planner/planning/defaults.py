@@ -254,6 +254,15 @@ def model_kv_cache_dtype(
     return kv_cache_dtype
 
 
+_ATTENTION_FREE = frozenset(
+    {"FalconMambaForCausalLM", "Mamba2ForCausalLM", "MambaForCausalLM"}
+)
+"""Classes that vLLM marks so; a hybrid without an attention layer stays a hybrid.
+
+Source: vLLM 0.33.0 `models/interfaces.py` IsAttentionFree.
+"""
+
+
 def prefix_caching(
     settings: EngineSettings,
     model: ModelArchitecture,
@@ -273,7 +282,7 @@ def prefix_caching(
     is_hybrid = bool(model.state_layers) and release < _CACHES_HYBRID_PREFIXES_SINCE
     return not (
         model.is_encoder_only
-        or model.is_attention_free
+        or model.architecture in _ATTENTION_FREE
         or model.is_encoder_decoder
         or is_hybrid
     )

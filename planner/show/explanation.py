@@ -202,22 +202,23 @@ def explanation_mimebundle(explanation: Explanation) -> dict[str, str]:
 def explanation_html(explanation: Explanation, fixes: Html | None = None) -> Html:
     """Show an explanation, without the style sheet; needs no script.
 
-    With `fixes`, that is shown for them, and the plan is left to the page around it.
+    What helps stands right after why it failed, before what was measured. With `fixes`,
+    that is shown for them, and the plan is left to the page around it.
     """
     is_alone = fixes is None
+    failure = explanation.failure
     return fragment(
         _headline_html(explanation),
-        _failure_html(explanation.failure),
+        _titled("Its arithmetic", failure.arithmetic) if failure else None,
+        _fixes_html(explanation) if is_alone else fixes,
+        _said_html(explanation),
         _plan_html(explanation) if is_alone or explanation.plan is None else None,
         _titled("What it means", explanation.findings),
         _measured_html(explanation),
-        _fixes_html(explanation) if is_alone else fixes,
     )
 
 
 def _headline_html(explanation: Explanation) -> Html:
-    log = explanation.reading.log
-    error = None if log is None else (log.later_error if log.started else log.error)
     is_bad = explanation.failure is not None
     said = explanation.failure.sentence if explanation.failure else ""
     return fragment(
@@ -229,15 +230,17 @@ def _headline_html(explanation: Explanation) -> Html:
             symbol="✘" if is_bad else "i",
             headline=explanation.headline,
         ),
-        quoted("vLLM said", error) if error and is_bad else None,
     )
 
 
-def _failure_html(failure: Failure | None) -> Html:
+def _said_html(explanation: Explanation) -> Html:
+    """Quote vLLM, with what else was on the GPU, and what to do beside its flags."""
+    failure, log = explanation.failure, explanation.reading.log
     if failure is None:
         return NOTHING
+    error = None if log is None else (log.later_error if log.started else log.error)
     return fragment(
-        _titled("Its arithmetic", failure.arithmetic),
+        quoted("vLLM said", error) if error else None,
         _titled("What else was on the GPU", failure.others),
         _titled("What to do beside vLLM's flags", failure.hints),
     )

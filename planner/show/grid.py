@@ -38,6 +38,8 @@ _MARKS = {
     "refused": "⊘",
     "not planned": "?",
 }
+_PARTLY = "◐"
+"""It starts, and serves a part of the load."""
 _MOST_COLUMNS = 12
 _MOST_ERRORS = 8
 _SAME_BEGINNING = 24
@@ -76,15 +78,25 @@ def frame(grid: Grid) -> pd.DataFrame:
 
 
 def mark(cell: Cell) -> str:
-    """Return a sign that shows without colour that a plan does not start."""
-    return _MARKS[cell.verdict]
+    """Return a sign that shows without colour that a plan does not start, or serve."""
+    return _MARKS[cell.verdict] if not cell.fits or cell.serves else _PARTLY
+
+
+def verdict_words(cell: Cell) -> str:
+    """Write whether a plan starts; with a load, how many of it are served at once."""
+    if not cell.fits or cell.load_requests is None:
+        return cell.verdict
+    served = min(cell.requests_served or 0, cell.load_requests)
+    return f"starts, serves {served:,} of {cell.load_requests:,}"
 
 
 def legend(grid: Grid) -> str:
     """Explain the signs that occur in this grid."""
     met = dict.fromkeys(cell.verdict for cell in grid.cells)
-    signs = [name for name in _MARKS if name in met and _MARKS[name]]
-    return ", ".join(f"{_MARKS[name]} {name}" for name in signs)
+    signs = [f"{_MARKS[name]} {name}" for name in _MARKS if name in met]
+    if any(cell.fits and not cell.serves for cell in grid.cells):
+        signs.append(f"{_PARTLY} starts, serves less than the load")
+    return ", ".join(sign for sign in signs if not sign.startswith(" "))
 
 
 def cell_text(cell: Cell, value: str) -> str:
@@ -125,7 +137,7 @@ def hover_text(cell: Cell, grid: Grid, value: str) -> str:
     lines = [f"<b>{cell_text(cell, value)}</b>", where.replace("<", "&lt;")]
     if cell.error is None and cell.figure("max_concurrency_low") is not None:
         low = written(cell.max_concurrency_low, "requests")
-        lines.append(f"at least {low} at once, {cell.verdict}")
+        lines.append(f"at least {low} at once, {verdict_words(cell)}")
     else:
         lines.append(cell.verdict)
     return "<br>".join(lines)
@@ -165,7 +177,8 @@ def _one_axis(grid: Grid, value: str) -> list[list[str]]:
     names = figures_shown(value)
     rows = [[axis.name, "verdict", *names]]
     for label, cell in zip(axis.labels, grid.cells, strict=True):
-        rows.append([label, cell.verdict, *(figure_text(cell, n) for n in names)])
+        told = f"{mark(cell)} {verdict_words(cell)}".strip()
+        rows.append([label, told, *(figure_text(cell, n) for n in names)])
     return rows
 
 
@@ -203,10 +216,18 @@ def errors(grid: Grid) -> list[str]:
 
 def spoken(grid: Grid, value: str = FIRST) -> str:
     """Describe the heat map for a screen reader, as the chart's `aria-label`."""
-    count = f"{len(_known(grid, value))} of {len(grid.cells)} plans fit"
-    start = f"{value} of {_subject(grid)} over {_over(grid)}: {count}"
+    start = f"{value} of {_subject(grid)} over {_over(grid)}: {_counted(grid)}"
     ends = _ends(grid, value)
     return f"{start}, {ends}." if ends else f"{start}."
+
+
+def _counted(grid: Grid) -> str:
+    """Write how many plans start; with a load, how many serve all of it."""
+    number, load = len(grid.cells), grid.inputs.load
+    if load is None:
+        return f"{sum(cell.fits for cell in grid.cells):,} of {number:,} plans fit"
+    serving = sum(cell.serves for cell in grid.cells)
+    return f"{serving:,} of {number:,} plans serve {load.requests:,} at once"
 
 
 def _known(grid: Grid, value: str) -> list[tuple[float, Cell]]:
@@ -223,7 +244,7 @@ def _ends(grid: Grid, value: str) -> str:
     if not known:
         return ""
     least, most = (
-        f"{cell_text(cell, value)} at {_where(grid, cell)}"
+        f"{figure_text(cell, value)} at {_where(grid, cell)}"
         for cell in (
             min(known, key=lambda pair: pair[0])[1],
             max(known, key=lambda pair: pair[0])[1],
@@ -285,16 +306,16 @@ def grid_html(grid: Grid, value: str = FIRST) -> Html:
 
 
 def _answer_html(grid: Grid, value: str) -> Html:
-    """Show how many plans fit, and between which ends the figure is."""
-    fit = sum(cell.fits for cell in grid.cells)
+    """Show how many plans fit, or serve, and between which ends the figure is."""
+    good = any(cell.serves for cell in grid.cells)
     ends = _ends(grid, value)
-    tone, symbol = ("open", "i") if fit else ("short", "✘")
+    tone, symbol = ("open", "i") if good else ("short", "✘")
     return answer_box(
         tone,
         sentence(f"{LABELS.get(value, value)} {ends}.") if ends else None,
         question=f"{_subject(grid)}, {_over(grid)}",
         symbol=symbol,
-        headline=f"{fit:,} of {len(grid.cells):,} plans fit",
+        headline=_counted(grid),
     )
 
 
@@ -306,7 +327,7 @@ def _one_axis_html(grid: Grid, value: str) -> Html:
     rows = [
         [
             label,
-            f"{mark(cell)} {cell.verdict}".strip(),
+            f"{mark(cell)} {verdict_words(cell)}".strip(),
             *(figure_text(cell, name) for name in names),
         ]
         for label, cell in zip(axis.labels, grid.cells, strict=True)

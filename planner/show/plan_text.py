@@ -14,6 +14,7 @@ from planner.late import late
 from planner.planning.words import fails, holds
 from planner.show.terminal import Screen, fold, row, width_of
 from planner.show.verdict import (
+    Figure,
     budget,
     error_text,
     key_figures,
@@ -184,11 +185,16 @@ def _outside_lines(plan: Plan, screen: Screen) -> list[str]:
     return [f"{text} ({_REST} in the bar)" if is_drawn else text]
 
 
+def _figure_text(figure: Figure) -> str:
+    """Write a figure with its unit behind it, or its range in brackets."""
+    is_range = figure.detail[:1] in set("-0123456789")
+    detail = f"({figure.detail})" if figure.detail and is_range else figure.detail
+    return f"{figure.text} {detail}"
+
+
 def _figure_lines(plan: Plan, width: int) -> list[str]:
     served = plan.serving
-    rows = [
-        (figure.name, f"{figure.text} {figure.detail}") for figure in key_figures(plan)
-    ]
+    rows = [(figure.name, _figure_text(figure)) for figure in key_figures(plan)]
     if served is not None and plan.ranks:
         counts = holds(served) if served.is_served else fails(served)
         rows.append(("The load", counts))

@@ -35,9 +35,31 @@ def message(model: ModelArchitecture, **arguments: Any) -> str:
 
 
 def test_a_method_that_is_not_modelled_is_named() -> None:
-    """Weights of another width: refused until they are modelled."""
-    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*online"):
-        quantised(quant_method="online")
+    """vLLM chooses it itself; a checkpoint that names it is not planned."""
+    with pytest.raises(UnknownArchitecture, match=r"quantization_config.*humming"):
+        quantised(quant_method="humming")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("inc", "Cannot find the config file for inc"),
+        ("gptq", "Cannot find the config file for gptq"),
+        ("moe_wna16", "Cannot find the config file for moe_wna16"),
+        ("quark", "QuarkConfig.__init__() missing 1 required positional argument"),
+        ("torchao", "TorchAOConfig.__init__() missing 1 required positional"),
+        ("compressed-tensors", "CompressedTensorsConfig.__init__() missing 3"),
+    ],
+)
+def test_a_method_of_checkpoints_needs_settings(name: str, words: str) -> None:
+    """As vLLM 0.33.0 says it of a checkpoint that is not quantised."""
+    assert message(architecture(LLAMA_8B), quantization=name).startswith(words)
+
+
+def test_a_method_for_loading_is_none_of_a_checkpoint() -> None:
+    """Its table belongs to the command line."""
+    words = "OnlineQuantizationConfig does not support loading from a checkpoint config"
+    assert message(quantised(quant_method="online")).startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +67,7 @@ def test_a_method_that_is_not_modelled_is_named() -> None:
     [
         ("humming", "leave quantization out"),
         ("online", "name one of the methods"),
-        ("moe_wna16", "checkpoints of GPTQ and AWQ"),
-        ("quark", "in another format"),
+        ("mxfp4", "in another format"),
     ],
 )
 def test_what_to_do_instead_is_said(name: str, instead: str) -> None:

@@ -194,15 +194,17 @@ def test_a_table_folds_when_that_saves_more_than_a_row(count, shown) -> None:
     assert html.count("<td class='pl-word'>x</td>") == count
 
 
-def test_a_sweep_begins_with_how_many_fit() -> None:
-    """And between which ends; the errors are folded."""
+def test_a_sweep_begins_with_how_many_serve() -> None:
+    """And between which ends; each row in two parts; the errors are folded."""
     grid = planner.sweep(
         small(), over={"max_model_len": [4096, 8192, 16384, 32768, 40960]}
     )
-    fit = sum(cell.fits for cell in grid.cells)
+    served, wanted = grid.cells[0].requests_served, small().load.requests
     text = words(html_of(grid))
 
-    assert text.startswith(f"i {fit} of 5 plans fit Qwen/Qwen3-8B on L4, max_model_len")
+    assert served < wanted
+    assert text.startswith(f"✘ 0 of 5 plans serve {wanted} at once Qwen/Qwen3-8B on L4")
+    assert f"◐ starts, serves {served} of {wanted}" in text
     assert f"to {grid.cells[0].max_concurrency:,.2f}x at max_model_len 4,096." in text
     assert "Served at once" in text
     assert "To serve at least one request" not in words(unfolded(html_of(grid)))

@@ -19,7 +19,7 @@ import jupytext
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
-VOILA = ROOT / "planner" / "app" / "voila"
+"""What is served, unless another checkout is given, such as of an older commit."""
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -44,9 +44,9 @@ def chromium() -> str | None:
     return None
 
 
-def notebook(name: str, folder: Path) -> Path:
+def notebook(name: str, folder: Path, root: Path = ROOT) -> Path:
     """Write the notebook called `name` into `folder`, from its text source."""
-    content = jupytext.read(ROOT / "notebooks" / "src" / f"{name}.py")
+    content = jupytext.read(root / "notebooks" / "src" / f"{name}.py")
     content.metadata["kernelspec"] = KERNEL
     path = folder / f"{name}.ipynb"
     jupytext.write(content, path)
@@ -81,30 +81,37 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *flags: str) -> Iterator[Served]:
+def served(folder: Path, *flags: str, root: Path = ROOT) -> Iterator[Served]:
     """Run `planner app` with these flags until its kernels wait for visitors."""
     port = free_port()
     words = ["planner", "app", f"--port={port}", *flags]
-    with _server(words, folder, f"http://127.0.0.1:{port}/", _is_ready) as running:
+    address = f"http://127.0.0.1:{port}/"
+    with _server(words, folder, address, _is_ready, root) as running:
         yield running
 
 
 @contextmanager
-def jupyterlab(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
+def jupyterlab(
+    folder: Path, theme: str = "JupyterLab Light", root: Path = ROOT
+) -> Iterator[str]:
     """Serve JupyterLab on a folder, without the news and update questions."""
-    with _jupyter("jupyterlab", "LabApp", folder, theme) as address:
+    with _jupyter("jupyterlab", "LabApp", folder, theme, root) as address:
         yield address
 
 
 @contextmanager
-def notebook7(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
+def notebook7(
+    folder: Path, theme: str = "JupyterLab Light", root: Path = ROOT
+) -> Iterator[str]:
     """Serve Jupyter Notebook 7 on a folder: one notebook a page."""
-    with _jupyter("notebook", "JupyterNotebookApp", folder, theme) as address:
+    with _jupyter("notebook", "JupyterNotebookApp", folder, theme, root) as address:
         yield address
 
 
 @contextmanager
-def _jupyter(module: str, app: str, folder: Path, theme: str) -> Iterator[str]:
+def _jupyter(
+    module: str, app: str, folder: Path, theme: str, root: Path
+) -> Iterator[str]:
     """Serve either; every cell stays in the page, also those that are out of sight."""
     port = free_port()
     settings = folder / "labconfig"
@@ -129,6 +136,7 @@ def _jupyter(module: str, app: str, folder: Path, theme: str) -> Iterator[str]:
         folder,
         f"http://127.0.0.1:{port}/",
         _answers,
+        root,
     ) as running:
         yield running.address
 
@@ -142,13 +150,17 @@ def _choose(folder: Path, extension: str, plugin: str, **settings: str) -> None:
 
 @contextmanager
 def _server(
-    words: list[str], folder: Path, address: str, is_ready: Callable[[str], bool]
+    words: list[str],
+    folder: Path,
+    address: str,
+    is_ready: Callable[[str], bool],
+    root: Path,
 ) -> Iterator[Served]:
     log = folder / "server.log"
     with log.open("w") as written:
         server = subprocess.Popen(
             [sys.executable, "-m", *words],
-            env=_environment(folder),
+            env=_environment(folder, root),
             cwd=folder,
             stdout=written,
             stderr=subprocess.STDOUT,
@@ -165,12 +177,12 @@ def _server(
             server.wait()
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, root: Path) -> dict[str, str]:
     """Point Jupyter at settings for tests, and away from the user's own."""
     return os.environ | {
         "JUPYTER_CONFIG_DIR": str(folder),
-        "JUPYTER_CONFIG_PATH": str(VOILA / "config"),
-        "PYTHONPATH": str(ROOT),
+        "JUPYTER_CONFIG_PATH": str(root / "planner" / "app" / "voila" / "config"),
+        "PYTHONPATH": str(root),
         "HF_HUB_OFFLINE": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }

@@ -110,6 +110,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     verdict(page, "Qwen/Qwen3-8B on L4")
     page.locator(".planner-paste[aria-busy=false]").wait_for(timeout=PATIENCE)
     shorter = read.get_by_role("button", name="Apply: Allow requests")
+    read.locator("summary", has_text="The other").click()  # after the first three
     shorter.wait_for(timeout=PATIENCE)
     shorter.focus()
     page.keyboard.press("Enter")

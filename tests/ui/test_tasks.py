@@ -11,18 +11,43 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+from playwright.sync_api import TimeoutError  # noqa: A004 - Playwright's name for it
+
 import planner
+from planner.app.widgets.needs import RECIPES
 from planner.export import link
-from tests.ui.control_pages import FIRST
-from tests.ui.servers import ROOT
+from planner.planning.inputs import Inputs
+from planner.show.verdict import verdict
+from planner.units import format_gib
+from tests.ui.control_pages import MODEL
 
 pytestmark = pytest.mark.browser
 
 MOST_ACTIONS = 6
-PATIENCE = 30_000
+PATIENCE = 90_000
+"""Milliseconds: states are waited for, on a busy machine too; none takes long."""
 WIDTH, HEIGHT = 1280, 900
-CRASHES = ROOT / "tests" / "data" / "texts"
+VERDICT = ".planner-answer .pl-headline, .pl-bar-words"
+"""At its place, or further down the page as a line."""
 COMMAND = "vllm serve Qwen/Qwen3-14B --tensor-parallel-size 2 --max-model-len 16384"
+
+
+_SAID = """(node) => [
+    node.innerText, node.querySelector("[role=img]")?.getAttribute("aria-label"),
+  ].join(" ").replace(/\\s+/g, " ")"""
+_IS_THERE = f"""([place, words]) =>
+  [...document.querySelectorAll(place)].some((node) => {{
+    const said = ({_SAID})(node);
+    return words.every((one) => said.includes(one));
+  }})"""
+_IS_SEEN = f"""([place, words, most]) =>
+  [...document.querySelectorAll(place)].some((node) => {{
+    const {{ top, bottom, height }} = node.getBoundingClientRect();
+    const said = ({_SAID})(node);
+    return height > 0 && top >= 0 && Math.min(bottom, top + 40) <= most
+      && words.every((one) => said.includes(one));
+  }})"""
+"""The first 40 pixels of a long place are enough: its beginning answers."""
 
 
 class Visitor:
@@ -37,7 +62,7 @@ class Visitor:
         self.actions += 1
         entry = self.page.get_by_label(re.compile(f"^{re.escape(label)}"))
         entry = entry.and_(self.page.locator("input:not([type=range]), textarea"))
-        entry.first.fill(text)
+        reach(entry.first).fill(text)
         entry.first.press("Enter")
 
     def press(self, name: str) -> None:
@@ -53,13 +78,13 @@ class Visitor:
     def unfold(self, group: str) -> None:
         """Open a folded group of controls."""
         self.actions += 1
-        self.page.locator("summary", has_text=group).first.click()
+        reach(self.page.locator("summary", has_text=group).first).click()
 
     def choose(self, label: str, option: str) -> None:
         """Choose from a list by the words of an option."""
         self.actions += 1
         chosen = self.page.get_by_label(re.compile(f"^{re.escape(label)}"))
-        chosen = chosen.and_(self.page.locator("select")).first
+        chosen = reach(chosen.and_(self.page.locator("select")).first)
         words = chosen.locator("option", has_text=re.compile(option)).first
         chosen.select_option(value=words.get_attribute("value"))
 
@@ -70,24 +95,42 @@ class Visitor:
         box.fill(text)
         self.page.get_by_role("button", name="Read", exact=True).click()
 
-    def sees(self, place: str, words: str | re.Pattern[str]):
-        """Wait for words at a place, and require that they are on the screen."""
-        found = self.page.locator(place, has_text=words).first
-        found.wait_for(timeout=PATIENCE)
-        self.page.wait_for_function(
-            """([place, most]) => [...document.querySelectorAll(place)].some((node) => {
-              const { top, bottom, height } = node.getBoundingClientRect();
-              return height > 0 && top >= 0 && Math.min(bottom, top + 40) <= most;
-            })""",
-            arg=[place, HEIGHT],
-            timeout=PATIENCE,
-        )
-        box = found.bounding_box()
-        assert box is not None
-        assert 0 <= box["y"], (place, box)
-        assert box["y"] + min(box["height"], 40) <= HEIGHT, (place, box)
+    def sees(self, place: str, *words: str) -> None:
+        """Wait until all of the words are at one place that is on the screen."""
+        self._wait(_IS_SEEN, place, words)
         assert self.actions <= MOST_ACTIONS
-        return found
+
+    def reads(self, place: str, *words: str) -> None:
+        """Wait until the words are at a place, or in what a screen reader says of it.
+
+        For the figures of a picture, whose labels are cut and broken over lines.
+        """
+        self._wait(_IS_THERE, place, words)
+        assert self.actions <= MOST_ACTIONS
+
+    def _wait(self, state: str, place: str, words: tuple[str, ...]) -> None:
+        try:
+            asked = [place, words, HEIGHT]
+            self.page.wait_for_function(state, arg=asked, timeout=PATIENCE)
+        except TimeoutError:
+            said = self.page.locator(place).all_inner_texts()
+            pytest.fail(f"{words} not at {place}, which says {said}")
+
+
+def reach(control):
+    """Scroll to a control as a wheel over it does: no further than needed.
+
+    Playwright alone would put it into the middle of the page, and the answer out of it.
+    """
+    control.wait_for(timeout=PATIENCE)
+    control.evaluate("node => node.scrollIntoView({ block: 'nearest' })")
+    return control
+
+
+def part(plan, name: str) -> str:
+    """Return the size of a part of the weights, as the page writes it."""
+    found = {one.name: one.size_bytes for one in plan.ranks[0].weight_parts}
+    return format_gib(found[name])
 
 
 @pytest.fixture
@@ -98,14 +141,14 @@ def visitor(browser, app):
     )
     page = context.new_page()
     page.goto(app)
-    page.locator(".pl-command code").first.wait_for(timeout=FIRST)
-    page.locator(".pc-field").first.wait_for(timeout=FIRST)
+    page.locator(".pl-command code").first.wait_for(timeout=PATIENCE)
+    page.locator(".pc-field").first.wait_for(timeout=PATIENCE)
     yield Visitor(page)
     context.close()
 
 
 def test_the_cheapest_set_up_for_twenty_users(visitor) -> None:
-    """Qwen3-32B, 32k tokens, 20 users: named with its price, as the solver has it."""
+    """Qwen3-32B, 32k tokens, 20 users: named with its price, and ready to apply."""
     visitor.fill("Model", "Qwen/Qwen3-32B")
     visitor.fill("Prompt tokens", "32768")
     visitor.fill("Answer tokens", "1024")
@@ -116,91 +159,119 @@ def test_the_cheapest_set_up_for_twenty_users(visitor) -> None:
 
     load = planner.Load(prompt_tokens=32768, output_tokens=1024, requests=20)
     best = planner.solve.set_ups("Qwen/Qwen3-32B", load).cheapest
-    answer = visitor.sees(".ps-answer", best.gpu.name).inner_text()
-    assert f"{best.plan.gpus_total} x {best.gpu.name}" in answer
+    name, price = f"{best.gpus_total} x {best.gpu.name}", best.price_per_hour
+    visitor.sees(".ps-answer", f"Cheapest: {name} ({price:.2f} USD per hour)")
+    visitor.sees(".ps-table tbody tr:first-child", name, f"{price:.2f}", "Apply")
     visitor.sees(".pl-bar-words", "serves 1 of 20 at once")
 
 
 def test_seventy_billion_on_two_cards_of_forty(visitor) -> None:
-    """Llama 3.3 70B in 16 bits: the weights alone are too large."""
-    visitor.fill("Model", "meta-llama/Llama-3.3-70B-Instruct")
+    """Llama 3.3 70B in 16 bits: the weights are too large; the first advice starts."""
+    model = "meta-llama/Llama-3.3-70B-Instruct"
+    visitor.fill("Model", model)
     visitor.choose("GPU", "^A100-40GB")
     visitor.press("tensor_parallel_size 2")
 
+    plan = planner.plan(model, gpu="A100-40GB", tensor_parallel_size=2)
+    first = planner.advise(plan).offered[0]
     visitor.sees(".pl-headline", "Does not fit: the weights are too large")
     visitor.open("Advice")
-    visitor.sees(".planner-advice .pl-row", re.compile("starts"))
+    visitor.sees(".planner-advice .pl-row", first.title, "starts", "Apply")
+    visitor.press(f"Apply: {first.title}")
+    visitor.reads(".pl-subject", plan.changed(**first.changes).name, "2 x A100-40GB")
+    visitor.sees(VERDICT, "Fits")
 
 
 def test_gemma_with_images_on_an_l4(visitor) -> None:
-    """The picture has the encoder's weights beside the model's."""
+    """The picture has the encoder's weights beside the model's, with their GiB."""
     visitor.press("Gemma 3 with images, L4")
 
-    visitor.sees(".pl-headline", re.compile("Starts|Fits|Does not"))
-    visitor.sees(".planner-bars", "encoder")
-    words = ".planner-bars [role=img][aria-label*='encoder weights']"
-    visitor.page.locator(words).first.wait_for(timeout=PATIENCE)
+    recipe = next(one for one in RECIPES if one.title.startswith("Gemma"))
+    plan = recipe.inputs.plan()
+    visitor.sees(".pl-headline", "Starts, and serves 8 of 8 at once")
+    visitor.sees(".planner-bars", f"encoder weights {part(plan, 'encoder weights')}")
 
 
 def test_tensor_parallel_against_data_and_expert_parallel(visitor) -> None:
     """DeepSeek-R1 on eight H200: tokens of all engines, side by side."""
     visitor.press("DeepSeek-R1, 8 x H200")
+    visitor.sees(".pl-subject", "deepseek-ai/DeepSeek-R1 on 8 x H200")
     visitor.open("Compare")
     visitor.press("Pin this plan: The plan on the screen")
     visitor.press("tensor_parallel_size 1")
     visitor.press("data_parallel_size 8")
     visitor.press("on")
 
-    visitor.sees(".planner-compared-bars", re.compile("now"))
-    page = visitor.page
-    figures = page.locator(".planner-pins table", has_text="Engines")
-    figures.wait_for(timeout=PATIENCE)
-    table = figures.inner_text()
-    counted = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{6,}", table)]
-    assert counted
-    assert max(counted) > 1_000_000  # all eight, not 222,416 of one
+    recipe = next(one for one in RECIPES if one.title.startswith("DeepSeek"))
+    split = recipe.inputs.plan()
+    engines = split.changed(
+        tensor_parallel_size=1, data_parallel_size=8, enable_expert_parallel=True
+    )
+    tokens = [one.all_engines.kv_cache_size_tokens for one in (split, engines)]
+    assert tokens[1] > 2 * tokens[0]  # all eight engines, not one of them
+    visitor.sees(".planner-compared-bars", "now", "serves 64 of 64")
+    visitor.reads(".planner-pins table", *(f"{count:,}" for count in tokens))
 
 
 def test_eight_adapters(visitor) -> None:
-    """Eight LoRA adapters of rank 64 have a segment of their own."""
+    """Eight LoRA adapters of rank 64 have a segment of their own, with its GiB."""
     visitor.unfold("LoRA")
     visitor.choose("enable_lora", "^on$")
     visitor.fill("max_loras", "8")
     visitor.choose("max_lora_rank", "^64$")
 
-    picture = visitor.page.locator(".planner-bars [role=img][aria-label*=LoRA]")
-    picture.first.wait_for(timeout=PATIENCE)
-    assert "8" in visitor.page.locator(".pl-command code").first.inner_text()
-    # The controls of adapters are further down: the verdict is there as a line.
-    line = visitor.page.locator(".planner-bar.pl-is-needed").count()
-    visitor.sees(".pl-bar-words" if line else ".pl-headline", re.compile("Fits"))
+    lora = {"enable_lora": True, "max_loras": 8, "max_lora_rank": 64}
+    plan = planner.plan(MODEL, gpu="H100", **lora)
+    visitor.reads(".planner-command", plan.command())
+    visitor.sees(".planner-bars", f"LoRA adapters {part(plan, 'LoRA adapters')}")
+    visitor.sees(VERDICT, "Fits")
 
 
 def test_eight_bits_against_sixteen(visitor) -> None:
     """FP8 weights beside BF16: what is saved stands in both bars."""
     visitor.fill("Model", "Qwen/Qwen3-8B")
+    visitor.sees(".pl-subject", "Qwen/Qwen3-8B on H100")
     visitor.open("Compare")
     visitor.press("Pin this plan: The plan on the screen")
     visitor.choose("Quantization", "^fp8_per_tensor$")
 
-    visitor.sees(".planner-compared-bars", re.compile("now"))
-    visitor.page.locator(".planner-pins table", has_text="fp8_per_tensor").wait_for()
+    wide = planner.plan("Qwen/Qwen3-8B", gpu="H100")
+    narrow = wide.changed(quantization="fp8_per_tensor")
+    sizes = [
+        format_gib(plan.ranks[0].allocated_weights_bytes) for plan in (wide, narrow)
+    ]
+    bars = [size.removesuffix(" GiB") for size in sizes]
+    visitor.sees(".planner-compared-bars", "now", *bars)
+    visitor.reads(".planner-pins table", "weights", *sizes)
 
 
 def test_a_command_that_somebody_sent(visitor) -> None:
-    """Pasted as it stands: two GPUs, and whether it starts."""
+    """Pasted as it stands: two GPUs, whether it starts, and how much is left."""
     visitor.paste(COMMAND)
 
-    visitor.sees(".pl-subject", "Qwen/Qwen3-14B on 2 x")
-    visitor.sees(".pl-headline", re.compile("Fits|Starts"))
+    visitor.sees(".pl-subject", "Qwen/Qwen3-14B on 2 x H100")
+    plan = planner.read(COMMAND).plan(gpu="H100")
+    tokens = f"{plan.kv_cache_size_tokens:,}"
+    visitor.sees(".planner-verdict", "Fits", "left after one request of 16,384 tokens")
+    visitor.reads(".planner-figures", tokens)
 
 
 def test_a_crash(visitor) -> None:
-    """An error out of a log: why it failed, and what helps, each with Apply."""
+    """An error out of a log: why it failed, and what helps, which is then applied."""
     said = planner.plan("Qwen/Qwen3-32B", gpu="H100", max_model_len=40_960).error
-    visitor.paste(f"$ vllm serve Qwen/Qwen3-32B\nValueError: {said.message}")
+    text = f"$ vllm serve Qwen/Qwen3-32B\nValueError: {said.message}"
+    visitor.paste(text)
 
-    visitor.sees(".planner-reading", "40,960")
+    fix = planner.read(text).explain("H100").fixes[0]
+    visitor.sees(".pl-explained .pl-headline", "vLLM did not start")
+    visitor.reads(".pl-explained", "40,960 tokens needs 10.00 GiB")
+    visitor.sees(".pl-fixes > li", fix.title, "Fits")
+    visitor.sees(".pl-fixes .pl-action", "Apply")
+    visitor.press(f"Apply: {fix.title}")
+    changed = planner.plan("Qwen/Qwen3-32B", gpu="H100", **fix.changes)
+    visitor.sees(VERDICT, verdict(changed).headline)
+    for name, value in fix.changes.items():
+        visitor.reads(".planner-command", f"--{name.replace('_', '-')} {value}")
 
 
 def test_a_link(browser, app) -> None:
@@ -215,13 +286,56 @@ def test_a_link(browser, app) -> None:
 
     visitor.sees(".pl-subject", "Qwen/Qwen3-8B on L40S")
     visitor.sees(".pl-headline", "serves 16 of 16 at once")
-    assert page.locator(".planner-command code").inner_text() == sent.command()
+    visitor.sees(".planner-command", sent.command())
     context.close()
 
 
 def test_a_manifest_for_kubernetes(visitor) -> None:
-    """Two actions to a manifest that can be copied."""
+    """Two actions to a manifest of this model that can be copied."""
     visitor.open("Export")
     visitor.choose("format", "^Kubernetes$")
 
-    visitor.sees(".planner-tab-export code", "kind: Deployment")
+    visitor.sees(".planner-tab-export", "Copy", "kind: Deployment")
+    visitor.reads(".planner-tab-export code", MODEL, 'nvidia.com/gpu: "1"')
+
+
+STARTS = [
+    Inputs(model="Qwen/Qwen3-32B", gpu="H100", load=RECIPES[0].inputs.load),
+    Inputs(model="meta-llama/Llama-3.1-70B-Instruct", gpu="L4"),
+    Inputs(
+        model="deepseek-ai/DeepSeek-R1",
+        gpu="H200",
+        engine_args={"data_parallel_size": 8, "enable_expert_parallel": True},
+    ),
+    Inputs(
+        model="Qwen/Qwen3-Next-80B-A3B-Instruct",
+        gpu="H100",
+        vllm_version="0.25.1",
+        engine_args={"pipeline_parallel_size": 4, "kv_cache_dtype": "fp8"},
+    ),
+]
+
+
+@pytest.mark.parametrize("inputs", STARTS, ids=lambda inputs: inputs.model)
+def test_bars_and_figures_are_those_of_the_plan(browser, app, inputs) -> None:
+    """In the browser, as `to_dict()` of the same plan has them."""
+    plan = inputs.plan()
+    said, bars = plan.to_dict(), []
+    for line in said["ranks"][0]["lines"]:
+        if line["bytes"] > 0 and line["name"] not in ("weights", "KV cache"):
+            bars.append(f"{line['name']} {format_gib(line['bytes'])}")
+    assert bars
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
+    visitor = Visitor(context.new_page())
+    visitor.page.goto(f"{app}{link(plan)}")
+
+    visitor.reads(".planner-command", said["command"])
+    visitor.sees(".pl-headline", verdict(plan).headline)
+    visitor.reads(".planner-bars", *bars)
+    visitor.reads(
+        ".planner-figures",
+        f"{max(said['all_engines']['kv_cache_size_tokens'], 0):,}",
+        f"{max(said['all_engines']['max_concurrency'], 0):,.2f}x",
+        format_gib(said["available_kv_cache_bytes"]),
+    )
+    context.close()

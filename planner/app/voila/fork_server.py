@@ -29,6 +29,8 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,16 @@ _PR_SET_PDEATHSIG = 1
 """Linux: sets the signal that a process gets when its parent ends. Source: `prctl(2)`.
 """
 _CHUNK_BYTES = 1 << 16
+_IN_EACH_KERNEL = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.debugger",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
+"""What ipykernel imports only when a kernel starts."""
 _FAILED = 70
 
 
@@ -142,11 +154,15 @@ def preload() -> None:
     """Import what a kernel of the app uses, and fill its caches once."""
     # Kernels are not debugged here, and the debugger takes 10 MB of each.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
-    import ipykernel.ipkernel  # noqa: PLC0415 - only in the fork server
-    import ipykernel.kernelapp  # noqa: F401, PLC0415 - only in the fork server
+    import ipykernel.ipkernel  # noqa: F401, PLC0415 - only in the fork server
     from comm import get_comm_manager  # noqa: PLC0415 - only in the fork server
     from ipywidgets import Widget  # noqa: PLC0415 - only in the fork server
 
+    import planner.app.voila.kernel_app  # noqa: F401, PLC0415 - only in the fork server
+
+    for name in _IN_EACH_KERNEL:
+        with suppress(ImportError):  # another version of IPython may lack it
+            import_module(name)
     # No kernel runs here, so what the widgets send is discarded.
     explorer: Explorer = late("planner.app.widgets.explorer:Explorer")
     explorer._repr_mimebundle_()
@@ -167,9 +183,11 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     if is_published():
         kernels.limit()
     _keep_quiet()
-    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415 - only in the fork server
+    from planner.app.voila.kernel_app import (  # noqa: PLC0415 - only in the fork server
+        PageKernelApp,
+    )
 
-    IPKernelApp.launch_instance(order["argv"])
+    PageKernelApp.launch_instance(order["argv"])
 
 
 def _keep_quiet() -> None:
@@ -198,6 +216,7 @@ def main() -> None:
     """Preload, then fork; each new process runs a kernel and exits with it."""
     own_pid = os.getpid()
     parent = Parent(socket.socket(fileno=int(sys.argv[1])))
+    kernels.keep_little()  # what is set here holds in all that are forked
     preload()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every shared page

@@ -76,6 +76,8 @@ class Explorer(w.VBox):
             if name not in self.form.fields and name != "load"
         }
         self._before: tuple[str, Inputs] | None = None
+        self._chosen_for: tuple[str, GPU, str] | None = None
+        """Model, GPU and release whose defaults the controls show."""
         self._read_models: dict[str, ModelArchitecture | None] = {}
         self._reader = Reader()
         self._drafts = background.Drafts()
@@ -238,7 +240,7 @@ class Explorer(w.VBox):
         self._is_showing = True
         try:
             # Sliders move to defaults, which is not an action of the user.
-            self.form.show_defaults(plan.resolved)
+            self._show_defaults(plan)
             if plan.model is not None:
                 self.form.show_model(plan.model)
         finally:
@@ -249,6 +251,17 @@ class Explorer(w.VBox):
             plan  # what follows it, such as another widget, is sent after the bars
         )
         self._later.run(lambda: self._tell_address(plan))
+
+    def _show_defaults(self, plan: Plan) -> None:
+        """Show what vLLM chose; where it refuses before that, nothing of another model.
+
+        Moved to a refusal by one control, the others stay as they were.
+        """
+        start = (plan.name, plan.gpu, plan.vllm_version)
+        if plan.resolved is None and start != self._chosen_for:
+            self.form.forget_defaults()
+        self._chosen_for = start
+        self.form.show_defaults(plan.resolved)
 
     def _tell_address(self, plan: Plan) -> None:
         self.header.query = _query(plan)

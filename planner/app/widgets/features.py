@@ -121,13 +121,19 @@ class Features:
         """The error of a part's entry; empty without one."""
         return next((table.wrong for table in self.tables if table.wrong), "")
 
-    def show(self, planned: Planned) -> None:
-        """Update which fields apply to a plan, and show vLLM's choices."""
+    def show(self, planned: Planned) -> bool:
+        """Update which fields apply to a plan, and show vLLM's choices.
+
+        Returns:
+            Whether that is another plan's model, release or mode than before.
+        """
         before = self._planned
         is_same = planned.model is before.model and planned.release is before.release
-        if not is_same or planned.graph_mode != before.graph_mode:
-            self._planned = planned
-            self._show_choices(planned)
+        if is_same and planned.graph_mode == before.graph_mode:
+            return False
+        self._planned = planned
+        self._show_choices(planned)
+        return True
 
     def gone(self) -> list[str]:
         """Return the fields that do not apply at present and are not set."""

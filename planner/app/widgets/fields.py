@@ -76,6 +76,11 @@ class Field:
         return bool(self._value != self.default)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether `read` returns None without a look at the entry."""
+        return self._value is None or self._value == ""
+
+    @property
     def has_choice(self) -> bool:
         """Whether the choice can be left to vLLM."""
         return True
@@ -103,6 +108,10 @@ class Field:
         """Show what vLLM chooses while nothing is set; None: unknown."""
         if resolved is not None and not self.is_set:
             self._put_words("chosen", self.written(resolved))
+
+    def forget_default(self) -> None:
+        """Show no longer what vLLM chose for another start."""
+        self._put_words("chosen", "")
 
     def show_own(self, words: str) -> None:
         """Show who chooses while nothing is set; empty: vLLM."""
@@ -327,6 +336,9 @@ def read_all(fields: dict[str, Field]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     wrong: list[str] = []
     for name, field in fields.items():
+        if field.is_empty and not field.error:  # most of them, at each step of a slider
+            values[name] = None
+            continue
         try:
             values[name] = field.read()
         except PlannerError as error:

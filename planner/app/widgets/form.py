@@ -91,6 +91,7 @@ class Form:
         self._others = others
         self._release = ""
         self._graph_mode: str | None = None
+        self._resolved: dict[type, tuple[str, ...]] = {}
         self.fields["vllm_version"].on_change(self._show_release)
         self._show_release(self.fields["vllm_version"])
 
@@ -137,13 +138,10 @@ class Form:
             self.fields[name].show_own("" if load is None else words)
         if values["gpu"] == choices.OTHER_GPU:
             values["gpu"] = described_gpu(self.other_gpu)
-        asked = {n: v for n, v in values.items() if n not in self._without_argument}
-        asked["load"] = load
+        for name in (*self.needs.parts, *self.other_gpu):  # no arguments of a plan
+            values.pop(name, None)
+        asked = values | {"load": load}
         return {name: value for name, value in asked.items() if value is not None}
-
-    @property
-    def _without_argument(self) -> tuple[str, ...]:
-        return (*self.needs.parts, *self.other_gpu)
 
     def set(self, values: Mapping[str, object]) -> None:
         """Set fields to these values; ignore values without a field."""
@@ -187,20 +185,36 @@ class Form:
 
     def show_defaults(self, resolved: object) -> None:
         """Show what vLLM chose where it was left to vLLM."""
-        for name, field in self.fields.items():
-            field.show_default(getattr(resolved, name, None))
+        for name in self._resolved_names(type(resolved)):
+            self.fields[name].show_default(getattr(resolved, name))
         self._graph_mode = getattr(resolved, "cudagraph_mode", None)
+
+    def _resolved_names(self, kind: type) -> tuple[str, ...]:
+        """Return the fields for which resolved settings say vLLM's choice."""
+        if kind not in self._resolved:
+            names = (name for name in self.fields if hasattr(kind, name))
+            self._resolved[kind] = tuple(names)
+        return self._resolved[kind]
+
+    def forget_defaults(self) -> None:
+        """Show no longer what vLLM chose for another start; it has not chosen yet."""
+        for field in self.fields.values():
+            if not field.name.endswith("parallel_size"):  # left to vLLM, always 1
+                field.forget_default()
 
     def show_model(self, model: ModelArchitecture) -> None:
         """Show what applies to the model; end the slider of lengths at its limit."""
         release = _release(self._release)
-        self.features.show(Planned(model, release, self._graph_mode))
+        if not self.features.show(Planned(model, release, self._graph_mode)):
+            return
         self._show_what_applies()
         field = self.fields["max_model_len"]
         assert isinstance(field, EntryField)
         limit = derived_max_model_len(model, release)
         most = int(limit) if SHORTEST < limit < 1 << 30 else LONGEST
         field.set_steps(doubling_steps(SHORTEST, most))
+        if not field.chosen and most == limit:
+            field.show_default(most)
 
     def place_error(self, error: PlannerError | str) -> bool:
         """Show an error of planning at the first field that it names.

@@ -52,6 +52,11 @@ class ModelField(Field):
         """A plan needs a model."""
         return False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether `read` returns None without a look: a model has to be named."""
+        return False
+
     def read(self) -> str | None:
         """Return the model's name.
 

@@ -36,6 +36,8 @@ _HUB = ("https://huggingface.co/", "https://hf.co/")
 _LONGEST_NAME = 200
 _ADDRESS = re.compile(r"(?:\w+://\S+|[\w.-]+:\d+(?:/\S*)?)\Z")
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+(?:@[\w./-]+)?\Z")
+_MOST_FIXES = 3
+"""Changes that are shown at first."""
 _MOST_NAMES = 80
 """Items that a list shows; a text can hold any number."""
 _LONGEST_ITEM = 600
@@ -235,14 +237,27 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
 
 def explained_html(explanation: Explanation) -> Html:
     """Write why a start failed, or how it compares, with buttons that apply changes."""
-    fixes = [_fix_html(number, fix) for number, fix in enumerate(explanation.fixes)]
-    title = tag("h3", "What would help, the cheapest first")
-    listed = fragment(title, tag("ol", fixes, class_="pl-fixes")) if fixes else Html("")
     written: Html = late(
-        "planner.show.explanation:explanation_html", explanation, listed
+        "planner.show.explanation:explanation_html",
+        explanation,
+        _fixes_html(explanation),
     )
     heading = tag("h2", "What the text tells")
     return tag("div", heading, written, class_="pl-explained")
+
+
+def _fixes_html(explanation: Explanation) -> Html:
+    """List what helps; few at first, so that what follows stays in sight."""
+    fixes = [_fix_html(number, fix) for number, fix in enumerate(explanation.fixes)]
+    if not fixes:
+        return Html("")
+    first, more = fixes[:_MOST_FIXES], fixes[_MOST_FIXES:]
+    others = tag("ol", more, class_="pl-fixes", start=str(len(first) + 1))
+    return fragment(
+        tag("h3", "What would help, the cheapest first"),
+        tag("ol", first, class_="pl-fixes"),
+        to_open(f"The other {len(more)}", others, key="fixes") if more else None,
+    )
 
 
 def _fix_html(number: int, fix: Fix) -> Html:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.bailing_linear import linear_head_size
@@ -37,7 +38,7 @@ from planner.models.states import KimiDeltaAttentionState
 def read_bailing_v3(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Ling 3. Source: vLLM 0.33.0 `models/bailing_moe_v3.py`."""
     if not facts.flag("no_kda_lora"):
-        raise facts.unsupported("no_kda_lora", "vLLM's class needs it.")
+        raise Refused("BailingMoeV3 KDA currently expects no_kda_lora=True")
     shape = latent_shape(facts)
     size, num_layers = shape.hidden_size, facts.integer("num_hidden_layers")
     group = facts.integer("layer_group_size")

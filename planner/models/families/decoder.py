@@ -47,7 +47,8 @@ def attention_shape(
     """Read the usual fields of grouped-query attention."""
     hidden_size = facts.integer("hidden_size")
     num_heads = facts.integer("num_attention_heads")
-    head_size = facts.optional_integer("head_dim") or hidden_size // num_heads
+    own = facts.optional_integer("head_dim", "attention_head_dim")
+    head_size = own or hidden_size // num_heads
     return AttentionShape(
         hidden_size=hidden_size,
         num_heads=num_heads,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from planner.errors import Refused
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, classification_head, num_labels
@@ -142,11 +143,33 @@ def _read(facts: Facts, label: Label, kind: _Kind) -> ModelArchitecture:
     """
     if not kind.is_causal:
         facts = Facts({**facts.config, "is_causal": False}, facts.model_type)
+    if label.architecture.startswith("LlamaBidirectional"):
+        _check_pooling(facts)
     readers: Mapping[str, Reader] = late("language_model_readers")
     model = readers[kind.base](facts, Label(name=label.name, architecture=kind.base))
     own = kind.head(facts, model.hidden_size)
     model = replace(model, supports_pp=kind.supports_pp and model.supports_pp)
     return pooled(model, label, own, is_whole=kind.is_whole or not kind.is_causal)
+
+
+def _check_pooling(facts: Facts) -> None:
+    """Refuse a config.json that does not say how the model pools.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `models/config.py` LlamaBidirectionalConfig.
+    """
+    pooling = facts.value("pooling")
+    if pooling is None:
+        raise Refused(
+            "This bidirectional model requires a 'pooling' field in its HF config (one "
+            "of 'avg', 'cls', 'last'), but none was found. Unlike the VL variants, no "
+            "default is assumed here because silently picking a pooling for an "
+            "embedding model can produce wrong embeddings."
+        )
+    if pooling not in ("avg", "cls", "last"):
+        raise Refused(f"pool_type {pooling!r} not supported")
 
 
 def read_jina_v5(facts: Facts, label: Label) -> ModelArchitecture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
@@ -41,6 +42,7 @@ __all__ = [
     "read_llama_attention",
 ]
 
+_NEEDS_HEAD_DIM = ("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text", "ministral")
 _XIELU = Replicated(
     name="mlp.act_fn",
     part=Part.MLP,
@@ -54,12 +56,35 @@ def _flag(facts: Facts, value: bool | str) -> bool:
 
 
 def _attention(facts: Facts, style: Style) -> AttentionShape:
+    if facts.model_type == "nemotron" and facts.value("num_key_value_heads") is None:
+        # Its configuration class, unlike Llama's, has no default.
+        raise Refused(
+            "1 validation error for ModelConfig\ntotal_num_kv_heads\n  Input should be "
+            "a valid integer [type=int_type, input_value=None, input_type=NoneType]"
+        )
+    if style.is_transformers_backend:
+        check_head_dim(facts)
     return attention_shape(
         facts,
         qkv_bias=_flag(facts, style.qkv_bias),
         output_bias=_flag(facts, style.output_bias),
         has_qk_norm=_flag(facts, style.qk_norm),
     )
+
+
+def check_head_dim(facts: Facts) -> None:
+    """Refuse a config.json without head_dim where Transformers' class computes none.
+
+    Raises:
+        Refused: in the words that vLLM passes on.
+
+    Source: Transformers 5.20.2, the configuration class of each model type.
+    """
+    given = facts.value("head_dim", "attention_head_dim")
+    if facts.model_type in _NEEDS_HEAD_DIM and given is None:
+        raise Refused(
+            "unsupported operand type(s) for ** or pow(): 'NoneType' and 'float'"
+        )
 
 
 def is_causal(facts: Facts, label: Label) -> bool:

@@ -80,10 +80,12 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
 
 
 def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Muse Glimmer with its tower.
+    """Return Muse Glimmer with its tower, which a config of the text alone lacks.
 
     Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerForCausalLM.
     """
+    if facts.model_type == "muse_glimmer_text":
+        return read_muse_glimmer_text(facts, label)
     text = text_facts(facts, "muse_glimmer_text", tie=Tie.INNER)
     model = read_muse_glimmer_text(text, label)
     whole = with_towers(

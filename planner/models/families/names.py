@@ -111,6 +111,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMForConditionalGeneration",
     ),
     "granite4_vision": ("Granite4VisionForConditionalGeneration",),
+    "hunyuan_vl": ("HunYuanVLForConditionalGeneration",),
     "hy_v4": ("HYV4ForCausalLM",),
     "inkling": ("InklingForCausalLM", "InklingForConditionalGeneration"),
     "internvl": (
@@ -312,10 +313,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "GptOssForCausalLM",
     ),
     "wrapped": (
+        "AriaTextForCausalLM",
         "FlexOlmoForCausalLM",
         "HunYuanMoEV1ForCausalLM",
         "Kolibri1ForCausalLM",
         "MellumForCausalLM",
+        "PhimoeForCausalLM",
         "SolarOpenForCausalLM",
         "YoutuForCausalLM",
     ),

@@ -74,6 +74,8 @@ _DECODERS: dict[str, tuple[str, ...]] = {
     "Cwm": ("CwmForCausalLM",),
     "HunYuanDense": ("HunYuanDenseV1ForCausalLM",),
     "VaultGemma": ("VaultGemmaForCausalLM",),
+    "Ministral": ("MinistralForCausalLM",),
+    "NanoChat": ("NanoChatForCausalLM",),
 }
 """Decoders like Llama: style in `styles.STYLES`, and the names that are read by it."""
 

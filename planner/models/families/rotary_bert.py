@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
@@ -170,7 +171,13 @@ def read_nomic(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/bert_with_rope.py` NomicMoE, `models/config.py`
     NomicBertModelConfig.
+
+    Raises:
+        Refused: in vLLM's words, for a config.json of Transformers' own class, which
+            has another name for the activation.
     """
+    if facts.value("activation_function") is None:
+        raise Refused("'NomicBertConfig' object has no attribute 'activation_function'")
     named = {
         "hidden_size": facts.integer("n_embd", "hidden_size"),
         "intermediate_size": facts.integer("n_inner", "intermediate_size"),

@@ -190,4 +190,12 @@ STYLES = {
         is_transformers_backend=True,
         has_layer_windows=True,
     ),
+    "Ministral": Style(is_transformers_backend=True, has_layer_windows=True),
+    "NanoChat": Style(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        is_gated=False,
+        norm_count=0,
+        is_transformers_backend=True,
+    ),
 }

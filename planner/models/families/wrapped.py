@@ -24,6 +24,7 @@ from planner.models.families.decoder import (
 from planner.models.families.deepseek import read_latent
 from planner.models.families.facts import Facts
 from planner.models.families.layered import FULL, SLIDING, Frame, decoder
+from planner.models.families.llama import check_head_dim
 from planner.models.families.rope import (
     for_layer_type,
     inverse_frequencies,
@@ -40,6 +41,7 @@ class Sparse:
     has_output_bias: bool = True
     """Whether attention_bias holds for the output projection too."""
     norm_count: int = 2
+    norm_bias: bool = False
     shared: str = ""
     """Name of the shared experts; empty: there are none."""
     has_correction_bias: bool = False
@@ -47,6 +49,7 @@ class Sparse:
 
 
 _FAMILIES = {
+    "AriaTextForCausalLM": Sparse(shared="shared_experts"),
     "FlexOlmoForCausalLM": Sparse(has_qk_norm=True, is_qk_norm_wide=True),
     "HunYuanMoEV1ForCausalLM": Sparse(
         has_qk_norm=True, shared="shared_mlp", router_dtype="float32"
@@ -58,6 +61,7 @@ _FAMILIES = {
         has_correction_bias=True,
     ),
     "MellumForCausalLM": Sparse(has_qk_norm=True),
+    "PhimoeForCausalLM": Sparse(norm_bias=True),
     "SolarOpenForCausalLM": Sparse(
         has_output_bias=False, shared="shared_experts", has_correction_bias=True
     ),
@@ -71,6 +75,7 @@ def read_sparse(facts: Facts, label: Label) -> ModelArchitecture:
 
 def read_sparse_as(facts: Facts, label: Label, family: Sparse) -> ModelArchitecture:
     """Return a mixture-of-experts decoder of Transformers."""
+    check_head_dim(facts)
     has_bias = facts.flag("attention_bias")
     shape = attention_shape(
         facts,
@@ -85,7 +90,8 @@ def read_sparse_as(facts: Facts, label: Label, family: Sparse) -> ModelArchitect
     num_layers = facts.integer("num_hidden_layers")
     types = facts.value("layer_types") or [FULL] * num_layers
     mlps = facts.value("mlp_layer_types") or ["sparse"] * num_layers
-    common = (*attention(shape), norms(shape.hidden_size, count=family.norm_count))
+    around = norms(shape.hidden_size, count=family.norm_count, bias=family.norm_bias)
+    common = (*attention(shape), around)
     sparse = _experts(facts, family)
     dense = gated_mlp(
         shape.hidden_size, facts.optional_integer("intermediate_size") or 0
@@ -105,6 +111,7 @@ def read_sparse_as(facts: Facts, label: Label, family: Sparse) -> ModelArchitect
     frame = Frame(
         hidden_size=shape.hidden_size,
         rope=_frequencies(facts, types, shape.head_size),
+        norm_bias=family.norm_bias,
     )
     return decoder(facts, label, frame, layers)
 
@@ -157,7 +164,9 @@ def _experts(facts: Facts, family: Sparse) -> tuple[Module, ...]:
 
 def _num_experts(facts: Facts) -> int:
     """Return the routed experts of a layer, by any of their names."""
-    return facts.integer("num_experts", "n_routed_experts", "num_local_experts")
+    return facts.integer(
+        "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"
+    )
 
 
 def _top_k(facts: Facts) -> int:
@@ -172,7 +181,9 @@ def _shared_width(facts: Facts, width: int) -> int:
     own = facts.optional_integer("shared_expert_intermediate_size")
     if own is not None:
         return own
-    count = facts.optional_integer("n_shared_experts", "num_shared_experts")
+    count = facts.optional_integer(
+        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"
+    )
     return width if count is None else width * count
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
-from planner.errors import Refused, UnknownArchitecture
+from planner.errors import Refused
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.awq import read_awq
 from planner.models.quantization.bitsandbytes import read_bitsandbytes
@@ -56,6 +56,7 @@ from planner.models.quantization.mxfp4 import (
 )
 from planner.models.quantization.padding import round_up
 from planner.models.quantization.quark import read_quark
+from planner.models.quantization.refused_methods import not_modelled, refusal_of
 from planner.models.quantization.torchao import read_torchao
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
@@ -234,6 +235,12 @@ def _needs_checkpoint(
     )
 
 
+def _refuse(
+    words: str, _given: Mapping[str, Any], _context: Context
+) -> QuantizationConfig:
+    raise Refused(words)
+
+
 def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfig:
     """Read a checkpoint that calls ModelOpt's format mxfp8 (MiniMax).
 
@@ -324,19 +331,6 @@ ONLINE: dict[str, Method] = {
 
 METHODS["experts_int8"] = ONLINE["experts_int8"]
 
-_INSTEAD = {
-    "humming": (
-        "vLLM chooses Humming's kernels itself where they are fastest, which is "
-        "modelled: leave quantization out"
-    ),
-    "moe_wna16": "it is for checkpoints of GPTQ and AWQ: give one of these",
-    "online": (
-        "its table quantization_config is not modelled: name one of the methods that "
-        "vLLM applies while loading"
-    ),
-}
-"""What to do in place of methods that are not modelled."""
-
 
 def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     """Return the method of that name, for a quantised checkpoint or while loading.
@@ -347,9 +341,7 @@ def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     table = METHODS if is_in_checkpoint else ONLINE
     if name in table:
         return table[name]
-    where = "quantization_config" if is_in_checkpoint else "quantization"
-    instead = _INSTEAD.get(name, "plan a release of the model in another format")
-    raise UnknownArchitecture(
-        f"{where}: the method {name!r} is not modelled; {instead}. "
-        f"{', '.join(sorted(table))} are modelled."
-    )
+    words = refusal_of(name, is_in_checkpoint=is_in_checkpoint)
+    if words is None:
+        raise not_modelled(name, table, is_in_checkpoint=is_in_checkpoint)
+    return Method(read=partial(_refuse, words), supported_dtypes=(), min_capability=0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,7 @@ def _hover_text(line: Line | None) -> str:
     )
 
 
+@lru_cache(256)
 def wrapped(text: str, width: int = 64) -> str:
     """Break a long text for a hover label, which does not wrap by itself."""
     rows = [""]

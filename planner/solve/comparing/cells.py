@@ -44,6 +44,8 @@ class Cell:
     max_concurrency_low: float | None = None
     requests_served: int | None = None
     """Requests of the load, on all engines; None without a load."""
+    load_requests: int | None = None
+    """Requests that the load wants served at once; None without a load."""
     max_model_len: int | None = None
     max_model_len_that_fits: int | None = None
     num_gpu_blocks: int | None = None
@@ -52,6 +54,12 @@ class Cell:
     def fits(self) -> bool:
         """Whether vLLM would start, even at the low end of the estimate's range."""
         return self.verdict == "fits"
+
+    @property
+    def serves(self) -> bool:
+        """Whether it starts, and serves all of the load where there is one."""
+        served, wanted = self.requests_served, self.load_requests
+        return self.fits and (wanted is None or (served or 0) >= wanted)
 
     def figure(self, name: str) -> float | int | None:
         """Return a figure by its name; None where the cell does not have it.
@@ -193,6 +201,7 @@ def cell_of(values: tuple[Any, ...], plan: Plan) -> Cell:
         verdict=str(plan.outcome),
         error_kind=error.kind if error else None,
         error=error.message if error else None,
+        load_requests=None if plan.load is None else plan.load.requests,
         **{
             name: value.read(plan)
             for name, value in VALUES.items()

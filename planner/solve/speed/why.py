@@ -15,12 +15,21 @@ _BILLION = 10**9
 
 
 def seconds_text(seconds: float) -> str:
-    """Write a time with three significant digits.
+    """Write a time with three significant digits, and whole seconds.
 
-    >>> seconds_text(0.00689), seconds_text(2.5)
-    ('6.89 ms', '2.50 s')
+    >>> seconds_text(0.00689), seconds_text(2.5), seconds_text(1234.5)
+    ('6.89 ms', '2.50 s', '1,234 s')
     """
-    return f"{seconds:.3g} s" if seconds >= 10 else _below_ten(seconds)  # noqa: PLR2004
+    return f"{_digits(seconds)} s" if seconds >= 10 else _below_ten(seconds)  # noqa: PLR2004
+
+
+def _digits(number: float) -> str:
+    """Write a number with three significant digits, and never with an exponent.
+
+    >>> _digits(0.1314), _digits(2910.4)
+    ('0.131', '2,910')
+    """
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"  # noqa: PLR2004
 
 
 def _below_ten(seconds: float) -> str:
@@ -99,7 +108,7 @@ def _both(step: Step, plan: Plan) -> str:
         for name in dtypes
     )
     return (
-        f"{reading}; {total / _TERA:,.3g} TFLOP at {peaks} = "
+        f"{reading}; {_digits(total / _TERA)} TFLOP at {peaks} = "
         f"{seconds_text(computing)}; the longer counts"
     )
 

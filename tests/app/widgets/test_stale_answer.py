@@ -4,6 +4,7 @@ import pytest
 
 from planner.app.widgets.explorer import Explorer
 from planner.engine.not_covered import NOT_COVERED
+from planner.planning.inputs import Inputs
 from tests import plans
 
 
@@ -118,3 +119,28 @@ def test_what_is_not_covered_is_listed_and_cannot_be_chosen(explorer) -> None:
     assert [row[1] for row in disabled] == list(NOT_COVERED)
     assert all("only NVIDIA GPUs and CPUs" in row[2] for row in disabled)
     assert not card.receive(disabled[0][0])
+
+
+def test_a_refusal_shows_no_default_of_the_model_before(explorer) -> None:
+    """Its own length, and nothing where vLLM stops before it chooses."""
+    fields = explorer.form.fields
+    explorer.take(
+        Inputs(
+            model="Qwen/Qwen3-8B", gpu="H100", engine_args={"tensor_parallel_size": 3}
+        )
+    )
+
+    assert explorer.plan.error.kind == "refused"
+    assert fields["max_model_len"].chosen == "40960"
+    assert not fields["max_num_seqs"].chosen
+    assert fields["pipeline_parallel_size"].chosen == "1"
+
+
+def test_a_refusal_by_one_control_leaves_the_others_as_they_were(explorer) -> None:
+    """Of the same model on the same GPU: nothing on the page jumps."""
+    fields = explorer.form.fields
+    before = fields["max_num_seqs"].chosen, fields["max_model_len"].chosen
+    fields["tensor_parallel_size"].value = "3"
+
+    assert explorer.plan.error.kind == "refused"
+    assert before == (fields["max_num_seqs"].chosen, fields["max_model_len"].chosen)

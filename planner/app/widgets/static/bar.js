@@ -1,5 +1,6 @@
 // The answer in a line: how it stands and where the memory goes, while the verdict itself
-// is out of sight. On a phone it is at the end of the screen, else above the results.
+// is out of sight. On a phone, and above a verdict that is further down, it is at the end
+// of the screen; else above the results.
 
 import { make } from "./make.js";
 import { fill } from "./parts.js";
@@ -55,10 +56,13 @@ export function addBar(root, verdict, undo) {
   const seen = new IntersectionObserver(
     (entries) => {
       const { intersectionRatio, boundingClientRect } = entries[entries.length - 1];
-      // Above a verdict that is further down, it would lie over the header.
+      // For a verdict that is further down, it is at the end of the screen: above, it
+      // would lie over the header. In a notebook, it would lie over other cells.
       const top = scroller?.getBoundingClientRect().top ?? 0;
-      const isPassed = boundingClientRect.top < top || root.clientWidth < NARROW;
-      bar.classList.toggle("pl-is-needed", intersectionRatio < 0.6 && isPassed);
+      const isPassed = boundingClientRect.top < top;
+      const isIn = isPassed || root.clientWidth < NARROW || !scroller;
+      bar.classList.toggle("pl-is-needed", intersectionRatio < 0.6 && isIn);
+      bar.classList.toggle("pl-is-below", !isPassed);
     },
     { threshold: [0, 0.6] },
   );

@@ -127,6 +127,9 @@ export function labelled(parts, place, room, leaders, measure, most = 3) {
   return found;
 }
 
+// Made once: a `toLocaleString` makes one for each number.
+const FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
 /**
  * Returns round numbers from 0 to `end`, as many as the width has room for.
  *
@@ -138,11 +141,9 @@ export function ticks(end, width) {
   const least = end / Math.max(width / TICK_PIXELS, 2);
   const power = 10 ** Math.floor(Math.log10(least));
   const step = power * ([1, 2, 5].find((times) => times * power >= least) ?? 10);
-  const digits = Math.max(0, -Math.floor(Math.log10(step)));
   const count = Math.floor(end / step) + 1;
   return Array.from({ length: count }, (_, at) => {
     const value = at * step;
-    const text = value.toLocaleString("en", { maximumFractionDigits: digits });
-    return { at: value, text };
+    return { at: value, text: FORMAT.format(value) };
   });
 }

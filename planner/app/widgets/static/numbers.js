@@ -51,9 +51,11 @@ export function nearest(steps, number) {
   return best;
 }
 
+// Made once: `toLocaleString` makes one for each number.
+const FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
 /** @param {number} number */
-export const spoken = (number) =>
-  number.toLocaleString("en", { maximumFractionDigits: 6 });
+export const spoken = (number) => FORMAT.format(number);
 
 /**
  * Writes 131072 as 131,072, which is easier to read and is read back as well.

@@ -17,6 +17,10 @@ import { saveAs } from "./save.js";
 
 const REST_MS = 2000;
 const GIB = 2 ** 30;
+const HUNDREDTHS = new Intl.NumberFormat("en", {
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 2,
+});
 
 /**
  * Says by how much a plan differs from another; empty where it does not.
@@ -29,13 +33,8 @@ export function difference(now, before) {
   const bytes = now.kv_cache_bytes - before.kv_cache_bytes;
   const requests = now.requests - before.requests;
   /** @param {number} value */
-  const signed = (value) => {
-    const text = Math.abs(value).toLocaleString("en", {
-      minimumFractionDigits: 2,
-      maximumFractionDigits: 2,
-    });
-    return `${value < 0 ? "-" : "+"}${text}`;
-  };
+  const signed = (value) =>
+    `${value < 0 ? "-" : "+"}${HUNDREDTHS.format(Math.abs(value))}`;
   if (!bytes && !requests) return "";
   return `KV cache ${signed(bytes / GIB)} GiB, ${signed(requests)} requests at once`;
 }
