@@ -18,7 +18,12 @@ _HERE = "planner/engine/releases/__init__.py"
 _VERSION = re.compile(rf"\b{re.escape(NEWEST)}\b")
 
 # What vLLM said of this release itself.
-ABOUT_IN_CODE = {"0.33.0": {"planner/models/drafts/dflash.py": 1}}
+ABOUT_IN_CODE = {
+    "0.33.0": {
+        "planner/models/drafts/dflash.py": 1,
+        "planner/models/quantization/refused_methods.py": 1,
+    }
+}
 
 # Tests about 0.33 in particular: a boundary of it, what was recorded of it, or a text
 # that names it. When another release is the newest, this list begins empty again.
