@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools.release.sources import parsed
 
-_SOURCE = re.compile(r"(?:^|\s)[Ss]ources?:\s(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
+_SOURCE = re.compile(r"(?:^|\s)(?:Sources?|sources?):\s(.*?)(?:\n\s*\n|\Z)", re.DOTALL)
 _OTHERS = re.compile(
     r"\b(?:Ray|Transformers|PyTorch|KubeRay|FlashInfer|safetensors|NVIDIA|CUDA|Triton"
     r"|compressed-tensors|huggingface_hub|published|humming-kernels)\b"
