@@ -84,7 +84,7 @@ def test_cases_that_changed_are_listed() -> None:
     (one, what), (_other, refusal) = answers.changed(before, after)
     assert "Qwen/Qwen3-8B on H100 (dry) a=1" == one
     assert "peak 500 to 600 (+20.0 %); block_size 16 becomes 32" == what
-    assert "no longer refused: ValueError: no" == refusal
+    assert "no longer refused: no" == refusal
     assert [] == list(answers.changed(before, before))
 
 

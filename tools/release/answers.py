@@ -8,6 +8,7 @@ weights of the first rank, which takes a second.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -31,10 +32,13 @@ _SAME = 0.001
 """Share by which two releases may differ and are still called alike."""
 _FIGURES = ("weights", "peak", "consumed", "available", "blocks", "tokens")
 _PLANNED = (
-    *("max_model_len", "block_size", "gpu_memory_utilization", "max_num_seqs"),
+    *("max_model_len", "gpu_memory_utilization", "max_num_seqs"),
     *("max_num_batched_tokens", "dtype", "max_cudagraph_capture_size"),
 )
-"""Resolved values that a plan states in vLLM's words."""
+"""Resolved values that a plan states in vLLM's words.
+
+Not the block size: vLLM settles it once it has built the model.
+"""
 _REFUSAL = 40
 """Characters of a refusal that are compared."""
 
@@ -80,6 +84,8 @@ def configured(lines: Iterable[str]) -> Row:
     row: Row = {"resolved": named_events["resolved"]["values"]}
     if "built" in named_events:
         row["weights"] = named_events["built"]["weights"]
+    if "unbuilt" in named_events:
+        row["unbuilt"] = named_events["unbuilt"]["error"]
     return row
 
 
@@ -95,7 +101,9 @@ def changed(before: Iterable[Row], after: Iterable[Row]) -> Iterator[tuple[str, 
 
 
 def _refusals(one: Row, other: Row) -> Iterator[str]:
-    old, new = one.get("refused"), other.get("refused")
+    old, new = (
+        re.sub(r"^\w+Error: ", "", row.get("refused") or "") for row in (one, other)
+    )
     if bool(old) != bool(new):
         yield f"refused: {new}" if new else f"no longer refused: {old}"
     elif old and new and old[:_REFUSAL] != new[:_REFUSAL]:
@@ -136,14 +144,16 @@ def _planned_otherwise(row: Row, release: str) -> Iterator[str]:
     answer = plan.to_dict()
     error = answer["error"] or {}
     refused = error.get("message", "") if error.get("kind") == "refused" else ""
-    yield from _refusals({"refused": refused}, {"refused": row.get("refused")})
+    # Some refusals come only when the model is built.
+    theirs = row.get("refused") or (row.get("unbuilt") if refused else "")
+    yield from _refusals({"refused": refused}, {"refused": theirs})
     if not plan.ranks or row.get("refused"):
         return
     yield from _off(row, plan)
     for name in _PLANNED:
-        theirs, mine = row.get("resolved", {}).get(name), answer["resolved"].get(name)
-        if theirs is not None and _plain(theirs) != _plain(mine):
-            yield f"{name} {theirs}, planned {mine}"
+        value, mine = row.get("resolved", {}).get(name), answer["resolved"].get(name)
+        if value is not None and _plain(value) != _plain(mine):
+            yield f"{name} {value}, planned {mine}"
 
 
 def _plain(value: object) -> object:

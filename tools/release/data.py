@@ -176,7 +176,9 @@ def adapters(wheel: Wheel, before: str) -> str:
 
 def flags(wheel: Wheel, before: str) -> str:
     """Add the server's flags that came, and the release with which others went."""
-    found = server_flags.flags_of(wheel.packages, wheel.release)
+    engine = {*wheel.names["arguments"]}
+    every = server_flags.flags_of(wheel.packages, wheel.release)
+    found = {name: flag for name, flag in every.items() if name not in engine}
     table = server_flags.added(json.loads(before), found, wheel.release)
     return server_flags.written(table) + "\n"
 
