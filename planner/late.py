@@ -101,6 +101,8 @@ SLOW = frozenset(
     planner.app.cli.read:expanded
     planner.app.cli.words:understood
     planner.app.voila.app:serve
+    planner.app.voila.kernel_app:launch
+    planner.app.voila.kernel_app:prepare
     planner.app.widgets.explorer:Explorer
     planner.app.widgets.run_panel:RunPanel
     planner.confirming.dry.run:DryOptions

@@ -29,8 +29,6 @@ import signal
 import socket
 import sys
 import traceback
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +43,6 @@ _PR_SET_PDEATHSIG = 1
 """Linux: sets the signal that a process gets when its parent ends. Source: `prctl(2)`.
 """
 _CHUNK_BYTES = 1 << 16
-_IN_EACH_KERNEL = (
-    "IPython.core.completerlib",
-    "IPython.core.debugger",
-    "IPython.core.oinspect",
-    "IPython.extensions.storemagic",
-    "ipykernel.debugger",
-    "tornado.platform.asyncio",
-    "tornado.queues",
-)
-"""What ipykernel imports only when a kernel starts."""
 _FAILED = 70
 
 
@@ -154,15 +142,10 @@ def preload() -> None:
     """Import what a kernel of the app uses, and fill its caches once."""
     # Kernels are not debugged here, and the debugger takes 10 MB of each.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
-    import ipykernel.ipkernel  # noqa: F401, PLC0415 - only in the fork server
+    late("planner.app.voila.kernel_app:prepare")
     from comm import get_comm_manager  # noqa: PLC0415 - only in the fork server
     from ipywidgets import Widget  # noqa: PLC0415 - only in the fork server
 
-    import planner.app.voila.kernel_app  # noqa: F401, PLC0415 - only in the fork server
-
-    for name in _IN_EACH_KERNEL:
-        with suppress(ImportError):  # another version of IPython may lack it
-            import_module(name)
     # No kernel runs here, so what the widgets send is discarded.
     explorer: Explorer = late("planner.app.widgets.explorer:Explorer")
     explorer._repr_mimebundle_()
@@ -183,11 +166,7 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     if is_published():
         kernels.limit()
     _keep_quiet()
-    from planner.app.voila.kernel_app import (  # noqa: PLC0415 - only in the fork server
-        PageKernelApp,
-    )
-
-    PageKernelApp.launch_instance(order["argv"])
+    late("planner.app.voila.kernel_app:launch", order["argv"])
 
 
 def _keep_quiet() -> None:

@@ -8,6 +8,8 @@ Here the thread that runs the widgets also reads and writes the messages.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -16,6 +18,29 @@ from ipykernel.iostream import IOPubThread
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from traitlets import default
+
+_IN_EACH_KERNEL = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.debugger",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
+"""What ipykernel imports only when a kernel starts."""
+
+
+def prepare() -> None:
+    """Import what every kernel imports, before it is forked."""
+    for name in _IN_EACH_KERNEL:
+        with suppress(ImportError):  # another version of IPython may lack it
+            import_module(name)
+
+
+def launch(argv: list[str]) -> None:
+    """Run a kernel in this process, as `python -m ipykernel_launcher` would."""
+    PageKernelApp.launch_instance(argv)
 
 
 class DirectPublisher(IOPubThread):
@@ -37,7 +62,7 @@ class DirectPublisher(IOPubThread):
             super()._really_send(*args, **options)
 
 
-class PageKernel(IPythonKernel):  # type: ignore[misc]
+class PageKernel(IPythonKernel):
     """A kernel that does not say that it is busy with a message of a widget.
 
     Nothing on the page shows it, and it would go before the answer. That the kernel is
@@ -53,7 +78,7 @@ class PageKernel(IPythonKernel):  # type: ignore[misc]
             super()._publish_status(status, channel, parent)
 
 
-class PageKernelApp(IPKernelApp):  # type: ignore[misc]
+class PageKernelApp(IPKernelApp):
     """The application of a kernel for one page."""
 
     @default("kernel_class")
