@@ -128,13 +128,10 @@ class Sources:
             if here[1] == INTERFACE:
                 continue
             for node in self.classes[here].body:
-                if isinstance(node, ast.Assign):
-                    targets = [ast.unparse(target) for target in node.targets]
-                elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                    targets = [ast.unparse(node.target)]
-                else:
+                if not isinstance(node, ast.Assign | ast.AnnAssign):
                     continue
-                if name in targets and node.value is not None:
+                left = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if node.value is not None and name in map(ast.unparse, left):
                     return self.literal(here, node.value)
         return None
 
@@ -149,10 +146,9 @@ class Sources:
         if isinstance(node, ast.Dict):
             whole: dict[Any, Any] = {}
             for key, value in zip(node.keys, node.values, strict=True):
-                if key is None:
-                    whole.update(self.literal(of, value) or {})
-                else:
-                    whole[ast.literal_eval(key)] = self.literal(of, value)
+                got = self.literal(of, value)
+                name = None if key is None else ast.literal_eval(key)
+                whole.update((got or {}) if key is None else {name: got})
             return whole
         if isinstance(node, ast.Subscript):
             return self.literal(of, node.value)[ast.literal_eval(node.slice)]
@@ -187,11 +183,9 @@ class Sources:
             if not isinstance(value, ast.Dict):
                 continue
             for key, entry in zip(value.keys, value.values, strict=True):
-                if not isinstance(key, ast.Constant) or not isinstance(
-                    entry, ast.Tuple
-                ):
+                if not isinstance(key, ast.Constant) or key.value not in names:
                     continue
-                if key.value not in names:
+                if not isinstance(entry, ast.Tuple):
                     continue
                 module, name = ast.literal_eval(entry)[:2]
                 full = module if module.startswith("vllm.") else f"{MODELS}.{module}"
@@ -221,12 +215,8 @@ def packed(sources: Sources, of: Class) -> dict[str, int]:
     What an instance adds when its config asks for such layers counts too: where the
     model has none, the name stands for nothing.
     """
-    mapping = {
-        name: len(layers)
-        for name, layers in (
-            sources.attribute(of, "packed_modules_mapping") or {}
-        ).items()
-    }
+    own = sources.attribute(of, "packed_modules_mapping") or {}
+    mapping = {name: len(layers) for name, layers in own.items()}
     for here, target, value in sources.set_on_self(of):
         text = ast.unparse(target)
         if text == "self.packed_modules_mapping" and isinstance(value, ast.BinOp):
@@ -244,9 +234,8 @@ def language_classes(sources: Sources, of: Class) -> list[Class]:
     """Return the classes that are made as self.language_model by name."""
     found = []
     for here, target, value in sources.set_on_self(of):
-        if ast.unparse(target) != "self.language_model":
-            continue
-        if not isinstance(value, ast.Call):
+        is_model = ast.unparse(target) == "self.language_model"
+        if not is_model or not isinstance(value, ast.Call):
             continue
         named = [k.value for k in value.keywords if k.arg == "model_class"]
         maker = named[0] if named else value.func
@@ -303,15 +292,15 @@ def prefixes(sources: Sources, of: Class, part: str) -> list[str] | None:
 
 def changes_towers(sources: Sources, of: Class) -> bool:
     """Whether enable_tower_connector_lora has an effect: by a flag, or by methods."""
-    if sources.attribute(of, "supports_tower_connector_lora") is not None:
-        return bool(sources.attribute(of, "supports_tower_connector_lora"))
-    return method(sources, of, "get_num_mm_encoder_tokens") is not None
+    flag = sources.attribute(of, "supports_tower_connector_lora")
+    by_method = method(sources, of, "get_num_mm_encoder_tokens") is not None
+    return by_method if flag is None else bool(flag)
 
 
 def facts(sources: Sources, of: Class) -> dict[str, Any]:
     """Return what a class lets adapters change."""
-    names = [name for _, name in sources.lineage(of)]
-    if INTERFACE not in names and sources.attribute(of, "supports_lora") is not True:
+    is_lora = INTERFACE in [name for _, name in sources.lineage(of)]
+    if not is_lora and sources.attribute(of, "supports_lora") is not True:
         return {"supports_lora": False}
     embeddings = set(sources.attribute(of, "embedding_modules") or {})
     for inner in language_classes(sources, of):
@@ -368,10 +357,7 @@ def history(folder: Path) -> dict[str, list[dict[str, Any]]]:
 def add(found: dict[str, list[dict[str, Any]]], folder: Path, version: str) -> None:
     """Add what a release, newer than all in `found`, has otherwise.
 
-    Args:
-        found: the facts of each architecture by release; gets more.
-        folder: holds the package `vllm` of that release.
-        version: the release.
+    `folder` holds its package `vllm`.
     """
     names = sorted(_known(number_of(version)))
     sources = Sources(folder)
