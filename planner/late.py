@@ -165,6 +165,8 @@ SLOW = frozenset(
     planner.solve.price_list:save_price
     planner.solve.price_list:saved_prices_path
     planner.solve.set_up_search:page_search
+    planner.solve.upgrading:upgrade
+    planner.show.upgrade:pinned_html
     planner.show.speed:speed_html
     planner.solve.advice:advise
     planner.solve.comparing.comparison:compare

@@ -16,6 +16,7 @@ from planner.confirming.measurement import (
     Measurement,
     WorkerFigures,
 )
+from planner.engine.releases import NEWEST
 from planner.units import GIB, MIB
 from tests import plans
 
@@ -34,7 +35,7 @@ def measurement(plan, off_bytes: int = 0) -> Measurement:
     rest = size.get("persistent buffers", 0) + size.get("non-torch", 0) + off_bytes
     weights = size["weights"]
     return Measurement(
-        vllm_version="0.33.0",
+        vllm_version=NEWEST,
         device_name="NVIDIA H100 80GB HBM3",
         driver_version="570.86",
         date="2026-11-21",
@@ -156,14 +157,14 @@ def off() -> Confirmation:
 @cache
 def contradicted() -> Confirmation:
     """It failed although the plan said that it fits."""
-    told = Measurement(vllm_version="0.33.0", error=ERROR, is_started=False)
+    told = Measurement(vllm_version=NEWEST, error=ERROR, is_started=False)
     return of(plans.fitting(), told, Confirmed.CONTRADICTED)
 
 
 @cache
 def as_refused() -> Confirmation:
     """It failed, as planned, before anything was measured."""
-    told = Measurement(vllm_version="0.33.0", error=ERROR, is_started=False)
+    told = Measurement(vllm_version=NEWEST, error=ERROR, is_started=False)
     return of(plans.too_long(), told, Confirmed.CONFIRMED)
 
 

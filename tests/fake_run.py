@@ -17,6 +17,7 @@ from planner.app.widgets.callbacks import Presence
 from planner.confirming.measurement import Measurement
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.planning import planning
 from tests import confirmations
@@ -125,5 +126,5 @@ def install(leave_seconds: float = 1.0) -> None:
     run_thread.new_run = FakeRun
     run_thread.new_dry_run = FakeDryStart
     planner.plan = plan_all_but_one
-    run_panel._installed = lambda _plan, _python: "vLLM 0.33.0 (a stand-in)."
+    run_panel._installed = lambda _plan, _python: f"vLLM {NEWEST} (a stand-in)."
     run_options.Presence = partial(Presence, leave_seconds=leave_seconds)

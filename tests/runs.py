@@ -5,13 +5,13 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
-from planner.engine.releases import Release, number_of
+from planner.engine.releases import NEWEST, Release, number_of
 from planner.memory.profile_run import ProfileRun
 from tests.configs import LLAMA_8B, architecture, gpu
 
 
 def run(
-    config: dict[str, Any] = LLAMA_8B, *, version: str = "0.33.0", **changes: Any
+    config: dict[str, Any] = LLAMA_8B, *, version: str = NEWEST, **changes: Any
 ) -> ProfileRun:
     """Return an H100 server's profile run, of one rank unless a layout is given."""
     device: GPU = changes.pop("gpu", gpu())

@@ -23,6 +23,7 @@ from planner.confirming.confirmation import Confirmation
 from planner.confirming.dry import false_gpu
 from planner.confirming.run import Run
 from planner.confirming.start import StartedProcess
+from planner.engine.releases import NEWEST
 from planner.ray.bundles import Node, NodeType
 from planner.ray.live import Cluster
 from tests import confirmations
@@ -66,7 +67,7 @@ def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _find(python: str | None = None) -> installation.Installation:
     return installation.Installation(
-        python=python or "python", package="vllm", version="0.33.0", is_cpu_build=False
+        python=python or "python", package="vllm", version=NEWEST, is_cpu_build=False
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import Inputs, Load, PlannerError
+from planner.engine.releases import NEWEST
 from planner.models import catalogue
 from planner.planning.result import Plan
 from tools import configs
@@ -19,7 +20,7 @@ GPUS = ("B300", "H200", "H100", "A100-40GB", "L40S", "L4", "RTX4090", "T4", "GB1
 
 models = st.sampled_from(MODELS)
 gpus = st.sampled_from(GPUS)
-releases = st.sampled_from(("0.33.0", "0.33.0", "0.29.0", "0.24.0", "0.17.0", "0.11.0"))
+releases = st.sampled_from((NEWEST, NEWEST, "0.29.0", "0.24.0", "0.17.0", "0.11.0"))
 loads = st.builds(
     Load,
     prompt_tokens=st.sampled_from((1, 100, 3000, 16_000, 130_000)),

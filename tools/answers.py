@@ -13,12 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import planner
+from planner.engine.releases import number_of
 from tools import configs
 
 Case = dict[str, Any]
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "answers"
-RELEASES = ("0.33.0", "0.25.1", "0.19.1")
+RELEASES = tuple(
+    sorted(
+        (path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz")),
+        key=number_of,
+        reverse=True,
+    )
+)
+"""Those that are recorded, the newest first."""
 
 BEFORE_LOADING = "weights before loading"
 """The difference in a case that holds the bytes before kernels repack them."""

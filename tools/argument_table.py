@@ -22,7 +22,8 @@ from planner.data import DATA
 from planner.engine.arguments import Group, Kind, Memory
 from planner.engine.releases import NEWEST
 
-PARSER = Path(__file__).parents[1] / "tests" / "data" / "parsers" / f"{NEWEST}.json"
+PARSERS = Path(__file__).parents[1] / "tests" / "data" / "parsers"
+PARSER = PARSERS / f"{NEWEST}.json"
 TABLE = DATA / "arguments.json"
 _GROUPS = {
     "Attention": Group.KERNELS,
@@ -118,16 +119,19 @@ def _kind(flag: dict[str, Any]) -> Kind:
     return Kind.TABLE if kind.startswith("json:") else _KINDS.get(kind, Kind.TEXT)
 
 
-def table(sources: Path) -> dict[str, dict[str, Any]]:
-    """Return the table with what the newest release has of each argument."""
+def table(sources: Path, parser: Path = PARSER) -> dict[str, dict[str, Any]]:
+    """Return the table with what a release, the newest, has of each argument."""
     rows: dict[str, dict[str, Any]] = json.loads(TABLE.read_text(encoding="utf-8"))
-    recorded = json.loads(PARSER.read_text(encoding="utf-8"))
+    recorded = json.loads(parser.read_text(encoding="utf-8"))
     flags = {flag["dest"]: flag for flag in recorded["flags"]}
     found = groups(sources)
     for name in recorded["engine_arguments"]:
+        if name == "model" or name.startswith("_"):
+            continue  # the start itself, and what vLLM hands on to its own processes
         known = rows.get(name) or new(found.get(name, ""))
-        kept = {key: known[key] for key in known if key not in ("choices", "default")}
-        rows[name] = kept | parsed(name, flags.get(name, {}))
+        says = parsed(name, flags.get(name, {}))
+        gone = {"choices", "default"} - {*says}
+        rows[name] = {k: v for k, v in known.items() if k not in gone} | says
     return rows
 
 

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -115,8 +115,13 @@ def swept(
     group: list[dict[str, Any]],
     found: installation.Installation,
     seconds: float,
+    worker: str = "dry_worker.py",
+    read: Callable[[Iterable[str]], dict[str, Any]] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Run cases of one GPU in one process of vLLM's Python; yield their rows."""
+    """Run cases of one GPU in one process of vLLM's Python; yield their rows.
+
+    `read` makes a row of what a case wrote; None: `row_of`.
+    """
     libraries = false_gpu.built_for(found)
     with tempfile.TemporaryDirectory(prefix="sweep-") as text:
         scratch = Path(text)
@@ -127,14 +132,14 @@ def swept(
             tasks.append(task)
         listed = scratch / "tasks.jsonl"
         listed.write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
-        worker = str(Path(__file__).parent / "dry_worker.py")
+        program = str(Path(__file__).parent / worker)
         process = subprocess.Popen(
-            [found.python, worker, str(listed), str(seconds)],
+            [found.python, program, str(listed), str(seconds)],
             env={**os.environ, **variables, "PLANNER_GPU_DEVICES": "16"},
             stdout=subprocess.DEVNULL,
             stderr=sys.stderr,
         )
-        yield from _results(process, group, tasks)
+        yield from _results(process, group, tasks, read or row_of)
 
 
 def _task(
@@ -172,6 +177,7 @@ def _results(
     process: subprocess.Popen[bytes],
     group: list[dict[str, Any]],
     tasks: list[dict[str, Any]],
+    read: Callable[[Iterable[str]], dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """Yield each row as soon as the next start has begun."""
     for number, (case, task) in enumerate(zip(group, tasks, strict=True)):
@@ -184,7 +190,7 @@ def _results(
         log = Path(task["log"])
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         shutil.rmtree(log.parent, ignore_errors=True)
-        yield {**case, **row_of(text.splitlines())}
+        yield {**case, **read(text.splitlines())}
 
 
 def row_of(lines: Iterable[str]) -> dict[str, Any]:

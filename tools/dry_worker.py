@@ -16,14 +16,22 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dry_start
 
 
-def main(tasks: list[dict[str, Any]], seconds: float) -> None:
-    """Run every task in a process of its own, which is ended after so many seconds."""
+def main(
+    tasks: list[dict[str, Any]],
+    seconds: float,
+    answer: Callable[[dict[str, Any]], object] | None = None,
+) -> None:
+    """Run every task in a process of its own, which is ended after so many seconds.
+
+    `answer` takes the place of a start.
+    """
     dry_start.put_in_place(tasks[0])
     import vllm.engine.arg_utils
     import vllm.v1.engine.core
@@ -32,7 +40,7 @@ def main(tasks: list[dict[str, Any]], seconds: float) -> None:
     for task in tasks:
         child = _fork()
         if not child:
-            _run(task)
+            _run(task, answer or _start)
         _wait(child, seconds)
 
 
@@ -45,14 +53,18 @@ def _fork() -> int:
     return int(ctypes.CDLL(None).syscall(number))
 
 
-def _run(task: dict[str, Any]) -> None:
+def _start(task: dict[str, Any]) -> None:
+    dry_start.main(task, 0 if task["stages"] == 1 else None, task["file"])
+
+
+def _run(task: dict[str, Any], answer: Callable[[dict[str, Any]], object]) -> None:
     """Run one task in this process, and end it."""
     os.setpgrp()
     with Path(task["log"]).open("wb") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     try:
-        dry_start.main(task, 0 if task["stages"] == 1 else None, task["file"])
+        answer(task)
     except BaseException:  # noqa: BLE001 - what vLLM raises is the result
         traceback.print_exc()
         sys.stdout.flush()

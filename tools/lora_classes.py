@@ -128,13 +128,10 @@ class Sources:
             if here[1] == INTERFACE:
                 continue
             for node in self.classes[here].body:
-                if isinstance(node, ast.Assign):
-                    targets = [ast.unparse(target) for target in node.targets]
-                elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                    targets = [ast.unparse(node.target)]
-                else:
+                if not isinstance(node, ast.Assign | ast.AnnAssign):
                     continue
-                if name in targets and node.value is not None:
+                left = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if node.value is not None and name in map(ast.unparse, left):
                     return self.literal(here, node.value)
         return None
 
@@ -149,12 +146,25 @@ class Sources:
         if isinstance(node, ast.Dict):
             whole: dict[Any, Any] = {}
             for key, value in zip(node.keys, node.values, strict=True):
-                if key is None:
-                    whole.update(self.literal(of, value) or {})
-                else:
-                    whole[ast.literal_eval(key)] = ast.literal_eval(value)
+                got = self.literal(of, value)
+                name = None if key is None else ast.literal_eval(key)
+                whole.update((got or {}) if key is None else {name: got})
             return whole
+        if isinstance(node, ast.Subscript):
+            return self.literal(of, node.value)[ast.literal_eval(node.slice)]
+        if isinstance(node, ast.Name):
+            return self.constant(of[0], node.id)
         return ast.literal_eval(node)
+
+    def constant(self, module: str, name: str, depth: int = 8) -> Any:  # noqa: ANN401 - as above
+        """Return the literal that a name at the top of a module stands for."""
+        tree = self.module(module)
+        for node in tree.body if tree else ():
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return self.literal((module, ""), node.value)
+        if tree is not None and depth and name in self._imports[module]:
+            return self.constant(*self._imports[module][name], depth - 1)
+        raise ValueError(f"{module} does not say what {name} is.")
 
     def set_on_self(self, of: Class) -> Iterator[tuple[Class, ast.expr, ast.expr]]:
         """Return what a class and those it inherits from set on an instance."""
@@ -173,11 +183,9 @@ class Sources:
             if not isinstance(value, ast.Dict):
                 continue
             for key, entry in zip(value.keys, value.values, strict=True):
-                if not isinstance(key, ast.Constant) or not isinstance(
-                    entry, ast.Tuple
-                ):
+                if not isinstance(key, ast.Constant) or key.value not in names:
                     continue
-                if key.value not in names:
+                if not isinstance(entry, ast.Tuple):
                     continue
                 module, name = ast.literal_eval(entry)[:2]
                 full = module if module.startswith("vllm.") else f"{MODELS}.{module}"
@@ -207,12 +215,8 @@ def packed(sources: Sources, of: Class) -> dict[str, int]:
     What an instance adds when its config asks for such layers counts too: where the
     model has none, the name stands for nothing.
     """
-    mapping = {
-        name: len(layers)
-        for name, layers in (
-            sources.attribute(of, "packed_modules_mapping") or {}
-        ).items()
-    }
+    own = sources.attribute(of, "packed_modules_mapping") or {}
+    mapping = {name: len(layers) for name, layers in own.items()}
     for here, target, value in sources.set_on_self(of):
         text = ast.unparse(target)
         if text == "self.packed_modules_mapping" and isinstance(value, ast.BinOp):
@@ -230,9 +234,8 @@ def language_classes(sources: Sources, of: Class) -> list[Class]:
     """Return the classes that are made as self.language_model by name."""
     found = []
     for here, target, value in sources.set_on_self(of):
-        if ast.unparse(target) != "self.language_model":
-            continue
-        if not isinstance(value, ast.Call):
+        is_model = ast.unparse(target) == "self.language_model"
+        if not is_model or not isinstance(value, ast.Call):
             continue
         named = [k.value for k in value.keywords if k.arg == "model_class"]
         maker = named[0] if named else value.func
@@ -289,15 +292,15 @@ def prefixes(sources: Sources, of: Class, part: str) -> list[str] | None:
 
 def changes_towers(sources: Sources, of: Class) -> bool:
     """Whether enable_tower_connector_lora has an effect: by a flag, or by methods."""
-    if sources.attribute(of, "supports_tower_connector_lora") is not None:
-        return bool(sources.attribute(of, "supports_tower_connector_lora"))
-    return method(sources, of, "get_num_mm_encoder_tokens") is not None
+    flag = sources.attribute(of, "supports_tower_connector_lora")
+    by_method = method(sources, of, "get_num_mm_encoder_tokens") is not None
+    return by_method if flag is None else bool(flag)
 
 
 def facts(sources: Sources, of: Class) -> dict[str, Any]:
     """Return what a class lets adapters change."""
-    names = [name for _, name in sources.lineage(of)]
-    if INTERFACE not in names and sources.attribute(of, "supports_lora") is not True:
+    is_lora = INTERFACE in [name for _, name in sources.lineage(of)]
+    if not is_lora and sources.attribute(of, "supports_lora") is not True:
         return {"supports_lora": False}
     embeddings = set(sources.attribute(of, "embedding_modules") or {})
     for inner in language_classes(sources, of):
@@ -347,39 +350,48 @@ def history(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the facts of each architecture, from each release that changed them."""
     found: dict[str, list[dict[str, Any]]] = {}
     for version in sorted(MODELLED, key=number_of):
-        names = sorted(_known(number_of(version)))
-        sources = Sources(folder / version)
-        stand_ins = {_stand_in(name) for name in names}
-        registered = sources.registered({*names, *stand_ins})
-        for name in names:
-            of = registered.get(name) or registered.get(_stand_in(name))
-            if of is None:
-                continue
-            here = facts(sources, of)
-            steps = found.setdefault(name, [])
-            if not steps or {**steps[-1], "since": ""} != {**here, "since": ""}:
-                steps.append({"since": version, **here})
+        add(found, folder / version, version)
     return found
+
+
+def add(found: dict[str, list[dict[str, Any]]], folder: Path, version: str) -> None:
+    """Add what a release, newer than all in `found`, has otherwise.
+
+    `folder` holds its package `vllm`.
+    """
+    names = sorted(_known(number_of(version)))
+    sources = Sources(folder)
+    stand_ins = {_stand_in(name) for name in names}
+    registered = sources.registered({*names, *stand_ins})
+    for name in names:
+        of = registered.get(name) or registered.get(_stand_in(name))
+        if of is None:
+            continue
+        here = facts(sources, of)
+        steps = found.setdefault(name, [])
+        if not steps or {**steps[-1], "since": ""} != {**here, "since": ""}:
+            steps.append({"since": version, **here})
 
 
 def main(folder: Path) -> None:
     """Write the file."""
-    classes = dict(sorted(history(folder).items()))
+    OUTPUT.write_text(written(history(folder)), encoding="utf-8")
+
+
+def written(classes: dict[str, list[dict[str, Any]]]) -> str:
+    """Write the table, one step a line."""
     lines = ",\n".join(
         f"  {json.dumps(name)}: [\n    "
         + ",\n    ".join(json.dumps(step) for step in steps)
         + "\n  ]"
-        for name, steps in classes.items()
+        for name, steps in sorted(classes.items())
     )
     source = (
         "vLLM's model classes, release by release: SupportsLoRA, embedding_modules, "
         "packed_modules_mapping, is_3d_moe_weight, is_non_gated_moe, get_mm_mapping; "
         "tools/lora_classes.py"
     )
-    OUTPUT.write_text(
-        f'{{\n"source": {json.dumps(source)},\n"classes": {{\n{lines}\n}}\n}}\n',
-        encoding="utf-8",
-    )
+    return f'{{\n"source": {json.dumps(source)},\n"classes": {{\n{lines}\n}}\n}}\n'
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import planner  # noqa: E402
+from planner.engine.releases import NEWEST  # noqa: E402
 from planner.memory.account import Line  # noqa: E402
 from planner.memory.estimate import RankMemory  # noqa: E402
 from planner.models.caches import AttentionLayer  # noqa: E402
@@ -32,7 +33,7 @@ SOURCE = ROOT / "tools" / "memory_model" / "page.md"
 PAGE = ROOT / "docs" / "memory-model.md"
 PICTURE = ROOT / "docs" / "images" / "memory-model.svg"
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-_RELEASES = ("0.11.2", "0.16.0", "0.19.1", "0.20.2", "0.26.0", "0.28.0", "0.33.0")
+_RELEASES = ("0.11.2", "0.16.0", "0.19.1", "0.20.2", "0.26.0", "0.28.0", NEWEST)
 _REQUESTS = (1024, 512, 256, 64, 16)
 _LENGTHS = (131_072, 32_768, 8192, 2048)
 _RANKS = (1, 2, 4, 8)

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import TimeoutError, sync_playwright  # noqa: A004, E402
 
+from planner.engine.releases import NEWEST  # noqa: E402
 from tests.ui import servers  # noqa: E402
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ docker run --gpus 2 -p 8000:8000 vllm/vllm-openai:v0.32.0 \\
   --model Qwen/Qwen3-32B --tensor-parallel-size 2 --max-model-len 32k \\
   --enable-auto-tool-choice --tool-call-parser hermes --max-num-seq 64
 """
-_CRASH = """\
-INFO 05-14 09:12:09 [utils.py:297] version 0.33.0
+_CRASH = f"""\
+INFO 05-14 09:12:09 [utils.py:297] version {NEWEST}
 INFO 05-14 09:12:09 [utils.py:297] model   Qwen/Qwen3-8B
 INFO 05-14 09:12:51 [gpu_worker.py:466] Available KV cache memory: 4.92 GiB
 ValueError: To serve at least one request with the models's max seq len (40960), \

@@ -5,7 +5,8 @@ vLLM's, with the release that it came with (empty: the oldest) and the one that 
 with.
 
 Reads unpacked sources of vLLM, one folder per release named after it, each with the
-package `vllm` in it. Nothing is imported, only parsed.
+package `vllm` in it. Nothing is imported, only parsed. A new release alone is added by
+`make release` (`tools/release/`), which needs no other release's sources.
 
     python tools/release_history.py FOLDER > planner/data/release_history.json
     python tools/release_history.py FOLDER --variables > planner/data/variables.json
@@ -30,9 +31,9 @@ def main(folder: Path) -> None:
     What the oldest release has is left out.
     """
     found = {
-        "arguments": _first_releases(folder, _arguments),
-        "architectures": _first_releases(folder, _architectures),
-        "kv_cache_dtypes": _first_releases(folder, _kv_cache_dtypes),
+        "arguments": _first_releases(folder, arguments),
+        "architectures": _first_releases(folder, architectures),
+        "kv_cache_dtypes": _first_releases(folder, kv_cache_dtypes),
     }
     print(json.dumps(found, indent=1, sort_keys=True))
 
@@ -45,7 +46,7 @@ def variables(folder: Path) -> dict[str, list[str]]:
     having: dict[str, list[str]] = {}
     releases = [one for one in reversed(MODELLED) if (folder / one).is_dir()]
     for version in releases:
-        for name in _variables(folder / version / "vllm"):
+        for name in variables_of(folder / version / "vllm"):
             having.setdefault(name, []).append(version)
     found = {}
     for name, versions in sorted(having.items()):
@@ -55,7 +56,8 @@ def variables(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def _variables(package: Path) -> Iterator[str]:
+def variables_of(package: Path) -> Iterator[str]:
+    """Yield the names of a release's environment variables that begin with VLLM_."""
     for node in ast.walk(_parsed(package / "envs.py")):
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if getattr(target, "id", "") == "environment_variables":
@@ -67,7 +69,7 @@ def _variables(package: Path) -> Iterator[str]:
                     yield str(name)
 
 
-def _compact(found: dict[str, list[str]]) -> str:
+def compact(found: dict[str, list[str]]) -> str:
     """Write one variable a line."""
     rows = (f" {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
     return "{\n" + ",\n".join(rows) + "\n}"
@@ -85,7 +87,8 @@ def _first_releases(folder: Path, names: Reader) -> dict[str, str]:
     return firsts
 
 
-def _arguments(package: Path) -> Iterator[str]:
+def arguments(package: Path) -> Iterator[str]:
+    """Yield the names of a release's engine arguments."""
     tree = _parsed(package / "engine" / "arg_utils.py")
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name.endswith("EngineArgs"):
@@ -96,7 +99,8 @@ def _arguments(package: Path) -> Iterator[str]:
                     yield field.target.id
 
 
-def _architectures(package: Path) -> Iterator[str]:
+def architectures(package: Path) -> Iterator[str]:
+    """Yield the names of a release's registry, in its order."""
     tree = _parsed(package / "model_executor" / "models" / "registry.py")
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
@@ -107,7 +111,8 @@ def _architectures(package: Path) -> Iterator[str]:
                     yield str(key.value)
 
 
-def _kv_cache_dtypes(package: Path) -> Iterator[str]:
+def kv_cache_dtypes(package: Path) -> Iterator[str]:
+    """Yield the values of kv_cache_dtype that a release has."""
     for path in (package / "config" / "cache.py", package / "config.py"):
         if not path.is_file():
             continue
@@ -129,6 +134,6 @@ def _parsed(path: Path) -> ast.Module:
 
 if __name__ == "__main__":
     if "--variables" in sys.argv:
-        print(_compact(variables(Path(sys.argv[1]))))
+        print(compact(variables(Path(sys.argv[1]))))
     else:
         main(Path(sys.argv[1]))

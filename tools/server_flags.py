@@ -33,6 +33,7 @@ _READ = (
 _CLASSES = ("FrontendArgs", "EngineArgs")
 _SWITCHES = ("store_true", "store_false", "boolean", "BooleanOptionalAction")
 _BY_HAND = ("text", "instead")
+_FACTS = ("kind", "short", "since", "gone", "of_engine", *_BY_HAND)
 _NOT_FLAGS = ("help", "model_tag", "model")
 
 Facts = dict[str, Any]
@@ -41,7 +42,7 @@ Facts = dict[str, Any]
 def main(folder: Path) -> None:
     """Print the table."""
     releases = sorted((path.name for path in folder.iterdir()), key=number_of)
-    found = {release: _flags_of(folder, release) for release in releases}
+    found = {release: flags_of(folder / release, release) for release in releases}
     known = json.loads(TABLE.read_text(encoding="utf-8"))["flags"]
     names = sorted({name for flags in found.values() for name in flags})
     rows = {
@@ -99,6 +100,25 @@ def _flags(name: str, found: dict[str, dict[str, Facts]]) -> list[str]:
     )
 
 
+def added(table: Facts, flags: dict[str, Facts], release: str) -> Facts:
+    """Return the table with what a release, newer than all in it, has otherwise."""
+    rows = dict(table["flags"])
+    for name in sorted({*rows, *flags} - {*ARGUMENTS}):
+        row = rows.get(name, {})
+        if name in flags:
+            kind = _kind(name, {release: flags}, [release])
+            shorts = [one for one in flags[name]["flags"] if not one.startswith("--")]
+            began = {"since": release} if name not in rows else {}
+            row = {**row, **began, "kind": kind, "short": (shorts or [""])[0]}
+            row.pop("gone", None)
+            row |= {"of_engine": row.get("of_engine") or flags[name]["of_engine"]}
+        elif not row.get("gone"):
+            row = {**row, "gone": release}
+        rows[name] = {key: row[key] for key in _FACTS if row.get(key)}
+    spelled = table["spellings"] | _spellings({release: flags})
+    return {"flags": dict(sorted(rows.items())), "spellings": spelled}
+
+
 def _spellings(found: dict[str, dict[str, Facts]]) -> dict[str, str]:
     """Return flags that are not their argument's name; the newest meaning counts."""
     spelled = {
@@ -112,11 +132,14 @@ def _spellings(found: dict[str, dict[str, Facts]]) -> dict[str, str]:
     return spelled | today
 
 
-def _flags_of(folder: Path, release: str) -> dict[str, Facts]:
-    """Return a release's flags by destination; what was recorded comes first."""
+def flags_of(folder: Path, release: str) -> dict[str, Facts]:
+    """Return a release's flags by destination; what was recorded comes first.
+
+    `folder` holds its package `vllm`.
+    """
     found: dict[str, Facts] = {}
     for part in _READ:
-        path = folder / release / "vllm" / part
+        path = folder / "vllm" / part
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
             engine = part.startswith("engine")

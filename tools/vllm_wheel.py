@@ -4,7 +4,9 @@ usage: PYTHON tools/vllm_wheel.py RELEASE
 
 The wheel and what it requires, as pip would install them, except that certifi may be
 older than required: vLLM asks for the list of authorities of its own day, which a
-mirror may not hold yet, and a dry run contacts nobody.
+mirror may not hold yet, and a dry run contacts nobody. PyTorch is taken as it is named,
+without a local version: where an index also offers builds for processors, pip would
+prefer "2.13.0+cpu" to "2.13.0".
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 _RELAXED = re.compile(r"certifi\b")
+_AS_NAMED = re.compile(r"(torch)\s*==\s*([\d.]+)\Z")
 
 
 def main(release: str) -> None:
@@ -38,7 +41,7 @@ def requirements(wheel: Path) -> list[str]:
         text = archive.read(name).decode()
     found = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
     return [
-        "certifi" if _RELAXED.match(one) else one
+        "certifi" if _RELAXED.match(one) else _AS_NAMED.sub(r"\1===\2", one)
         for one in found
         if "extra ==" not in one
     ]

@@ -26,6 +26,7 @@ import planner
 from planner.app.cli import refuse_unknown
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.completing import next_words
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.show.html import tag
 
@@ -49,10 +50,10 @@ $name or {name} is replaced by a variable of the notebook. The value is the plan
 is displayed; --explore opens the explorer on it instead. The Tab key completes models,
 flags, GPUs and the values of lists.
 """
-_VLLM_HELP = """Plan the start of vLLM that a cell describes; nothing of it is run.
+_VLLM_HELP = f"""Plan the start of vLLM that a cell describes; nothing of it is run.
 
     %%vllm --gpu H100
-    docker run --gpus 2 vllm/vllm-openai:v0.33.0 \\
+    docker run --gpus 2 vllm/vllm-openai:v{NEWEST} \\
       --model Qwen/Qwen3-32B --tensor-parallel-size 2
 
 The cell holds a command, a container, a manifest, Python code, a log or an error. The

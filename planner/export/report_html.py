@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.engine.releases import NEWEST
 from planner.export.report_parts import (
     GROUPS,
     Way,
@@ -14,6 +15,7 @@ from planner.export.report_parts import (
     given,
     groups,
     link_or_reason,
+    to_newest,
     ways,
 )
 from planner.show.certainty import certainty_html
@@ -29,6 +31,7 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
+from planner.show.upgrade import upgrade_html
 from planner.show.verdict import subject
 
 if TYPE_CHECKING:
@@ -91,9 +94,15 @@ def _body(plan: Plan, base: str, date: str) -> Iterator[Html]:
     yield _section("cache", "KV cache", _cache(plan))
     yield _section("notes", "Notes", notes_html(plan))
     yield _section("certainty", "Certainty", certainty_html(plan))
+    yield _section("upgrade", f"Upgrade to vLLM {NEWEST}", _upgrade(plan))
     yield _section("start", "Start it", fragment(map(_way, ways(plan))))
     yield _section("given", "Given", _table(("Name", "Value"), given(plan).items()))
     yield _section("again", "The same plan", _link(plan, base))
+
+
+def _upgrade(plan: Plan) -> Html:
+    found = to_newest(plan)
+    return NOTHING if found is None else _scrolling("Upgrade", upgrade_html(found))
 
 
 def _head(plan: Plan, date: str) -> Html:

@@ -13,10 +13,12 @@ from planner.export.report_parts import (
     given,
     groups,
     link_or_reason,
+    to_newest,
     ways,
 )
 from planner.show.certainty import sentences, sizes_by_basis
 from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
+from planner.show.upgrade import effects, headline, result, setting, source_of, why
 from planner.show.verdict import (
     budget,
     error_text,
@@ -59,6 +61,7 @@ def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
         *_cache(plan),
         *_notes(plan),
         *_certainty(plan),
+        *_upgrade(plan),
         "## Start it",
         *(block for way in ways(plan) for block in _way(way)),
         "## Given",
@@ -155,6 +158,25 @@ def _certainty(plan: Plan) -> list[str]:
         f"- {basis}: {format_gib(size)}" for basis, size in sizes_by_basis(plan).items()
     )
     return ["## How sure is this?", bases, *map(text, sentences(plan))]
+
+
+def _upgrade(plan: Plan) -> list[str]:
+    """Say what the newest release does to the plan, with each rule that changed."""
+    found = to_newest(plan)
+    if found is None:
+        return []
+    rows = [
+        (release, effects(cause), why(cause), source_of(cause))
+        for release, cause in found.causes
+    ]
+    ways_back = [(setting(way), result(way)) for way in found.ways]
+    old, new = found.steps[0].release, found.steps[-1].release
+    parts = [f"## Upgrade to vLLM {new}", text(headline(found))]
+    if rows:
+        parts.append(table(("Release", "In this start", "Rule", "Source"), rows))
+    if ways_back:
+        parts.append(table((f"Nearer to what {old} had", "KV cache"), ways_back))
+    return parts
 
 
 def _way(way: Way) -> list[str]:

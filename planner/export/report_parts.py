@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planner.engine.releases import NEWEST, number_of
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.compose_file import compose
@@ -13,6 +14,7 @@ from planner.export.links import gpu_to_link, link
 from planner.export.machines import environment
 from planner.export.python_code import python
 from planner.export.values import to_text
+from planner.solve.upgrading import Upgrade, upgrade
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -74,6 +76,16 @@ def _shown(name: str, value: object) -> str:
         return to_text(name, value)
     except PlannerError:
         return repr(value)
+
+
+def to_newest(plan: Plan) -> Upgrade | None:
+    """Return what the newest release does to the plan; None: nothing is to be said."""
+    if number_of(plan.vllm_version) >= number_of(NEWEST):
+        return None
+    try:
+        return upgrade(plan)
+    except PlannerError:
+        return None
 
 
 GROUPS = ("Kind", "Layers", "Tokens in a block", "Bytes of a block of one layer")

@@ -6,6 +6,7 @@ import pytest
 
 from planner.app import cli
 from planner.confirming.calibration import store as keep
+from planner.engine.releases import NEWEST
 from planner.planning.calibrations import store
 from tests import measured
 
@@ -32,7 +33,7 @@ def test_records_are_listed_newest_first(record, capsys):
     assert cli.FITS == cli.main(["calibration", "list"])
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{record.id}  2026-11-21  NVIDIA H100")
-    assert first.endswith(f"vLLM 0.33.0   {measured.LLAMA_8B}")
+    assert first.endswith(f"vLLM {NEWEST}   {measured.LLAMA_8B}")
     assert "2025-01-01" in second
     assert cli.FITS == cli.main(["calibration", "list", "--json"])
     rows = json.loads(capsys.readouterr().out)

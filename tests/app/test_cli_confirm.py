@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.app.cli import BAD_INPUT, DOES_NOT_FIT, FITS, main
+from planner.engine.releases import NEWEST
 from tests.starts import LOG_OF_A_GPU
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -37,7 +38,7 @@ def test_json_has_plan_and_measurement(tiny_folder, vllm_stand_in, capsys) -> No
 
     told = json.loads(capsys.readouterr().out)
     assert told["plan"]["gpu"]["name"] == "CPU"
-    assert told["plan"]["vllm_version"] == "0.33.0"
+    assert told["plan"]["vllm_version"] == NEWEST
     assert told["measured"]["is_started"] is True
 
 

@@ -10,6 +10,7 @@ from planner.app import cli
 from planner.app.cli import dry_run as command
 from planner.app.cli import record as recording
 from planner.confirming.dry import run as starting
+from planner.engine.releases import NEWEST
 from planner.errors import UnknownArchitecture
 from tests.confirming.test_dry_result import MODEL, dry, worker
 
@@ -147,7 +148,7 @@ def test_plan_shows_the_start_itself_where_no_plan_describes_its_caches(
 
     written = capsys.readouterr()
     assert kept in written.err
-    assert "vLLM 0.33.0's own start without a GPU" in written.out
+    assert f"vLLM {NEWEST}'s own start without a GPU" in written.out
 
 
 def test_plan_refuses_such_a_model_where_there_is_no_vllm(

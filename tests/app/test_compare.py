@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.engine.releases import NEWEST
 from planner.show.charts.compared_bars import figure_spec
 from planner.show.comparison import comparison_html, comparison_text, spoken, whole_html
 from planner.show.verdict import missing_bytes
@@ -24,7 +25,7 @@ CHANGES = st.fixed_dictionaries(
         "gpu": st.sampled_from(["H100", "L4", "A100-40GB"]),
         "tensor_parallel_size": st.sampled_from([1, 2, 3, 16]),
         "enforce_eager": st.booleans(),
-        "vllm_version": st.sampled_from(["0.32.0", "0.33.0"]),
+        "vllm_version": st.sampled_from(["0.32.0", NEWEST]),
     },
 )
 
@@ -68,7 +69,7 @@ def test_what_was_changed_is_what_differs(one, other) -> None:
     """An input is named exactly when the two plans were given it differently."""
     plan = plans.fitting()
     compared = planner.compare(plan.changed(**one), plan.changed(**other))
-    filled = {"gpu": "H100", "vllm_version": "0.33.0"}
+    filled = {"gpu": "H100", "vllm_version": NEWEST}
     differing = {
         name
         for name in {*one, *other}

@@ -16,6 +16,7 @@ from planner.app.widgets.form import Form
 from planner.app.widgets.models import ModelField
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from tests import plans
 
@@ -283,7 +284,7 @@ def test_arguments_of_later_releases_are_marked(form) -> None:
     """With the release they came with; none where the release has them."""
     send(form.more, {"set": "vllm_version", "value": "0.10.2"})
     marked = {name for name, field in form.fields.items() if field.since}
-    send(form.more, {"set": "vllm_version", "value": "0.33.0"})
+    send(form.more, {"set": "vllm_version", "value": NEWEST})
 
     assert "max_num_queued_reqs" in marked
     assert "max_model_len" not in marked

@@ -21,6 +21,7 @@ from planner.confirming.confirmation import Confirmation, Confirmed
 from planner.confirming.dry.run import CACHES
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
+from planner.engine.releases import NEWEST
 from planner.errors import UnknownArchitecture
 from planner.planning.inputs import Inputs
 from tests import plans
@@ -36,7 +37,7 @@ from tests.starts import STAND_IN
 ENDLESS_MINUTES = 1
 PATIENCE_SECONDS = 10
 SMALL = {"dtype": "float32", "gpu_memory_utilization": 0.05, "max_model_len": 1024}
-NAMED = "vLLM 0.33.0 on H100"
+NAMED = f"vLLM {NEWEST} on H100"
 installed = run_panel._installed
 
 
@@ -121,7 +122,7 @@ def test_before_a_run_there_is_no_chart_and_vllm_is_named(panel) -> None:
     """The heavy part comes with the result."""
     assert panel.result.children == ()
     assert panel.progress.state == "idle"
-    assert "vLLM 0.33.0 on H100" in panel.installation.value
+    assert f"vLLM {NEWEST} on H100" in panel.installation.value
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct" in panel.what.value
 
 

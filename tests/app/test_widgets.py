@@ -10,6 +10,7 @@ from planner.app.widgets.callbacks import UNEXPECTED
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.fields import doubling_steps
 from planner.app.widgets.parsing import parse_count, parse_length
+from planner.engine.releases import NEWEST
 from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
 from tests import plans
 
@@ -121,7 +122,7 @@ def test_an_untouched_slider_follows_the_release(explorer, monkeypatch) -> None:
     assert len(calls) == 1
     assert "--gpu-memory-utilization" not in explorer.results.answer.parts["command"]
     share.value = 0.5
-    release.value = "0.33.0"
+    release.value = NEWEST
     assert share.value == 0.5
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from planner.confirming.calibration import record_of, store
 from planner.confirming.measurement import EngineFigures, Measurement
+from planner.engine.releases import NEWEST
 from planner.planning.calibrations.store import NotStored, everything
 from planner.units import GIB, MIB
 from tests import measured
@@ -18,7 +19,7 @@ def test_a_start_is_stored_under_gpu_release_model_and_settings(data_folder):
     assert data_folder / "calibration" / "v1" / f"{kept.record.id}.json" == kept.path
     assert (kept.record,) == everything().records
     record = kept.record
-    assert ("0.33.0", "LlamaForCausalLM") == (
+    assert (NEWEST, "LlamaForCausalLM") == (
         record.key.vllm_version,
         record.key.architecture,
     )
@@ -171,7 +172,7 @@ def test_a_start_without_figures_is_not_stored():
     """It failed before it measured, or measured nothing because the cache is fixed."""
     plan = measured.plan()
     with pytest.raises(NotStored, match="did not get as far"):
-        store(plan, Measurement(vllm_version="0.33.0"))
+        store(plan, Measurement(vllm_version=NEWEST))
     fixed = measured.worker(
         plan,
         consumed_bytes=None,

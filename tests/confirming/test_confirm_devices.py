@@ -8,14 +8,13 @@ import planner
 from planner.confirming.devices import choose
 from planner.confirming.installation import Installation, check_release
 from planner.engine.devices.attached import Survey, survey
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.result import Plan
 from planner.units import GIB, MIB
 from tests.fake_nvml import Board, FakeDriver
 
-VLLM = Installation(
-    python="python", package="vllm", version="0.33.0", is_cpu_build=False
-)
+VLLM = Installation(python="python", package="vllm", version=NEWEST, is_cpu_build=False)
 
 
 def attached(*boards: Board) -> Survey:
@@ -103,4 +102,4 @@ def test_another_release_is_refused_but_not_another_build_of_it() -> None:
 
     check_release(again, "0.12.0")
     with pytest.raises(PlannerError, match=r"vllm_version=.*0\.12\.0\.post2"):
-        check_release(again, "0.33.0")
+        check_release(again, NEWEST)

@@ -10,6 +10,7 @@ import planner
 from planner.confirming.comparison import confirmation_of
 from planner.confirming.dry.result import DriverMemory, DryRun
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.calibrations.dry import DryFigures, DryRank, dry_lines
 from planner.planning.result import KVCacheGroup, Plan
@@ -50,7 +51,7 @@ def worker(rank: int = 0, *, weights: int | None = None) -> WorkerFigures:
 def dry(*workers: WorkerFigures, **changes) -> DryRun:
     """Return the dry run of these workers."""
     measured = Measurement(
-        vllm_version="0.33.0",
+        vllm_version=NEWEST,
         workers=workers,
         engine=EngineFigures(
             num_gpu_blocks=40_000,
@@ -84,7 +85,7 @@ def test_the_contract_names_what_vllm_measured() -> None:
 
     assert found["started"] is True
     assert found["refused"] is None
-    assert found["vllm_version"] == "0.33.0"
+    assert found["vllm_version"] == NEWEST
     assert found["seconds"] == 21.0
     (rank,) = found["ranks"]
     assert rank["rank"] == 0
@@ -155,7 +156,7 @@ def test_a_cold_peak_is_named_where_the_warm_one_is_as_estimated() -> None:
     """What the plan says of the cold start does not depend on its estimate."""
     planned = estimate().ranks[0].line("peak activation").size_bytes
     figures = DryFigures(
-        vllm_version="0.33.0",
+        vllm_version=NEWEST,
         ranks=(
             DryRank(
                 weights_bytes=None,
@@ -177,7 +178,7 @@ def test_a_cold_peak_is_named_where_the_warm_one_is_as_estimated() -> None:
 def test_vllms_refusal_is_in_its_own_words() -> None:
     """And there is no plan without figures."""
     error = "ValueError: User-specified max_model_len (1000000) is greater"
-    measured = Measurement(vllm_version="0.33.0", is_started=False, error=error)
+    measured = Measurement(vllm_version=NEWEST, is_started=False, error=error)
     run = dry(measurement=measured, confirmation=None)
 
     assert run.refused == error

@@ -10,7 +10,7 @@ from planner.engine.environment import (
     environment_from,
     variables,
 )
-from planner.engine.releases import Release
+from planner.engine.releases import NEWEST, Release
 from planner.errors import PlannerError
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
@@ -67,7 +67,9 @@ def test_a_variable_of_another_release_is_noted() -> None:
     """One went with 0.24.0, the other came with 0.17.0."""
     env = {"VLLM_USE_FLASHINFER_MOE_FP4": "1", "VLLM_USE_OINK_OPS": "1"}
     (note,) = environment_from(env).notes
-    assert note.startswith("vLLM 0.33.0 does not read VLLM_USE_FLASHINFER_MOE_FP4 any")
+    assert note.startswith(
+        f"vLLM {NEWEST} does not read VLLM_USE_FLASHINFER_MOE_FP4 any"
+    )
     older = environment_from(env, Release((0, 11, 0)))
     assert ["VLLM_USE_FLASHINFER_MOE_FP4=1"] == [name for name, _ in older.uncounted]
     assert "VLLM_USE_OINK_OPS yet: 0.17.0 does." in older.notes[0]

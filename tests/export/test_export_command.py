@@ -14,7 +14,7 @@ from planner import PlannerError
 from planner.engine.arguments import ARGUMENTS as TABLE
 from planner.engine.arguments import PLANNER_ONLY, Memory, named
 from planner.engine.flags import flags
-from planner.engine.releases import Release, came_later, number_of
+from planner.engine.releases import NEWEST, Release, came_later, number_of
 from planner.engine.settings import EngineSettings, command
 from planner.planning.batches import ENTRYPOINTS
 from tests.recorded_parser import RELEASES, NotParsed, engine_arguments, recorded
@@ -143,7 +143,7 @@ def figures(plan: planner.Plan) -> tuple[Any, ...]:
     return plan.ranks, plan.kv_groups, plan.resolved, plan.error, plan.outcome
 
 
-def parsed_again(plan: planner.Plan, release: str = "0.33.0") -> planner.Plan:
+def parsed_again(plan: planner.Plan, release: str = NEWEST) -> planner.Plan:
     """Parse a plan's line as the release does, and plan what comes out."""
     parsed = as_given(engine_arguments(release, shlex.split(plan.command())))
     model = parsed.pop("model_tag")
@@ -204,7 +204,7 @@ def test_other_kinds_of_models_come_back_too(model):
 
 def test_every_argument_is_tried_with_some_value():
     """Those alone are left out that the planner takes with no value at all."""
-    tried = {name for name, _ in cases("0.33.0")}
+    tried = {name for name, _ in cases(NEWEST)}
     never = {name for name, values in SWITCHED_OFF.items() if not values}
 
     assert KNOWN - {*PLANNER_ONLY} - never == tried
@@ -212,7 +212,7 @@ def test_every_argument_is_tried_with_some_value():
 
 def test_every_argument_is_one_of_vllm_s():
     """No name of ours that the newest release does not know, but the planner's own."""
-    assert {*PLANNER_ONLY} == KNOWN - set(recorded("0.33.0")["engine_arguments"])
+    assert {*PLANNER_ONLY} == KNOWN - set(recorded(NEWEST)["engine_arguments"])
 
 
 ARGUMENTS = st.fixed_dictionaries(
@@ -249,7 +249,7 @@ def test_any_line_asks_for_the_same_plan(arguments, gpu, entrypoint):
 def test_any_model_name_stays_one_word(name):
     """A folder may be called like anything, a flag included."""
     words = shlex.split(command(name, EngineSettings()))
-    parsed = engine_arguments("0.33.0", words)["model_tag"]
+    parsed = engine_arguments(NEWEST, words)["model_tag"]
 
     assert name == (parsed.removeprefix("./") if name.startswith("-") else parsed)
 
@@ -265,7 +265,7 @@ def test_a_plan_for_the_llm_class_says_what_a_server_would_do_otherwise():
 @pytest.mark.parametrize(
     ("release", "words"),
     [
-        ("0.33.0", ["--cudagraph-capture-sizes", "1", "2"]),
+        (NEWEST, ["--cudagraph-capture-sizes", "1", "2"]),
         ("0.11.1", ["--cudagraph-capture-sizes", "1", "2"]),
         ("0.11.0", ["--compilation-config", '{"cudagraph_capture_sizes": [1, 2]}']),
     ],
@@ -302,14 +302,14 @@ def test_a_switch_without_an_off_is_left_out_when_off():
     """--no-disable-log-stats is no flag of vLLM."""
     assert [] == flags({"disable_log_stats": False})
     with pytest.raises(NotParsed):
-        engine_arguments("0.33.0", ["vllm", "serve", "m", "--no-disable-log-stats"])
+        engine_arguments(NEWEST, ["vllm", "serve", "m", "--no-disable-log-stats"])
 
 
 def test_a_value_that_looks_like_a_flag_stays_a_value():
     """vLLM reads a word that begins with a dash and holds a dot as part of a table."""
     assert ["--served-model-name=-a.b"] == flags({"served_model_name": "-a.b"})
     with pytest.raises(NotParsed):
-        engine_arguments("0.33.0", ["vllm", "serve", "m", "--seed", "-a.b"])
+        engine_arguments(NEWEST, ["vllm", "serve", "m", "--seed", "-a.b"])
 
 
 def test_the_rebuilt_parser_refuses_what_vllm_refuses():
@@ -323,4 +323,4 @@ def test_the_rebuilt_parser_refuses_what_vllm_refuses():
         "vllm serve m --kv-cache-memory-bytes 10GiB",
     ):
         with pytest.raises(NotParsed):
-            engine_arguments("0.33.0", line.split())
+            engine_arguments(NEWEST, line.split())

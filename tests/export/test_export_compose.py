@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import planner
 from planner import GPU, PlannerError
 from planner.engine.gpu import Processor
+from planner.engine.releases import NEWEST
 from planner.export import compose
 from planner.export.yaml_text import yaml_text
 from tests import plans
@@ -47,7 +48,7 @@ def test_a_plan_of_two_gpus_is_one_container():
     plan = planner.plan(MODEL, gpu="H100", tensor_parallel_size=2, max_model_len=8192)
     service = read(plan)
 
-    assert "vllm/vllm-openai:v0.33.0" == service["image"]
+    assert f"vllm/vllm-openai:v{NEWEST}" == service["image"]
     assert shlex.split(plan.command()) == words(service)
     assert [{"driver": "nvidia", "capabilities": ["gpu"], "count": 2}] == service[
         "deploy"
@@ -91,7 +92,7 @@ def test_a_processor_needs_another_image_and_no_gpu():
         processor=Processor(architecture="aarch64"),
     )
 
-    assert x86["image"].endswith("/vllm-cpu-release-repo:v0.33.0")
+    assert x86["image"].endswith(f"/vllm-cpu-release-repo:v{NEWEST}")
     assert "deploy" not in x86
     assert "vllm-arm64-cpu" in read(planner.plan(MODEL, gpu=arm))["image"]
 

@@ -15,6 +15,7 @@ from planner.app.widgets import explorer
 from planner.engine.arguments import ARGUMENTS as TABLE
 from planner.engine.arguments import Memory, named
 from planner.engine.gpu import Processor, catalogue
+from planner.engine.releases import NEWEST
 from planner.engine.settings import EngineSettings
 from planner.export import link, read_link
 from planner.export.links import is_carried, why_kept_out
@@ -42,7 +43,7 @@ def test_a_link_reads_like_the_command():
     planned = plan(max_model_len=32768, kv_cache_dtype="fp8", enforce_eager=True)
 
     assert (
-        "?model=Qwen/Qwen3-8B&gpu=H100&vllm_version=0.33.0&kv_cache_dtype=fp8"
+        f"?model=Qwen/Qwen3-8B&gpu=H100&vllm_version={NEWEST}&kv_cache_dtype=fp8"
         "&max_model_len=32768&enforce_eager=true"
     ) == link(planned)
 

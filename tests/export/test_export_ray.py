@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.engine.releases import NEWEST as NEWEST_VLLM
 from planner.export import ray_arguments, ray_data, ray_serve, ray_serve_config
 from planner.planning.batches import ENTRYPOINTS
 from planner.ray import NEWEST, RayRelease, pipeline
@@ -220,7 +221,7 @@ def test_a_server_s_plan_keeps_its_figures():
 def test_each_argument_plans_to_the_same_figures():
     """What the program tells vLLM is what was planned, argument by argument."""
     tried = 0
-    for name, value in cases("0.33.0"):
+    for name, value in cases(NEWEST_VLLM):
         try:
             plan = planner.plan(MODEL, **{name: value})
             again = _planned_again(plan, _told(plan))
@@ -376,7 +377,7 @@ def test_any_text_stays_the_same_text(text):
 
 def test_another_vllm_than_ray_brings_is_said():
     """Ray 2.60 asks for vLLM 0.29.0 and no other; 2.55 takes newer ones."""
-    code = ray_data(planner.plan(MODEL, gpu="L4", vllm_version="0.33.0"))
+    code = ray_data(planner.plan(MODEL, gpu="L4", vllm_version=NEWEST_VLLM))
     same = ray_data(planner.plan(MODEL, gpu="L4", vllm_version="0.29.0"))
     older = ray_data(pipeline(planner.plan(MODEL, gpu="L4"), ray_version="2.55.1"))
 

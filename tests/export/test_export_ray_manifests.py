@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner import PlannerError
+from planner.engine.releases import NEWEST
 from planner.export import ray_cluster, ray_data, ray_job, ray_serve_config, ray_service
 from planner.ray import NodeType, RayRelease, State, pipeline
 from tests import kuberay
@@ -247,11 +248,11 @@ def test_a_pod_of_one_s_own_is_kept():
 
 def test_the_image_is_ray_s_and_says_which_vllm_it_brings():
     """Ray 2.60.0 comes with vLLM 0.29.0."""
-    newest = ray_cluster(planner.plan(MODEL, gpu="L4", vllm_version="0.33.0"))
+    newest = ray_cluster(planner.plan(MODEL, gpu="L4", vllm_version=NEWEST))
     same = ray_cluster(planner.plan(MODEL, gpu="L4", vllm_version="0.29.0"))
 
     assert "rayproject/ray-llm:2.60.0-py312-cu130" in newest
-    assert "brings vLLM 0.29.0, and this plan is for 0.33.0" in newest
+    assert f"brings vLLM 0.29.0, and this plan is for {NEWEST}" in newest
     assert "brings" not in same
 
 

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 import planner
 from planner import Inputs
+from planner.engine.releases import NEWEST
 from planner.export import csv, html, json, markdown
 from planner.units import format_gib
 from tests import plans
@@ -63,7 +64,7 @@ def test_a_report_holds_what_a_reader_needs(make, write):
     assert f"vLLM {plan.vllm_version}" in shown
     assert plan.command() in shown
     assert "from vllm import LLM" in shown
-    assert "image: vllm/vllm-openai:v0.33.0" in shown
+    assert f"image: vllm/vllm-openai:v{NEWEST}" in shown
     for rank in plan.ranks:
         for line in rank.lines:
             assert format_gib(line.size_bytes) in shown
@@ -230,3 +231,27 @@ def test_no_cell_is_a_formula(start, tiny_folder):
 
     for row in rows:
         assert f"'{start}HYPERLINK(1)".translate(SPACES) == row["gpu"]
+
+
+OLDER = {"gpu": "RTX3090", "vllm_version": "0.19.1", "max_model_len": 8192}
+
+
+@pytest.mark.parametrize("write", [markdown, html])
+def test_a_report_of_an_older_release_says_what_an_upgrade_does(write) -> None:
+    """The sentence, each rule with its release, and what brings the old one back."""
+    plan = planner.plan("Qwen/Qwen3-8B", **OLDER)
+    report = write(plan)
+    found = planner.upgrade(plan)
+    assert found.ways
+    assert f"Upgrade to vLLM {NEWEST}" in report
+    for release, cause in found.causes:
+        assert cause.rule is not None
+        assert release in report
+    assert "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS" in report.replace("\\_", "_")
+
+
+@pytest.mark.parametrize("write", [markdown, html])
+def test_a_report_of_the_newest_release_has_no_upgrade(write) -> None:
+    """There is none to say."""
+    plan = planner.plan("Qwen/Qwen3-8B", **{**OLDER, "vllm_version": NEWEST})
+    assert "Upgrade to" not in write(plan)

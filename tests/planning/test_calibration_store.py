@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import planner
 from planner import surroundings
 from planner.confirming.calibration import record_of
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.calibrations import reading, store
 from planner.planning.calibrations import record as writing
@@ -79,7 +80,7 @@ def test_the_folder_is_that_of_the_operating_system(monkeypatch):
 def test_without_a_home_nothing_is_found_and_a_sentence_says_so(monkeypatch):
     """Some containers give their user none."""
     monkeypatch.setattr(store, "records_folder", lambda: None)
-    assert ((), ()) == store.candidates("0.33.0", "LlamaForCausalLM")
+    assert ((), ()) == store.candidates(NEWEST, "LlamaForCausalLM")
     assert () == store.everything().records
     with pytest.raises(store.NotStored, match="PLANNER_DATA_DIR"):
         store.write(_record())
@@ -397,10 +398,10 @@ def test_a_folder_is_read_again_only_when_it_changed(records, monkeypatch):
         store, "read_folder", lambda path: reads.append(path) or read(path)
     )
     for _ in range(3):
-        assert 1 == len(store.candidates("0.33.0", "LlamaForCausalLM")[0])
+        assert 1 == len(store.candidates(NEWEST, "LlamaForCausalLM")[0])
     assert 1 == len(reads)
     store.write(_record(max_num_seqs=8))
-    assert 2 == len(store.candidates("0.33.0", "LlamaForCausalLM")[0])
+    assert 2 == len(store.candidates(NEWEST, "LlamaForCausalLM")[0])
     assert 2 == len(reads)
 
 

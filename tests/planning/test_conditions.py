@@ -7,6 +7,7 @@ import pytest
 
 import planner
 from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Kind, Memory
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.show.page import plan_html
 from planner.show.verdict import CONDITIONAL, verdict
@@ -137,7 +138,9 @@ def test_variables_are_conditions_and_notes_too() -> None:
     plan = planner.plan(MODEL, env=env)
 
     assert ["VLLM_BATCH_INVARIANT=1"] == [c.partition(":")[0] for c in plan.conditions]
-    assert "vLLM 0.33.0 does not read VLLM_ATTENTION_BACKEND any more" in plan.notes[-1]
+    assert (
+        f"vLLM {NEWEST} does not read VLLM_ATTENTION_BACKEND any more" in plan.notes[-1]
+    )
 
 
 def test_hf_overrides_change_config_json(tmp_path) -> None:
@@ -229,7 +232,7 @@ def test_a_key_of_a_table_that_vllm_does_not_have_is_refused() -> None:
     table = {"use_fp4_indexer_cache": "True"}
     new, old = (
         planner.plan(MODEL, attention_config=table, vllm_version=version)
-        for version in ("0.33.0", "0.29.0")
+        for version in (NEWEST, "0.29.0")
     )
     assert "refused" == new.error.kind
     assert "Unexpected keyword argument" in new.error.message

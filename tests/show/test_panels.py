@@ -6,6 +6,7 @@ from html import unescape
 import pytest
 
 import planner
+from planner.engine.releases import NEWEST
 from planner.show.kv_cache import costs, kv_cache_html
 from planner.show.lines import LINE_FACTS
 from planner.show.page import OPEN_AT_FIRST, PANELS, panels_html
@@ -74,7 +75,7 @@ def test_a_line_that_names_a_source_names_file_and_symbol(name) -> None:
 
     assert facts.file.endswith(".py")
     assert facts.symbol.isidentifier()
-    assert facts.address.endswith(f"/v0.33.0/vllm/{facts.file}")
+    assert facts.address.endswith(f"/v{NEWEST}/vllm/{facts.file}")
 
 
 def test_the_kv_cache_panel_shows_how_blocks_and_requests_follow() -> None:

@@ -8,6 +8,7 @@ import pytest
 import planner
 from planner import solve
 from planner.app import cli
+from planner.engine.releases import NEWEST
 from planner.show.solution import value_text
 from tests.configs import LLAMA_8B, architecture
 
@@ -48,7 +49,7 @@ def test_text_leads_with_the_value_and_ends_with_the_command():
 
     assert f"✔ {found.value:,} tokens" == lines[0]
     assert (
-        "Longest context of Qwen/Qwen3-8B on L4 (vLLM 0.33.0) for 2 requests"
+        f"Longest context of Qwen/Qwen3-8B on L4 (vLLM {NEWEST}) for 2 requests"
         in (lines[1])
     )
     assert found.why in lines

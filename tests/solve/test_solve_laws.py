@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planner import Load, PlannerError, solve
+from planner.engine.releases import NEWEST
 from planner.errors import UnknownArchitecture
 from planner.units import GIB
 from tests.solutions import (
@@ -123,7 +124,7 @@ def test_the_smallest_kv_cache_serves_and_one_byte_less_does_not(
     model, gpu, arguments, load
 ):
     """At the edge, one byte decides."""
-    inputs = start(model, gpu, "0.33.0", arguments)
+    inputs = start(model, gpu, NEWEST, arguments)
 
     found = possible(solve.smallest_kv_cache_memory, inputs, load=load)
 
@@ -140,7 +141,7 @@ def test_the_smallest_kv_cache_serves_and_one_byte_less_does_not(
 @given(model=models, gpu=gpus, load=st.one_of(st.none(), loads))
 def test_the_fewest_gpus_serve_and_no_layout_of_one_less_does(model, gpu, load):
     """Every layout of one GPU less, planned by hand, fails."""
-    inputs = start(model, gpu, "0.33.0", {})
+    inputs = start(model, gpu, NEWEST, {})
 
     found = possible(
         solve.fewest_gpus, inputs, [gpu], load=load, gpus_per_node=4, nodes=2
@@ -167,7 +168,7 @@ def test_instances_start_one_after_the_other_and_one_more_does_not(
     model, gpu, load, given_instances
 ):
     """Shares and what lies beside them add up to what the GPU has."""
-    inputs = start(model, gpu, "0.33.0", {})
+    inputs = start(model, gpu, NEWEST, {})
 
     found = possible(
         solve.instances_on_one_gpu, inputs, load=load, instances=given_instances
@@ -190,7 +191,7 @@ def test_instances_start_one_after_the_other_and_one_more_does_not(
 @given(model=models, gpu=gpus, arguments=engine_args, load=loads)
 def test_what_is_called_nearest_is_served(model, gpu, arguments, load):
     """Each load that an impossible answer names can be asked for, and is found."""
-    inputs = start(model, gpu, "0.33.0", arguments)
+    inputs = start(model, gpu, NEWEST, arguments)
     found = possible(solve.smallest_utilization, inputs, load=load)
     assume(found.value is None)
 
@@ -208,7 +209,7 @@ def test_what_is_called_nearest_is_served(model, gpu, arguments, load):
 @given(model=models, gpu=gpus, load=loads, more=st.integers(1, 20))
 def test_a_larger_gpu_never_serves_less(model, gpu, load, more):
     """Requests over the GPU's memory, all else alike."""
-    inputs = start(model, gpu, "0.33.0", {}).changed(
+    inputs = start(model, gpu, NEWEST, {}).changed(
         max_num_seqs=64, max_num_batched_tokens=2048
     )
     small = inputs.plan().gpu
@@ -244,7 +245,7 @@ def test_the_two_edges_of_a_load_meet(model, gpu, version, load):
 @given(model=models, gpu=gpus, load=loads)
 def test_a_share_and_a_kv_cache_serve_the_same_loads(model, gpu, load):
     """What some share serves, a fixed KV cache of fewer bytes than it leaves does."""
-    inputs = start(model, gpu, "0.33.0", {})
+    inputs = start(model, gpu, NEWEST, {})
 
     share = possible(solve.smallest_utilization, inputs, load=load)
     cache = solve.smallest_kv_cache_memory(inputs, load=load)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from planner.engine.releases import NEWEST
+
 pytest.importorskip("axe_playwright_python")
 
 pytestmark = pytest.mark.browser
@@ -153,7 +155,7 @@ def test_each_memory_line_opens_to_its_arithmetic_and_source(page) -> None:
         page.keyboard.press("Enter")
         assert name.get_attribute("aria-expanded") == "true"
         told = page.locator(".planner-panel-memory .pl-explained").nth(index)
-        assert "vLLM 0.33.0" in told.inner_text()
+        assert f"vLLM {NEWEST}" in told.inner_text()
     enter(page, "max_num_seqs", "64")
     page.locator(".planner-panel-memory", has_text="64 max_num_seqs").wait_for(
         timeout=PATIENCE

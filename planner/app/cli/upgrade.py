@@ -12,7 +12,7 @@ from planner.solve.upgrading import upgrade
 
 EXAMPLES = (
     "planner upgrade Qwen/Qwen3-8B --gpu L4 --from 0.19.0",
-    "planner upgrade --from 0.26.0 --to 0.33.0 -- vllm serve Qwen/Qwen3-8B",
+    f"planner upgrade --from 0.26.0 --to {NEWEST} -- vllm serve Qwen/Qwen3-8B",
 )
 
 

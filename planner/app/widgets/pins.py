@@ -12,6 +12,7 @@ from planner.app.widgets.actions import ActionList, Row, action
 from planner.app.widgets.callbacks import Later
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Section
+from planner.app.widgets.upgrade_fold import UpgradeFold
 from planner.late import late
 
 if TYPE_CHECKING:
@@ -53,10 +54,15 @@ class PinSection(Section):
         table.add_class("pl-plan")
         return table
 
+    @cached_property
+    def upgrade(self) -> UpgradeFold:
+        """The plan under another release; created when the tab is first opened."""
+        return UpgradeFold()
+
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the list, and the comparison where there is one."""
+        """Return the list, the comparison where there is one, and other releases."""
         drawn = () if self.chart is None or not self._pins else (self.chart, self.table)
-        return (self.list, *drawn)
+        return (self.list, *drawn, self.upgrade)
 
     def show(self, plan: Plan) -> None:
         """Compare the pinned plans with this one."""
@@ -84,6 +90,8 @@ class PinSection(Section):
 
     def refresh(self) -> None:
         """List the pinned plans, and compare them once the user pauses."""
+        if self._plan is not None:
+            self.upgrade.show(self._plan)
         rows = [_row(letter, plan) for letter, plan in self._pins.items()]
         if len(self._pins) < MOST_PINS:
             rows.append(_PIN_ROW)

@@ -17,7 +17,7 @@ from typing import Any
 from planner.confirming.log import LogReading, allocation_in, excerpt_of, read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU, GPU, catalogue
-from planner.engine.releases import OLDEST, number_of
+from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.engine.server import SERVER_FLAGS
 from planner.export.texts.container import gpu_named_in, starts_in
 from planner.export.texts.noted import (
@@ -364,6 +364,6 @@ def _open(
     if gpu is None:
         yield "On which GPU: gpu='H100'."
     if version is None:
-        yield "Which release of vLLM: vllm_version='0.33.0'."
+        yield f"Which release of vLLM: vllm_version='{NEWEST}'."
     if not log.setting.arguments and not engine:
         yield "Which arguments were given: none are in the text."

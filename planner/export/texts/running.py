@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from planner.confirming.log import LogReading, read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
-from planner.engine.releases import OLDEST, number_of
+from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.errors import PlannerError
 from planner.export.texts.command import literal
 from planner.export.texts.container import gpu_named_in
@@ -384,7 +384,7 @@ class _Told:
         if gpu is None:
             yield "On which GPU it runs: gpu='H100'. No page of vLLM names it."
         if self.version is None:
-            yield "Which release of vLLM: vllm_version='0.33.0'."
+            yield f"Which release of vLLM: vllm_version='{NEWEST}'."
         if "tensor_parallel_size" not in engine:
             yield (
                 "How many GPUs: tensor_parallel_size=... if more than one. vLLM tells "

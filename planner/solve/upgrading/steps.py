@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.engine.releases import MODELLED, number_of
+from planner.engine.releases import MODELLED, number_of, resolve_version
 from planner.engine.releases.watched import Boundary, watched
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
@@ -14,6 +14,7 @@ from planner.planning.result import Plan
 from planner.solve.upgrading.rules import Rule, rule_of
 
 _FIGURES = ("num_gpu_blocks", "kv_cache_size_tokens")
+HOST = "host memory"
 _MOST_ROUNDS = 8
 """Rules that only others made visible are found after at most so many plans."""
 _Number = tuple[int, int, int]
@@ -69,7 +70,9 @@ def steps(inputs: Inputs, releases: Sequence[str]) -> Iterator[Step]:
     before: tuple[str, Plan] | None = None
     for release in releases:
         try:
-            plan = _plan(inputs, number_of(release), number_of(release), frozenset())
+            rules, notes = resolve_version(release)
+            plan = _plan(inputs, rules.number, rules.number, frozenset())
+            plan = replace(plan, notes=(*notes, *plan.notes)) if notes else plan
         except PlannerError as error:
             yield Step(release=release, plan=None, error=str(error))
             continue
@@ -93,7 +96,7 @@ def _causes(
     """
     if not _difference(before[1], after[1]):
         return ()
-    old, new = number_of(before[0]), number_of(after[0])
+    old, new = (resolve_version(one[0])[0].number for one in (before, after))
     changed = _changed_rules(inputs, old, new)
     found, last = [], before[1]
     for count in range(len(changed) + 1):
@@ -140,13 +143,18 @@ def _difference(before: Plan, after: Plan) -> Cause | None:
 
 
 def figures_of(plan: Plan) -> dict[str, int]:
-    """Return the bytes of each line of the limiting rank, and its blocks and tokens."""
+    """Return the bytes of each line of the limiting rank, its blocks and tokens.
+
+    Last are the bytes of host memory, where the plan counts them.
+    """
     rank = plan.limiting_rank
     if rank is None:
         return {}
+    host = sum(node.needed_bytes for node in plan.host)
     return {
         **{line.name: line.size_bytes for line in rank.lines},
         **{name: getattr(plan, name) for name in _FIGURES},
+        **({HOST: host} if host else {}),
     }
 
 

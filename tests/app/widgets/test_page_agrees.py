@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner.app.widgets.explorer import Explorer
+from planner.engine.releases import NEWEST
 from planner.export import read_link
 from planner.units import format_gib
 
@@ -29,7 +30,7 @@ STATES = st.fixed_dictionaries(
     {
         "model": st.sampled_from(MODELS),
         "gpu": st.sampled_from(["L4", "A100", "H100", "H200", "B200"]),
-        "vllm_version": st.sampled_from(["0.33.0", "0.25.1", "0.19.1"]),
+        "vllm_version": st.sampled_from([NEWEST, "0.25.1", "0.19.1"]),
     },
     optional={
         "prompt_tokens": st.integers(1, 60_000).map(str),
@@ -73,7 +74,7 @@ def sent(explorer: Explorer, state: dict[str, str]) -> None:
     state={
         "model": "Qwen/Qwen3-Next-80B-A3B-Instruct",
         "gpu": "L4",
-        "vllm_version": "0.33.0",
+        "vllm_version": NEWEST,
         "pipeline_parallel_size": "2",
         "gpu_memory_utilization": "0.3",
     }

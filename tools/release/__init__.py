@@ -1,0 +1,14 @@
+"""A new release of vLLM: what it changes, found from its wheel alone.
+
+`make release VLLM=X` runs `python -m tools.release X`; docs/adding-a-release.md says
+what its report means and what is left to do by hand.
+
+    installing.py   an environment of the release's own, kept in the planner's cache
+    sources.py      names and defaults that its sources list
+    symbols.py      what `Source:` lines of the planner cite there, with its syntax
+    sentences.py    the planner's wordings of vLLM's log and errors, found there or not
+    answers.py      a fixed list of cases, answered by the release itself
+    data.py         the planner's data files, each with what this release changes
+    record.py       all of that for one release, kept for comparing the next with it
+    report.py       the difference of two records, as Markdown
+"""

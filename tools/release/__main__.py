@@ -1,0 +1,100 @@
+"""Find what a new release of vLLM changes, and write the data files that follow.
+
+    python -m tools.release RELEASE [--python PYTHON] [--cases FILE] [--record-only]
+
+Without --python the release's wheel is installed into an environment of its own (10 GB,
+kept). The report is build/release-RELEASE.md. With --record-only a release is recorded
+to compare later ones with, and neither data files nor a report are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from tools.dry_sweep import rows
+from tools.release import answers, data, installing, record, report, symbols
+
+ROOT = Path(__file__).parents[2]
+PLANNER = ROOT / "planner"
+
+
+def main() -> None:
+    """Do all steps, and say where the report is."""
+    given = _options()
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "environment"):
+        python = installing.python_of(given.release, given.python)
+        packages = installing.packages_of(python)
+    with _timed(seconds, "sources"):
+        cited = list(symbols.citations(PLANNER))
+        found = record.of_sources(given.release, packages / "vllm", cited, PLANNER)
+    with _timed(seconds, "cases"):
+        cases = rows(given.cases)
+        out = record.answers_of(given.release)
+        each = answers.answered(python, cases, given.seconds, out)
+        found = replace(found, answers=[_shown(row) for row in each])
+    before = None if given.record_only else record.last_before(given.release)
+    sys.stdout.write(f"Recorded in {record.keep(found)}.\n")
+    if before is None:
+        return
+    with _timed(seconds, "data files"):
+        wheel = data.Wheel(
+            release=given.release,
+            python=python,
+            packages=packages,
+            names=found.names,
+            before=before.names,
+            root=ROOT,
+        )
+        files = data.write(wheel)
+    text = report.report(
+        report.Findings(
+            before=before,
+            after=found,
+            cited=cited,
+            new=symbols.Sources(packages / "vllm"),
+            files=files,
+            seconds=seconds,
+        )
+    )
+    path = ROOT / "build" / f"release-{given.release}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release", description=__doc__
+    )
+    parser.add_argument("release")
+    parser.add_argument("--python", help="of an environment that has the release")
+    parser.add_argument("--cases", type=Path, default=answers.CASES)
+    parser.add_argument("--seconds", type=float, default=300.0, help="for each case")
+    parser.add_argument("--record-only", action="store_true")
+    return parser.parse_args()
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    begin = time.monotonic()
+    yield
+    seconds[step] = time.monotonic() - begin
+    sys.stdout.write(f"{step}: {seconds[step]:.0f} s\n")
+    sys.stdout.flush()
+
+
+def _shown(row: answers.Row) -> answers.Row:
+    sys.stdout.write(f"  {answers.key(row)}\n")
+    sys.stdout.flush()
+    return row
+
+
+if __name__ == "__main__":
+    main()
