@@ -159,9 +159,9 @@ def test_the_attached_gpu_is_one_like_others(monkeypatch):
 
     found = solve.smallest_utilization("Qwen/Qwen3-8B", "attached", load=LOAD)
     assert found.value is None
-    assert found.nearest[0].requests < LOAD.requests
-    # Three, so that a first start serves the load too, whose peak is higher.
-    assert 3 == solve.fewest_gpus("Qwen/Qwen3-8B", "attached", load=LOAD).value
+    nearest = found.nearest[0]
+    assert (nearest.requests, nearest.prompt_tokens) < (64, LOAD.prompt_tokens)
+    assert 2 == solve.fewest_gpus("Qwen/Qwen3-8B", "attached", load=LOAD).value
 
 
 def test_given_sizes_stay():

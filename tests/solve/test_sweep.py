@@ -188,8 +188,8 @@ def test_the_text_marks_what_does_not_start_and_says_why() -> None:
     """A sign beside the figure, and each error once."""
     text = str(small())
 
-    assert "✘ 0.67x" in text
-    assert "⊘ 0.34x" in text
+    assert "✘ 0.66x" in text
+    assert "⊘ 0.33x" in text
     assert "! too close to call, ✘ does not fit, ⊘ refused" in text
     assert 1 == text.count("To serve at least one request")
 
@@ -226,7 +226,7 @@ def test_the_heat_map_writes_every_figure_into_its_box() -> None:
 
     assert [0, 0, 1, 1, 2, 2, 3, 3] == boxes["x"]
     assert [-0.5, 0.5] * 4 == boxes["base"]
-    assert "10.80" == boxes["text"][0]
+    assert "10.62" == boxes["text"][0]
     for cell, shape, text in zip(
         grid.cells, boxes["marker"]["pattern"]["shape"], boxes["text"], strict=True
     ):
@@ -347,7 +347,7 @@ def test_pages_and_sentences_say_what_the_charts_draw() -> None:
         assert cell_text(cell, "max_concurrency") in bundle["text/html"]
     assert "3 of 8 plans fit" in spoken(grid)
     assert "at max_model_len 2,048" in spoken(grid)
-    assert "auto from 10.80x at 2,048" in spoken_curve(grid.lines())
+    assert "auto from 10.62x at 2,048" in spoken_curve(grid.lines())
 
 
 def test_names_from_users_are_text() -> None:
