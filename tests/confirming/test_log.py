@@ -271,6 +271,16 @@ def numbers_in(quote: str) -> set[float]:
     return {float(number.replace(",", "")) for number in found}
 
 
+def published_logs() -> list[dict[str, object]]:
+    """Return the records whose quote is a log.
+
+    Those of issues (hv-) and of memory at the start (free-) quote what people wrote of
+    theirs: tables and sentences.
+    """
+    told = ("hv-", "free-")
+    return [row for row in read_records() if not str(row["id"]).startswith(told)]
+
+
 def test_published_logs_are_read_as_their_records_say() -> None:
     """Of 1,320 figures that stand in 279 quotes at least 98 % are read, exactly.
 
@@ -278,7 +288,7 @@ def test_published_logs_are_read_as_their_records_say() -> None:
     rows of numbers that no word stands beside.
     """
     compared, missed = 0, []
-    for row in read_records():
+    for row in published_logs():
         quote, measured = str(row["quote"] or ""), row["measured"]
         said = read_log(quote).to_dict()
         for name in CONTRACT:
@@ -296,7 +306,7 @@ def test_published_logs_tell_whether_they_started() -> None:
     """Of 277 starts at least 93 % are told right: the other quotes leave it out."""
     told = [
         read_log(str(row["quote"] or "")).started is row["measured"]["started"]  # type: ignore[index]
-        for row in read_records()
+        for row in published_logs()
         if "started" in row["measured"]  # type: ignore[operator]
     ]
     assert sum(told) >= 0.93 * len(told)
