@@ -284,7 +284,7 @@ def _messages() -> str:
         desk.changed(model="Qwen/Qwen3-14B"),
         desk.changed(tensor_parallel_size=3),
         desk.changed(gpu_memory_utilization=0.7),
-        desk.changed(gpu_memory_utilization=0.98),
+        desk.changed(gpu_memory_utilization=1.0),
         small.changed(gpu=full),
     )
     return "\n".join(plan.error.message for plan in plans if plan.error)

@@ -163,7 +163,7 @@ full_length.error.message
 # About a share that is too high:
 
 # %%
-high_share = desk.changed(gpu_memory_utilization=0.98)
+high_share = desk.changed(gpu_memory_utilization=1.0)
 high_share.error.message
 
 # %% [markdown]
