@@ -14,7 +14,7 @@ from tests.ui.test_compared_pages import THEMES, document
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 20_000
+PATIENCE = 60_000
 MODEL = "Qwen/Qwen3-32B"
 LOAD = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
 CELL = f"""
@@ -103,20 +103,23 @@ def test_the_cheapest_is_applied_in_two_presses(browser, address) -> None:
 
 def test_a_typed_price_is_used_and_stays(browser, address) -> None:
     """H200 for half a dollar each: 2 cost 1.00, also for the next visitor."""
-    for is_typed in (True, False):
-        if not is_typed:  # a kernel of the pool may have read the prices before
-            opened(browser, address).context.close()
+    cheapest = "Cheapest: 2 x H200 (1.00 USD per hour)"
+    page = opened(browser, address)
+    entry = page.get_by_label("Price of one H200 for an hour")
+    entry.fill("0,5")
+    entry.press("Enter")
+    row = page.locator(".ps-table tr", has_text="2 x H200")
+    row.get_by_text("1.00", exact=True).wait_for(timeout=PATIENCE)
+    assert cheapest in page.locator(".ps-answer").inner_text()
+    page.context.close()
+
+    for _visit in range(5):  # kernels that waited may have read the prices before
         page = opened(browser, address)
-        entry = page.get_by_label("Price of one H200 for an hour")
-        if is_typed:
-            entry.fill("0,5")
-            entry.press("Enter")
-        row = page.locator(".ps-table tr", has_text="2 x H200")
-        row.get_by_text("1.00", exact=True).wait_for(timeout=PATIENCE)
         answer = page.locator(".ps-answer").inner_text()
         page.context.close()
-
-        assert "Cheapest: 2 x H200 (1.00 USD per hour)" in answer
+        if cheapest in answer:
+            break
+    assert cheapest in answer
 
 
 @pytest.mark.parametrize(
