@@ -45,7 +45,7 @@ from planner.memory.lines.sampler import (
 )
 from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
-from planner.memory.profile_run import ProfileRun
+from planner.memory.profile_run import ProfileRun, once
 from planner.units import MIB, format_size
 
 _SMALL_BYTES = 192 * MIB
@@ -138,6 +138,7 @@ def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant
     )
 
 
+@once
 def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
     """Return the peaks of later starts and of a first one, which compiles as well."""
     shared = [_encoder(run)]
