@@ -351,7 +351,7 @@ def alternatives(
 
 
 def _variants(stages: Sequence[Stage]) -> Iterator[Variant]:
-    """Yield each argument and value once, of the stage where it differs most."""
+    """Yield each argument and value once, of the first stage where it differs."""
     found: dict[tuple[str, str], Variant] = {}
     for stage in stages:
         for variant in stage.rank.variants:
