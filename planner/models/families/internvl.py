@@ -18,7 +18,7 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.layers import Module
 
 _IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "qianfan_ocr", "skywork_chat")
 _WITH_VIDEO_WORD = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
@@ -102,8 +102,8 @@ def read_skywork_r1v(facts: Facts, label: Label) -> ModelArchitecture:
     modules = (
         *_tower_modules(facts),
         blocks.norms("mlp1.0", merged, bias=True),
-        _projection("mlp1.1", merged, size),
-        _projection("mlp1.3", size, size),
+        blocks.whole("mlp1.1", merged, size, bias=True),
+        blocks.whole("mlp1.3", size, size, bias=True),
     )
     tower = Tower(
         modalities=("image",), modules=modules, items=_items(facts, _vision(facts))
@@ -198,16 +198,6 @@ def _is_awq_of_text(facts: Facts) -> bool:
         return False
     config = facts.mapping("quantization_config") or inner
     return not config.get("modules_to_not_convert")
-
-
-def _projection(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        bias=True,
-    )
 
 
 def _whole(

@@ -17,7 +17,7 @@ from planner.models.families.multimodal import (
     with_towers,
 )
 from planner.models.families.towers import blocks, items
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
 
 _VL_RENAMES = (
@@ -189,18 +189,8 @@ def _projector(
     merged = size * rows * columns
     return (
         blocks.norms(f"{name}.pre_norm", size, bias=True),
-        _linear(f"{name}.linear_1", merged, merged),
-        _linear(f"{name}.linear_2", merged, text_size),
-    )
-
-
-def _linear(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        bias=True,
+        blocks.whole(f"{name}.linear_1", merged, merged, bias=True),
+        blocks.whole(f"{name}.linear_2", merged, text_size, bias=True),
     )
 
 

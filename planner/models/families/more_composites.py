@@ -25,7 +25,7 @@ from planner.models.families.qwen_vl import read_qwen3_5
 from planner.models.families.towers import blocks
 from planner.models.families.towers.clip import siglip_vision
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO, qwen2_vl_tower
-from planner.models.layers import Module, Part, QKVParallelLinear, ReplicatedLinear
+from planner.models.layers import Module, Part, QKVParallelLinear
 
 _IMAGE, _AUDIO = ("image",), ("audio",)
 _RENAMES = (
@@ -41,18 +41,6 @@ _INDICATORS = 5
 def _as(text: Facts, architecture: str, model_type: str) -> Facts:
     """Return the inner config as vLLM builds it, whatever it calls itself."""
     return Facts({**text.config, "architectures": [architecture]}, model_type)
-
-
-def _linear(
-    name: str, input_size: int, output_size: int, *, bias: bool
-) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        bias=bias,
-    )
 
 
 def read_llava_onevision2(facts: Facts, label: Label) -> ModelArchitecture:
@@ -137,7 +125,7 @@ def _moss_encoder(facts: Facts, output: int) -> Iterator[Module]:
     for index in (2, 3):
         conv = f"{name}.conv{index}"
         yield blocks.convolution(conv, channels, channels, 3, 3, bias=True)
-    yield _linear(f"{name}.stem_proj", channels * bands, size, bias=True)
+    yield blocks.whole(f"{name}.stem_proj", channels * bands, size, bias=True)
     positions = f"{name}.embed_positions.inv_timescales"
     yield blocks.replicated(positions, (size // 2,), dtype="float32")
     for index in range(facts.integer("encoder_layers", default=32)):
@@ -151,7 +139,7 @@ def _moss_encoder(facts: Facts, output: int) -> Iterator[Module]:
         yield from blocks.plain_mlp(f"{layer}.fc1", f"{layer}.fc2", size, wide)
     yield blocks.norms(f"{name}.layer_norm", size, bias=True)
     if output != size:
-        yield _linear(f"{name}.out_proj", size, output, bias=False)
+        yield blocks.whole(f"{name}.out_proj", size, output, bias=False)
 
 
 def read_ovis(facts: Facts, label: Label) -> ModelArchitecture:
@@ -228,7 +216,7 @@ def read_openvla(facts: Facts, label: Label) -> ModelArchitecture:
         blocks.replicated(f"{name}.attn_pool", *pooled, *biases, *layer),
         blocks.column("projector.fc1", seen, 4 * seen, bias=True),
         blocks.row("projector.fc2", 4 * seen, wide, bias=True),
-        _linear("projector.fc3", wide, wide, bias=True),
+        blocks.whole("projector.fc3", wide, wide, bias=True),
     )
     return composed(facts, label, model, Tower(modalities=_IMAGE, modules=modules))
 

@@ -111,8 +111,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ChatGLMForConditionalGeneration",
     ),
     "granite4_vision": ("Granite4VisionForConditionalGeneration",),
-    "hunyuan_vl": ("HunYuanVLForConditionalGeneration",),
-    "hy_v4": ("HYV4ForCausalLM",),
+    "hunyuan": ("HYV4ForCausalLM", "HunYuanVLForConditionalGeneration"),
     "inkling": ("InklingForCausalLM", "InklingForConditionalGeneration"),
     "internvl": (
         "QianfanOCRForConditionalGeneration",

@@ -22,24 +22,12 @@ from planner.models.families.towers.audio import (
 from planner.models.families.towers.items import kimi_audio_items
 from planner.models.families.towers.qformer import qformer
 from planner.models.families.whisper import OneStage, encoder_modules
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.layers import Module
 
 
 def _text(facts: Facts) -> Facts:
     model_type = str(facts.mapping("text_config").get("model_type") or "llama")
     return text_facts(facts, model_type)
-
-
-def _linear(
-    name: str, input_size: int, output_size: int, *, bias: bool
-) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        bias=bias,
-    )
 
 
 def read_ultravox(facts: Facts, label: Label) -> ModelArchitecture:
@@ -62,8 +50,8 @@ def read_ultravox(facts: Facts, label: Label) -> ModelArchitecture:
     modules = (
         *encoder_modules(audio, "audio_tower"),
         blocks.norms(f"{name}.ln_pre", stacked, bias=False),
-        _linear(f"{name}.linear_1", stacked, wide, bias=False),
-        _linear(f"{name}.linear_2", middle, text_size, bias=False),
+        blocks.whole(f"{name}.linear_1", stacked, wide, bias=False),
+        blocks.whole(f"{name}.linear_2", middle, text_size, bias=False),
         blocks.norms(f"{name}.ln", last, bias=False),
     )
     return composed(facts, label, model, Tower(modalities=AUDIO, modules=modules))

@@ -114,6 +114,19 @@ def row(
     )
 
 
+def whole(
+    name: str, input_size: int, output_size: int, *, bias: bool
+) -> ReplicatedLinear:
+    """Return a linear layer of a tower that each rank holds in full."""
+    return ReplicatedLinear(
+        name=name,
+        part=Part.TOWERS,
+        input_size=input_size,
+        output_sizes=(output_size,),
+        bias=bias,
+    )
+
+
 def qkv(
     name: str,
     hidden_size: int,
