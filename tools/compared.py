@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner.engine.releases import number_of
-from planner.show.record import features_of
+from planner.show.certainty import features_of
 from planner.units import GIB
 from tools.starts import OTHER_BUILDS, Start
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import planner
 from planner.errors import PlannerError
-from planner.show.record import features_of
+from planner.show.certainty import features_of
 from planner.units import GIB
 from tools.configs import folder, index, named
 

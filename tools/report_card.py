@@ -13,7 +13,7 @@ from planner.engine.layout import UNIFIED
 from planner.engine.releases import MODELLED
 from planner.memory.lines.calibration import context_of
 from planner.memory.lines.outside import resident_threads
-from planner.show.record import FEW
+from planner.show.certainty import FEW
 from planner.units import GIB
 from tools.compared import Row, mean, median
 from tools.dry_rows import DryRow

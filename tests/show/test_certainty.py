@@ -3,14 +3,17 @@
 import planner
 from planner.confirming.calibration import store
 from planner.show.certainty import (
+    accuracy,
     certainty_html,
+    compared,
+    features_of,
     overall_sentence,
     own_sentence,
     range_sentence,
+    record_sentences,
     sentences,
     sizes_by_basis,
 )
-from planner.show.record import accuracy, compared, features_of, record_sentences
 from planner.units import format_gib
 from tests import measured, plans
 
