@@ -23,6 +23,7 @@ from planner.models.quantization.interface import (
     required,
 )
 from planner.models.quantization.matching import is_layer_skipped
+from planner.models.quantization.padding import round_up
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 
@@ -76,6 +77,65 @@ class Fp8BlockLinear:
         if self.is_checked:
             check_block_shape(on_rank, layout)
         return fp8_kernels.block_tensors(on_rank, layout, model_type=self.model_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8ChannelLinear:
+    """A weight with one scale for each row, activations with one for each token.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py` Fp8PtpcOnlineLinearMethod.
+    """
+
+    loads_unquantised: ClassVar[bool] = True
+    """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank.
+
+        Raises:
+            Refused: on GPUs without FP8 arithmetic.
+        """
+        if fp8_kernels.runs_marlin(layout):
+            raise Refused(
+                "FP8 PTPC online quant requires a kernel that honors per-token "
+                "activation quantization; MarlinFP8 is W8A16 weight-only. Requires "
+                "SM89+ for Cutlass FP8 or ROCm MI3xx for rowwise scaled_mm."
+            )
+        rows = on_rank.output_size_per_partition
+        return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8OnlineBlockLinear:
+    """A weight quantised while loading, with one scale for each 128 x 128 block.
+
+    Rows are first padded to whole blocks. Where the columns need no padding, the weight
+    that is kept is a view of the padded one, whose memory stays allocated.
+
+    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py`
+    Fp8PerBlockOnlineLinearMethod; `utils/deep_gemm.py` per_block_cast_to_fp8.
+    """
+
+    model_type: str
+
+    def tensors(
+        self, on_rank: LinearOnRank, layout: ParallelLayout
+    ) -> tuple[Tensor, ...]:
+        """Return weight and scales on a rank."""
+        plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
+        weight, *scales = plain.tensors(on_rank, layout)
+        rows, columns = (
+            on_rank.output_size_per_partition,
+            on_rank.input_size_per_partition,
+        )
+        is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
+        if is_as_cast and columns % fp8_kernels.BLOCK == 0:
+            weight = Tensor(
+                round_up(rows, fp8_kernels.BLOCK) * columns, "float8_e4m3fn"
+            )
+        return (weight, *scales)
 
 
 def check_block_shape(on_rank: LinearOnRank, layout: ParallelLayout) -> None:

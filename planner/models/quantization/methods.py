@@ -10,15 +10,13 @@ get_supported_act_dtypes and get_min_capability of each config class;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
-from planner.errors import Refused
-from planner.models.quantization import fp8_kernels
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.awq import read_awq
 from planner.models.quantization.bitsandbytes import read_bitsandbytes
 from planner.models.quantization.compressed_tensors import read_compressed_tensors
@@ -31,7 +29,8 @@ from planner.models.quantization.experts.fp8 import (
 from planner.models.quantization.experts.int8 import Int8OnlineExperts
 from planner.models.quantization.experts.nvfp4 import NvFp4OnlineExperts
 from planner.models.quantization.fp8 import (
-    Fp8BlockLinear,
+    Fp8ChannelLinear,
+    Fp8OnlineBlockLinear,
     Fp8TensorLinear,
     read_fbgemm,
     read_fp8,
@@ -54,13 +53,55 @@ from planner.models.quantization.mxfp4 import (
     read_moe_wna16,
     read_mxfp4,
 )
-from planner.models.quantization.padding import round_up
 from planner.models.quantization.quark import read_quark
-from planner.models.quantization.refused_methods import not_modelled, refusal_of
 from planner.models.quantization.torchao import read_torchao
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import ExpertsMethod, LinearMethod
 
 Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
+_WITHOUT_SETTINGS = {
+    **{
+        name: f"Cannot find the config file for {name}"
+        for name in (
+            *("awq", "auto_awq", "awq_marlin", "gptq", "auto_gptq", "gptq_marlin"),
+            *("modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16", "inc"),
+        )
+    },
+    "compressed-tensors": (
+        "CompressedTensorsConfig.__init__() missing 3 required positional arguments: "
+        "'target_scheme_map', 'ignore', and 'quant_format'"
+    ),
+    "quark": (
+        "QuarkConfig.__init__() missing 1 required positional argument: 'quant_config'"
+    ),
+    "torchao": (
+        "TorchAOConfig.__init__() missing 1 required positional argument: "
+        "'torchao_config'"
+    ),
+}
+"""What vLLM says of a method of checkpoints for one that has no settings of it.
+
+Source: vLLM 0.33.0 `model_loader/weight_utils.py` get_quant_config.
+"""
+_IN_A_CHECKPOINT = {
+    "online": (
+        "OnlineQuantizationConfig does not support loading from a checkpoint config. "
+        "Use quantization_config or quantization='fp8_per_tensor'/'fp8_per_block' "
+        "instead."
+    ),
+}
+"""What vLLM says of a method for loading, where a checkpoint names it."""
+_INSTEAD = {
+    "humming": (
+        "vLLM 0.33.0 fails with it (HummingWeightSchema.__init__() missing 1 required "
+        "keyword-only argument: 'b_dtype'); it chooses Humming's kernels itself where "
+        "they are fastest, which is modelled: leave quantization out"
+    ),
+    "online": (
+        "its table quantization_config is not modelled: name one of the methods that "
+        "vLLM applies while loading"
+    ),
+}
+"""What to do in place of methods that are not modelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,34 +141,6 @@ Source: vLLM 0.20.0 `config/quantization.py`, which came with the engine argumen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fp8ChannelLinear:
-    """A weight with one scale for each row, activations with one for each token.
-
-    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py` Fp8PtpcOnlineLinearMethod.
-    """
-
-    loads_unquantised: ClassVar[bool] = True
-    """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
-
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
-        """Return weight and scales on a rank.
-
-        Raises:
-            Refused: on GPUs without FP8 arithmetic.
-        """
-        if fp8_kernels.runs_marlin(layout):
-            raise Refused(
-                "FP8 PTPC online quant requires a kernel that honors per-token "
-                "activation quantization; MarlinFP8 is W8A16 weight-only. Requires "
-                "SM89+ for Cutlass FP8 or ROCm MI3xx for rowwise scaled_mm."
-            )
-        rows = on_rank.output_size_per_partition
-        return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineConfig(BaseConfig):
     """One method for all linear layers and one for all routed experts."""
 
@@ -141,37 +154,6 @@ class OnlineConfig(BaseConfig):
     def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
         """Quantise all routed experts alike."""
         return self.experts_method
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fp8OnlineBlockLinear:
-    """A weight quantised while loading, with one scale for each 128 x 128 block.
-
-    Rows are first padded to whole blocks. Where the columns need no padding, the weight
-    that is kept is a view of the padded one, whose memory stays allocated.
-
-    Source: vLLM 0.33.0 `layers/quantization/online/fp8.py`
-    Fp8PerBlockOnlineLinearMethod; `utils/deep_gemm.py` per_block_cast_to_fp8.
-    """
-
-    model_type: str
-
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
-        """Return weight and scales on a rank."""
-        plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
-        weight, *scales = plain.tensors(on_rank, layout)
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
-        is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
-        if is_as_cast and columns % fp8_kernels.BLOCK == 0:
-            weight = Tensor(
-                round_up(rows, fp8_kernels.BLOCK) * columns, "float8_e4m3fn"
-            )
-        return (weight, *scales)
 
 
 def online_config(name: str, model_type: str) -> OnlineConfig:
@@ -341,7 +323,25 @@ def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     table = METHODS if is_in_checkpoint else ONLINE
     if name in table:
         return table[name]
-    words = refusal_of(name, is_in_checkpoint=is_in_checkpoint)
+    words = _refusal_of(name, is_in_checkpoint=is_in_checkpoint)
     if words is None:
-        raise not_modelled(name, table, is_in_checkpoint=is_in_checkpoint)
+        raise _not_modelled(name, table, is_in_checkpoint=is_in_checkpoint)
     return Method(read=partial(_refuse, words), supported_dtypes=(), min_capability=0)
+
+
+def _refusal_of(name: str, *, is_in_checkpoint: bool) -> str | None:
+    """Return vLLM's words where it refuses a method; None: it does not."""
+    table = _IN_A_CHECKPOINT if is_in_checkpoint else _WITHOUT_SETTINGS
+    return table.get(name)
+
+
+def _not_modelled(
+    name: str, modelled: Iterable[str], *, is_in_checkpoint: bool
+) -> UnknownArchitecture:
+    """Return the error of a method that is not modelled, which says what to do."""
+    where = "quantization_config" if is_in_checkpoint else "quantization"
+    instead = _INSTEAD.get(name, "plan a release of the model in another format")
+    return UnknownArchitecture(
+        f"{where}: the method {name!r} is not modelled; {instead}. "
+        f"{', '.join(sorted(modelled))} are modelled."
+    )
