@@ -21,7 +21,8 @@ _VERSION = re.compile(rf"\b{re.escape(NEWEST)}\b")
 ABOUT_IN_CODE = {
     "0.33.0": {
         "planner/models/drafts/dflash.py": 1,
-        "planner/models/quantization/refused_methods.py": 1,
+        "planner/models/quantization/methods.py": 1,
+        "tools/recipes_page.py": 1,
     }
 }
 

@@ -58,7 +58,7 @@ def test_why_does_opt_125m_take_11_gb():
     plan = planner.plan("facebook/opt-125m", gpu="T4")
     assert plan.limiting_rank.weights_bytes < 0.25 * GIB
     assert 13 * GIB < plan.limiting_rank.requested_memory_bytes < 14 * GIB
-    assert plan.changed(gpu_memory_utilization=0.2).max_concurrency > 19
+    assert f"{plan.changed(gpu_memory_utilization=0.2).max_concurrency:.1f}" == "19.4"
 
 
 def test_lowering_the_utilization_leaves_no_memory_for_cache_blocks():
@@ -171,7 +171,7 @@ def test_out_of_memory_in_graph_capture_at_a_share_of_098():
         vllm_version="0.33.0", gpu_memory_utilization=None, max_model_len=40960
     )
     item = next(i for i in planner.advise(long).items if "stay free" in i.cost)
-    assert item.changes["gpu_memory_utilization"] <= 0.97
+    assert item.changes["gpu_memory_utilization"] == 0.97
 
 
 def test_why_do_gdn_models_hold_fewer_tokens_in_newer_releases():

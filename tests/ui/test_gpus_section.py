@@ -14,7 +14,7 @@ from tests.ui.test_compared_pages import THEMES, document
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 60_000
+PATIENCE = 20_000
 MODEL = "Qwen/Qwen3-32B"
 LOAD = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
 CELL = f"""
