@@ -185,7 +185,9 @@ def _device_reasons(plan: Plan, measurement: Measurement) -> Iterator[str]:
             )
         rank = plan.limiting_rank
         held = sum(line.high_bytes for line in rank.outside) if rank else 0
-        if free is not None and total - free > held + _SAME_TOTAL_BYTES:
+        if measurement.is_dry or free is None:  # others hold nothing of a false GPU
+            continue
+        if total - free > held + _SAME_TOTAL_BYTES:
             yield (
                 f"Other programs held {format_gib(total - free - held)} or more of "
                 f"the GPU when vLLM started; what they took or gave back while it "

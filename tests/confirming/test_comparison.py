@@ -154,6 +154,15 @@ def test_other_programs_and_another_total_are_reasons(plan) -> None:
     assert any("Another total: this GPU has" in why for why in other.reasons)
 
 
+def test_nothing_else_is_on_a_gpu_that_is_not_there(plan) -> None:
+    """What is gone at the start of a dry run is the context that it assumes."""
+    total = plan.gpu.total_memory_bytes
+    found = measured(plan, free_at_start_bytes=total - 20 * GIB)
+    reasons = confirmation_of(plan, replace(found, is_dry=True)).reasons
+
+    assert not any("Other programs held" in why for why in reasons)
+
+
 def test_given_the_measured_memory_blocks_are_exact(plan) -> None:
     """One byte less than a block's worth gives a block less."""
     block = plan.ranks[0].bytes_per_block
