@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from planner.app.widgets.pins import UpgradeFold
-
 import planner
+from planner.app.widgets.pins import UpgradeFold
 from planner.engine.releases import MODELLED, NEWEST
 from planner.planning.result import Plan
 
