@@ -38,6 +38,21 @@ test("the log keeps its last lines, and takes none twice", () => {
   assert.equal(log.text.textContent, "");
 });
 
+test("a reader who scrolled up is left there by lines that come before the event", () => {
+  const log = new RunLog();
+  const height = () => (log.text.textContent ?? "").length;
+  Object.defineProperty(log.text, "scrollHeight", { get: height });
+  log.add({ first: 0, lines: Array(100).fill("line") });
+  assert.equal(log.text.scrollTop, 500);
+  log.text.scrollTop = 10;
+  log.add({ first: 100, lines: ["one more"] });
+  assert.equal(log.text.scrollTop, 10);
+  assert.equal(log.down.hidden, false);
+  log.toEnd();
+  log.add({ first: 101, lines: ["and one"] });
+  assert.equal(log.text.scrollTop, height());
+});
+
 test("stages say which are behind, which is now, and which are to come", () => {
   const { model, el, remove } = shown();
   const marks = () =>

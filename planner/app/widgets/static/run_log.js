@@ -26,6 +26,7 @@ export class RunLog {
     this.next = 0;
     this.kept = 0;
     this.isFollowing = true;
+    this.placed = 0;
     this.clear();
   }
 
@@ -42,6 +43,7 @@ export class RunLog {
 
   toEnd() {
     this.text.scrollTop = this.text.scrollHeight;
+    this.placed = this.text.scrollTop;
     this.follow(true);
   }
 
@@ -59,6 +61,8 @@ export class RunLog {
     const fresh = lines.slice(Math.max(0, this.next - first));
     this.next = Math.max(this.next, first + lines.length);
     if (!fresh.length) return;
+    // Lines may come before the event that says that the reader has scrolled up.
+    if (this.text.scrollTop < this.placed) this.follow(this.isAtEnd());
     // Text, never HTML: a log may hold anything.
     this.text.append(fresh.map((line) => `${line}\n`).join(""));
     this.counts.push(fresh.length);
@@ -66,7 +70,7 @@ export class RunLog {
     this.drop();
     this.box.hidden = false;
     this.name.textContent = `Log of vLLM, ${this.next.toLocaleString("en")} lines`;
-    if (this.isFollowing) this.text.scrollTop = this.text.scrollHeight;
+    if (this.isFollowing) this.toEnd();
   }
 
   drop() {
