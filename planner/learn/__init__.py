@@ -2,7 +2,8 @@
 
 Read in this order: `quantity` (numbers as learners write them), `parts` (kinds of
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
-that each lesson starts from), `lessons/` (one module per lesson), `progress`.
+that each lesson starts from), `lessons/` (one module per lesson), `progress`, `slide`
+(what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
@@ -10,6 +11,7 @@ from planner.learn.account import lines, recorded, start_here, words
 from planner.learn.catalogue import checkpoint, exercise, exercises, progress
 from planner.learn.prediction import predict
 from planner.learn.progress import forget
+from planner.learn.slide import slide
 
 __all__ = [
     "checkpoint",
@@ -20,6 +22,7 @@ __all__ = [
     "predict",
     "progress",
     "recorded",
+    "slide",
     "start_here",
     "words",
 ]
