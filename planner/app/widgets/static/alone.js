@@ -1,5 +1,7 @@
 // Starts a widget on a page without a kernel: its state is written beside it.
 
+import "./shortcuts.js";
+
 /**
  * @param {any} widget
  * @param {HTMLOrSVGScriptElement | null} script the running one
