@@ -2,13 +2,14 @@
 
 Read in this order: `quantity` (numbers as learners write them), `parts` (kinds of
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
-that each lesson starts from), `lessons/` (one module per lesson), `progress`, `slide`
-(what a page shows without a kernel).
+that each lesson starts from), `lessons/` (one module per lesson), `progress`; then
+`slide`, `kv_simulation` and `living` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
 from planner.learn.account import lines, recorded, start_here, words
 from planner.learn.catalogue import checkpoint, exercise, exercises, progress
+from planner.learn.living import living_kv_cache
 from planner.learn.prediction import predict
 from planner.learn.progress import forget
 from planner.learn.slide import slide
@@ -19,6 +20,7 @@ __all__ = [
     "exercises",
     "forget",
     "lines",
+    "living_kv_cache",
     "predict",
     "progress",
     "recorded",
