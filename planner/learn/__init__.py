@@ -3,12 +3,13 @@
 Read in this order: `quantity` (numbers as learners write them), `parts` (kinds of
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lessons/` (one module per lesson), `progress`; then
-`slide`, `kv_simulation` and `living` (what a page shows without a kernel).
+`slide`, `kv_simulation`, `living` and `guessing` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
 from planner.learn.account import lines, recorded, start_here, words
 from planner.learn.catalogue import checkpoint, exercise, exercises, progress
+from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.prediction import predict
 from planner.learn.progress import forget
@@ -19,6 +20,7 @@ __all__ = [
     "exercise",
     "exercises",
     "forget",
+    "guess_the_bar",
     "lines",
     "living_kv_cache",
     "predict",
