@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _WIDGET = "\nexport default {\n"
 _PAGE = """\
 :root { color-scheme: light dark; }
-body { margin: 0; padding: 16px; font: 16px/1.5 system-ui, sans-serif; }
+body {
+  margin: 0; padding: 16px; background: Canvas; color: CanvasText;
+  font: 16px/1.5 system-ui, sans-serif;
+}
 main { max-width: 1100px; margin: 0 auto; }
 """
 

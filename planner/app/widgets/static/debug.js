@@ -75,7 +75,7 @@ export default {
     open.addEventListener("click", explain);
     const code = { class: "pl-plain-command", tabindex: 0 };
     el.append(
-      make("p", { class: "pg-title" }, make("strong", {}, model.get("heading"))),
+      make("h2", { class: "pg-title" }, model.get("heading")),
       make("pre", { ...code, "aria-label": "Command" }, model.get("command")),
       make("pre", { ...code, "aria-label": "Error" }, model.get("error")),
       make("p", { class: "pg-formula" }, model.get("credit")),
