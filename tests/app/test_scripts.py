@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from planner.app.widgets import pieces
 from planner.app.widgets.static_files import STATIC, lean, script
+from planner.show.html import Html
 
 MODULES = sorted(STATIC.glob("*.js"))
 _DEFAULT = "\nexport default {\n"
@@ -86,6 +88,20 @@ def test_all_scripts_together_are_no_larger_than_before() -> None:
     together = "".join(map(script, of_app)).encode()
 
     assert MOST_BYTES >= len(gzip.compress(together, 9))
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_piece_starts_by_itself_and_no_name_is_there_twice(name: str) -> None:
+    """Its widget and what starts it are joined to one program, without exports."""
+    html = pieces.piece_html(name, {"text": "</script>"}, Html(""))
+    program = html.rpartition("<script>")[2].removesuffix("</script></div>")
+    names = _TOP_LEVEL.findall(program)
+
+    assert 2 == html.count("</script>")
+    assert program.startswith("(() => {")
+    assert not re.search(r"^(?:import|export)\b", program, re.MULTILINE)
+    assert {"alone", "widget"} <= set(names)
+    assert sorted(set(names)) == sorted(names)
 
 
 @pytest.mark.parametrize("name", PIECES)
