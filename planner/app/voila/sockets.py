@@ -56,6 +56,8 @@ _COMPRESSION = re.compile(
     r"(?:; *(?:client|server)_no_context_takeover|; *client_max_window_bits)*"
 )
 """The offer of compression that browsers make."""
+_SESSION = re.compile(r"[0-9A-Za-z_-]{0,64}")
+"""A page's name for its connection: ZeroMQ takes at most 255 bytes."""
 
 
 class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
@@ -70,9 +72,9 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         """Connect to the kernel of a visitor, never to one in the pool."""
         if not self.kernel_manager.is_open(kernel_id):
             raise HTTPError(404)
+        self._check_handshake()
         if len(self._open.get(kernel_id, ())) >= 2 * MOST_SOCKETS:
             raise HTTPError(429)  # those that were closed have not gone yet
-        self._check_handshake()
         self._allowance = Allowance(MESSAGES_PER_SECOND, _BURST)
         self._has_logged = False
         self._pong_at = time.monotonic()
@@ -98,6 +100,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
             and "upgrade" in words
             and headers.get("Sec-WebSocket-Version") in _VERSIONS
             and _is_key(headers.get("Sec-WebSocket-Key", ""))
+            and _SESSION.fullmatch(self.get_argument("session_id", ""))
         )
         if not is_handshake:
             raise HTTPError(400)
@@ -128,7 +131,11 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
             old.close()
         sockets[self] = None
         self.kernel_manager.connected(kernel_id)
-        await super().open(kernel_id)
+        try:
+            await super().open(kernel_id)
+        except BaseException:
+            self.on_close()  # tornado calls it for a socket that was open only
+            raise
 
     def on_message(self, message: str | bytes) -> None:
         """Pass a message on, unless it is invalid or one too many."""
