@@ -271,7 +271,7 @@ def _greeting(start: str, options: Options) -> str:
     return f"The planner: {start}  (Ctrl+C ends it){mode}\n"
 
 
-def _open_in_browser(start: str, folder: Path) -> None:
+def _open_in_browser(start: str, folder: Path) -> threading.Thread:
     """Open the page in the machine's browser, by a file that only its user can read.
 
     Every user of a machine can read the arguments of its processes.
@@ -282,7 +282,11 @@ def _open_in_browser(start: str, folder: Path) -> None:
         f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={start}">',
         encoding="utf-8",
     )
-    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+    opening = threading.Thread(
+        target=webbrowser.open, args=(page.as_uri(),), daemon=True
+    )
+    opening.start()
+    return opening
 
 
 def _why_not(options: Options, error: OSError) -> str:

@@ -128,7 +128,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         self._is_opened = True
         sockets = self._open[kernel_id]
         for old in list(sockets)[: max(len(sockets) + 1 - MOST_SOCKETS, 0)]:
-            old.close()
+            old.close(1001, "A newer connection takes its place.")
         sockets[self] = None
         self.kernel_manager.connected(kernel_id)
         try:
