@@ -150,20 +150,29 @@ $(BIN)/python:
 	@python="$(PYTHON)" && test -n "$$python" && \
 		{ $$python -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 
-# pip reads the lock file as a constraint: exact versions of what the extras ask for.
+# pip refuses each file that is not the one of the lock file, by its hash. What an extra
+# adds is a part of it: an installation needs the parts up to its own.
+LOCKED = $(PIP) install --quiet --require-hashes -r
+PACKAGE = $(PIP) install --quiet --no-deps -e .
+
 $(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app]'
+	@$(BIN)/python tools/lock.py app > $(VENV)/app.lock
+	$(LOCKED) $(VENV)/app.lock
+	$(PACKAGE)
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,docs,test]'
+	$(LOCKED) requirements.lock
+	$(PACKAGE)
 	@touch $(VENV)/app.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV)."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,docs]'
+	@$(BIN)/python tools/lock.py docs > $(VENV)/docs.lock
+	$(LOCKED) $(VENV)/docs.lock
+	$(PACKAGE)
 	@touch $(VENV)/app.stamp $@
 
 # Only what checks the scripts; the app has no package of npm.
@@ -176,8 +185,9 @@ node_modules/.stamp: package.json package-lock.json | $(BIN)/python
 $(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python
 	@echo "Installing Streamlit into $(BENCH_VENV), to compare with."
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
+	@sed -e '/^ *--hash/d' -e 's/ *\\$$//' requirements.lock > $(BENCH_VENV)/pins.txt
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
-		-c requirements.lock streamlit==1.67.0 plotly
+		-c $(BENCH_VENV)/pins.txt streamlit==1.67.0 plotly
 	@touch $@
 
 # Apart, for JupyterLite copies every extension of JupyterLab that it finds.
