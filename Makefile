@@ -6,6 +6,7 @@ VLLM_VENV := .venv-vllm
 DRY_VENV := .venv-dry
 BENCH_VENV := .venv-bench
 LITE_VENV := .venv-lite
+SBOM_VENV := .venv-sbom
 MINUTES ?= 30
 LEARNERS ?= 30
 NOTEBOOK ?= notebooks/explorer.ipynb
@@ -20,7 +21,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -74,12 +75,13 @@ release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 
 		$(BIN)/python -m tools.release $(VLLM) $(if $(VLLM_PYTHON),--python "$(VLLM_PYTHON)") \
 		$(if $(CASES),--cases "$(CASES)")
 
-check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports; the scripts with their tests
+check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports, licences; the scripts with their tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/codespell
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/licences.py
 	@$(WITH_NODE) npm run check
 
 format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
@@ -142,8 +144,13 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(PIP) install --quiet uv
 	$(BIN)/python tools/lock.py
 
+sbom: $(VENV)/app.stamp ## a software bill of materials of the app (CycloneDX), into build/sbom.cdx.json
+	@test -x $(SBOM_VENV)/bin/python || $(BIN)/python -m venv $(SBOM_VENV)
+	@$(SBOM_VENV)/bin/python -m pip --disable-pip-version-check install --quiet cyclonedx-bom==7.5.0
+	@$(BIN)/python tools/sbom.py $(SBOM_VENV)/bin/cyclonedx-py
+
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) $(SBOM_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:

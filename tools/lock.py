@@ -41,11 +41,11 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0] in PARTS:
         print(upto(arguments[0], LOCK.read_text(encoding="utf-8")), end="")
         return
-    kept = _pins(LOCK.read_text(encoding="utf-8")) if "--keep" in arguments else []
+    kept = pins_of(LOCK.read_text(encoding="utf-8")) if "--keep" in arguments else []
     everything = _compiled(PARTS, kept, "--generate-hashes", "--upgrade")
-    pins = _pins(everything)
+    pins = pins_of(everything)
     needed = [
-        {_name(pin) for pin in _pins(_compiled(PARTS[: number + 1], pins))}
+        {name_of(pin) for pin in pins_of(_compiled(PARTS[: number + 1], pins))}
         for number in range(len(PARTS))
     ]
     written = [HEADER.rstrip()]
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
         written += [
             entry
             for entry in _entries(everything)
-            if _name(entry) in names and _name(entry) not in before
+            if name_of(entry) in names and name_of(entry) not in before
         ]
         before |= names
     LOCK.write_text("\n".join(written) + "\n", encoding="utf-8")
@@ -89,14 +89,15 @@ def _entries(text: str) -> list[str]:
     return re.findall(r"^\S.*(?:\n[ \t]+.*)*", joined, flags=re.MULTILINE)
 
 
-def _pins(text: str) -> list[str]:
+def pins_of(text: str) -> list[str]:
     """Return the pins without their hashes."""
     return [
         entry.splitlines()[0].removesuffix("\\").strip() for entry in _entries(text)
     ]
 
 
-def _name(pin: str) -> str:
+def name_of(pin: str) -> str:
+    """Return the package that a pin names."""
     found = _NAME.match(pin)
     assert found is not None
     return found[0]
