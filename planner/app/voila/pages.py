@@ -118,11 +118,11 @@ class PageHandler(AppHandler):
         visitors: Visitors = self.settings["visitors"]
         try:
             self._page = await self.kernel_manager.visit(visitors.name(self.request))
-        except AppIsFull:
-            self._refuse(503, FULL)
-            return
         except NetworkIsFull:
             self._refuse(429, CROWDED)
+            return
+        except AppIsFull:
+            self._refuse(503, FULL)
             return
         if self.request.connection.stream.closed():
             self.kernel_manager.give_back(self._page)

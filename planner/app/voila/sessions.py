@@ -37,7 +37,7 @@ class AppIsFull(Exception):  # noqa: N818 - reads as the sentence it is
     """As many pages are open as the server allows."""
 
 
-class NetworkIsFull(Exception):  # noqa: N818 - as above
+class NetworkIsFull(AppIsFull):
     """One network has as many pages open as it may."""
 
 
@@ -142,8 +142,7 @@ class Sessions(AsyncMappingKernelManager):
         """Return a page for one visitor, as soon as there is one.
 
         Raises:
-            AppIsFull: when the maximum number of pages is open.
-            NetworkIsFull: when the visitor's network has opened its share of them.
+            AppIsFull: when all pages are open; NetworkIsFull: the network's share.
         """
         if self._is_full:
             raise AppIsFull
@@ -157,15 +156,14 @@ class Sessions(AsyncMappingKernelManager):
             self._arriving[network] -= 1
             self._arriving += Counter()  # without those who have arrived
         now = time.monotonic()
-        self._sessions[page.kernel_id] = Session(
-            began=now, alone_since=now, network=network
-        )
+        session = Session(began=now, alone_since=now, network=network)
+        self._sessions[page.kernel_id] = session
         return page
 
     def _places_of(self, network: str) -> int:
         """Return how many pages a network has, or waits for."""
-        taken = sum(one.network == network for one in self._sessions.values())
-        return taken + self._arriving[network]
+        networks = [one.network for one in self._sessions.values()]
+        return networks.count(network) + self._arriving[network]
 
     def give_back(self, page: Page) -> None:
         """Take back a page that was never sent: its visitor did not wait."""
