@@ -7,7 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -261,18 +261,16 @@ def test_slow_connections_are_dropped_and_hold_nobody_up(monkeypatch) -> None:
 
 def test_few_open_files_keep_the_monitor_alive(tmp_path) -> None:
     """As many slow connections as the process may have files."""
-    program = ("sh", "-c", 'ulimit -n 160 && exec "$@"', "sh")
-    with served(tmp_path, "--pool=1", "--max-sessions=2", before=program) as running:
+    program = ("sh", "-c", 'ulimit -n 100 && exec "$@"', "sh")
+    flags = ("--pool=1", "--max-sessions=2")
+    with served(tmp_path, *flags, before=program) as running, ExitStack() as open_ones:
         place = urlsplit(running.address)
-        slow = []
-        for _ in range(170):
-            one = socket.create_connection((place.hostname, place.port), timeout=5)
+        for _ in range(110):  # fewer than may wait to be accepted
+            one = socket.create_connection((place.hostname, place.port), timeout=30)
+            open_ones.enter_context(one)
             with suppress(OSError):
                 one.sendall(b"GET / HTTP/1.1\r\nX: ")
-            slow.append(one)
         statuses = {ask(running.address, "/healthz").status for _ in range(5)}
-        for one in slow:
-            one.close()
 
     assert statuses == {200}
     assert "OSError" not in running.written()

@@ -41,7 +41,8 @@
       const answer = await fetch(`${baseUrl}api/kernels/${kernelId}`);
       if (answer.ok) return hide();
       // 403: the server was started again, with another token.
-      if ([403, 404].includes(answer.status)) return show(ENDED, "Load it again with this plan");
+      if ([403, 404].includes(answer.status))
+        return show(ENDED, "Load it again with this plan");
     } catch {
       // no answer: as below
     }
