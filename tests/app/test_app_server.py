@@ -18,7 +18,8 @@ pytest.importorskip("voila")
 def app(tmp_path_factory) -> Served:
     """A published app with two places and one page drawn ahead."""
     folder = tmp_path_factory.mktemp("app")
-    with served(folder, "--published", "--pool=1", "--max-sessions=2") as running:
+    flags = ("--published", "--pool=1", "--max-sessions=2", "--per-network=2")
+    with served(folder, *flags) as running:
         yield running
 
 

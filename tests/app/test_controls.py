@@ -117,11 +117,12 @@ def test_only_whole_numbers_are_acknowledged(form, number) -> None:
 
 def test_a_page_cannot_set_the_state(form, caplog) -> None:
     """It is told what to show; it does not tell."""
-    form.main.set_state({"groups": [], "is_disabled": True})
+    form.main.set_state({"groups": [], "is_disabled": True, "typed": "secret"})
 
     assert form.main.groups
     assert not form.main.is_disabled
     assert "sent a state" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_a_locked_control_takes_nothing(form) -> None:

@@ -81,9 +81,9 @@ class Controls(anywidget.AnyWidget):
             field.on_touch(self._touched)
         self.on_msg(self._on_message)
 
-    def set_state(self, sync_data: object) -> None:
+    def set_state(self, _sync_data: object) -> None:
         """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the controls: %.80r", sync_data)
+        log.warning("a page sent a state to the controls")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Answer a message; the planner's page sends no unknown ones."""

@@ -109,9 +109,9 @@ class Header(anywidget.AnyWidget):
         """Show what can be taken back, or made again."""
         self.can_undo, self.can_redo = bool(history.before), bool(history.after)
 
-    def set_state(self, sync_data: object) -> None:
+    def set_state(self, _sync_data: object) -> None:
         """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the header: %.80r", sync_data)
+        log.warning("a page sent a state to the header")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
