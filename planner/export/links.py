@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -29,6 +28,7 @@ from planner.models import catalogue
 from planner.models.sources.hub_errors import is_repo_id
 from planner.planning.load import Load
 from planner.surroundings import is_published
+from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -365,7 +365,7 @@ def _is_local(name: str) -> bool:
     if is_published():
         return False
     try:
-        return Path(name).expanduser().exists()
+        return user_path(name).exists()
     except (OSError, RuntimeError, ValueError):
         return False
 

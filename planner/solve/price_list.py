@@ -19,6 +19,7 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.calibrations.record import write_whole
 from planner.surroundings import data_folder, is_in_browser, is_published
+from planner.user_files import MOST_CONFIG_BYTES, read_file
 
 OWN = "your own price"
 MOST = 1e6
@@ -169,13 +170,11 @@ def _saved() -> dict[str, float]:
         PlannerError: for a file that is not what `save_price` writes.
     """
     path = saved_prices_path()
-    if path is None:
+    if path is None or not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["prices"]
+        found = json.loads(read_file(path, MOST_CONFIG_BYTES))["prices"]
         return {str(name): checked(name, price) for name, price in found.items()}
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlannerError(
             f"{path} cannot be read as prices ({error}). Correct it, or remove it to "

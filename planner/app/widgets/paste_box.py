@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -18,6 +17,7 @@ from planner.models import catalogue
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
+from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.export.texts import Reading
@@ -145,7 +145,7 @@ def model_named(text: str) -> str:
 
 def _is_there(text: str, *, folder: bool = False) -> bool:
     try:
-        path = Path(text).expanduser()
+        path = user_path(text)
         return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError, RuntimeError):
         return False

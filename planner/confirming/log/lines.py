@@ -65,7 +65,7 @@ _CONTENT = ("Model loading", "model weights took", "KV cache", "Error", "complet
 _TELLING = tuple(
     "version|non-default|engine|odel|emory|KV cache|kv_cache|concurrency|raph|blocks|"
     "budget|Defaulting|Chunked|seq len|max_|Error|Exception|Killed|complete|Started|"
-    "Starting|GiB|rank|device_name|NCCL|took|GPU|OOM|dummy".split("|")
+    "Starting|ompil|GiB|rank|device_name|NCCL|took|GPU|OOM|dummy".split("|")
 )
 """A line of a start without any of these has no figure, setting or outcome."""
 _OF_REQUESTS = ("throughput:", " HTTP/1", "Received request", "Added request")
@@ -127,14 +127,21 @@ def excerpt_of(text: str) -> str:
 
     The rest is requests, and starts before the last. A short log is returned whole.
     """
+    return excerpt_and_starts_of(text)[0]
+
+
+def excerpt_and_starts_of(text: str) -> tuple[str, int]:
+    """Return the excerpt of a log, and the number of starts that it leaves out."""
     if len(text) <= SHORT:
-        return _bounded(text)
-    begin = max(_last_start(text) - _HEAD_CHARACTERS, 0)
+        return _bounded(text), 0
+    start, earlier = _last_start(text)
+    begin = max(start - _HEAD_CHARACTERS, 0)
     end = begin + _START_CHARACTERS
     tail = max(len(text) - _TAIL_CHARACTERS, end)
     pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
     crash = _crash(text, end, tail)
-    return _bounded("\n".join([*map(_telling, pieces), crash, _telling(text[tail:])]))
+    excerpt = "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
+    return _bounded(excerpt), earlier
 
 
 def _bounded(text: str) -> str:
@@ -143,19 +150,22 @@ def _bounded(text: str) -> str:
     return _DIGITS.sub(lambda digits: digits[0][:_MOST_DIGITS], words)
 
 
-def _last_start(text: str) -> int:
-    """Return where the last start begins that has a figure or an outcome."""
+def _last_start(text: str) -> tuple[int, int]:
+    """Return where the last start with content begins, and how many are before it.
+
+    A server and each of its engines log a beginning; a figure or an outcome ends them.
+    """
     marks = sorted({at for mark in _BEGINS for at in _places(text, mark)})
-    end = len(text)
-    found: int | None = None
-    for at in reversed(marks[-_MOST_MARKS:]):
-        has_content = any(text.find(word, at, end) >= 0 for word in _CONTENT)
-        if found is not None and has_content:
-            break
-        if found is not None or has_content:
-            found = at
-        end = at
-    return found or 0
+    marks = marks[-_MOST_MARKS:]
+    starts: list[int] = []
+    is_new = True
+    for at, end in zip(marks, [*marks[1:], len(text)], strict=True):
+        if is_new:
+            starts.append(at)
+        is_new = any(text.find(word, at, end) >= 0 for word in _CONTENT)
+    if not is_new and len(starts) > 1:
+        starts.pop()  # without content: the one before it counts
+    return (starts[-1], len(starts) - 1) if starts else (0, 0)
 
 
 def _places(text: str, mark: str) -> Iterator[int]:

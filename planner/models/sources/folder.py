@@ -20,6 +20,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources import gguf
 from planner.models.sources.mistral_format import mistral_config, nested, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
+from planner.user_files import MOST_CONFIG_BYTES, MOST_TEXT_BYTES, read_file
 
 CONFIG = "config.json"
 PARAMS = "params.json"
@@ -215,10 +216,8 @@ def _row(name: str, file: Path | os.DirEntry[str]) -> tuple[str, int, int, int] 
 
 
 def _text(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    most = MOST_TEXT_BYTES if path.name == INDEX else MOST_CONFIG_BYTES
+    return read_file(path, most, error=ModelUnavailable)
 
 
 def _unreadable(path: Path, error: OSError) -> ModelUnavailable:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import PlannerError
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
+from planner.user_files import opened
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -127,7 +128,7 @@ def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
 
 
 def _header(path: Path) -> Mapping[str, Any] | None:
-    with path.open("rb") as file:
+    with opened(path) as file:
         prefix = file.read(_PREFIX_BYTES)
         if prefix == _LFS_POINTER:
             return None
@@ -145,7 +146,7 @@ def _header(path: Path) -> Mapping[str, Any] | None:
 def _decoded(text: bytes, where: str) -> Mapping[str, Any]:
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(where, "its header is not JSON") from error
     if not isinstance(header, dict):
         raise _damaged(where, "its header is not a JSON object")
