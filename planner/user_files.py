@@ -51,14 +51,15 @@ def opened(
     Raises:
         PlannerError: of the class `error`: what was given, and what to give.
     """
+    mode = 0
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = next((name for is_it, name in _KINDS if is_it(mode)), "no file")
-            raise error(f"{what}{path} cannot be read: it is {kind}. Give a file.")
-        return os.fdopen(os.open(path, os.O_RDONLY | _NO_WAITING), "rb")
+        if stat.S_ISREG(mode):
+            return os.fdopen(os.open(path, os.O_RDONLY | _NO_WAITING), "rb")
     except (OSError, ValueError) as problem:
         raise _unreadable(what, path, problem, error) from None
+    kind = next((name for is_it, name in _KINDS if is_it(mode)), "no file")
+    raise error(f"{what}{path} cannot be read: it is {kind}. Give a file.")
 
 
 def read_file(

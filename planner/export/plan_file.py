@@ -78,6 +78,12 @@ def _from_json(text: str) -> Node:
         ) from None
     except RecursionError:
         raise PlannerError("The plan file is nested too deeply.") from None
+    except ValueError as error:
+        if isinstance(error, PlannerError):
+            raise
+        raise PlannerError(
+            "The plan file has a number of more digits than any argument has."
+        ) from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,6 +146,11 @@ def _check_shape(yaml: Any, text: str) -> None:  # noqa: ANN401 - the library
 def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML's
     """Return a value with its line; for lists, only the line of the list."""
     if node.id == "mapping":
+        if not isinstance(value, dict):
+            raise PlannerError(
+                f"Line {line}: {node.tag.rpartition(':')[2]} is not a type of a plan "
+                "file: write a table of names and values."
+            )
         items: dict[str, Node] = {}
         for key, inner in node.value:
             name = str(key.value)

@@ -279,7 +279,9 @@ def _number_or_text(text: str) -> int | str:
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except RecursionError:
+        raise argparse.ArgumentTypeError("its JSON is nested too deeply") from None
+    except ValueError:  # not JSON, or of more digits than a number may have
         return text
 
 

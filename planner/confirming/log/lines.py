@@ -159,7 +159,7 @@ def _last_start(text: str) -> tuple[int, int]:
     marks = marks[-_MOST_MARKS:]
     starts: list[int] = []
     is_new = True
-    for at, end in zip(marks, [*marks[1:], len(text)], strict=True):
+    for at, end in zip(marks, [*marks[1:], len(text)], strict=False):
         if is_new:
             starts.append(at)
         is_new = any(text.find(word, at, end) >= 0 for word in _CONTENT)

@@ -176,8 +176,13 @@ def _weight_files(folder: Path, present: tuple[str, ...]) -> tuple[Path, ...]:
     if INDEX in present:
         index = json_object(_text(folder / INDEX), str(folder / INDEX))
         shards = index.get("weight_map")
-        named = set(shards.values()) if isinstance(shards, Mapping) else set()
-        weights = named if named <= weights else set()
+        names = list(shards.values()) if isinstance(shards, Mapping) else []
+        if not all(isinstance(name, str) for name in names):
+            raise PlannerError(
+                f"{folder / INDEX} is damaged: its `weight_map` names the file of each "
+                "tensor. Download it again, or move it to a separate folder."
+            )
+        weights = set(names) if weights.issuperset(names) else set()
     elif SINGLE in weights:
         weights = {SINGLE}
     else:

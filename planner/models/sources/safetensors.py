@@ -34,6 +34,9 @@ _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Source: safetensors `MAX_HEADER_SIZE`; a longer one is a damaged file."""
 
+_MOST_DIMS, _MOST_ELEMENTS = 64, (1 << 63) - 1
+"""Source: PyTorch 2.9 `c10/core/TensorImpl.h`: 64 dimensions, counts of int64_t."""
+
 _LFS_POINTER = b"version "
 """How a Git LFS pointer begins: the clone has no weights yet."""
 
@@ -119,12 +122,25 @@ def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
     """
     try:
         return {
-            name: (str(tensor["dtype"]), tuple(int(n) for n in tensor["shape"]))
+            name: (str(tensor["dtype"]), _shape(tensor["shape"]))
             for name, tensor in header.items()
             if name != "__metadata__"
         }
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(where, "its header lacks dtypes or shapes") from error
+
+
+def _shape(given: Any) -> tuple[int, ...]:  # noqa: ANN401 - whatever a header has
+    """Return a tensor's shape.
+
+    Raises:
+        ValueError: where no tensor can have it.
+    """
+    shape = tuple(given)
+    is_whole = all(type(size) is int and size >= 0 for size in shape)
+    if not is_whole or len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
+        raise ValueError(shape)
+    return shape
 
 
 def _header(path: Path) -> Mapping[str, Any] | None:
