@@ -24,6 +24,7 @@ from planner.engine.releases import came_later, resolve_version
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.values import to_text
+from planner.given import named_in_errors
 from planner.models import catalogue
 from planner.models.sources.hub_errors import is_repo_id
 from planner.planning.load import Load
@@ -60,6 +61,7 @@ _OWN = ("name", "processor")
 """What of a GPU is written in a form of its own."""
 
 
+@named_in_errors
 def link(plan: Plan, base: str = "") -> str:
     """Return a link that opens the explorer or the app with this plan.
 

@@ -21,6 +21,7 @@ from planner.export.links import gpu_from_link, gpu_to_link
 from planner.export.machines import environment
 from planner.export.values import checked, is_text
 from planner.export.yaml_text import yaml_text
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 
@@ -178,6 +179,7 @@ class PlanFile:
         return self.inputs.load
 
 
+@named_in_errors
 def yaml(plan: Plan, load: Load | None = None) -> str:
     """Return a plan as a file that `planner plan -f` and `read_yaml` read.
 
@@ -209,6 +211,7 @@ def yaml(plan: Plan, load: Load | None = None) -> str:
     return yaml_text(document | {"engine_args": arguments}) + "\n"
 
 
+@named_in_errors
 def read_yaml(text: str) -> PlanFile:
     """Read a plan file, in YAML or in JSON of the same shape.
 

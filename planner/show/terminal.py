@@ -31,8 +31,19 @@ _STRICT = ("strict", "surrogateescape")
 """How Python's own standard output treats what its encoding lacks."""
 _IN_PLAIN = "planner.plain"
 _PLAIN = {
-    **{"✔": "OK", "✘": "X", "⊘": "X", "\u00d7": "x", "·": "-", "…": "...", "▏": "|"},
-    **{"≈": "~", "≤": "<=", "≥": ">=", "→": "->", "│": "|", "◐": "o"},
+    "✔": "OK",
+    "✘": "X",
+    "⊘": "X",
+    "\u00d7": "x",
+    "·": "-",
+    "…": "...",
+    "▏": "|",
+    "≈": "~",
+    "≤": "<=",
+    "≥": ">=",
+    "→": "->",
+    "│": "|",
+    "◐": "o",
     **dict.fromkeys("█▓▒░▉▊▋▌▍▎▩▨▧▦▥▤▞▚", "#"),
 }
 """For the characters that the planner writes, where a code page lacks them."""

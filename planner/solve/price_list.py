@@ -17,6 +17,7 @@ from typing import Any
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.planning.calibrations.record import write_whole
 from planner.surroundings import data_folder, is_in_browser, is_published
 from planner.user_files import MOST_CONFIG_BYTES, read_file
@@ -128,6 +129,7 @@ def price_list(
     return PriceList(prices=prices, currency=currency)
 
 
+@named_in_errors
 def save_price(name: str, per_hour: float | None) -> None:
     """Save the user's price of a GPU; None forgets it, so that the list price applies.
 

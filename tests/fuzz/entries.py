@@ -53,7 +53,9 @@ def sentences() -> Iterator[None]:
         yield
     except (PlannerError, Refused) as error:
         if not 0 < len(str(error)) <= LONGEST_SENTENCE:
-            raise Escaped(f"{len(str(error))} characters: {str(error)[:200]}") from error
+            raise Escaped(
+                f"{len(str(error))} characters: {str(error)[:200]}"
+            ) from error
 
 
 @cache
@@ -74,7 +76,9 @@ def texts() -> tuple[str, ...]:
 @cache
 def logs() -> tuple[str, ...]:
     """Return logs to be spoilt."""
-    return tuple(path.read_text("utf-8") for path in sorted((DATA / "logs").glob("*.log")))
+    return tuple(
+        path.read_text("utf-8") for path in sorted((DATA / "logs").glob("*.log"))
+    )
 
 
 def shown(result: Any) -> None:
@@ -87,7 +91,9 @@ def config(random: Random) -> None:
     """A config.json whose fields are dropped, retyped or nested."""
     _, table = random.choice(configs())
     with sentences():
-        model = read(ModelFiles(name="fuzzed", config=spoilt(table, random), source="x"))
+        model = read(
+            ModelFiles(name="fuzzed", config=spoilt(table, random), source="x")
+        )
         options = _few_arguments(random) if random.random() < 0.3 else {}
         shown(plan(model, gpu="H100", **options))
 
@@ -100,7 +106,12 @@ def _few_arguments(random: Random) -> dict[str, Any]:
 def arguments(random: Random) -> None:
     """Engine arguments, GPU, release and variables of odd types."""
     options = _few_arguments(random)
-    start = {"gpu": "H100", "vllm_version": "0.33.0", "entrypoint": "serve", "env": None}
+    start = {
+        "gpu": "H100",
+        "vllm_version": "0.33.0",
+        "entrypoint": "serve",
+        "env": None,
+    }
     for name in start:
         if random.random() < 0.15:
             options[name] = python_value(random)
@@ -145,7 +156,16 @@ _SOLVERS = (
     *("fewest_gpus", "instances_on_one_gpu", "layouts", "longest_context"),
     *("most_requests", "smallest_kv_cache_memory", "smallest_utilization", "serving"),
 )
-_EXPORTS = ("compose", "csv", "html", "json", "kubernetes", "link", "markdown", "python")
+_EXPORTS = (
+    "compose",
+    "csv",
+    "html",
+    "json",
+    "kubernetes",
+    "link",
+    "markdown",
+    "python",
+)
 
 
 def calls(random: Random) -> None:
@@ -260,20 +280,34 @@ def headers(random: Random) -> None:
     tensors: dict[str, Any] = {
         "__metadata__": {"format": "pt"},
         "model.embed_tokens.weight": {"dtype": "BF16", "shape": [16, 8]},
-        "lm_head.weight": {"dtype": "F8_E4M3", "shape": [16, 8], "data_offsets": [0, 8]},
+        "lm_head.weight": {
+            "dtype": "F8_E4M3",
+            "shape": [16, 8],
+            "data_offsets": [0, 8],
+        },
     }
     text = json.dumps(spoilt(tensors, random), default=str)
-    raw = (cut(text, random) if random.random() < 0.4 else text).encode("utf-8", "replace")
+    raw = (cut(text, random) if random.random() < 0.4 else text).encode(
+        "utf-8", "replace"
+    )
     length = len(raw) if random.random() < 0.9 else number(random)
-    prefix = struct.pack("<Q", int(length) % 2**64 if length == length and abs(length) < 1e300 else 9)
+    prefix = struct.pack(
+        "<Q", int(length) % 2**64 if length == length and abs(length) < 1e300 else 9
+    )
     folder = Path(tempfile.mkdtemp(prefix="planner-fuzz-"))
     try:
         kept = configs()[0][1]
         (folder / "config.json").write_text(json.dumps(kept))
-        index = {"weight_map": {"a": "model.safetensors"}, "metadata": {"total_size": 1}}
+        index = {
+            "weight_map": {"a": "model.safetensors"},
+            "metadata": {"total_size": 1},
+        }
         side = random.choice(
             (
-                ("model.safetensors.index.json", json.dumps(spoilt(index, random), default=str)),
+                (
+                    "model.safetensors.index.json",
+                    json.dumps(spoilt(index, random), default=str),
+                ),
                 ("hf_quant_config.json", json.dumps(value(random), default=str)),
                 ("preprocessor_config.json", json.dumps(value(random), default=str)),
                 ("params.json", json.dumps(value(random), default=str)),
@@ -397,7 +431,11 @@ def message(random: Random) -> None:
         }
         one = page.form.main
     elif random.random() < 0.3:
-        content = {"piece": cut(random.choice(texts()), random), "first": True, "last": True}
+        content = {
+            "piece": cut(random.choice(texts()), random),
+            "first": True,
+            "last": True,
+        }
         one = page.pasted.box
     else:
         count = random.randrange(4)
@@ -417,7 +455,14 @@ def _told(widget: Any, state: dict[str, Any]) -> None:
     """Give a widget a state; traitlets and ipywidgets refuse in their own words."""
     import traitlets
 
-    with contextlib.suppress(traitlets.TraitError, TypeError, ValueError, KeyError, AttributeError, OverflowError):
+    with contextlib.suppress(
+        traitlets.TraitError,
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+    ):
         widget.set_state(state)
 
 

@@ -115,7 +115,15 @@ def batch(entry: str, first: int, count: int) -> tuple[int, list[dict[str, Any]]
         with open(place, encoding="ascii") as file:  # noqa: PTH123
             last = int(file.read() or first)
         words = f"ended with {done.returncode}: {done.stderr[-300:]}"
-        found.append({"entry": entry, "number": last, "error": "Ended", "words": words, "where": ""})
+        found.append(
+            {
+                "entry": entry,
+                "number": last,
+                "error": "Ended",
+                "words": words,
+                "where": "",
+            }
+        )
     Path(place).unlink(missing_ok=True)
     return last - first + 1, found
 
@@ -143,7 +151,11 @@ def _tell(counts: Counter[str], failures: list[dict[str, Any]]) -> None:
     print(f"{counts.total():,} cases: {dict(counts)}")
     alike = Counter((one["entry"], one["error"], one["where"]) for one in failures)
     for (entry, error, where), count in alike.most_common(40):
-        one = next(f for f in failures if (f["entry"], f["error"], f["where"]) == (entry, error, where))
+        one = next(
+            f
+            for f in failures
+            if (f["entry"], f["error"], f["where"]) == (entry, error, where)
+        )
         print(f"{count:5} {entry} {error} {where}: {one['words'][:200]}")
         print(f"      python -m {__spec__.name} {entry} {one['number']}")
     if failures:

@@ -17,7 +17,17 @@ TEXTS: tuple[str, ...] = (
     *("9" * 5_000, "1_0", "\uff11", "8k", "8K", "1GiB", "true", "None", "null", "[]"),
     *("{}", "[1]", '{"a": 1}', "[" * 3_000, '{"a":' * 2_000, "$X", "${X}", "$$", "$("),
     *("a\ud800b", "\udcff", "\0", "\x1b[31m", "\u202e", "\ufeff", "é", "🙂", "\r\n"),
-    *("~nosuchuser", "/dev/null", "../..", "a/b", "a" * 300, "%s", "{0}", "<b>", "&lt;"),
+    *(
+        "~nosuchuser",
+        "/dev/null",
+        "../..",
+        "a/b",
+        "a" * 300,
+        "%s",
+        "{0}",
+        "<b>",
+        "&lt;",
+    ),
     *("Qwen/Qwen3-8B", "H100", "attached", "CPU", "0.33.0", "0.0.0", "fp8", "1,2", ";"),
 )
 PIECES: tuple[str, ...] = (
@@ -25,7 +35,16 @@ PIECES: tuple[str, ...] = (
     *("'", '"', "\\", "\n", "`", ")", "(", "{", "}", "]", "--", "=", ",", ":", ": "),
     *("- ", "? ", "!!set ", "!!binary ", "&a ", "*a", "<<: ", "|\n", "#", "\t", "\\\n"),
     *("vllm serve ", "docker run ", "--model ", " GiB", " tokens", "Error: ", "INFO "),
-    *("bash -c '", "$(cat <<E\n", "'''", "{{ x }}", "LLM(", "1" * 90, "1," * 90, "\u2028"),
+    *(
+        "bash -c '",
+        "$(cat <<E\n",
+        "'''",
+        "{{ x }}",
+        "LLM(",
+        "1" * 90,
+        "1," * 90,
+        "\u2028",
+    ),
 )
 
 
@@ -50,7 +69,8 @@ def value(random: Random, depth: int = 0) -> Any:
     if kind == 6:
         return nested(random.choice((3, 40, 900)), random.choice((list, dict)))
     return {
-        random.choice(TEXTS): value(random, depth + 1) for _ in range(random.randrange(4))
+        random.choice(TEXTS): value(random, depth + 1)
+        for _ in range(random.randrange(4))
     }
 
 

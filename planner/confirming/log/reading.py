@@ -25,6 +25,7 @@ from planner.confirming.log.setting import (
     seconds_between,
     setting_of,
 )
+from planner.given import named_in_errors
 
 _OF_VLLM = re.compile(
     r"\bvLLM (?:API )?server|LLM engine \(v|\bEngineCore|vllm serve\b|/vllm/|\bvllm\."
@@ -196,6 +197,7 @@ class LogReading:
         return values
 
 
+@named_in_errors
 def read_log(text: str) -> LogReading:
     """Return the reading of a log of vLLM, or of a part, of any release from 0.2 on.
 

@@ -18,6 +18,7 @@ from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.running import is_address, reading_of_server
 from planner.export.texts.shell import commands_of
+from planner.given import named_in_errors
 from planner.surroundings import is_published
 from planner.user_files import read_text, user_path
 
@@ -36,6 +37,7 @@ _FORMS = (
 )
 
 
+@named_in_errors
 def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
     """Return what a text says of a start of vLLM; nothing of it is ever run.
 
