@@ -36,7 +36,8 @@ from tests.fuzz.values import (
     value,
 )
 
-LONGEST_SENTENCE = 5_000
+LONGEST_SENTENCE = 30_000
+"""Characters; vLLM lists all of its architectures where it knows none."""
 DATA = Path(__file__).parents[1] / "data"
 MODEL = "Qwen/Qwen3-8B"
 _SMALL = ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct", "google/gemma-3-4b-it")
@@ -216,7 +217,8 @@ def _own_type_errors() -> Iterator[None]:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
-        if trace is None or trace.tb_frame.f_code.co_filename != __file__:
+        place = "" if trace is None else trace.tb_frame.f_code.co_filename
+        if not place.endswith(("tests/fuzz/entries.py", "planner/given.py")):
             raise
 
 

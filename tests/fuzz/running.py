@@ -30,8 +30,8 @@ MOST_BYTES = 300 << 20
 """Of memory, for one case."""
 HANGS_AFTER = 20
 """Seconds of the clock."""
-BATCH = 400
-FOUND = Path("build/fuzz")
+BATCH = 1_000
+FOUND = Path(os.environ.get("FUZZ_FOUND", "build/fuzz"))
 
 
 class TooLong(BaseException):
@@ -140,9 +140,10 @@ def minutes(length: float, names: list[str]) -> int:
             count, found = batch(entry, SystemRandom().randrange(1 << 40), BATCH)
             counts[entry] += count
             failures += found
-        (FOUND / "found.jsonl").write_text(
-            "".join(json.dumps(one) + "\n" for one in failures), encoding="utf-8"
-        )
+            (FOUND / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
+            (FOUND / "found.jsonl").write_text(
+                "".join(json.dumps(one) + "\n" for one in failures), encoding="utf-8"
+            )
     _tell(counts, failures)
     return len(failures)
 
