@@ -88,13 +88,17 @@ def vllm_gib(size_bytes: int) -> str:
     return str(round(size_bytes / GIB, 2))
 
 
+_LONGEST_SIZE = 100
+"""Characters of a size."""
+
+
 def parse_size(text: str) -> int:
     """Read a size such as `80GiB`, `512 MB` or a plain number of bytes.
 
     Raises:
         PlannerError: when the text is not a number with a known unit.
     """
-    match = _SIZE.match(text)
+    match = _SIZE.match(text) if len(text) <= _LONGEST_SIZE else None
     if match is None or match[2].lower() not in _BYTES_PER_UNIT:
         known = ", ".join(unit for unit in ("B", "KiB", "MiB", "GiB", "KB", "MB", "GB"))
         raise PlannerError(

@@ -168,7 +168,7 @@ def _text(name: str, value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """Return mappings, lists and sets of any type as JSON has them.
+    """Return mappings, lists and sets of any type as JSON has them, others as text.
 
     >>> plain({1: ("b", {"d", "c"})})
     {'1': ['b', ['c', 'd']]}
@@ -179,4 +179,5 @@ def plain(value: object) -> object:
         return sorted(map(plain, value), key=str)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value
+    is_plain = value is None or isinstance(value, str | int | float)
+    return value if is_plain else str(value)

@@ -101,7 +101,7 @@ def _volumes(plan: Plan) -> list[Any]:
     bind = {
         "type": "bind",
         "source": _escaped(str(folder)),
-        "target": f"{_MODELS}/{folder.name}",
+        "target": _escaped(f"{_MODELS}/{folder.name}"),
         "read_only": True,
     }
     return [cache, bind]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.engine.flags import plain
@@ -65,9 +66,23 @@ def parse(text: str) -> Node:
         raise PlannerError(
             f"The plan file holds {len(text):,} characters; {LONGEST:,} are allowed."
         )
-    if text.lstrip().startswith("{"):
-        return _from_json(text)
-    return _from_yaml(text)
+    is_json = text.lstrip().startswith("{")
+    node = _from_json(text) if is_json else _from_yaml(text)
+    if not _is_finite(node.value):
+        raise PlannerError(
+            "The plan file has nan or inf where no argument takes it: write a number, "
+            "or leave the argument out."
+        )
+    return node
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether all numbers in a value are finite."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def _from_json(text: str) -> Node:

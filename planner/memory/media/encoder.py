@@ -278,7 +278,8 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
 
 def _parts(item: MediaItem, length: int) -> int:
     """Return the parts of the longest video that fits in `length` tokens."""
-    return min(max(length // (item.tokens + item.marks), 1), item.most_parts)
+    each = max(item.tokens + item.marks, 1)  # a config may leave none
+    return min(max(length // each, 1), item.most_parts)
 
 
 def _encoded_length(run: ProfileRun) -> int:
