@@ -398,18 +398,25 @@ class _Heard(logging.Handler):
 @cache
 def _page() -> tuple[Any, list[Any], _Heard]:
     """Return an explorer and all of its widgets, whose errors are heard."""
-    from ipywidgets.widgets.widget import _instances
+    from ipywidgets.widgets.widget import Widget, _instances
 
     from planner.app.widgets.explorer import Explorer
 
     heard = _Heard()
-    logger = logging.getLogger("planner")
-    logger.addHandler(heard)
-    logger.propagate = False
+    for name in ("planner", "traitlets"):  # ipywidgets logs what a callback raises
+        logger = logging.getLogger(name)
+        logger.addHandler(heard)
+        logger.propagate = False
+    Widget._send = _sent
     before = set(_instances)
     page = Explorer(MODEL, gpu="L4")
     made = [one for key, one in _instances.items() if key not in before]
     return page, made, heard
+
+
+def _sent(_widget: Any, message: Any, **_buffers: object) -> None:
+    """Do what a socket would do with a message: it must be writable."""
+    json.dumps(message, default=str, ensure_ascii=False).encode()
 
 
 _WORDS = (

@@ -77,7 +77,7 @@ def work(entry: str, first: int, count: int, place: str) -> None:
     used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
     limit = used * resource.getpagesize() + MOST_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    at = os.open(place, os.O_WRONLY | os.O_CREAT)
+    at = os.open(place, os.O_WRONLY)
     for number in range(first, first + count):
         os.pwrite(at, b"%020d" % number, 0)
         error = bounded(entry, number)
@@ -101,30 +101,26 @@ def _described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
 
 def batch(entry: str, first: int, count: int) -> tuple[int, list[dict[str, Any]]]:
     """Run a batch in a process of its own; return the cases run and what failed."""
-    place = tempfile.mktemp(prefix="planner-fuzz-")  # noqa: S306 - a name, no secret
-    words = [entry, str(first), str(count), place]
-    done = subprocess.run(
-        [sys.executable, "-m", __spec__.name, "--work", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.NamedTemporaryFile(prefix="planner-fuzz-") as place:
+        words = [entry, str(first), str(count), place.name]
+        done = subprocess.run(
+            [sys.executable, "-m", __spec__.name, "--work", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        last = int(Path(place.name).read_text("ascii") or first)
     found = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
-    last = first + count - 1
     if done.returncode:
-        with open(place, encoding="ascii") as file:  # noqa: PTH123
-            last = int(file.read() or first)
-        words = f"ended with {done.returncode}: {done.stderr[-300:]}"
         found.append(
             {
                 "entry": entry,
                 "number": last,
-                "error": "Ended",
-                "words": words,
+                "error": f"Ended with {done.returncode}",
+                "words": done.stderr[-300:],
                 "where": "",
             }
         )
-    Path(place).unlink(missing_ok=True)
     return last - first + 1, found
 
 

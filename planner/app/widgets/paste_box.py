@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.late import late
@@ -110,7 +111,7 @@ class ReadingView(anywidget.AnyWidget):
     def __init__(self, pressed: Callable[[str], None]) -> None:
         super().__init__()
         self._pressed = pressed
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
