@@ -124,7 +124,7 @@ def _is_of(
         is_class = name[0].isupper() and name not in ("Any", "Callable", "Literal")
         known = scope.get(name)
         return not is_class or name in own or not isinstance(known, type | None)
-    kind, _ = _WORDS[name]
+    kind: Any = _WORDS[name][0]
     if not isinstance(value, kind) or (
         name in ("Iterable", "Sequence") and isinstance(value, str | bytes)
     ):

@@ -265,10 +265,7 @@ def _unknown_argument(name: str) -> PlannerError:
 def _check(argument: Argument, value: object) -> None:
     """Refuse a value that vLLM rejects or the planner cannot plan."""
     if _is_deep(value, _DEEPEST):
-        raise PlannerError(
-            f"{argument.name}: values are nested more than {_DEEPEST} deep. Give the "
-            "table as vLLM's documentation has it."
-        )
+        raise PlannerError(f"{argument.name}: nested more than {_DEEPEST} deep.")
     refusal = _refusal(argument, value)
     if refusal:
         raise PlannerError(f"{argument.name}={value!r}: {refusal}")
@@ -283,6 +280,7 @@ def _is_deep(value: object, left: int) -> bool:
     return left == 0 or any(_is_deep(inner, left - 1) for inner in value)
 
 
+_LISTS = (list, tuple, set, frozenset)
 _NEEDED = {
     Kind.SWITCH: "True or False is",
     Kind.NUMBERS: "a list of whole numbers, such as [1, 2], is",
@@ -293,7 +291,9 @@ def _is_of_kind(argument: Argument, value: object) -> bool:
     """Return whether a rule can read the value as what it is."""
     if argument.kind is Kind.NUMBERS:
         is_list = isinstance(value, list | tuple | set | frozenset)
-        return is_list and all(map(_is_whole, value))
+        return is_list and all(
+            _is_whole(one) for one in cast("Sequence[object]", value)
+        )
     if argument.kind is Kind.SWITCH:
         return value in (True, False)
     return not argument.is_text or isinstance(value, str)
@@ -361,7 +361,7 @@ def _type_refusal(argument: Argument, value: object) -> str:
 
 
 def _are_names(value: object) -> bool:
-    if not isinstance(value, list | tuple | set | frozenset):
+    if not isinstance(value, _LISTS):
         return False
     return all(isinstance(name, str) for name in value)
 

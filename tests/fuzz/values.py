@@ -6,6 +6,8 @@ import copy
 from random import Random
 from typing import Any
 
+DEEPEST = 12
+"""Of places that are spoilt."""
 LONGEST = 4_000
 """Characters that a spoilt text may have more than before."""
 NUMBERS: tuple[Any, ...] = (
@@ -67,7 +69,7 @@ def value(random: Random, depth: int = 0) -> Any:
     if kind == 5:
         return [value(random, depth + 1) for _ in range(random.randrange(4))]
     if kind == 6:
-        return nested(random.choice((3, 40, 900)), random.choice((list, dict)))
+        return nested(random.choice((3, 40, 200)), random.choice((list, dict)))
     return {
         random.choice(TEXTS): value(random, depth + 1)
         for _ in range(random.randrange(4))
@@ -91,6 +93,8 @@ def python_value(random: Random) -> Any:
 def places(found: object, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return every place in a table, however deep."""
     here = [before] if before else []
+    if len(before) > DEEPEST:
+        return here
     items: list[tuple[Any, object]] = []
     if isinstance(found, dict):
         items = list(found.items())
