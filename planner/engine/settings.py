@@ -290,10 +290,8 @@ _NEEDED = {
 def _is_of_kind(argument: Argument, value: object) -> bool:
     """Return whether a rule can read the value as what it is."""
     if argument.kind is Kind.NUMBERS:
-        is_list = isinstance(value, list | tuple | set | frozenset)
-        return is_list and all(
-            _is_whole(one) for one in cast("Sequence[object]", value)
-        )
+        kinds = {type(one) for one in value} if isinstance(value, _LISTS) else {None}
+        return kinds <= {int}
     if argument.kind is Kind.SWITCH:
         return value in (True, False)
     return not argument.is_text or isinstance(value, str)
