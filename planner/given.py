@@ -27,6 +27,9 @@ _WORDS = {
     "None": (type(None), "None"),
     "PathLike": (os.PathLike, "a path"),
     "Mapping": (Mapping, "a dictionary"),
+    "dict": (dict, "a dictionary"),
+    "list": (list, "a list"),
+    "tuple": (tuple, "a tuple"),
     "Iterable": (Iterable, "a list"),
     "Sequence": (Sequence, "a list"),
 }

@@ -147,7 +147,7 @@ def _list(argument: Argument | None, flag: str, values: Iterable[object]) -> lis
     if argument is not None and argument.joined:
         return [flag, ",".join(map(str, values))]
     if argument is None or not argument.is_list:
-        return [flag, json.dumps(list(values))]
+        return [flag, json.dumps(plain(list(values)))]
     words = list(map(str, values))
     if not words:
         return []

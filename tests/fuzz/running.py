@@ -29,7 +29,7 @@ MOST_SECONDS = 2.0
 """Of processor time, for one case."""
 MOST_BYTES = 300 << 20
 """Of memory, for one case."""
-HANGS_AFTER = 20
+HANGS_AFTER = 120
 """Seconds of the clock."""
 BATCH_SECONDS = 15.0
 """Of processor time, for each entry in turn: quick ones get more cases."""
@@ -86,10 +86,11 @@ def work(entry: str, first: int, place: str) -> None:
         os.pwrite(at, b"%020d" % number, 0)
         error = bounded(entry, number)
         if error is not None:
-            print(json.dumps(_described(entry, number, error)), flush=True)
+            print(json.dumps(described(entry, number, error)), flush=True)
 
 
-def _described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
+def described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
+    """Return what is written down of a case that failed."""
     cause = error.__cause__ if type(error).__name__ == "Escaped" else None
     frames = traceback.extract_tb((cause or error).__traceback__)
     own = [f"{f.filename.split('planner/', 1)[-1]}:{f.lineno}" for f in frames]
@@ -151,13 +152,13 @@ def minutes(length: float, names: list[str]) -> int:
 def _tell(counts: Counter[str], failures: list[dict[str, Any]]) -> None:
     print(f"{counts.total():,} cases: {dict(counts)}")
     alike = Counter((one["entry"], one["error"], one["where"]) for one in failures)
-    for (entry, error, where), count in alike.most_common(40):
+    for (entry, error, where), times in alike.most_common(40):
         one = next(
             f
             for f in failures
             if (f["entry"], f["error"], f["where"]) == (entry, error, where)
         )
-        print(f"{count:5} {entry} {error} {where}: {one['words'][:200]}")
+        print(f"{times:5} {entry} {error} {where}: {one['words'][:200]}")
         print(f"      python -m {__spec__.name} {entry} {one['number']}")
     if failures:
         print(f"All {len(failures)} are in {FOUND / 'found.jsonl'}.")

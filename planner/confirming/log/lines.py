@@ -127,21 +127,15 @@ def excerpt_of(text: str) -> str:
 
     The rest is requests, and starts before the last. A short log is returned whole.
     """
-    return excerpt_and_starts_of(text)[0]
-
-
-def excerpt_and_starts_of(text: str) -> tuple[str, int]:
-    """Return the excerpt of a log, and the number of starts that it leaves out."""
     if len(text) <= SHORT:
-        return _bounded(text), 0
-    start, earlier = _last_start(text)
-    begin = max(start - _HEAD_CHARACTERS, 0)
+        return _bounded(text)
+    begin = max(_last_start(text) - _HEAD_CHARACTERS, 0)
     end = begin + _START_CHARACTERS
     tail = max(len(text) - _TAIL_CHARACTERS, end)
     pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
     crash = _crash(text, end, tail)
     excerpt = "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
-    return _bounded(excerpt), earlier
+    return _bounded(excerpt)
 
 
 def _bounded(text: str) -> str:
@@ -150,22 +144,19 @@ def _bounded(text: str) -> str:
     return _DIGITS.sub(lambda digits: digits[0][:_MOST_DIGITS], words)
 
 
-def _last_start(text: str) -> tuple[int, int]:
-    """Return where the last start with content begins, and how many are before it.
-
-    A server and each of its engines log a beginning; a figure or an outcome ends them.
-    """
+def _last_start(text: str) -> int:
+    """Return where the last start begins that has a figure or an outcome."""
     marks = sorted({at for mark in _BEGINS for at in _places(text, mark)})
-    marks = marks[-_MOST_MARKS:]
-    starts: list[int] = []
-    is_new = True
-    for at, end in zip(marks, [*marks[1:], len(text)], strict=False):
-        if is_new:
-            starts.append(at)
-        is_new = any(text.find(word, at, end) >= 0 for word in _CONTENT)
-    if not is_new and len(starts) > 1:
-        starts.pop()  # without content: the one before it counts
-    return (starts[-1], len(starts) - 1) if starts else (0, 0)
+    end = len(text)
+    found: int | None = None
+    for at in reversed(marks[-_MOST_MARKS:]):
+        has_content = any(text.find(word, at, end) >= 0 for word in _CONTENT)
+        if found is not None and has_content:
+            break
+        if found is not None or has_content:
+            found = at
+        end = at
+    return found or 0
 
 
 def _places(text: str, mark: str) -> Iterator[int]:

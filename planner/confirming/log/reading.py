@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.confirming.log.lines import (
     LogLine,
-    excerpt_and_starts_of,
+    excerpt_of,
     joined_lines_of,
     lines_of,
 )
@@ -139,7 +139,7 @@ class LogReading:
     is_vllm: bool = False
     """Whether this is a log of vLLM; False if nothing of vLLM was recognised."""
     num_starts: int = 0
-    """Number of starts in the log."""
+    """Number of starts in the log; of one of megabytes, in what is read of it."""
     setting: Setting = field(default_factory=Setting)
     seconds: float = 0.0
     """From the first line until it was ready or failed; 0.0 if no line has a time."""
@@ -210,14 +210,14 @@ def read_log(text: str) -> LogReading:
     >>> read_log("ollama: model loaded").is_vllm
     False
     """
-    excerpt, earlier = excerpt_and_starts_of(text)
+    excerpt = excerpt_of(text)
     reading = _reading(lines_of(excerpt))
     joined = joined_lines_of(excerpt)
     if joined is not None:
         other = _reading(joined)
         fuller = max(reading, other, key=lambda one: len(one.figures))
         reading = replace(fuller, figures={**reading.figures, **other.figures})
-    return replace(reading, num_starts=reading.num_starts + earlier)
+    return reading
 
 
 def _reading(lines: Sequence[LogLine]) -> LogReading:

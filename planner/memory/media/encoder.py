@@ -304,7 +304,7 @@ def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
 
 def _per_prompt(run: ProfileRun, item: MediaItem) -> int:
     tokens = _counted_tokens(run, item)
-    return max(1, min(_limit(run, item), run.max_model_len // tokens))
+    return max(1, min(_limit(run, item), run.max_model_len // max(tokens, 1)))
 
 
 def _limit(run: ProfileRun, item: MediaItem) -> int:

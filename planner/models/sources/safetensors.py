@@ -222,7 +222,7 @@ def _one_by_one(
 
 def _tensor_facts(headers: Iterable[SafetensorsFileMetadata]) -> TensorFacts:
     shapes: Mapping[str, tuple[str, tuple[int, ...]]] = {
-        name: (str(tensor.dtype), tuple(tensor.shape))
+        name: (str(tensor.dtype), _shape(tensor.shape))
         for header in headers
         for name, tensor in header.tensors.items()
     }
