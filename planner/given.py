@@ -55,6 +55,11 @@ def named_in_errors(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
             raise PlannerError(
                 f"{function.__name__}: an argument is nested too deeply."
             ) from None
+        except OverflowError:
+            raise PlannerError(
+                f"{function.__name__}: a number of the model or of an argument is "
+                "larger than any machine can hold."
+            ) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             for sentence in _unfit(function, args, kwargs):
                 raise PlannerError(sentence) from None

@@ -40,6 +40,10 @@ SUFFIX_FACTORS = {
 """
 
 
+_MOST_FOR_A_FLOAT = 1 << 80
+"""No size that is planned has as many bytes; a wrong argument may."""
+
+
 def format_gib(size_bytes: int, *, signed: bool = False) -> str:
     """Write bytes as GiB with two decimals, the precision of vLLM's log.
 
@@ -47,6 +51,8 @@ def format_gib(size_bytes: int, *, signed: bool = False) -> str:
     ('1.50 GiB', '-1.00 GiB')
     """
     sign = "+" if signed else ""
+    if abs(size_bytes) > _MOST_FOR_A_FLOAT:
+        return f"more than {_MOST_FOR_A_FLOAT // GIB:,} GiB"
     return f"{size_bytes / GIB:{sign},.2f} GiB"
 
 

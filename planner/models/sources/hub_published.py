@@ -280,11 +280,7 @@ def _tensors(hub: _Hub, commit: str, names: tuple[str, ...]) -> TensorFacts:
 
 def _parameters(info: ModelInfo) -> dict[str, int]:
     counts = info.safetensors.parameters if info.safetensors is not None else {}
-    return {
-        str(dtype): count
-        for dtype, count in counts.items()
-        if isinstance(count, int) and count >= 0
-    }
+    return {str(dtype): count for dtype, count in counts.items() if count >= 0}
 
 
 def _explained(error: Exception, query: HubQuery) -> PlannerError:
