@@ -265,7 +265,8 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
     0.10.1 to 0.12.0: including the text between them.
     """
     has_marks = (0, 10, 1) <= run.release < (0, 13)
-    tokens = item.tokens + (item.marks if has_marks else 0)
+    # Of a config whose sizes leave no tokens, an item counts as one.
+    tokens = max(item.tokens + (item.marks if has_marks else 0), 1)
     if item.most_parts == 1:
         return tokens
     length = run.max_model_len
@@ -304,7 +305,7 @@ def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
 
 def _per_prompt(run: ProfileRun, item: MediaItem) -> int:
     tokens = _counted_tokens(run, item)
-    return max(1, min(_limit(run, item), run.max_model_len // max(tokens, 1)))
+    return max(1, min(_limit(run, item), run.max_model_len // tokens))
 
 
 def _limit(run: ProfileRun, item: MediaItem) -> int:
