@@ -283,7 +283,7 @@ def _is_deep(value: object, left: int) -> bool:
 _LISTS = (list, tuple, set, frozenset)
 _NEEDED = {
     Kind.SWITCH: "True or False is",
-    Kind.NUMBERS: "a list of whole numbers, such as [1, 2], is",
+    Kind.NUMBERS: "a list of whole numbers from 1, such as [1, 2], is",
 }
 
 
