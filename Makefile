@@ -21,7 +21,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -113,6 +113,9 @@ bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS
 
 bench-lite: lite $(VENV)/test.stamp ## seconds to the browser-only edition's first chart, into docs/workshop/setting-up.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.lite
+
+fuzz: $(VENV)/test.stamp ## random input for every entry point, for MINUTES=30; what escapes is in build/fuzz
+	$(BIN)/python -m tests.fuzz.running --minutes $(MINUTES)
 
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write

@@ -28,6 +28,7 @@ MAX_MODULES = 630
 """480 when the rooms were drawn. `planner/export/texts` has come since, a reader for
 each family of models, a module for each quantization method, the interactive pieces of
 lessons (what each computes, and what writes them into a page), who may open the app,
+what holds for every way in (`user_files`, `given`),
 and a command that checks files."""
 # Slow to import, or a way to the network and to processes.
 HEAVY = {

@@ -168,6 +168,11 @@ def environment_from(
     Raises:
         PlannerError: for a malformed value.
     """
+    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
+        raise PlannerError(
+            "env: names and values of environment variables are texts, such as "
+            "{'VLLM_USE_V2_MODEL_RUNNER': '1'}."
+        )
     given = {
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }

@@ -16,6 +16,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import Field
 from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.static_files import script, sheet
@@ -79,7 +80,7 @@ class Controls(anywidget.AnyWidget):
         self.add_class("pc-controls")
         for field in self.fields.values():
             field.on_touch(self._touched)
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def set_state(self, _sync_data: object) -> None:
         """Ignore a state that a page sends: pages only send messages."""

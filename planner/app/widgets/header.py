@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import ChoiceField, Field
 from planner.app.widgets.needs import RECIPES, recipe_named
 from planner.app.widgets.static_files import script, sheet
@@ -99,7 +100,7 @@ class Header(anywidget.AnyWidget):
         self.releases = [label for label, _ in release.options]
         self.follow_release(release)
         release.on_change(self.follow_release)
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def follow_release(self, release: Field) -> None:
         """Show the release that is planned for."""
