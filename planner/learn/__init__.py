@@ -2,24 +2,43 @@
 
 Read in this order: `quantity` (numbers as learners write them), `parts` (kinds of
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
-that each lesson starts from), `lessons/` (one module per lesson), `progress`.
+that each lesson starts from), `lessons/` (one module per lesson), `progress`;
+`prediction` and `explanation` (a guess, and words); `starts`, `pictures`, `own_plan`
+(what lessons show).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
 from planner.learn.account import lines, recorded, start_here, words
-from planner.learn.catalogue import checkpoint, exercise, exercises, progress
+from planner.learn.catalogue import (
+    checkpoint,
+    exercise,
+    exercises,
+    explain,
+    progress,
+    slips,
+)
+from planner.learn.own_plan import take_home
+from planner.learn.pictures import per_request
 from planner.learn.prediction import predict
-from planner.learn.progress import forget
+from planner.learn.progress import forget, set_aside
+from planner.learn.starts import dry_run_here, published
 
 __all__ = [
     "checkpoint",
+    "dry_run_here",
     "exercise",
     "exercises",
+    "explain",
     "forget",
     "lines",
+    "per_request",
     "predict",
     "progress",
+    "published",
     "recorded",
+    "set_aside",
+    "slips",
     "start_here",
+    "take_home",
     "words",
 ]

@@ -17,7 +17,7 @@ from planner.data import DATA
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import CPU, GPU, Processor
 from planner.errors import PlannerError
-from planner.learn.display import Shown, ShownAsText
+from planner.learn.display import Shown, ShownAsText, folded
 from planner.memory.account import Line
 from planner.memory.estimate import RankMemory
 from planner.planning.planning import plan
@@ -29,7 +29,7 @@ from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.units import format_gib
 
-_COLUMNS = ("Line", ("Size", "pl-number"), "How it is known", "Arithmetic")
+_COLUMNS = ("Line", ("Size", "pl-number"), "How it is known")
 _FOLDER = DATA / "recorded"
 _RECORD = "qwen3-0.6b-cpu"
 _MODEL = "Qwen/Qwen3-0.6B"
@@ -96,8 +96,13 @@ def _row(line: Line) -> Html:
     return row(
         line.name,
         tag("td", size, class_="pl-number", data_label="Size"),
-        tag("td", line.basis, class_="pl-basis", data_label="How it is known"),
-        tag("td", line.why, class_="pl-why"),
+        tag(
+            "td",
+            line.basis,
+            folded("The arithmetic", line.why),
+            class_="pl-basis",
+            data_label="How it is known",
+        ),
     )
 
 

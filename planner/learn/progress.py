@@ -23,8 +23,26 @@ class Kept:
     predictions: dict[str, str]
 
 
+class Aside:
+    """Progress of this kernel alone: a notebook with the solutions marks nothing."""
+
+    def __init__(self) -> None:
+        """Begin as a learner's notebook, whose progress is stored."""
+        self.kept: Kept | None = None
+
+
+_ASIDE = Aside()
+
+
+def set_aside() -> None:
+    """Keep what this kernel checks from now on in memory, apart from the learner's."""
+    _ASIDE.kept = Kept(exercises={}, predictions={})
+
+
 def kept() -> Kept:
     """Return the stored progress; empty where there is no readable file."""
+    if _ASIDE.kept is not None:
+        return _ASIDE.kept
     path = _path()
     if path is None:
         return Kept(exercises={}, predictions={})
@@ -52,7 +70,8 @@ def keep_prediction(name: str, written: str) -> None:
 
 
 def forget() -> None:
-    """Delete all progress, to start the workshop again."""
+    """Delete all progress, to start the workshop again, and store from now on."""
+    _ASIDE.kept = None
     path = _path()
     if path is not None:
         path.unlink(missing_ok=True)
@@ -72,6 +91,9 @@ def _read(stored: dict[str, dict[str, str]]) -> Kept:
 
 def _write(value: Kept) -> None:
     """Replace the file in one step; errors of a full or read-only disk are ignored."""
+    if _ASIDE.kept is not None:
+        _ASIDE.kept = value
+        return
     path = _path()
     if path is None:
         return

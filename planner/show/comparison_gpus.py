@@ -91,12 +91,13 @@ def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
         texts += [price_text(answers, found.currency)]
     if found.has_prices:
         texts += [price_text(choice.price_per_hour, found.currency)]
-    return texts + [
+    texts += [
         format_gib(rank.available_kv_cache_bytes) if rank else "none",
         f"{tokens:,}" if tokens is not None else "none",
         written(choice.requests, "requests") if rank else "none",
         written(choice.requests_low, "requests") if rank else "none",
     ]
+    return texts
 
 
 def title(found: GPUComparison) -> str:

@@ -213,7 +213,7 @@ def _computed(plan: Plan, line: Line) -> Iterator[Content]:
 
 
 @lru_cache(4 * (len(LINE_FACTS) + len(CPU_FACTS)))
-def _facts(name: str, release: str, is_cpu: bool) -> tuple[str, Html]:  # noqa: FBT001
+def _facts(name: str, release: str, is_cpu: bool) -> tuple[str, Html]:
     """Return what all lines of a name share: their meaning and their source."""
     facts = line_facts(name, is_cpu=is_cpu)
     if facts is None:
