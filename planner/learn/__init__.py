@@ -4,7 +4,7 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 `prediction` and `explanation` (a guess, and words); `starts`, `pictures`, `own_plan`
-(what lessons show).
+(what lessons show), `slide` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
@@ -21,6 +21,7 @@ from planner.learn.own_plan import take_home
 from planner.learn.pictures import per_request
 from planner.learn.prediction import predict
 from planner.learn.progress import forget, set_aside
+from planner.learn.slide import slide
 from planner.learn.starts import dry_run_here, published
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "published",
     "recorded",
     "set_aside",
+    "slide",
     "slips",
     "start_here",
     "take_home",

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { alone } from "#static/alone.js";
+import slide from "#static/slide.js";
+import { FakeModel, find, place, render } from "./page.js";
+
+/** @param {string} value @param {number} gib */
+const frame = (value, gib) => ({
+  value,
+  picture: {
+    groups: [
+      {
+        unit: "GiB per GPU",
+        end: 24,
+        edges: [{ at: 20, text: "vLLM may use 20.00 GiB", budget: true }],
+        rows: [
+          {
+            title: "L4",
+            parts: [
+              ["weights", "15.00", 0, 15, "#0072B2", "#FFFFFF"],
+              ["KV cache", `${gib}.00`, 15, 15 + gib, "#009E73", "#000000"],
+            ],
+            soft: null,
+          },
+        ],
+      },
+    ],
+    modes: [
+      {
+        leaders: false,
+        title: 22,
+        below: 8,
+        height: 188,
+        groups: [{ top: 0, start: 36, end: 150, bar: 84 }],
+      },
+    ],
+    soft: "",
+    plan: { of: "a model", kv_cache_bytes: gib * 2 ** 30, requests: gib },
+  },
+  spoken: 0,
+  verdict: gib,
+  figures: 0,
+  error: 0,
+  lines: [["KV cache", `${gib}.00 GiB`, 0]],
+});
+
+const SLIDE = {
+  vary: "max_model_len",
+  start: 1,
+  frames: [frame("4,096", 1), frame("8,192", 2)],
+  texts: ["<b>text</b>", "<p>one</p>", "<p>two</p>"],
+};
+
+test("a slider starts where it should and says the value of each step", () => {
+  const { el } = render(slide, new FakeModel(SLIDE));
+  const input = find(el, "input");
+  assert.equal(input.value, "1");
+  assert.equal(input.getAttribute("aria-valuetext"), "8,192");
+  assert.equal(find(el, "label").textContent, "max_model_len");
+  assert.equal(find(el, "[role=status]").textContent, "two");
+  input.value = "0";
+  input.dispatchEvent(new Event("input"));
+  assert.equal(find(el, "output").textContent, "4,096");
+  assert.equal(find(el, "[role=status]").textContent, "one");
+  assert.equal(find(el, "tbody td").textContent, "1.00 GiB");
+});
+
+test("arithmetic is text, never markup", () => {
+  const { el } = render(slide, new FakeModel(SLIDE));
+  assert.equal(find(el, ".pl-why").textContent, "<b>text</b>");
+});
+
+test("a piece finds its state beside it and replaces what stands for it", () => {
+  const whole = place();
+  whole.innerHTML =
+    '<div class="planner-piece">a table</div><script type="application/json"></script>';
+  const script = document.createElement("script");
+  find(whole, "script").textContent = JSON.stringify({ count: 3 });
+  whole.append(script);
+  const counts = {
+    /** @param {any} given */
+    render: ({ model, el }) => el.append(String(model.get("count"))),
+  };
+  alone(counts, script);
+  assert.equal(find(whole, ".planner-piece").textContent, "3");
+});
