@@ -8,7 +8,7 @@ that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
-from planner.learn.account import lines, recorded, start_here, words
+from planner.learn.account import certainty, lines, recorded, start_here, words
 from planner.learn.catalogue import (
     checkpoint,
     exercise,
@@ -25,6 +25,7 @@ from planner.learn.slide import slide
 from planner.learn.starts import dry_run_here, published
 
 __all__ = [
+    "certainty",
     "checkpoint",
     "dry_run_here",
     "exercise",

@@ -22,6 +22,7 @@ from planner.memory.account import Line
 from planner.memory.estimate import RankMemory
 from planner.planning.planning import plan
 from planner.planning.result import Plan
+from planner.show.certainty import sentences
 from planner.show.confirmation import confirmation_html
 from planner.show.glossary import explained
 from planner.show.html import Html, fragment, tag
@@ -113,6 +114,11 @@ def lines(plan: Plan) -> Account:
         PlannerError: where vLLM refuses the settings, so that nothing is allocated.
     """
     return Account(lines=rank_of(plan).lines)
+
+
+def certainty(plan: Plan) -> Shown:
+    """Say with what a plan was compared, and with what it was not."""
+    return Shown(title="How sure is this plan", text="\n".join(sentences(plan)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

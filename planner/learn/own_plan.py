@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 
-from planner import export
 from planner.errors import PlannerError
-from planner.learn.display import ShownAsText
+from planner.late import late
+from planner.learn.display import Shown, ShownAsText
 from planner.planning.result import Plan
 from planner.show.html import tag
 from planner.show.page import whole
@@ -58,17 +59,21 @@ class TakenHome(ShownAsText):
         )  # fmt: skip
 
 
-def take_home(plan: Plan, *, base: str = APP) -> TakenHome:
+def take_home(plan: Plan | EllipsisType, *, base: str = APP) -> TakenHome | Shown:
     """Write the plan's page beside the notebook, and return it with command and link.
 
     Args:
-        plan: the plan to take home.
+        plan: the plan to take home; `...` while there is none.
         base: address of the app that the link opens.
     """
+    if isinstance(plan, EllipsisType):
+        return Shown(title="Nothing yet", text="Replace the ... with your plan.")
     page = Path(PAGE)
-    page.write_text(export.html(plan, base=base), encoding="utf-8")
+    page.write_text(
+        late("planner.export.report_html:html", plan, base=base), encoding="utf-8"
+    )
     try:
-        link = export.link(plan, base)
+        link = late("planner.export.links:link", plan, base)
     except PlannerError:
         link = ""
     return TakenHome(plan=plan, command=plan.command(), link=link, page=page)

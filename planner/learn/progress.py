@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.learn.display import Shown
 from planner.learn.parts import State
 from planner.surroundings import data_folder
 
@@ -34,9 +35,13 @@ class Aside:
 _ASIDE = Aside()
 
 
-def set_aside() -> None:
+def set_aside() -> Shown:
     """Keep what this kernel checks from now on in memory, apart from the learner's."""
     _ASIDE.kept = Kept(exercises={}, predictions={})
+    return Shown(
+        title="Solutions",
+        text="What is checked in this notebook is not kept as your progress.",
+    )
 
 
 def kept() -> Kept:

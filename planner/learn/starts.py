@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.confirming import installation
+from planner.confirming.dry.result import DryRun
 from planner.confirming.dry.run import HOW_TO_INSTALL
 from planner.data import DATA
 from planner.engine.devices import gpu_named
@@ -35,9 +36,9 @@ _COLUMNS = (
     ("Difference", "pl-number"),
     "In the plan's range",
 )
-_RECORDED_DRY_RUN = (
-    "What it looks like is in docs/dry-run.md; docs/accuracy.md lists the dry runs of "
-    "more than three hundred starts beside their plans."
+_ELSEWHERE = (
+    "What it looks like is in docs/dry-run.md, and docs/accuracy.md compares such "
+    "runs with their plans."
 )
 
 
@@ -164,21 +165,29 @@ def _start(record: dict[str, Any]) -> PublishedStart:
     )
 
 
-def dry_run_here(planned: Plan) -> Any:  # noqa: ANN401 - a dry run, or why there is none
+def dry_run_here(planned: Plan, *, start: bool = False) -> DryRun | Shown:
     """Let the vLLM of this machine start for a plan, on a GPU that is not there.
 
-    It takes about a minute. Where no vLLM for NVIDIA GPUs is installed, the answer says
-    how to install one.
+    Args:
+        planned: the plan to start for.
+        start: whether it starts; it takes about a minute.
+
+    Returns:
+        The dry run. Without `start`, or where no vLLM for NVIDIA GPUs is installed,
+        what would start, or how to install one.
     """
     try:
-        if is_in_browser():
-            return _no_dry_run("A browser does not run other programs.")
-        if installation.find().is_cpu_build:
-            return _no_dry_run(HOW_TO_INSTALL)
+        found = None if is_in_browser() else installation.find()
     except PlannerError:
-        return _no_dry_run(HOW_TO_INSTALL)
+        found = None
+    if found is None or found.is_cpu_build:
+        why = "A browser does not run other programs." if is_in_browser() else ""
+        text = f"{why or HOW_TO_INSTALL}\n{_ELSEWHERE}"
+        return Shown(title="No dry run here", text=text)
+    if not start:
+        return Shown(
+            title="Ready",
+            text=f"{installation.sentence(found)} With start=True it starts for "
+            f"{planned.name} on {planned.gpu.name}, and answers in about a minute.",
+        )
     return planned.dry_run()
-
-
-def _no_dry_run(why: str) -> Shown:
-    return Shown(title="No dry run here", text=f"{why}\n{_RECORDED_DRY_RUN}", code="")

@@ -178,7 +178,7 @@ def test_a_plan_that_does_not_start_is_no_answer() -> None:
 
     remarks = [one.judge(refused).remark for one in made]
 
-    assert 6 == len(remarks)
+    assert 7 == len(remarks)
     assert all("start" in remark for remark in remarks)
 
 
@@ -345,5 +345,5 @@ def test_a_recorded_run_names_no_folder_of_its_machine() -> None:
 
 def test_a_lesson_that_is_not_there_is_named() -> None:
     """With those that are."""
-    with pytest.raises(PlannerError, match="1 to 6: where_memory"):
-        learn.checkpoint(7)
+    with pytest.raises(PlannerError, match="1 to 7: where_memory"):
+        learn.checkpoint(8)

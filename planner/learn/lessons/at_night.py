@@ -55,6 +55,10 @@ CARDS_FOR_THE_NIGHT = Exercise(
                     value=lambda: REPLICAS[0],
                     says="That is the number of replicas. Each has its own cards.",
                 ),
+                Mistake(
+                    value=_cards_there,
+                    says="That is what the library has. What does the job need?",
+                ),
             ),
         ),
         Number(
