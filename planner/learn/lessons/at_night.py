@@ -56,7 +56,7 @@ CARDS_FOR_THE_NIGHT = Exercise(
                     says="That is the number of replicas. Each has its own cards.",
                 ),
                 Mistake(
-                    value=_cards_there,
+                    value=lambda: _cards_there(),
                     says="That is what the library has. What does the job need?",
                 ),
             ),
