@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+
+import "./page.js";
+
 import { alone } from "#static/alone.js";
+import living from "#static/living.js";
 import slide from "#static/slide.js";
 import { FakeModel, find, place, render } from "./page.js";
 
@@ -83,4 +87,74 @@ test("a piece finds its state beside it and replaces what stands for it", () => 
   };
   alone(counts, script);
   assert.equal(find(whole, ".planner-piece").textContent, "3");
+});
+
+const LIVING = {
+  words: "1 square = 2 blocks",
+  names: ["A", "B"],
+  steps: [
+    {
+      blocks: [["", "", 0]],
+      requests: [
+        ["to come", 0, 8, 0],
+        ["to come", 0, 8, 0],
+      ],
+      used: 0,
+      events: [],
+    },
+    {
+      blocks: [["", "AB", 1]],
+      requests: [
+        ["running", 4, 8, 0],
+        ["preempted", 0, 8, 1],
+      ],
+      used: 1,
+      events: ["B is preempted."],
+    },
+  ],
+};
+
+/** @param {ParentNode} el @param {string} text */
+const pressed = (el, text) => {
+  const buttons = [...el.querySelectorAll("button")];
+  const button = buttons.find((one) => one.textContent === text);
+  assert.ok(button, text);
+  button.click();
+};
+
+test("a step tells its events and shows its squares", () => {
+  const { el } = render(living, new FakeModel(LIVING));
+  assert.match(find(el, "[role=log]").textContent, /Press Play/);
+  pressed(el, "Step");
+  assert.equal(find(el, "[role=log]").textContent, "B is preempted.");
+  assert.equal(find(el, ".pk-cache .pk-used").textContent, "S");
+  assert.match(find(el, "[role=img]").getAttribute("aria-label"), /shared 1/);
+  assert.equal(find(el, "tr[data-phase=preempted] th").textContent, "B");
+  pressed(el, "Back");
+  assert.equal(el.querySelectorAll(".pk-cache .pk-empty").length, 1);
+});
+
+test("it plays and pauses, and ends by itself", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const { el, remove } = render(living, new FakeModel(LIVING));
+  pressed(el, "Play");
+  pressed(el, "Pause");
+  context.mock.timers.tick(5000);
+  assert.match(find(el, ".pk-where").textContent, /^Step 0/);
+  pressed(el, "Play");
+  context.mock.timers.tick(1200);
+  assert.match(find(el, ".pk-where").textContent, /^Step 1 of 1/);
+  pressed(el, "Play");
+  pressed(el, "Reset");
+  assert.match(find(el, ".pk-where").textContent, /^Step 0/);
+  remove();
+});
+
+test("who asked for less motion gets steps only", () => {
+  const { matchMedia } = window;
+  window.matchMedia = () => /** @type {any} */ ({ matches: true });
+  const { el } = render(living, new FakeModel(LIVING));
+  window.matchMedia = matchMedia;
+  assert.ok(find(el, "button").hidden);
+  assert.match(find(el, "[role=log]").textContent, /Press Step/);
 });

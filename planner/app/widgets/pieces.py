@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from planner.app.widgets.static_files import script, sheet
 from planner.show.html import Html, fragment, tag
 from planner.show.page import style, wide_style
+from planner.show.verdict import subject
 
 if TYPE_CHECKING:
+    from planner.learn.living import LivingCache
     from planner.learn.slide import Slider
 
 _WIDGET = "\nexport default {\n"
@@ -66,9 +68,19 @@ def slider_html(slider: Slider) -> Html:
 
 def slider_page(slider: Slider) -> str:
     """Show a slider of a lesson as a page of its own."""
-    first = slider.plans[0]
-    title = f"{slider.vary}: {first.name} on {first.gpu.name}"
+    title = f"{slider.vary}: {subject(slider.plans[0])}"
     return page_html(title, slider_html(slider))
+
+
+def living_html(cache: LivingCache) -> Html:
+    """Show the KV cache of a plan at work."""
+    return piece_html("living.js", cache.described(), cache.table())
+
+
+def living_page(cache: LivingCache) -> str:
+    """Show the KV cache of a plan at work as a page of its own."""
+    title = f"The KV cache of {subject(cache.plan)}"
+    return page_html(title, living_html(cache))
 
 
 @cache
