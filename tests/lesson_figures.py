@@ -229,6 +229,11 @@ THIRD: Computed = {
     "if four of 32,768 do": lambda: (
         f"if {_words(int(_fp8_at(32_768).max_concurrency))} of 32,768 do"
     ),
+    "nearly a hundred times": lambda: (
+        "nearly a hundred times"
+        if 90 < _all_at_full_length() / _left(DESK) < 100
+        else "many times"
+    ),
     "eighty times as large as Llama": lambda: (
         "eighty times as large as Llama"
         if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / 8.03, -1)
@@ -324,7 +329,11 @@ SEVENTH: Computed = {
     "20,000 old letters": lambda: f"{at_night.ROWS:,} old letters",
     "3,000 tokens": lambda: _tokens(at_night.LETTER.prompt_tokens),
     "300": lambda: f"{at_night.LETTER.output_tokens}",
-    "two pairs of L4": lambda: f"{_words(at_night._cards_there() / 2)} pairs of L4",
+    "four L4 by now": lambda: f"{_words(at_night._cards_there())} L4 by now",
+    "two in each of two servers": lambda: (
+        f"{_words(at_night._servers()[0].gpus)} in each of "
+        f"{_words(len(at_night._servers()))} servers"
+    ),
     "four replicas of two cards": lambda: (
         f"{_words(at_night.REPLICAS[1])} replicas of "
         f"{_words(at_night._night().gpus_per_replica)} cards"

@@ -8,7 +8,14 @@ that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
-from planner.learn.account import certainty, lines, recorded, start_here, words
+from planner.learn.account import (
+    certainty,
+    lines,
+    recorded,
+    says,
+    start_here,
+    words,
+)
 from planner.learn.catalogue import (
     checkpoint,
     exercise,
@@ -40,6 +47,7 @@ __all__ = [
     "progress",
     "published",
     "recorded",
+    "says",
     "set_aside",
     "slide",
     "slips",

@@ -116,6 +116,11 @@ def lines(plan: Plan) -> Account:
     return Account(lines=rank_of(plan).lines)
 
 
+def says(plan: Plan) -> Shown:
+    """Quote what vLLM says to a plan that does not start."""
+    return Shown(title="vLLM says", text=message_of(plan) or "It starts.")
+
+
 def certainty(plan: Plan) -> Shown:
     """Say with what a plan was compared, and with what it was not."""
     return Shown(title="How sure is this plan", text="\n".join(sentences(plan)))

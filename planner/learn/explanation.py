@@ -35,7 +35,7 @@ class Explained(ShownAsText):
 
     def __str__(self) -> str:
         if not self.written:
-            return f"{self.question.asked} {_HOW}"
+            return _HOW
         points = [f"- {point}" for point in self.question.points]
         return "\n".join(
             [
@@ -64,8 +64,8 @@ class Explained(ShownAsText):
 
 
 _HOW = (
-    "Write a sentence or two in quotes instead of the dots and run the cell; then an "
-    "expert's explanation stands beside yours."
+    "Replace the ... with your explanation in quotes and run the cell again. An "
+    "expert's explanation then appears beside yours."
 )
 _COMPARE = "Does yours name these points?"
 _SIDE = "flex:1 1 16em;min-width:0"

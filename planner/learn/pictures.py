@@ -36,23 +36,24 @@ class PerRequest(ShownAsText):
         return "\n".join([f"{self.title}:", *lines])
 
     def _repr_html_(self) -> str:
-        return whole(table(self.title, _COLUMNS, map(self._row, self.plans)))
+        rows = map(self._row, self.plans)
+        return whole(table(self.title, _COLUMNS, rows, "pl-lines pl-stacked"))
 
     def _row(self, one: Plan) -> Html:
         most = max(plan.needed_kv_cache_bytes for plan in self.plans)
         basis = one.ranks[0].line("KV cache").basis
+        width = 70 * one.needed_kv_cache_bytes / most
         bar = tag(
             "span",
-            style=f"display:inline-block;height:1em;vertical-align:middle;width:"
-            f"{60 * one.needed_kv_cache_bytes / most:.1f}%;"
-            f"background:{css_background('KV cache', basis)}",
+            style=f"display:inline-block;height:1em;vertical-align:middle;"
+            f"width:{width:.1f}%;background:{css_background('KV cache', basis)}",
             aria_hidden="true",
         )
         size = format_gib(one.needed_kv_cache_bytes)
         return row(
             one.name,
-            tag("td", size, class_="pl-number"),
-            tag("td", bar, " ", self._share(one), style="min-width:12em"),
+            tag("td", size, class_="pl-number", data_label="Of one request"),
+            tag("td", bar, " ", self._share(one), style="min-width:10em"),
         )
 
     def _share(self, one: Plan) -> str:

@@ -20,9 +20,9 @@ from planner.learn.account import rank_of
 from planner.learn.display import Shown, ShownAsText
 from planner.planning.planning import plan
 from planner.planning.result import Plan
-from planner.show.html import tag
-from planner.show.page import wide_page
-from planner.show.pieces import listed, number, row, table
+from planner.show.html import Html, tag
+from planner.show.page import whole
+from planner.show.pieces import listed, row, table
 from planner.surroundings import is_in_browser
 from planner.units import GIB, format_gib
 
@@ -30,11 +30,11 @@ _FILE = DATA / "recorded" / "published.json"
 _COLUMNS = (
     "Start",
     ("Weights, planned", "pl-number"),
-    ("logged", "pl-number"),
+    ("Weights, logged", "pl-number"),
     ("KV cache, planned", "pl-number"),
-    ("logged", "pl-number"),
+    ("KV cache, logged", "pl-number"),
     ("Difference", "pl-number"),
-    "In the plan's range",
+    "In its range?",
 )
 _ELSEWHERE = (
     "What it looks like is in docs/dry-run.md, and docs/accuracy.md compares such "
@@ -92,28 +92,34 @@ class Published(ShownAsText):
         return "\n".join([*lines, *_credits(self.starts)])
 
     def _repr_html_(self) -> str:
-        rows = (
-            row(one.what, *map(number, _figures(one)[:-1]), tag("td", _inside(one)))
-            for one in self.starts
-        )
-        thanks = (
-            tag("a", text, href=address, target="_blank", rel="noopener noreferrer")
-            for text, address in {
-                one.credit: one.address for one in self.starts
-            }.items()
-        )
-        return wide_page(
-            tag(
-                "div",
-                table("Published starts and their plans", _COLUMNS, rows),
-                class_="pl-scroll",
-                tabindex="0",
-                role="region",
-                aria_label="Published starts and their plans",
+        caption = "Published starts and their plans"
+        thanks = {one.credit: one.address for one in self.starts}.items()
+        return whole(
+            table(caption, _COLUMNS, map(_row, self.starts), "pl-lines pl-stacked"),
+            tag("p", "With thanks to those who published their logs:"),
+            listed(
+                (
+                    tag("a", text, href=to, target="_blank", rel="noopener noreferrer")
+                    for text, to in thanks
+                ),
+                None,
             ),
-            tag("p", "Figures by courtesy of those who published their logs:"),
-            listed(thanks, None),
         )
+
+
+def _row(one: PublishedStart) -> Html:
+    titles = [name if isinstance(name, str) else name[0] for name in _COLUMNS[1:]]
+    cells = (
+        tag(
+            "td",
+            figure,
+            class_="pl-number",
+            style="white-space:nowrap",
+            data_label=title,
+        )
+        for title, figure in zip(titles, _figures(one), strict=True)
+    )
+    return row(one.what, *cells)
 
 
 def _figures(one: PublishedStart) -> list[str]:

@@ -149,7 +149,7 @@ learn.exercise("1.2").solution()
 #
 # Most questions are short.
 # How many requests of 4,096 tokens fit into the KV cache at once?
-# A number with one or two decimals is enough.
+# A whole number is enough, and so is one with a decimal or two.
 
 # %% tags=["learner"]
 learn.exercise("1.3").check(requests=...)
@@ -176,8 +176,8 @@ desk.changed(max_model_len=None)
 
 # %% [markdown]
 # vLLM has one condition before it starts: one request of the full length has to fit.
-# The length in its message, and in the middle of the plan, is what fits into the memory that one start measured.
-# Starts differ a little, so the plan's line "Longest max_model_len" counts with the low end of the range.
+# The length in its message is the longest that fits into the memory of that one start.
+# Starts differ a little, so the plan's line "Longest max_model_len" counts with the low end of its range.
 
 # %% [markdown]
 # ## Drag: the length of requests

@@ -178,7 +178,7 @@ learn.exercise("2.3").solution()
 # ## Drag: the number of cards
 #
 # How many cards does the larger model need, and what does each further one add?
-# Predict what happens to the weights on one card when their number doubles, then drag.
+# Predict what happens to the weights on each card when the number of cards doubles, then drag.
 
 # %%
 learn.slide(

@@ -107,9 +107,13 @@ learn.exercise("3.1").solution()
 # vLLM does not reserve room for whole requests.
 # It allocates blocks while a text grows, and frees them when an answer is complete.
 # When no block is free, new requests wait, and the latest running one may be preempted and computed again later.
+#
+# Here is the desk's cache at work: six visitors come one after the other, and their questions begin alike.
+# Step through it until somebody is preempted.
+# Who gave up blocks, and who got them?
 
 # %%
-desk.num_gpu_blocks
+learn.living_kv_cache(desk)
 
 # %% [markdown]
 # ### Exercise 3.2: Blocks (2 minutes)
@@ -213,7 +217,7 @@ learn.slide(
 # %% [markdown]
 # ## Explain
 #
-# All requests together could need a hundred times what the cache holds.
+# All requests together could need nearly a hundred times what the cache holds.
 # Why does vLLM start, and what happens when they all come?
 #
 # Write a sentence or two in quotes instead of the dots.

@@ -146,28 +146,28 @@ learn.exercise("4.2").solution()
 
 # %%
 larger_model = desk.changed(model="Qwen/Qwen3-14B")
-larger_model.error.message
+learn.says(larger_model)
 
 # %% [markdown]
 # The second one copied a low share of the card from an old script:
 
 # %%
 low_share = desk.changed(gpu_memory_utilization=0.7)
-low_share.error.message
+learn.says(low_share)
 
 # %% [markdown]
 # The third one left out `max_model_len`, so vLLM takes the model's full length:
 
 # %%
 full_length = desk.changed(max_model_len=None)
-full_length.error.message
+learn.says(full_length)
 
 # %% [markdown]
 # The fourth one set the share as high as it goes:
 
 # %%
 high_share = desk.changed(gpu_memory_utilization=1.0)
-high_share.error.message
+learn.says(high_share)
 
 # %% [markdown]
 # ### Exercise 4.3: Four ways to fail (3 minutes)
@@ -199,7 +199,6 @@ learn.exercise("4.3").solution()
 # ## Drag: the share of the card
 #
 # Predict at which share this model starts, and what happens at 1.0, then drag.
-# A card is full at 0.92 too, and that is meant.
 
 # %%
 learn.slide(

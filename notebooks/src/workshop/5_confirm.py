@@ -195,7 +195,7 @@ learn.exercise("5.4").solution()
 
 # %% [markdown]
 # How sure is the plan of your own desk?
-# It says with what it was compared, and that nobody has published a start of this release or of this card yet.
+# It says with what it was compared, and with what it was not: no published start of this release or of this card is among those.
 
 # %%
 learn.certainty(learn.checkpoint(1))
@@ -212,7 +212,7 @@ learn.certainty(learn.checkpoint(1))
 RunPanel(learn.start_here())
 
 # %% [markdown]
-# ### A start without a GPU
+# ### Optional: a start without a GPU
 #
 # A dry run lets vLLM's own code start for the desk's plan, on an L4 that is not there.
 # It needs vLLM's build for NVIDIA GPUs; without one, the cell says how to get it.

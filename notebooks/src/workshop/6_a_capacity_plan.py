@@ -122,8 +122,8 @@ planner.compare_gpus(desk, prices, prices, visitors, currency="euros")
 # %% [markdown]
 # ## Drag: how many at once
 #
-# Two L4 hold the city, so the limit on requests decides how much room they leave.
-# Predict what happens to the KV cache when vLLM works on fewer requests at once, then drag.
+# Two L4 serve the city.
+# Predict what happens to the KV cache when vLLM works on fewer requests at once, and on more, then drag.
 
 # %%
 learn.slide(

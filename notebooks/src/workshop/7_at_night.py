@@ -24,7 +24,7 @@
 #
 # At night there are no questions, and the city archive has 20,000 old letters to summarise.
 # A letter has up to 3,000 tokens, its summary 300.
-# The library has bought the two pairs of L4 by now, in two servers.
+# The library has four L4 by now, two in each of two servers.
 # Ray Data LLM runs vLLM over the rows of a table: a letter is a row.
 
 # %%
@@ -45,7 +45,7 @@ learn.set_aside()
 learn.words("tensor parallel", "data parallel", "max_num_seqs")
 
 # %% [markdown]
-# ## Predict: how long is the night?
+# ## Predict: how long does it take?
 #
 # With four replicas of two cards each, how many minutes do the letters take at least?
 
@@ -72,7 +72,7 @@ night = planner.ray.pipeline(
 
 # %%
 guess.reveal(
-    round(night.throughput.at_least_seconds / 60, 1),
+    float(round(night.throughput.at_least_seconds / 60)),
     night.throughput.why,
     learn.slips(7),
 )

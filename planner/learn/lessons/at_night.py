@@ -39,7 +39,7 @@ def _night() -> Pipeline:
 def minutes() -> float:
     """Return the shortest time for all letters with all replicas, in minutes."""
     bound = _night().throughput
-    return 0.0 if bound is None else round((bound.at_least_seconds or 0.0) / 60, 1)
+    return 0.0 if bound is None else float(round((bound.at_least_seconds or 0.0) / 60))
 
 
 CARDS_FOR_THE_NIGHT = Exercise(

@@ -237,8 +237,9 @@ def _of_the_miss() -> str:
         "The share doubled and the difference did not, so it is in a line that does "
         "not depend on the share. The logged weights are as planned. What is left is "
         f"the peak: planned {format_gib(peak)}, and "
-        f"{format_gib(peak + first.error_bytes)} would explain both logs. "
-        f"{why(first.plan, 'peak activation')} Published starts of such releases on "
+        f"{format_gib(peak + first.error_bytes)} would explain both logs.\n"
+        f"The planner's arithmetic of the {why(first.plan, 'peak activation')}\n"
+        "Published starts of such releases on "
         "an H100 agree with that figure; why this card needed less is not known."
     )
 
