@@ -81,6 +81,8 @@ SHOWN = {
     "SpeedBound.to_frame": "planner.show.speed:frame",
     "SpeedBound.__str__": "planner.show.speed:speed_text",
     "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
+    "GuessTheBar.html": "planner.app.widgets.pieces:guess_html",
+    "GuessTheBar.to_html": "planner.app.widgets.pieces:guess_page",
     "LivingCache.html": "planner.app.widgets.pieces:living_html",
     "LivingCache.to_html": "planner.app.widgets.pieces:living_page",
     "Slider.html": "planner.app.widgets.pieces:slider_html",

@@ -62,6 +62,11 @@ def _parameters_named(model: str) -> float:
     )
 
 
+def _of_llama() -> float:
+    """Return the billions of parameters of the model that lesson 3 measures by."""
+    return _parameters(DESK.changed(model="meta-llama/Llama-3.1-8B-Instruct")) / 1e9
+
+
 def _billions(plan: Plan, decimals: int = 1) -> str:
     return f"{_parameters(plan) / 1e9:.{decimals}f} billion parameters"
 
@@ -236,7 +241,7 @@ THIRD: Computed = {
     ),
     "eighty times as large as Llama": lambda: (
         "eighty times as large as Llama"
-        if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / 8.03, -1)
+        if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / _of_llama(), -1)
         else "another number of times as large"
     ),
     "Six visitors": lambda: f"{_words(kv_cache._AT_ONCE).capitalize()} visitors",

@@ -4,7 +4,8 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 `prediction` and `explanation` (a guess, and words); `starts`, `pictures`, `own_plan`
-(what lessons show); `slide`, `kv_simulation`, `living` (without a kernel).
+(what lessons show); `slide`, `kv_simulation`, `living`, `guessing` (what a page shows
+without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
@@ -24,6 +25,7 @@ from planner.learn.catalogue import (
     progress,
     slips,
 )
+from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.own_plan import take_home
 from planner.learn.pictures import per_request
@@ -40,6 +42,7 @@ __all__ = [
     "exercises",
     "explain",
     "forget",
+    "guess_the_bar",
     "lines",
     "living_kv_cache",
     "per_request",

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import "./page.js";
 
 import { alone } from "#static/alone.js";
+import guess, { points, Sizes } from "#static/guess.js";
 import living from "#static/living.js";
 import slide from "#static/slide.js";
 import { FakeModel, find, place, render } from "./page.js";
@@ -157,4 +158,58 @@ test("who asked for less motion gets steps only", () => {
   window.matchMedia = matchMedia;
   assert.ok(find(el, "button").hidden);
   assert.match(find(el, "[role=log]").textContent, /Press Step/);
+});
+
+/** @param {string} name @param {number} size */
+const part = (name, size) => ({ name, size, why: ["1 + 1"], fill: "#fff", ink: "" });
+const ROUND = {
+  title: "Guess the bar of a day",
+  question: "where does the memory go?",
+  subject: "a model on L4",
+  total: 20,
+  parts: [part("weights", 10), part("KV cache", 8), part("outside", 2)],
+  command: "vllm serve a/model",
+};
+const GUESS = { rounds: [ROUND, { ...ROUND, title: "Another" }] };
+
+test("the KV cache is what the other parts leave", () => {
+  const sizes = new Sizes(ROUND);
+  assert.deepEqual(sizes.all, [2, 16, 2]);
+  sizes.set(0, 15);
+  assert.deepEqual(sizes.all, [15, 3, 2]);
+  sizes.set(0, 40);
+  assert.deepEqual(sizes.all, [18, 0, 2]);
+  sizes.set(0, -1);
+  assert.deepEqual(sizes.all, [0, 18, 2]);
+});
+
+test("points are 100 minus the differences as a percentage, as Python has them", () => {
+  assert.equal(points([10, 8, 2], [10, 8, 2], 20), 100);
+  assert.equal(points([12, 6, 2], [10, 8, 2], 20), 80);
+  assert.equal(points([0, 20, 0], [20, 0, 0], 20), 0);
+});
+
+test("edges move by keys and numbers, and the score is shown with what to share", () => {
+  const { el } = render(guess, new FakeModel(GUESS));
+  const edges = [...el.querySelectorAll("[role=slider]")];
+  assert.deepEqual(
+    edges.map((edge) => edge.getAttribute("aria-label")),
+    ["weights", "outside"],
+  );
+  for (const key of ["PageUp", "ArrowRight", "Tab"]) {
+    edges[0].dispatchEvent(new KeyboardEvent("keydown", { key }));
+  }
+  assert.equal(edges[0].getAttribute("aria-valuetext"), "3.10 GiB");
+  const input = find(el, "input");
+  assert.equal(input.value, "3.10");
+  input.value = "12";
+  input.dispatchEvent(new Event("change"));
+  assert.equal(find(el, "output").textContent, "6.00");
+  pressed(el, "Show");
+  assert.match(find(el, "[role=status]").textContent, /^80 of 100/);
+  const text = find(el, ".pg-details > pre").textContent;
+  assert.match(text, /: 80 of 100\na model on L4\nweights \+2.00 GiB/);
+  pressed(el, "Next");
+  assert.equal(find(el, ".pg-title").textContent, "Another");
+  assert.equal(find(el, "[role=status]").textContent, "");
 });

@@ -18,6 +18,7 @@ from planner.show.page import style, wide_style
 from planner.show.verdict import subject
 
 if TYPE_CHECKING:
+    from planner.learn.guessing import GuessTheBar
     from planner.learn.living import LivingCache
     from planner.learn.slide import Slider
 
@@ -81,6 +82,16 @@ def living_page(cache: LivingCache) -> str:
     """Show the KV cache of a plan at work as a page of its own."""
     title = f"The KV cache of {subject(cache.plan)}"
     return page_html(title, living_html(cache))
+
+
+def guess_html(game: GuessTheBar) -> Html:
+    """Show the bars to guess."""
+    return piece_html("guess.js", game.described(), game.table())
+
+
+def guess_page(game: GuessTheBar) -> str:
+    """Show the bars to guess as a page of its own."""
+    return page_html("Guess the bar", guess_html(game))
 
 
 @cache

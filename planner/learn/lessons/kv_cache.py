@@ -277,8 +277,8 @@ def _why_it_starts() -> str:
 
 
 QUESTION = Question(
-    asked="All requests together could need nearly a hundred times what the cache holds. Why "
-    "does vLLM start, and what happens when they all come?",
+    asked="All requests together could need nearly a hundred times what the cache "
+    "holds. Why does vLLM start, and what happens when they all come?",
     expert=_why_it_starts,
     points=(
         "one request has to fit, and that is all",
