@@ -242,6 +242,16 @@ mine = desk.changed(max_num_seqs=64)
 learn.exercise("4.4").check(plan=mine)
 
 # %% [markdown]
+# ## Play: guess the bar
+#
+# You know every line by now.
+# Drag the parts of another model on another card to where you expect them, then look at the plan's bar.
+# There is a new pair each day; the same day has the same pair for everybody, so compare your scores.
+
+# %%
+learn.guess_the_bar()
+
+# %% [markdown]
 # ## What could go wrong
 #
 # What vLLM says, what that means, and what to try first.

@@ -30,6 +30,7 @@
 # %%
 import planner
 from planner import learn
+from planner.learn.lessons.at_night import minutes_at_least
 
 # %% [markdown] tags=["solution"]
 # This notebook has the answers filled in.
@@ -72,7 +73,7 @@ night = planner.ray.pipeline(
 
 # %%
 guess.reveal(
-    float(round(night.throughput.at_least_seconds / 60)),
+    minutes_at_least(night),
     night.throughput.why,
     learn.slips(7),
 )

@@ -36,9 +36,9 @@ def _night() -> Pipeline:
     )
 
 
-def minutes() -> float:
-    """Return the shortest time for all letters with all replicas, in minutes."""
-    bound = _night().throughput
+def minutes_at_least(job: Pipeline) -> float:
+    """Return the shortest time for all rows of a job, in whole minutes."""
+    bound = job.throughput
     return 0.0 if bound is None else float(round((bound.at_least_seconds or 0.0) / 60))
 
 
@@ -227,15 +227,15 @@ QUESTION = Question(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: minutes() * REPLICAS[1],
+        value=lambda: minutes_at_least(_night()) * REPLICAS[1],
         says="one replica alone. Four of them share the letters.",
     ),
     Mistake(
-        value=lambda: minutes() * 2,
+        value=lambda: minutes_at_least(_night()) * 2,
         says="two replicas, which is what four cards hold. The bound counts all four.",
     ),
     Mistake(
-        value=lambda: minutes() / 60,
+        value=lambda: minutes_at_least(_night()) / 60,
         says="hours, and the figure is in minutes.",
     ),
 )
