@@ -81,6 +81,8 @@ SHOWN = {
     "SpeedBound.to_frame": "planner.show.speed:frame",
     "SpeedBound.__str__": "planner.show.speed:speed_text",
     "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
+    "DebugThisStart.html": "planner.app.widgets.pieces:debug_html",
+    "DebugThisStart.to_html": "planner.app.widgets.pieces:debug_page",
     "GuessTheBar.html": "planner.app.widgets.pieces:guess_html",
     "GuessTheBar.to_html": "planner.app.widgets.pieces:guess_page",
     "LivingCache.html": "planner.app.widgets.pieces:living_html",

@@ -4,7 +4,7 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 `prediction` and `explanation` (a guess, and words); `starts`, `pictures`, `own_plan`
-(what lessons show); `slide`, `kv_simulation`, `living`, `guessing` (what a page shows
+(what lessons show); `slide`, `kv_simulation`, `living`, `guessing`, `debugging` (what a page shows
 without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
@@ -25,6 +25,7 @@ from planner.learn.catalogue import (
     progress,
     slips,
 )
+from planner.learn.debugging import debug_this_start
 from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.own_plan import take_home
@@ -37,6 +38,7 @@ from planner.learn.starts import dry_run_here, published
 __all__ = [
     "certainty",
     "checkpoint",
+    "debug_this_start",
     "dry_run_here",
     "exercise",
     "exercises",

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import "./page.js";
 
 import { alone } from "#static/alone.js";
+import debug from "#static/debug.js";
 import guess, { points, Sizes } from "#static/guess.js";
 import living from "#static/living.js";
 import slide from "#static/slide.js";
@@ -212,4 +213,38 @@ test("edges move by keys and numbers, and the score is shown with what to share"
   pressed(el, "Next");
   assert.equal(find(el, ".pg-title").textContent, "Another");
   assert.equal(find(el, "[role=status]").textContent, "");
+});
+
+const DEBUG = {
+  heading: "Start 1",
+  command: "vllm serve a/model",
+  error: "ValueError: <b>",
+  credit: "Source: an issue",
+  causes: [
+    ["too full", "", true],
+    ["too long", "That one names a length.", false],
+  ],
+  remedies: [
+    ["less", "It grows.", false],
+    ["more", "It is what is left.", true],
+  ],
+  explanation: "<p>computed</p>",
+};
+
+test("a start that failed is explained once cause and remedy are right", () => {
+  const { el } = render(debug, new FakeModel(DEBUG));
+  const inputs = /** @type {HTMLInputElement[]} */ ([...el.querySelectorAll("input")]);
+  assert.equal(find(el, "pre[aria-label=Error]").textContent, DEBUG.error);
+  pressed(el, "Check");
+  assert.match(find(el, "[role=status]").textContent, /not chosen yet/);
+  inputs[1].checked = true;
+  inputs[3].checked = true;
+  pressed(el, "Check");
+  assert.match(find(el, "[role=status]").textContent, /✘ Cause.*names a length/);
+  assert.match(find(el, "[role=status]").textContent, /✔ Remedy: right. It is what/);
+  assert.equal(el.querySelector(".pd-said"), null);
+  inputs[1].checked = false;
+  inputs[0].checked = true;
+  pressed(el, "Check");
+  assert.equal(find(el, ".pd-said").textContent, "computed");
 });

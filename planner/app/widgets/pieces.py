@@ -18,6 +18,7 @@ from planner.show.page import style, wide_style
 from planner.show.verdict import subject
 
 if TYPE_CHECKING:
+    from planner.learn.debugging import DebugThisStart
     from planner.learn.guessing import GuessTheBar
     from planner.learn.living import LivingCache
     from planner.learn.slide import Slider
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 _WIDGET = "\nexport default {\n"
 _PAGE = """\
 :root { color-scheme: light dark; }
-body { margin: 0; padding: 16px; font: 16px/1.5 system-ui, sans-serif; }
+body {
+  margin: 0; padding: 16px; background: Canvas; color: CanvasText;
+  font: 16px/1.5 system-ui, sans-serif;
+}
 main { max-width: 1100px; margin: 0 auto; }
 """
 
@@ -92,6 +96,16 @@ def guess_html(game: GuessTheBar) -> Html:
 def guess_page(game: GuessTheBar) -> str:
     """Show the bars to guess as a page of its own."""
     return page_html("Guess the bar", guess_html(game))
+
+
+def debug_html(start: DebugThisStart) -> Html:
+    """Show a start that failed."""
+    return piece_html("debug.js", start.described(), start.table())
+
+
+def debug_page(start: DebugThisStart) -> str:
+    """Show a start that failed as a page of its own."""
+    return page_html("Debug this start", debug_html(start))
 
 
 @cache

@@ -322,7 +322,7 @@ function play(place, round, next) {
   });
   other.addEventListener("click", next);
   place.replaceChildren(
-    make("p", { class: "pg-title" }, make("strong", {}, round.title)),
+    make("h2", { class: "pg-title" }, round.title),
     make("p", {}, round.question),
     make(
       "p",
