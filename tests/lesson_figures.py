@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from planner import learn
 from planner.engine.dtypes import ELEMENT_BYTES
+from planner.learn import debugging
 from planner.learn.account import line_of, rank_of, token_bytes
 from planner.learn.catalogue import LESSONS
 from planner.learn.lessons import (
@@ -153,7 +154,10 @@ def _fp8_at(length: int) -> Plan:
     return FP8_CACHE.changed(quantization="fp8", max_model_len=length)
 
 
-_WORDS = {2: "two", 4: "four", 5: "five", 6: "six", 8: "eight", 40: "forty"}
+_WORDS = {
+    2: "two", 4: "four", 5: "five", 6: "six", 8: "eight", 9: "nine", 10: "ten",
+    40: "forty",
+}
 
 
 def _words(number: float) -> str:
@@ -268,6 +272,10 @@ FOURTH: Computed = {
     "65th": lambda: f"{rest_of_the_budget._FEWER + 1}th",
     "8,192 tokens": lambda: _tokens(rest_of_the_budget._LENGTH),
     "28,672 tokens": lambda: _tokens(rest_of_the_budget._TOKENS_AT_ONCE),
+    "There are ten": lambda: f"There are {_words(debugging.count())}",
+    "the other nine starts": lambda: (
+        f"the other {_words(debugging.count() - 1)} starts"
+    ),
     "2.5 GiB": lambda: _example("2.5 GiB", "4.1", "gained"),
     "300 MiB": lambda: _example("300 MiB", "4.1", "gained"),
     "at 1.0": lambda: f"at {_slid(4)[-1]}",

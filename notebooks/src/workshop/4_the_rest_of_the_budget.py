@@ -196,6 +196,16 @@ learn.exercise("4.3").check(
 learn.exercise("4.3").solution()
 
 # %% [markdown]
+# ### Debug this start
+#
+# These errors are real: somebody published each of them.
+# Say what caused it and what helps; the planner's explanation follows.
+# There are ten, of two minutes each: change the number, now or at home.
+
+# %%
+learn.debug_this_start(1)
+
+# %% [markdown]
 # ## Drag: the share of the card
 #
 # Predict at which share this model starts, and what happens at 1.0, then drag.
@@ -278,6 +288,8 @@ learn.guess_the_bar()
 # - Ask which is too small: the card, the budget or the cache.
 #
 # ## On your own
+#
+# Debug the other nine starts: `learn.debug_this_start(2)` and so on.
 #
 # Raise `max_num_batched_tokens` to 8,192 and to 16,384.
 # Which line grows, and what happens to the verdict?
