@@ -155,7 +155,13 @@ def _fp8_at(length: int) -> Plan:
 
 
 _WORDS = {
-    2: "two", 4: "four", 5: "five", 6: "six", 8: "eight", 9: "nine", 10: "ten",
+    2: "two",
+    4: "four",
+    5: "five",
+    6: "six",
+    8: "eight",
+    9: "nine",
+    10: "ten",
     40: "forty",
 }
 

@@ -73,7 +73,7 @@ def take_home(plan: Plan | EllipsisType, *, base: str = APP) -> TakenHome | Show
         late("planner.export.report_html:html", plan, base=base), encoding="utf-8"
     )
     try:
-        link = late("planner.export.links:link", plan, base)
+        link: str = late("planner.export.links:link", plan, base)
     except PlannerError:
         link = ""
     return TakenHome(plan=plan, command=plan.command(), link=link, page=page)

@@ -69,12 +69,13 @@ class PublishedStart:
 
     @property
     def what(self) -> str:
-        """Model, card, release and share."""
+        """Model, card, release and share of the card."""
         resolved = self.plan.resolved
         share = "" if resolved is None else f"{resolved.gpu_memory_utilization:g}"
+        model = self.plan.name.rpartition("/")[2]
         return (
-            f"{self.plan.name} on {self.plan.gpu.name}, vLLM "
-            f"{self.plan.vllm_version}, share {share}"
+            f"{model} on {self.plan.gpu.name}, vLLM {self.plan.vllm_version}, share "
+            f"{share}"
         )
 
 
@@ -114,7 +115,6 @@ def _row(one: PublishedStart) -> Html:
             "td",
             figure,
             class_="pl-number",
-            style="white-space:nowrap",
             data_label=title,
         )
         for title, figure in zip(titles, _figures(one), strict=True)

@@ -21,7 +21,7 @@ from planner.planning.load import Load
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.planning.serving import serving
-from planner.solve.comparing.gpus import GPUComparison, compare_gpus
+from planner.solve.comparing.gpus import GPUChoice, GPUComparison, compare_gpus
 from planner.solve.requests import most_requests
 from planner.solve.solution import Solution
 from planner.units import GIB, KIB, format_gib
@@ -261,14 +261,14 @@ def _offers() -> GPUComparison:
     return compare_gpus(_desk(), list(PRICES), PRICES, VISITORS, currency="euros")
 
 
+def _cheapest(price: str) -> GPUChoice:
+    serving_ones = [one for one in _offers().choices if one.serves]
+    return min(serving_ones, key=lambda one: getattr(one, price) or float("inf"))
+
+
 def _of_offers() -> str:
-    by_hour, by_answer = (
-        min(
-            (one for one in _offers().choices if one.serves),
-            key=lambda one, name=name: getattr(one, name) or float("inf"),
-        )
-        for name in ("price_per_hour", "at_least_price_per_million_answer_tokens")
-    )
+    by_hour = _cheapest("price_per_hour")
+    by_answer = _cheapest("at_least_price_per_million_answer_tokens")
     return (
         f"By the hour {by_hour.gpus_total} {by_hour.gpu.name} are cheapest, at "
         f"{by_hour.price_per_hour:.2f} euros. But {by_answer.gpus_total} "
