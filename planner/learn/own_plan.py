@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import EllipsisType
+from typing import Any
 
 from planner.errors import PlannerError
 from planner.late import late
@@ -59,14 +59,14 @@ class TakenHome(ShownAsText):
         )  # fmt: skip
 
 
-def take_home(plan: Plan | EllipsisType, *, base: str = APP) -> TakenHome | Shown:
+def take_home(plan: Any, *, base: str = APP) -> TakenHome | Shown:  # noqa: ANN401 - or `...`
     """Write the plan's page beside the notebook, and return it with command and link.
 
     Args:
         plan: the plan to take home; `...` while there is none.
         base: address of the app that the link opens.
     """
-    if isinstance(plan, EllipsisType):
+    if plan is ...:
         return Shown(title="Nothing yet", text="Replace the ... with your plan.")
     page = Path(PAGE)
     page.write_text(

@@ -10,6 +10,7 @@ import pytest
 import planner
 from planner import learn
 from planner.confirming import installation
+from planner.engine.releases import NEWEST
 from planner.learn import catalogue
 from planner.learn.lessons import kv_cache
 from planner.learn.progress import kept
@@ -145,13 +146,13 @@ def test_a_dry_run_is_offered_where_vllm_is_and_explained_elsewhere(
 ) -> None:
     """Nothing starts unless it is said; the CPU build cannot."""
     plan = learn.checkpoint(1)
-    found = {"vllm": "0.33.0"}
+    found = {"vllm": NEWEST}
     monkeypatch.setattr(installation, "_packages", lambda _python: found)
 
     assert "With start=True it starts for Qwen/Qwen3-8B on L4" in str(
         learn.dry_run_here(plan)
     )
-    found["vllm"] = "0.33.0+cpu"
+    found["vllm"] = f"{NEWEST}+cpu"
     assert "pip install vllm==" in str(learn.dry_run_here(plan, start=True))
     found.clear()
     assert "No dry run here" in str(learn.dry_run_here(plan, start=True))
