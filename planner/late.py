@@ -129,6 +129,7 @@ SLOW = frozenset(
     planner.export.texts.recognising:read
     planner.export:ray_data
     planner.learn.account:recorded
+    planner.learn.guessing:guess_the_bar
     planner.learn.progress:keep
     planner.memory.lora.lora:embedding_factor_bytes
     planner.memory.lora.lora:graph_cases

@@ -114,3 +114,18 @@ def test_who_asked_for_less_motion_gets_steps_only(browser, page_file):
 
     assert 0 == play
     assert paused == later
+
+
+def test_the_app_has_the_bar_of_the_day(browser, app):
+    """A page of its own, with a policy that allows its script and nothing else."""
+    context = browser.new_context()
+    page = context.new_page()
+    noted = []
+    page.on("request", lambda request: noted.append(request.url))
+    page.goto(f"{app}guess")
+    page.get_by_role("button", name="Show", exact=True).click()
+    score = page.locator(".pg-score").text_content()
+    context.close()
+
+    assert [f"{app}guess"] == noted
+    assert score.endswith(" of 100")

@@ -116,6 +116,7 @@ class App(Voila):
         kernel = rf"api/kernels/{_KERNEL_ID}"
         addresses: dict[str, tuple[Any, ...]] = {
             "": (pages.PageHandler,),
+            "guess": (pages.GuessHandler,),
             "healthz": (pages.HealthHandler,),
             kernel: (pages.KernelHandler,),
             f"{kernel}/channels": (sockets.KernelSocket,),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_path
 from jupyter_server.base.handlers import JupyterHandler
@@ -14,9 +18,13 @@ from tornado.web import HTTPError
 from planner.app.voila.files import Assets
 from planner.app.voila.notices import FULL, RETRY_SECONDS, notice_html
 from planner.app.voila.sessions import AppIsFull
-from planner.app.widgets import static_files
+from planner.app.widgets import pieces, static_files
 from planner.app.widgets.static_files import lean
 from planner.errors import PlannerError
+from planner.late import late
+
+if TYPE_CHECKING:
+    from planner.learn.guessing import GuessTheBar
 
 _HERE = Path(__file__).parent
 SHARE = _HERE / "share" / "jupyter"
@@ -29,6 +37,10 @@ EXTENSIONS = (
 """JupyterLab's extensions that the page loads to show widgets."""
 _THEME = "theme-light.css"
 """JupyterLab's variables, which widgets' styles use; page.css sets their colours."""
+_GUESS_POLICY = (
+    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; "
+    "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+)
 _PAGE_FILES = (".css", ".woff2", ".svg", ".png")
 
 
@@ -105,6 +117,27 @@ class PageHandler(AppHandler):
             self.finish(packed)
         else:
             self.finish(gzip.decompress(packed))
+
+
+class GuessHandler(AppHandler):
+    """GET /guess: the bar of the day to guess; it is made once a day, and no kernel."""
+
+    async def get(self) -> None:
+        """Send the page, whose own policy allows its own script."""
+        loop = asyncio.get_running_loop()
+        today = datetime.now(UTC).date()
+        page = await loop.run_in_executor(None, _guess_page, today)
+        allowed = pieces.script_source("guess.js")
+        self.set_header("Content-Security-Policy", _GUESS_POLICY.format(allowed))
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(page)
+
+
+@lru_cache(1)
+def _guess_page(day: date) -> str:
+    game: GuessTheBar = late("planner.learn.guessing:guess_the_bar", day)
+    return game.to_html()
 
 
 class HealthHandler(AppHandler):

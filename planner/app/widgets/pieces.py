@@ -7,6 +7,8 @@ and in a file of its own. Where no script runs, their fallback stays.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -106,6 +108,12 @@ def debug_html(start: DebugThisStart) -> Html:
 def debug_page(start: DebugThisStart) -> str:
     """Show a start that failed as a page of its own."""
     return page_html("Debug this start", debug_html(start))
+
+
+def script_source(name: str) -> str:
+    """Return the source that a page's policy has to allow, for a piece's script."""
+    digest = hashlib.sha256(_program(name).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 @cache
