@@ -293,7 +293,7 @@ learn.exercise("5.5").check(plan=mine)
 # ## In practice
 #
 # What your own starts measure is stored on your computer, and later plans of the same start use it.
-# The first start of a model also compiles it, which takes longer; memory is the same.
+# The first start of a model also compiles it: it takes longer, and on a GPU it leaves less for the KV cache than later starts, as the plan of lesson 1 says.
 # Random weights are enough to measure memory: their shapes matter, not their values.
 #
 # ## Further reading
