@@ -53,7 +53,11 @@ class PerRequest(ShownAsText):
         return row(
             one.name,
             tag("td", size, class_="pl-number", data_label="Of one request"),
-            tag("td", bar, " ", self._share(one), style="min-width:10em"),
+            tag(
+                "td",
+                tag("span", bar, " ", self._share(one), style="flex:1;text-align:left"),
+                style="min-width:10em",
+            ),
         )
 
     def _share(self, one: Plan) -> str:
