@@ -37,7 +37,7 @@ lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... f
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 
 lessons: NOTEBOOK = notebooks/workshop/1_where_the_memory_goes.ipynb
-lessons: lab ## JupyterLab on the first of the six lessons
+lessons: lab ## JupyterLab on the first of the lessons
 
 slides: $(VENV)/app.stamp ## the workshop's slides, figures computed, into build/workshop/slides.html
 	@$(BIN)/python tools/slides.py

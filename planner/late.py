@@ -122,7 +122,9 @@ SLOW = frozenset(
     planner.engine.devices.attached:first_attached
     planner.engine.devices.processor:processor_gpu
     planner.engine.settings:settings_from
+    planner.export.links:link
     planner.export.plan_file:read_yaml
+    planner.export.report_html:html
     planner.export.texts.command:typed
     planner.export.texts.recognising:read
     planner.export:ray_data

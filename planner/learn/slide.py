@@ -13,6 +13,7 @@ from typing import Any
 from planner.errors import PlannerError
 from planner.late import late
 from planner.learn.display import ShownAsText
+from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.show import tables
@@ -103,7 +104,7 @@ def slide(
     """Plan each value of one argument, and show a slider that moves between them.
 
     Args:
-        model: as in `planner.plan`.
+        model: as in `planner.plan`; or a plan, of which everything else is kept.
         gpu: as in `planner.plan`.
         vary: the argument that the slider moves, such as "max_model_len".
         values: what it takes, in the order of the slider, 2 to 60 of them; without
@@ -118,7 +119,7 @@ def slide(
     >>> [plan.resolved.max_model_len for plan in slider.plans]
     [4096, 8192]
     """
-    given = {"model": model, "gpu": gpu, **arguments}
+    given = {**_inputs(model, gpu), **arguments}
     inputs = {name: value for name, value in given.items() if name != vary}
     chosen = _usual_values(vary, inputs) if values is None else tuple(values)
     if not LEAST_VALUES <= len(chosen) <= MOST_VALUES:
@@ -131,6 +132,20 @@ def slide(
         plans=tuple(plan(**{**inputs, vary: value}) for value in chosen),
         start=_start(vary, chosen, given),
     )
+
+
+def _inputs(model: Any, gpu: Any) -> dict[str, Any]:  # noqa: ANN401 - as in `slide`
+    if not isinstance(model, Plan):
+        return {"model": model, "gpu": gpu}
+    of_plan = Inputs.of(model)
+    return {
+        "model": of_plan.model,
+        "gpu": of_plan.gpu,
+        "vllm_version": of_plan.vllm_version,
+        "entrypoint": of_plan.entrypoint,
+        "load": of_plan.load,
+        **of_plan.engine_args,
+    }
 
 
 def value_text(value: object) -> str:
