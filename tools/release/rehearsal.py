@@ -2,10 +2,10 @@
 
     PYTHON -m tools.release.rehearsal VLLM_PYTHON
 
-VLLM_PYTHON is of an environment with the release before the newest, whose lists of names
-take the place of the newest one's. What it leaves is a repository in which `make
-release` of the newest one writes every file again; `git diff` then shows what it missed.
-Only in a clone: files are overwritten and deleted.
+VLLM_PYTHON is of an environment with the release before the newest, whose lists of
+names take the place of the newest one's. What is left is a repository in which `make
+release` of the newest one writes every file again; `git diff` then shows what it
+missed. Only for a clone: files are overwritten and deleted.
 """
 
 from __future__ import annotations
