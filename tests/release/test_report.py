@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.release.wheels import NEW, OLD, package
-from tools.release import answers, record, report
+from tools.release import __main__ as program
+from tools.release import answers, installing, record, report
 from tools.release.record import Record
 from tools.release.symbols import Citation, Sources
 
@@ -147,3 +149,27 @@ def test_the_newest_release_is_recorded() -> None:
     assert newest == last.release
     assert len(last.symbols) > 1000
     assert len(last.sentences) > 200
+
+
+def test_an_older_release_only_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers are kept where they are wanted; nothing else is read or written."""
+    asked: list[object] = []
+
+    def answered(*given: object) -> list[answers.Row]:
+        asked.extend(given)
+        return [{**CASE, "weights": 1000}]
+
+    monkeypatch.setattr(answers, "answered", answered)
+    monkeypatch.setattr(installing, "python_of", lambda *_given: "python")
+    monkeypatch.setattr(installing, "packages_of", lambda _python: tmp_path)
+    cases, out = tmp_path / "cases.jsonl", tmp_path / "0.12.0.jsonl"
+    cases.write_text(json.dumps(CASE), encoding="utf-8")
+    words = ["0.12.0", "--cases", str(cases), "--answers", str(out)]
+    monkeypatch.setattr("sys.argv", ["release", *words])
+
+    program.main()
+
+    assert ["python", [CASE], 300.0, out] == asked
+    assert [cases] == [*tmp_path.iterdir()]
