@@ -49,7 +49,9 @@ def requirements(wheel: Path) -> list[str]:
 
 def _pip(*words: str) -> None:
     quiet = ("--disable-pip-version-check", "--quiet")
-    subprocess.run([sys.executable, "-m", "pip", *words, *quiet], check=True)
+    done = subprocess.run([sys.executable, "-m", "pip", *words, *quiet], check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
 
 
 if __name__ == "__main__":
