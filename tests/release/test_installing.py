@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from planner.confirming import installation
 from planner.confirming.installation import Installation
+from tools import vllm_wheel
 from tools.release import installing
 
 FOUND = Installation(
     python="python", version="0.99.0", package="vllm", is_cpu_build=False
 )
+
+METADATA = """Name: vllm
+Requires-Dist: torch==2.14.0
+Requires-Dist: certifi>=2026.10.19
+Requires-Dist: regex
+Requires-Dist: boto3; extra == "s3"
+"""
 
 
 class Commands:
@@ -72,3 +81,30 @@ def test_another_release_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(installation, "find", lambda _python: FOUND)
     with pytest.raises(SystemExit, match=r"python has vLLM 0\.99\.0, not 0\.98\.0"):
         installing.python_of("0.98.0", "python")
+
+
+def test_the_wheel_is_installed_as_it_asks_and_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch as it is named, certifi of any day, extras left out.
+
+    Compiling 10 GB of modules, few of which are imported, takes a minute of a core.
+    """
+    asked: list[tuple[str, ...]] = []
+    wanted: list[str] = []
+
+    def pip(*words: str) -> None:
+        asked.append(words)
+        if words[0] == "download":
+            with zipfile.ZipFile(Path(words[3]) / "vllm-0.99.0-any.whl", "w") as wheel:
+                wheel.writestr("vllm-0.99.0.dist-info/METADATA", METADATA)
+        if "--requirement" in words:
+            wanted.extend(Path(words[-1]).read_text(encoding="utf-8").splitlines())
+
+    monkeypatch.setattr(vllm_wheel, "_pip", pip)
+    vllm_wheel.main("0.99.0")
+    assert ["torch===2.14.0", "certifi", "regex"] == wanted
+    first, *others = asked
+    assert "vllm==0.99.0" == first[-1]
+    assert 2 == len(others)
+    assert all("--no-compile" in words for words in others)
