@@ -18,6 +18,7 @@ import planner
 from planner.confirming import installation
 from planner.confirming.alone.offline import MARK
 from planner.confirming.from_log import measurement_of
+from planner.memory.estimate import RankMemory
 from planner.units import GIB
 from tools import dry_sweep
 from tools.configs import named
@@ -163,13 +164,24 @@ def _plain(value: object) -> object:
 def _off(row: Row, plan: planner.Plan) -> Iterator[str]:
     """Yield figures of a start that a plan misses."""
     rank = plan.ranks[0]
-    planned = rank.allocated_weights_bytes if row["way"] == "dry" else 0
+    planned = _planned_weights(row, rank)
     if row.get("weights") and planned and not _near(planned, row["weights"]):
         yield f"weights {row['weights']:,}, planned {planned:,}"
     if row.get("peak"):
         size = rank.line("peak activation").size_bytes
         if abs(size - row["peak"]) > _PEAK_GIB * GIB:
             yield f"peak {row['peak']:,}, planned {size:,}"
+
+
+def _planned_weights(row: Row, rank: RankMemory) -> int:
+    """Return what a row's weights are compared with; 0: nothing.
+
+    Kernels have not repacked quantised weights of a model without memory.
+    """
+    if row["way"] == "dry":
+        return rank.allocated_weights_bytes
+    is_quantised = bool(row.get("resolved", {}).get("quantization"))
+    return 0 if is_quantised else rank.weights_bytes
 
 
 def _near(one: int, other: int) -> bool:
