@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.confirming import installation
 from tests.release.wheels import NEW, OLD, package
 from tools.release import __main__ as program
 from tools.release import answers, installing, record, report
@@ -88,6 +89,27 @@ def test_cases_that_changed_are_listed() -> None:
     assert "peak 500 to 600 (+20.0 %); block_size 16 becomes 32" == what
     assert "no longer refused: no" == refusal
     assert [] == list(answers.changed(before, before))
+
+
+def test_a_case_that_was_lost_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was ended says nothing: that is no refusal of vLLM's."""
+    cases = [{**CASE, "gpu": gpu} for gpu in ("L4", "H100", "A100")]
+    replies = iter([{"refused": "no figure"}, {"refused": "ValueError: no"}, {}])
+
+    def swept(group: list[answers.Row], *_given: object) -> list[answers.Row]:
+        return [{**case, **next(replies)} for case in group]
+
+    monkeypatch.setattr(answers.dry_sweep, "swept", swept)
+    monkeypatch.setattr(installation, "find", lambda _python: None)
+    out = tmp_path / "0.99.0.jsonl"
+    kept = list(answers.answered("python", cases, 1.0, out))
+    assert ["H100", "A100"] == [row["gpu"] for row in kept]
+    assert kept == answers.dry_sweep.rows(out)
+    replies = iter([{"weights": 1000}])
+    again = list(answers.answered("python", cases, 1.0, out))
+    assert ["H100", "A100", "L4"] == [row["gpu"] for row in again]
 
 
 def test_a_case_is_compared_with_the_planner() -> None:

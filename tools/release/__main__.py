@@ -35,16 +35,14 @@ def main() -> None:
         packages = installing.packages_of(python)
     cases = rows(given.cases)
     if given.answers:
-        for row in answers.answered(python, cases, given.seconds, given.answers):
-            _shown(row)
+        _asked(python, cases, given.seconds, given.answers)
         return
     with _timed(seconds, "sources"):
         cited = list(symbols.citations(PLANNER))
         found = record.of_sources(given.release, packages / "vllm", cited, PLANNER)
     with _timed(seconds, "cases"):
         out = record.answers_of(given.release)
-        each = answers.answered(python, cases, given.seconds, out)
-        found = replace(found, answers=[_shown(row) for row in each])
+        found = replace(found, answers=_asked(python, cases, given.seconds, out))
     before = None if given.record_only else record.last_before(given.release)
     sys.stdout.write(f"Recorded in {record.keep(found)}.\n")
     if before is None:
@@ -98,10 +96,22 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
     sys.stdout.flush()
 
 
-def _shown(row: answers.Row) -> answers.Row:
-    sys.stdout.write(f"  {answers.key(row)}\n")
-    sys.stdout.flush()
-    return row
+def _asked(
+    python: str, cases: list[answers.Row], seconds: float, out: Path
+) -> list[answers.Row]:
+    """Return what was answered; show each case, and how many were lost."""
+    found = []
+    for row in answers.answered(python, cases, seconds, out):
+        found.append(row)
+        sys.stdout.write(f"  {answers.key(row)}\n")
+        sys.stdout.flush()
+    lost = {*map(answers.key, cases)} - {*map(answers.key, found)}
+    if lost:
+        sys.stdout.write(
+            f"{len(lost)} of {len(cases)} cases were not answered: the same command "
+            "asks them again.\n"
+        )
+    return found
 
 
 if __name__ == "__main__":

@@ -44,6 +44,11 @@ _REFUSAL = 40
 """Characters of a refusal that are compared."""
 
 
+NO_ANSWER = "no answer"
+_LOST = (dry_sweep.NO_FIGURE, NO_ANSWER)
+"""In place of vLLM's words, where it said nothing."""
+
+
 def key(case: Mapping[str, Any]) -> str:
     """Return what tells a case from others, as text."""
     words = (
@@ -57,7 +62,9 @@ def answered(
 ) -> Iterator[Row]:
     """Let the release in an environment answer; yield and keep each row.
 
-    What the file holds already is left out, so that it can be continued.
+    What the file holds already is left out, so that it can be continued. A case that
+    was lost (its process ended or was ended without a word) is not kept: it is asked
+    again the next time.
     """
     found = installation.find(python)
     done = {key(row): row for row in dry_sweep.rows(out)}
@@ -70,6 +77,8 @@ def answered(
             if way == "meta":
                 options = {"worker": "meta_worker.py", "read": configured}
             for row in dry_sweep.swept(list(group), found, seconds, **options):
+                if row.get("refused") in _LOST:
+                    continue
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 yield row
@@ -81,7 +90,7 @@ def configured(lines: Iterable[str]) -> Row:
     events = [json.loads(line[len(MARK) :]) for line in log if line.startswith(MARK)]
     named_events = {event["event"]: event for event in events}
     if "resolved" not in named_events:
-        return {"refused": measurement_of("\n".join(log)).error or "no answer"}
+        return {"refused": measurement_of("\n".join(log)).error or NO_ANSWER}
     row: Row = {"resolved": named_events["resolved"]["values"]}
     if "built" in named_events:
         row["weights"] = named_events["built"]["weights"]
