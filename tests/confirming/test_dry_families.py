@@ -177,9 +177,7 @@ def test_memory_of_this_machine_does_not_limit_swap_space() -> None:
 
 
 @pytest.mark.usefixtures("families")
-def test_a_missing_configuration_of_a_module_is_empty(
-    tmp_path: Path,
-) -> None:
+def test_a_missing_configuration_of_a_module_is_empty(tmp_path: Path) -> None:
     """Files that exist, other files, and names on the Hub are read as ever."""
     module = SimpleNamespace(get_hf_file_to_dict=lambda name, *_more: {"read": name})
     _hooked("vllm.transformers_utils.repo_utils", module)
