@@ -17,9 +17,37 @@ FOLDER = Path(__file__).parents[1] / "data/releases"
 RELEASES = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
 CASES = {answers.key(case) for case in rows(answers.CASES.with_name("older.jsonl"))}
 
-# Of each release: the cases that it did not answer, and what the planner still misses.
-UNANSWERED: dict[str, set[str]] = {}
-MISSED: dict[str, dict[str, str]] = {}
+_NANO = "nvidia/NVIDIA-Nemotron-Nano-9B-v2 on H100 (dry)"
+_NO_CLASS = (
+    "refused: The checkpoint you are trying to load has model type `nemotron_h` but "
+    "Transformers does not recognize this architecture."
+)
+EAGER = " enforce_eager=true max_model_len=4096"
+
+# What the planner misses, by release: the beginning of each difference.
+MISSED: dict[str, dict[str, str]] = {
+    "0.12.0": {
+        # The published file names code for its class, and the copy at hand does not.
+        _NANO + EAGER: _NO_CLASS,
+    },
+    "0.29.0": {
+        # Kernels of quantised layers leave cuBLAS's 32 MiB to the head, after the peak.
+        f"Qwen/Qwen2.5-7B-Instruct-AWQ on H100 (dry){EAGER}": (
+            "peak 1,132,483,072, planned 1,166,016,512"
+        ),
+        f"Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4 on H100 (dry){EAGER}": (
+            "peak 1,132,483,072, planned 1,166,016,512"
+        ),
+        # The same, and DeepGEMM's input of the down projection, 99 MiB, in FP8.
+        f"Qwen/Qwen3-8B-FP8 on H100 (dry){EAGER}": (
+            "peak 943,739,904, planned 872,415,232"
+        ),
+        # Latent attention runs beside two hidden states, and not four.
+        f"deepseek-ai/DeepSeek-V2-Lite on H100 (dry){EAGER}": (
+            "peak 705,712,640, planned 754,974,720"
+        ),
+    },
+}
 
 
 def test_there_are_releases() -> None:
@@ -29,21 +57,22 @@ def test_there_are_releases() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_case_is_answered(release: str) -> None:
-    """Once, and every start with figures of weights and of the peak."""
+    """Once; starts with their weights and peak, or a refusal that is known."""
     found = rows(FOLDER / f"{release}.jsonl")
-    keys = [answers.key(row) for row in found]
-    assert len(keys) == len({*keys})
-    assert CASES - UNANSWERED.get(release, set()) == {*keys}
+    assert sorted(CASES) == sorted(map(answers.key, found))
     for row in found:
-        if row["way"] == "dry":
-            assert row["weights"] > 0
-            assert row["peak"] > 0
-        else:
-            assert row.get("refused") or row["resolved"]["max_model_len"]
+        if row["way"] == "meta":
+            # One builds a tensor on the GPU, whatever device it is told.
+            is_built = "weights" in row or "device meta" in row.get("unbuilt", "")
+            assert row.get("refused") or (row["resolved"] and is_built)
+        elif answers.key(row) != _NANO + EAGER or release != "0.12.0":
+            assert min(row["weights"], row["peak"]) > 0
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_planner_answers_as_the_release(release: str) -> None:
     """Settings, weights within a percent, peaks within 0.02 GiB, refusals."""
-    found = rows(FOLDER / f"{release}.jsonl")
-    assert MISSED.get(release, {}) == dict(answers.differing(found, release))
+    found = dict(answers.differing(rows(FOLDER / f"{release}.jsonl"), release))
+    known = MISSED.get(release, {})
+    assert {*known} == {*found}
+    assert all(found[name].startswith(begin) for name, begin in known.items())
