@@ -49,7 +49,7 @@ docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/doc
 	@$(BIN)/python -m sphinx -q -W --keep-going -E -d build/docs.cache docs build/docs
 	@echo "$(CURDIR)/build/docs/index.html"
 
-lite: $(LITE_VENV)/lite.stamp ## the explorer and the lessons as a site for any host, into build/lite/site
+lite: $(LITE_VENV)/lite.stamp docs ## the app, the lessons and the documentation as a site for any host, into build/lite/site
 	@$(LITE_VENV)/bin/python tools/lite.py
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
