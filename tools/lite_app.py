@@ -78,23 +78,9 @@ def _page(site: Path, lessons: list[tuple[str, str]]) -> str:
         docs='<a href="docs/index.html">Documentation</a>'
         if (site / "docs").is_dir()
         else "",
-        preloads="\n".join(_preloads(site)),
         # No end of a script element inside of it.
         first=json.dumps(first).replace("</", "<\\/"),
     )
-
-
-def _preloads(site: Path) -> list[str]:
-    """Return links to what the worker asks for, once it runs, and the page at once."""
-    pyodide = site / "static" / "pyodide"
-    listed = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))
-    wheels = [listed["packages"][name]["file_name"] for name in PACKAGES]
-    names = ("pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json", *wheels)
-    ours = ("app/widgets.js", "app/anywidget.js", "app/boot.py")
-    return [
-        f'<link rel="preload" as="fetch" crossorigin href="{one}">'
-        for one in (*(f"static/pyodide/{name}" for name in names), *ours)
-    ]
 
 
 def _manager(cache: Path) -> Path:

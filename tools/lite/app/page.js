@@ -135,9 +135,13 @@ const written = (type, content, parent, more) => ({
 const scripts = Promise.all([
   load("widgets.js"),
   load("anywidget.js", "anywidget"),
-]).then(() => {
+]).then(async () => {
   const { HTMLManager } = use("@jupyter-widgets/html-manager");
-  return new HTMLManager({ loader: async (/** @type {string} */ name) => use(name) });
+  const loader = async (/** @type {string} */ name) => use(name);
+  const manager = new HTMLManager({ loader });
+  // Its style sheets come first: the planner's outrank them by their order alone.
+  await manager.loadClass("VBoxModel", "@jupyter-widgets/controls", "2.0.0");
+  return manager;
 });
 
 /** @param {string} text */
