@@ -1,4 +1,4 @@
-"""Build the browser-only edition: the app, the lessons in JupyterLite, the documentation.
+"""Build the browser-only edition: the app, lessons in JupyterLite, documentation.
 
     make lite                                        build/lite/site
     python -m http.server -d build/lite/site 8000    look at it

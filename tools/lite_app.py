@@ -2,8 +2,8 @@
 
 Its Python is Pyodide in a worker with the planner and ipywidgets, without IPython, and
 its widgets are drawn by the manager that ipywidgets publishes for plain pages
-(`@jupyter-widgets/html-manager`, from npm). The first plan is in the page as plain HTML,
-as in Voilà's, so that its chart is there before Python is.
+(`@jupyter-widgets/html-manager`, from npm). The first plan is in the page as plain
+HTML, as in Voilà's, so that its chart is there before Python is.
 """
 
 from __future__ import annotations

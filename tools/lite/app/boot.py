@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import comm
-import page  # worker.mjs
+import page  # type: ignore[import-not-found]  # given by worker.mjs
 from comm.base_comm import BaseComm
-from js import JSON
-from pyodide.ffi import to_js
+from js import JSON  # type: ignore[import-not-found]
+from pyodide.ffi import to_js  # type: ignore[import-not-found]
 
 
 def _refuse(*_given: object, **_named: object) -> None:
@@ -80,4 +80,3 @@ from planner import Explorer  # noqa: E402 - what it imports finds the names abo
 
 explorer = Explorer()
 page.post(JSON.parse(json.dumps({"type": "shown", "id": explorer.model_id})))
-heard

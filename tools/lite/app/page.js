@@ -16,12 +16,14 @@ const worker = new Worker(new URL("worker.mjs", import.meta.url), { type: "modul
 const modules = new Map();
 let last = "";
 
-/** The few forms of AMD in which the widgets' scripts are written.
+/**
+ * The few forms of AMD in which the widgets' scripts are written.
  *
- * @param {[string, string[], (...given: any[]) => any] | [string[], (...given: any[]) => any]} given
+ * @param {any[]} given a name, unless the file is it; names of what it needs; the maker
  */
 function define(...given) {
-  const [name, needs, make] = typeof given[0] === "string" ? given : [last, ...given];
+  const name = typeof given[0] === "string" ? given[0] : last;
+  const [needs, make] = given.slice(-2);
   modules.set(name, { needs, make });
 }
 define.amd = {};

@@ -18,7 +18,8 @@ try {
   });
   const given = { post: (message) => self.postMessage(message) };
   python.registerJsModule("page", given);
-  const heard = python.runPython(await source);
+  python.runPython(await source);
+  const heard = python.globals.get("heard");
   hear = ({ message, type, id, data, buffers }) => {
     heard(message, type, id, data, buffers);
     self.postMessage({ type: "idle", parent: message });
