@@ -31,7 +31,7 @@ app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PO
 
 lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
 	@$(JUPYTER) exec $(BIN)/jupyter lab $(NOTEBOOK) \
-		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
+		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) --ServerApp.root_dir="$(CURDIR)" \
 		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 

@@ -26,4 +26,18 @@
       patch(made.serviceManager);
     },
   });
+
+  // A link to a page of the documentation leads to the site's, not to a file.
+  window.addEventListener(
+    "click",
+    (event) => {
+      const link = event.target.closest?.("a[href*='/files/docs/']");
+      const [, page, place = ""] = link?.href.match(/docs\/(.+)\.md(#.*)?$/) ?? [];
+      if (!page) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      window.open(`../docs/${page}.html${place}`, "_blank");
+    },
+    true,
+  );
 })();
