@@ -31,6 +31,7 @@ extensions = [
     "tools.docs_site.command_line",
     "tools.docs_site.docstrings",
     "tools.docs_site.engine_arguments",
+    "tools.docs_site.lessons",
     "tools.docs_site.links",
     "tools.docs_site.mending",
     "tools.docs_site.names",
