@@ -1,4 +1,4 @@
-"""Published starts beside dry runs: how many agree, and a table of those that do not."""
+"""Published starts beside dry runs: how many agree, and a table of the others."""
 
 from __future__ import annotations
 

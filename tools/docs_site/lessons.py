@@ -12,12 +12,13 @@ import re
 import tempfile
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 import mistune
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat import NotebookNode, reads
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from traitlets.config import Config
 
 from tools import notebooks
@@ -31,14 +32,15 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each lesson's page: name, context and template."""
     before = os.environ.get(_DATA)
     names = places()
+    builder = cast("StandaloneHTMLBuilder", app.builder)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[_DATA] = folder  # not among the progress of who builds the site
         try:
             for number, lesson in enumerate(solved()):
                 cells = reads(notebooks.build(lesson), 4).cells
-                context = {
+                context: dict[str, Any] = {
                     "title": _title(lesson),
-                    "body": "\n".join(_shown(app, cells)),
+                    "body": "\n".join(_shown(builder, cells)),
                 }
                 for way, at in (("prev", number - 1), ("next", number + 1)):
                     if 0 <= at < len(names):
@@ -66,14 +68,14 @@ def _title(lesson: notebooks.Edition) -> str:
     return first.partition('"# ')[2].partition("\\n")[0]
 
 
-def _shown(app: Sphinx, cells: list[NotebookNode]) -> Iterator[str]:
+def _shown(builder: StandaloneHTMLBuilder, cells: list[NotebookNode]) -> Iterator[str]:
     shell = _shell()
     written = mistune.create_markdown(plugins=["table"])
     for cell in cells:
         if cell.cell_type == "markdown":
             yield _PAGE.sub(r'href="../../\1.html"', str(written(cell.source)))
             continue
-        yield str(app.builder.highlighter.highlight_block(cell.source, "python"))
+        yield str(builder.highlighter.highlight_block(cell.source, "python"))
         ran = shell.run_cell(cell.source, silent=False)
         ran.raise_error()
         if ran.result is not None:
@@ -81,20 +83,19 @@ def _shown(app: Sphinx, cells: list[NotebookNode]) -> Iterator[str]:
     shell.reset()
 
 
-def _shell() -> InteractiveShell:
-    """Return a Python in this process; what it prints is in the pages."""
+def _shell() -> Any:  # noqa: ANN401 - IPython's methods have no types
+    """Return a Python in this process; what it would print is in the pages."""
     settings = Config()
     settings.HistoryManager.enabled = False
-    shell: InteractiveShell = InteractiveShell.instance(config=settings)
+    shell: Any = InteractiveShell.instance(config=settings)
     shell.displayhook.write_format_data = lambda *_given: None
     shell.displayhook.write_output_prompt = lambda: None
     return shell
 
 
-def _output(shell: InteractiveShell, result: object) -> str:
-    data, _ = shell.display_formatter.format(
-        result, include=["text/plain", "text/html"]
-    )
+def _output(shell: Any, result: object) -> str:  # noqa: ANN401 - as above
+    kinds = ["text/plain", "text/html"]
+    data, _ = shell.display_formatter.format(result, include=kinds)
     return data.get("text/html") or f"<pre>{escape(data['text/plain'])}</pre>"
 
 
