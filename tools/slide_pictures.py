@@ -116,11 +116,12 @@ def blocks(plan: Plan) -> str:
         ("currentColor", "one block stays empty"),
     ]
     for place, (fill, text) in enumerate(rows):
-        y = height + 20 * place
-        drawn.append(_rect((0.5, y + 2, 12, 12), fill, "block"))
-        drawn.append(_text(20, y + 13, text, "start"))
+        beside = place - whole
+        x, y = (190, beside) if beside >= 0 else (0, place)
+        drawn.append(_rect((x + 0.5, height + 20 * y + 2, 12, 12), fill, "block"))
+        drawn.append(_text(x + 20, height + 20 * y + 13, text, "start"))
     told = f"{number:,} blocks of {size} tokens; " + "; ".join(text for _, text in rows)
-    return _svg(drawn, height + 20 * len(rows) + 2, told)
+    return _svg(drawn, height + 20 * max(whole, 2) + 2, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
