@@ -1,5 +1,5 @@
 // The app's page: widgets whose Python runs in a worker. It takes the place of a kernel's
-// connection: messages of comms, and nothing else, go to and fro.
+// connection: messages of comms, and nothing else, go both ways.
 
 /**
  * @typedef {{ msg_id: string, msg_type: string }} Head
