@@ -224,6 +224,22 @@ def test_a_lesson_runs_through_untouched(number, page) -> None:
     assert all("not attempted" in check for check in checks)
 
 
+def test_a_lesson_leads_to_the_documentation(page, address) -> None:
+    """What it names for further reading is a page of the site, in a tab of its own."""
+    lite.open_another(page, LESSONS[1])
+    page.evaluate(
+        "const { content } = window.jupyterapp.shell.currentWidget;"
+        "content.scrollToItem(content.widgets.length - 3)"
+    )
+    with page.expect_popup() as opened:
+        page.get_by_text("docs/glossary.md").first.click()
+    opened.value.get_by_role("heading", name="Glossary").first.wait_for()
+    place = opened.value.url
+    opened.value.close()
+
+    assert f"{address}docs/glossary.html" == place
+
+
 def test_what_was_right_is_kept_over_a_restart(page) -> None:
     """In the browser's own storage, beside the notebooks."""
     lite.open_another(page, LESSONS[3])
