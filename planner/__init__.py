@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         PlannerError,
         UnknownArchitecture,
     )
-    from planner.export.texts import Reading, read
+    from planner.export.texts import Reading, check, read
     from planner.models.architecture import ModelArchitecture
     from planner.planning.inputs import Inputs
     from planner.planning.load import Load
@@ -75,6 +75,7 @@ __all__ = [
     "UnknownArchitecture",
     "Upgrade",
     "advise",
+    "check",
     "compare",
     "compare_gpus",
     "confirm",
@@ -120,6 +121,7 @@ _MODULE_OF = {
     "ModelArchitecture": "planner.models.architecture",
     "Plan": "planner.planning.result",
     "plan": "planner.planning.planning",
+    "check": "planner.export.texts",
     "read": "planner.export.texts",
     "Reading": "planner.export.texts",
     "read_log": "planner.confirming.log",
