@@ -154,7 +154,7 @@ def check(
 def _of_file(path: str, given: Mapping[str, Any]) -> Iterator[Checked]:
     if Path(path).suffix in _LISTS:
         entries = list(_entries(path))
-        if entries:
+        if any("command" in entry for *_, entry in entries):
             yield from (_of_entry(path, *entry, given) for entry in entries)
             return
     first = read(Path(path))
@@ -183,17 +183,15 @@ def _entries(path: str) -> Iterator[tuple[int, int | None, Mapping[str, Any]]]:
 
 
 def _listed(text: str) -> Sequence[Mapping[str, Any]]:
-    """Return the starts that JSON lists; none where it is something else."""
+    """Return the objects that JSON lists; none where it is something else."""
+    if not text.strip():
+        return ()
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return ()
+        return ({},)
     listed = value if isinstance(value, list) else [value]
-    return [
-        entry
-        for entry in listed
-        if isinstance(entry, dict) and isinstance(entry.get("command"), str)
-    ]
+    return [entry if isinstance(entry, dict) else {} for entry in listed]
 
 
 def _of_entry(
@@ -205,15 +203,19 @@ def _of_entry(
 ) -> Checked:
     told = {name: entry[name] for name in _KEYS if entry.get(name)}
     shown = str(told.get("id", told.get("name", "")))
-    known = {**given, **{n: told[n] for n in ("gpu", "vllm_version") if n in told}}
+    known = dict(given) | {n: told[n] for n in ("gpu", "vllm_version") if n in told}
     place: dict[str, Any] = {
         "path": path,
         "start": number,
         "line": line,
         "shown": shown,
     }
+    command = told.get("command")
+    if not isinstance(command, str):
+        reason = 'Not a start: an object with "command" is expected here.'
+        return Checked(**place, answer=Answer.NOT_CHECKED, reason=reason)
     try:
-        found = read(f"{_exports(told.get('env'))}{entry['command']}")
+        found = read(f"{_exports(told.get('env'))}{command}")
     except PlannerError as error:
         return Checked(**place, answer=Answer.NOT_CHECKED, reason=str(error))
     return _checked(found, known, **place)

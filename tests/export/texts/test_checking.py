@@ -100,6 +100,18 @@ def test_a_list_says_gpu_release_and_variables_of_each_start(written) -> None:
     assert [1, 2, 3, 4] == [row.line for row in rows]
 
 
+def test_a_line_that_is_no_start_is_not_passed_over(written) -> None:
+    """A broken line must not look as if it had been checked."""
+    good = json.dumps({"command": "vllm serve Qwen/Qwen3-8B", "gpu": "H100"})
+    path = written("starts.jsonl", f'{good}\n\n{{"command": \n7\n')
+    rows = check(path).rows
+
+    assert [(1, "starts"), (3, "not checked"), (4, "not checked")] == [
+        (row.line, str(row.answer)) for row in rows
+    ]
+    assert 'an object with "command" is expected' in rows[1].reason
+
+
 def test_the_same_list_in_one_piece_of_json(written) -> None:
     """Counted from 1, without lines."""
     entries = [{"command": "vllm serve Qwen/Qwen3-8B", "gpu": gpu} for gpu in ("L4",)]
