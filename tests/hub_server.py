@@ -19,6 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 VALID_TOKEN = "hf_valid"
 
 
+def close_session() -> None:
+    """Drop the library's open connections, which know an older address of the Hub."""
+    from huggingface_hub import utils
+
+    (getattr(utils, "close_session", None) or utils.reset_sessions)()
+
+
 def safetensors_file(tensors: Mapping[str, tuple[str, list[int]]], size: int) -> bytes:
     """A file with a true header and `size` bytes of (empty) weights."""
     header = {

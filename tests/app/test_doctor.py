@@ -8,7 +8,6 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
@@ -24,7 +23,7 @@ from planner.app.doctor import (
 from planner.errors import PlannerError
 from planner.units import GIB
 from tests.fake_nvml import Board, FakeDriver
-from tests.hub_server import HubServer
+from tests.hub_server import HubServer, close_session
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -176,11 +175,11 @@ def test_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    huggingface_hub.close_session()
+    close_session()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         found = machine.hub()
-    huggingface_hub.close_session()
+    close_session()
 
     assert found.state is State.WORKS
     assert found.says.startswith(running.url)
