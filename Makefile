@@ -29,7 +29,7 @@ help: ## this list
 app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
 	@exec $(BIN)/python -m planner app --address=$(ADDRESS) --port=$(PORT)
 
-lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
+lab: $(VENV)/lab.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
 	@$(JUPYTER) exec $(BIN)/jupyter lab $(NOTEBOOK) \
 		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
 		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
@@ -153,17 +153,22 @@ $(BIN)/python:
 # pip reads the lock file as a constraint: exact versions of what the extras ask for.
 $(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app]'
+	$(PIP) install --quiet -c requirements.lock -e '.[app,gpu]'
 	@touch $@
+
+$(VENV)/lab.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing JupyterLab and the app into $(VENV): about a minute, the first time."
+	$(PIP) install --quiet -c requirements.lock -e '.[all]'
+	@touch $(VENV)/app.stamp $@
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,docs,test]'
-	@touch $(VENV)/app.stamp $(VENV)/docs.stamp $@
+	$(PIP) install --quiet -c requirements.lock -e '.[all,docs,test]'
+	@touch $(VENV)/app.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV)."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,docs]'
+	$(PIP) install --quiet -c requirements.lock -e '.[app,docs,gpu]'
 	@touch $(VENV)/app.stamp $@
 
 # Only what checks the scripts; the app has no package of npm.

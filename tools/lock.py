@@ -1,4 +1,4 @@
-"""Write requirements.lock: the exact versions of the `app`, `docs` and `test` extras.
+"""Write requirements.lock: the exact versions of the `all`, `docs` and `test` extras.
 
     make lock
 
@@ -22,7 +22,7 @@ HEADER = """\
 
 COMMAND = (
     *("uv", "pip", "compile", "pyproject.toml"),
-    *("--extra", "app", "--extra", "docs", "--extra", "test"),
+    *("--extra", "all", "--extra", "docs", "--extra", "test"),
     *("--universal", "--python-version", "3.11", "--upgrade"),
     *("--no-header", "--no-annotate", "--no-emit-index-url", "--quiet"),
 )

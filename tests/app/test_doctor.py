@@ -61,6 +61,19 @@ def test_a_missing_package_is_named_with_what_brings_it(
     assert found.remedy == "pip install 'vllm-memory-planner[app]'"
 
 
+def test_without_jupyterlab_the_app_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`[app]` brings the page alone; the lessons need a Jupyter."""
+    known = machine._version
+    monkeypatch.setattr(
+        machine, "_version", lambda name: known(name) if name != "jupyterlab" else None
+    )
+    found = machine.app()
+
+    assert found.state is State.LIMITED
+    assert found.says.startswith("voila")
+    assert found.remedy == "pip install 'vllm-memory-planner[lab]'"
+
+
 def test_a_machine_without_a_browser_serves_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -180,7 +180,8 @@ def test_queries_are_those_of_the_library(hub: Hub, made) -> None:
     for key, value in made(BASE, 7):
         own.setdefault(key, []).append(value)
 
-    assert own == sent
+    # Before 1.0 the library wrote Python's "False".
+    assert own == sent | {key: ["false"] for key in sent if key == "gated"}
 
 
 # Where it may not be searched

@@ -32,7 +32,7 @@ from tests.hub_server import (
 )
 
 huggingface_hub = pytest.importorskip(
-    "huggingface_hub", reason="the extra `app` brings huggingface_hub"
+    "huggingface_hub", reason="the extra `notebook` brings huggingface_hub"
 )
 constants = pytest.importorskip("huggingface_hub.constants")
 

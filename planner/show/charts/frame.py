@@ -97,7 +97,7 @@ def plotly_figure(
         import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
     except ImportError as error:
         raise PlannerError(
-            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
+            "figure() needs plotly. Run: pip install 'vllm-memory-planner[notebook]'"
         ) from error
     # Plotly's own renderer stores an image of the figure in the page's output, which
     # is plain JSON in Voilà and has no method for that: an error in each page.
