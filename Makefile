@@ -20,7 +20,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -67,6 +67,10 @@ test-dry: $(VENV)/test.stamp $(DRY_VENV)/vllm.stamp ## start vLLM's build for NV
 	@sh tools/system.sh compiler && \
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(DRY_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/dry
+
+test-versions: $(VENV)/test.stamp ## the built wheel with the oldest and newest of what it needs, Colab's versions among them: half an hour, 6 GB in build/versions
+	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		$(BIN)/python tools/versions.py
 
 release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 GB: build/release-VLLM.md, and the data files that follow
 	@test -n "$(VLLM)" || { echo "Which release? make release VLLM=0.34.0"; exit 2; }

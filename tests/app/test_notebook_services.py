@@ -28,7 +28,7 @@ def test_a_viewer_without_widgets_gets_the_plan_and_a_note() -> None:
     assert "The controls of the explorer need Jupyter" in page
     assert "Fits" in page
     assert f"vllm serve {MODEL}" in page
-    assert 'role="img"' in page
+    assert "role='img'" in page
     assert f"{MODEL} on H100" in data["text/plain"]
 
 

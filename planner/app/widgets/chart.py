@@ -68,7 +68,8 @@ class PlotlyChart(anywidget.AnyWidget):
         Colab shows a widget that is not ipywidgets' own, or one that contains such,
         only with the metadata that anywidget writes.
         """
-        shown, *described = self._repr_mimebundle_()
+        written: Any = self._repr_mimebundle_()
+        shown, *described = written
         view = {**shown[_VIEW], "model_id": model_id}
         return shown | {_VIEW: view}, described[0] if described else {}
 
