@@ -130,8 +130,16 @@ _MODULE_OF = {
 }
 
 
+_RENAMED: dict[str, str] = {}
+"""A name of the release before -> the name that replaces it, for one release."""
+
+
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import planner` stays cheap."""
+    if name in _RENAMED:
+        deprecated = import_module("planner.errors").deprecated
+        deprecated(f"planner.{name}", f"planner.{_RENAMED[name]}", stacklevel=3)
+        return __getattr__(_RENAMED[name])
     if name not in __all__:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     if name in _PACKAGES:

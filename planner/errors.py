@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 
 class PlannerError(ValueError):
     """Input that cannot be planned: what was given, what is allowed, what to do."""
@@ -53,3 +55,18 @@ class RefusedSince(Refused):
         """Store the message and the first release that refuses the setting."""
         super().__init__(message)
         self.since = since
+
+
+def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn that a name, argument or flag goes with the next release.
+
+    Args:
+        old: what the caller wrote.
+        new: what does the same.
+        stacklevel: as `warnings.warn` counts, from here; 3 is the caller's caller.
+    """
+    warnings.warn(
+        f"{old} goes with the next release. Use {new}.",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )

@@ -177,7 +177,7 @@ def _installed(environment: Environment, wheel: Path) -> bool:
         made = subprocess.run(
             [
                 *(uv, "venv", "--quiet", "--no-python-downloads"),
-                *("--python", environment.python, str(environment.folder)),
+                *("--python", _python(environment.python), str(environment.folder)),
             ],
             cwd=ROOT,
             check=False,
@@ -206,6 +206,17 @@ def _installed(environment: Environment, wheel: Path) -> bool:
     if environment.tests:
         run(*install, *TESTED, *([] if environment.extra else ["pyyaml"]))
     return True
+
+
+def _python(version: str) -> str:
+    """Return pyenv's Python, whose shims run no other than the chosen one, or a name.
+
+    >>> _python("2.0")
+    '2.0'
+    """
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    return str(found[-1]) if found else version
 
 
 def _versions(environment: Environment) -> list[str]:

@@ -121,7 +121,7 @@ def _lessons(folder: Path) -> str:
     return f"{count} lessons"
 
 
-def _is_right(cell: Any) -> bool:
+def _is_right(cell: Any) -> bool:  # noqa: ANN401 - nbformat ships no types
     """Whether a check found its answer right."""
     shown = [out["data"]["text/plain"] for out in cell.outputs if "data" in out]
     return bool(shown) and "".join(shown).startswith("\N{HEAVY CHECK MARK}")
