@@ -29,6 +29,15 @@ SOURCES = NOTEBOOKS / "src"
 SHIPPED = {"app.py": ROOT / "planner" / "app" / "voila"}
 LESSONS = SOURCES / "workshop"
 LEARNER, SOLUTION = "learner", "solution"
+INSTALL = "install"
+"""The tag of a first cell, whose code is `INSTALLS`."""
+INSTALLS = """\
+# Installs the planner where it is missing, as on Colab and Kaggle.
+from importlib.util import find_spec
+
+if find_spec("planner") is None:
+    %pip install --quiet "vllm-memory-planner[notebook]"\
+"""
 
 METADATA = {
     "kernelspec": {
@@ -104,7 +113,9 @@ def _cell(number: int, cell: Any) -> Any:  # noqa: ANN401 - nbformat ships no ty
     is_code = cell.cell_type == "code"
     make: Any = nbformat.v4.new_code_cell if is_code else nbformat.v4.new_markdown_cell
     kept = {name: cell.metadata[name] for name in ("tags",) if name in cell.metadata}
-    return make(source=_uncommented(cell.source), metadata=kept, id=str(number))
+    is_install = INSTALL in kept.get("tags", ())
+    source = INSTALLS if is_install else _uncommented(cell.source)
+    return make(source=source, metadata=kept, id=str(number))
 
 
 def _uncommented(source: str) -> str:

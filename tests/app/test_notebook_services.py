@@ -74,3 +74,24 @@ def test_colab_enables_its_custom_widgets_and_is_told_for_the_output(colab) -> N
 
     assert ["manager"] == colab
     assert described[VIEW]["colab"]["custom_widget_manager"]["url"].startswith("https")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        planner.plan(MODEL, gpu="L4"),
+        planner.advise(planner.plan(MODEL, gpu="L4")),
+        planner.compare(planner.plan(MODEL, gpu="L4"), planner.plan(MODEL, gpu="H100")),
+        planner.read(f"vllm serve {MODEL}"),
+        planner.speed_bound(planner.plan(MODEL, gpu="L4")),
+        planner.Explorer(MODEL, "L4"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_shown_is_plain_strings(value) -> None:
+    """marimo sends `{}` for a class derived from them, which is a blank cell."""
+    bundle = value._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    kinds = {name: type(data[name]) for name in ("text/plain", "text/html")}
+
+    assert {"text/plain": str, "text/html": str} == kinds

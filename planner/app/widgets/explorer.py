@@ -24,6 +24,7 @@ from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.models import catalogue
 from planner.planning.inputs import Inputs
+from planner.show.html import bundle
 from planner.show.verdict import subject
 from planner.surroundings import is_in_voila
 
@@ -184,7 +185,7 @@ class Explorer(w.VBox):
         if self.plan is None:
             return shown, described
         write = snapshot_html if is_in_voila() else without_widgets
-        static = {"text/plain": str(self.plan), "text/html": write(self.plan)}
+        static = bundle(str(self.plan), write(self.plan))
         return shown | static, described
 
     def _changed(self, change: object) -> None:
