@@ -36,6 +36,8 @@ VIEWS = (
 )
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
+# Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
+# choose by itself.
 COLAB = (
     *("ipywidgets==7.7.1", "ipykernel==6.17.1", "pandas==2.2.2", "plotly==5.24.1"),
     *("huggingface_hub==0.36.0", "anywidget", "pyyaml"),
@@ -98,7 +100,11 @@ ENVIRONMENTS = (
         name="newest-3.14", python="3.14", extra="all", tests=CORE, is_alone=True
     ),
     Environment(name="colab-6", python="3.11", pins=(*COLAB, "notebook==6.5.7")),
-    Environment(name="colab-7", python="3.12", pins=(*COLAB, "notebook==7.4.7")),
+    Environment(
+        name="colab-7",
+        python="3.12",
+        pins=(*COLAB, "notebook==7.4.7", "jupyterlab_widgets<2"),
+    ),
 )
 
 

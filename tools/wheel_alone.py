@@ -59,7 +59,7 @@ def _explorer() -> str:
         return ""
     import planner  # noqa: PLC0415 - the installed one
 
-    explorer = planner.Explorer("Qwen/Qwen3-8B", "L4")
+    explorer = planner.Explorer("Qwen/Qwen3-8B", "H100")
     if "Fits" not in str(explorer.results.answer.parts["verdict"]):
         raise SystemExit("The explorer shows no verdict.")
     planner.plan("Qwen/Qwen3-8B", gpu="L4").figure()

@@ -13,6 +13,7 @@ import planner
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MODEL = "Qwen/Qwen3-8B"
+LOAD = planner.Load(prompt_tokens=1000, output_tokens=200, requests=4)
 
 
 def shown(explorer: planner.Explorer) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,7 +84,7 @@ def test_colab_enables_its_custom_widgets_and_is_told_for_the_output(colab) -> N
         planner.advise(planner.plan(MODEL, gpu="L4")),
         planner.compare(planner.plan(MODEL, gpu="L4"), planner.plan(MODEL, gpu="H100")),
         planner.read(f"vllm serve {MODEL}"),
-        planner.speed_bound(planner.plan(MODEL, gpu="L4")),
+        planner.speed_bound(planner.plan(MODEL, gpu="H100"), LOAD),
         planner.Explorer(MODEL, "L4"),
     ],
     ids=lambda value: type(value).__name__,
