@@ -6,6 +6,7 @@ VLLM_VENV := .venv-vllm
 DRY_VENV := .venv-dry
 BENCH_VENV := .venv-bench
 LITE_VENV := .venv-lite
+SBOM_VENV := .venv-sbom
 MINUTES ?= 30
 LEARNERS ?= 30
 NOTEBOOK ?= notebooks/explorer.ipynb
@@ -20,7 +21,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak pictures accuracy conformance notebooks lock clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -36,7 +37,7 @@ lab: $(VENV)/lab.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... f
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 
 lessons: NOTEBOOK = notebooks/workshop/1_where_the_memory_goes.ipynb
-lessons: lab ## JupyterLab on the first of the six lessons
+lessons: lab ## JupyterLab on the first of the lessons
 
 slides: $(VENV)/app.stamp ## the workshop's slides, figures computed, into build/workshop/slides.html
 	@$(BIN)/python tools/slides.py
@@ -78,12 +79,13 @@ release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 
 		$(BIN)/python -m tools.release $(VLLM) $(if $(VLLM_PYTHON),--python "$(VLLM_PYTHON)") \
 		$(if $(CASES),--cases "$(CASES)")
 
-check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports; the scripts with their tests
+check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports, licences; the scripts with their tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/codespell
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/licences.py
 	@$(WITH_NODE) npm run check
 
 format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
@@ -116,6 +118,9 @@ bench-classroom: $(VENV)/test.stamp ## memory and waiting of a class of LEARNERS
 bench-lite: lite $(VENV)/test.stamp ## seconds to the browser-only edition's first chart, into docs/workshop/setting-up.md
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python -m benchmarks.lite
 
+fuzz: $(VENV)/test.stamp ## random input for every entry point, for MINUTES=30; what escapes is in build/fuzz
+	$(BIN)/python -m tests.fuzz.running --minutes $(MINUTES)
+
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write
 
@@ -146,33 +151,49 @@ lock: $(BIN)/python ## choose the newest versions again, into requirements.lock
 	$(PIP) install --quiet uv
 	$(BIN)/python tools/lock.py
 
+sbom: $(VENV)/app.stamp ## a software bill of materials of the app (CycloneDX), into build/sbom.cdx.json
+	@test -x $(SBOM_VENV)/bin/python || $(BIN)/python -m venv $(SBOM_VENV)
+	@$(SBOM_VENV)/bin/python -m pip --disable-pip-version-check install --quiet cyclonedx-bom==7.5.0
+	@$(BIN)/python tools/sbom.py $(SBOM_VENV)/bin/cyclonedx-py
+
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) $(SBOM_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
 	@python="$(PYTHON)" && test -n "$$python" && \
 		{ $$python -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; }
 
-# pip reads the lock file as a constraint: exact versions of what the extras ask for.
+# pip refuses each file that is not the one of the lock file, by its hash. What an extra
+# adds is a part of it: an installation needs the parts up to its own.
+LOCKED = $(PIP) install --quiet --require-hashes -r
+PACKAGE = $(PIP) install --quiet --no-deps -e .
+
 $(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,gpu]'
+	@$(BIN)/python tools/lock.py app > $(VENV)/app.lock
+	$(LOCKED) $(VENV)/app.lock
+	$(PACKAGE)
 	@touch $@
 
 $(VENV)/lab.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing JupyterLab and the app into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[all]'
+	@$(BIN)/python tools/lock.py lab > $(VENV)/lab.lock
+	$(LOCKED) $(VENV)/lab.lock
+	$(PACKAGE)
 	@touch $(VENV)/app.stamp $@
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
-	$(PIP) install --quiet -c requirements.lock -e '.[all,docs,test]'
+	$(LOCKED) requirements.lock
+	$(PACKAGE)
 	@touch $(VENV)/app.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV)."
-	$(PIP) install --quiet -c requirements.lock -e '.[app,docs,gpu]'
+	@$(BIN)/python tools/lock.py docs > $(VENV)/docs.lock
+	$(LOCKED) $(VENV)/docs.lock
+	$(PACKAGE)
 	@touch $(VENV)/app.stamp $@
 
 # Only what checks the scripts; the app has no package of npm.
@@ -185,8 +206,9 @@ node_modules/.stamp: package.json package-lock.json | $(BIN)/python
 $(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python
 	@echo "Installing Streamlit into $(BENCH_VENV), to compare with."
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
+	@sed -e '/^ *--hash/d' -e 's/ *\\$$//' requirements.lock > $(BENCH_VENV)/pins.txt
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
-		-c requirements.lock streamlit==1.67.0 plotly
+		-c $(BENCH_VENV)/pins.txt streamlit==1.67.0 plotly
 	@touch $@
 
 # Apart, for JupyterLite copies every extension of JupyterLab that it finds.

@@ -50,7 +50,7 @@ def main() -> int:
                 executable_path=servers.chromium(), args=list(servers.CHROMIUM_FLAGS)
             )
             page = browser.new_page(viewport={"width": 1280, "height": 900})
-            page.goto(address)
+            page.goto(servers.start_address(address))
             page.evaluate(FIRST_CHART)
             idle = _steps(page, 20)
             page.get_by_role("tab", name="Run", exact=True).click()

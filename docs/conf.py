@@ -31,6 +31,7 @@ extensions = [
     "tools.docs_site.command_line",
     "tools.docs_site.docstrings",
     "tools.docs_site.engine_arguments",
+    "tools.docs_site.lesson_pieces",
     "tools.docs_site.links",
     "tools.docs_site.mending",
     "tools.docs_site.names",
@@ -44,7 +45,7 @@ nitpick_ignore_regex = [
     # Code in a docstring that names nothing of the reference.
     ("py:obj", ".*"),
     # Of Python and of others: their documentation is not at hand offline.
-    ("py:.*", r"(collections|os|pathlib|t)\..*|DataFrame|Figure"),
+    ("py:.*", r"(collections|datetime|os|pathlib|t)\..*|DataFrame|Figure"),
     # What values hold for the planner's own use.
     ("py:.*", r"(planner\.)?(confirming|learn|memory|models)\..*"),
     ("py:.*", "EngineSettings|LayerKind|ModelFiles|Module|ProfileRun|Reconciliation"),

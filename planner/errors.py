@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import warnings
 
+_LONGEST, _HEAD = 3_000, 2_000
+"""Characters of a sentence, and of its beginning where it is longer."""
+
 
 class PlannerError(ValueError):
-    """Input that cannot be planned: what was given, what is allowed, what to do."""
+    """Input that cannot be planned: what was given, what is allowed, what to do.
+
+    Of a sentence that repeats a value of thousands of characters, the middle is left
+    out.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        """Store the message."""
+        if len(message) > _LONGEST:
+            message = f"{message[:_HEAD]} ... {message[_HEAD - _LONGEST :]}"
+        super().__init__(message)
 
 
 class UnknownArchitecture(PlannerError):  # noqa: N818 - the contract fixes the name

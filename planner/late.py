@@ -81,6 +81,14 @@ SHOWN = {
     "SpeedBound.to_frame": "planner.show.speed:frame",
     "SpeedBound.__str__": "planner.show.speed:speed_text",
     "SpeedBound._repr_mimebundle_": "planner.show.speed:mimebundle",
+    "DebugThisStart.html": "planner.app.widgets.pieces:debug_html",
+    "DebugThisStart.to_html": "planner.app.widgets.pieces:debug_page",
+    "GuessTheBar.html": "planner.app.widgets.pieces:guess_html",
+    "GuessTheBar.to_html": "planner.app.widgets.pieces:guess_page",
+    "LivingCache.html": "planner.app.widgets.pieces:living_html",
+    "LivingCache.to_html": "planner.app.widgets.pieces:living_page",
+    "Slider.html": "planner.app.widgets.pieces:slider_html",
+    "Slider.to_html": "planner.app.widgets.pieces:slider_page",
     "Upgrade.figure": "planner.show.charts.releases:figure",
     "Upgrade.__str__": "planner.show.upgrade:upgrade_text",
     "Upgrade._repr_mimebundle_": "planner.show.upgrade:mimebundle",
@@ -114,11 +122,14 @@ SLOW = frozenset(
     planner.engine.devices.attached:first_attached
     planner.engine.devices.processor:processor_gpu
     planner.engine.settings:settings_from
+    planner.export.links:link
     planner.export.plan_file:read_yaml
+    planner.export.report_html:html
     planner.export.texts.command:typed
     planner.export.texts.recognising:read
     planner.export:ray_data
     planner.learn.account:recorded
+    planner.learn.guessing:guess_the_bar
     planner.learn.progress:keep
     planner.memory.lora.lora:embedding_factor_bytes
     planner.memory.lora.lora:graph_cases

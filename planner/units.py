@@ -40,6 +40,10 @@ SUFFIX_FACTORS = {
 """
 
 
+_MOST_FOR_A_FLOAT = 1 << 80
+"""No size that is planned has as many bytes; a wrong argument may."""
+
+
 def format_gib(size_bytes: int, *, signed: bool = False) -> str:
     """Write bytes as GiB with two decimals, the precision of vLLM's log.
 
@@ -47,6 +51,8 @@ def format_gib(size_bytes: int, *, signed: bool = False) -> str:
     ('1.50 GiB', '-1.00 GiB')
     """
     sign = "+" if signed else ""
+    if abs(size_bytes) > _MOST_FOR_A_FLOAT:
+        return f"more than {_MOST_FOR_A_FLOAT // GIB:,} GiB"
     return f"{size_bytes / GIB:{sign},.2f} GiB"
 
 
@@ -88,13 +94,17 @@ def vllm_gib(size_bytes: int) -> str:
     return str(round(size_bytes / GIB, 2))
 
 
+_LONGEST_SIZE = 100
+"""Characters of a size."""
+
+
 def parse_size(text: str) -> int:
     """Read a size such as `80GiB`, `512 MB` or a plain number of bytes.
 
     Raises:
         PlannerError: when the text is not a number with a known unit.
     """
-    match = _SIZE.match(text)
+    match = _SIZE.match(text) if len(text) <= _LONGEST_SIZE else None
     if match is None or match[2].lower() not in _BYTES_PER_UNIT:
         known = ", ".join(unit for unit in ("B", "KiB", "MiB", "GiB", "KB", "MB", "GB"))
         raise PlannerError(

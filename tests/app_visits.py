@@ -11,6 +11,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.ui.servers import cookie
+
 PATIENCE_SECONDS = 30
 
 
@@ -33,6 +35,7 @@ def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> An
     place = urlsplit(address)
     connection = HTTPConnection(place.netloc, timeout=30)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent.setdefault("Cookie", cookie(address))
     try:
         connection.request(method, place.path + path, headers=sent)
         answer = connection.getresponse()

@@ -64,6 +64,15 @@ def browser() -> Iterator[object]:
         driven = playwright.chromium.launch(
             executable_path=executable, args=list(servers.CHROMIUM_FLAGS)
         )
+        new_context = driven.new_context
+
+        def entered(**options: Any) -> Any:
+            """Open a context that each app running for its owner lets in."""
+            context = new_context(**options)
+            servers.let_in(context)
+            return context
+
+        driven.new_context = entered
         yield driven
         driven.close()
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 
 from planner import learn
 from planner.engine.dtypes import ELEMENT_BYTES
+from planner.learn import debugging
 from planner.learn.account import line_of, rank_of, token_bytes
 from planner.learn.catalogue import LESSONS
 from planner.learn.lessons import (
+    at_night,
     capacity_plan,
     confirm,
     kv_cache,
@@ -47,6 +49,23 @@ def _parameters(plan: Plan) -> float:
     held = rank_of(plan).weight_parts
     kept = sum(part.size_bytes for part in held if part.name != "buffers")
     return kept / ELEMENT_BYTES["bfloat16"]
+
+
+def _parameters_named(model: str) -> float:
+    """Return the billions of parameters of a model whose matrices are in fp8."""
+    return (
+        sum(
+            part.size_bytes
+            for part in rank_of(DESK.changed(model=model)).weight_parts
+            if part.name != "buffers"
+        )
+        / 1e9
+    )
+
+
+def _of_llama() -> float:
+    """Return the billions of parameters of the model that lesson 3 measures by."""
+    return _parameters(DESK.changed(model="meta-llama/Llama-3.1-8B-Instruct")) / 1e9
 
 
 def _billions(plan: Plan, decimals: int = 1) -> str:
@@ -114,7 +133,37 @@ def _difference() -> float:
     return float(rows["KV cache"].difference or 0)
 
 
-_WORDS = {2: "two", 4: "four", 5: "five", 6: "six", 8: "eight", 40: "forty"}
+def _not_requested() -> str:
+    """Return the share of a card that vLLM leaves by default."""
+    return f"{1 - _setting(DESK, 'gpu_memory_utilization'):.0%}".replace("%", " %")
+
+
+def _graphs_charged(version: str) -> bool:
+    """Whether a release without an older runner takes graphs off its budget."""
+    return line_of(DESK.changed(vllm_version=version), "CUDA graphs").size_bytes > 0
+
+
+def _slid(lesson: int) -> tuple[float, ...]:
+    """Return the values of a lesson's slider, as its code has them."""
+    (path,) = notebooks.LESSONS.glob(f"{lesson}_*.py")
+    (values,) = re.findall(r"values=\((.+?)\)", path.read_text("utf-8"))
+    return tuple(float(one) for one in values.split(","))
+
+
+def _fp8_at(length: int) -> Plan:
+    return FP8_CACHE.changed(quantization="fp8", max_model_len=length)
+
+
+_WORDS = {
+    2: "two",
+    4: "four",
+    5: "five",
+    6: "six",
+    8: "eight",
+    9: "nine",
+    10: "ten",
+    40: "forty",
+}
 
 
 def _words(number: float) -> str:
@@ -122,6 +171,7 @@ def _words(number: float) -> str:
 
 
 FIRST: Computed = {
+    "8 %": _not_requested,
     "24 GB": lambda: f"{_as_sold():.0f} GB",
     "24 GB on a box are less than 24 GiB": lambda: (
         "24 GB on a box are "
@@ -143,6 +193,7 @@ FIRST: Computed = {
 }
 
 SECOND: Computed = {
+    "7 %": lambda: f"{GIB / 1e9 - 1:.0%}".replace("%", " %"),
     "14 billion parameters": lambda: (
         f"{int(_parameters(LARGER) / 1e9)} billion parameters"
     ),
@@ -189,8 +240,19 @@ THIRD: Computed = {
         else "other tokens"
     ),
     "32,768 tokens": lambda: _tokens(_typed(3, "max_model_len", at_least=20_000)),
-    "eight H200": lambda: (
-        f"{_words(_typed(3, 'tensor_parallel_size', at_least=3))} H200"
+    "4,096 tokens": lambda: f"{_slid(3)[2]:,.0f} tokens",
+    "if four of 32,768 do": lambda: (
+        f"if {_words(int(_fp8_at(32_768).max_concurrency))} of 32,768 do"
+    ),
+    "nearly a hundred times": lambda: (
+        "nearly a hundred times"
+        if 90 < _all_at_full_length() / _left(DESK) < 100
+        else "many times"
+    ),
+    "eighty times as large as Llama": lambda: (
+        "eighty times as large as Llama"
+        if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / _of_llama(), -1)
+        else "another number of times as large"
     ),
     "Six visitors": lambda: f"{_words(kv_cache._AT_ONCE).capitalize()} visitors",
     "16,384 tokens": lambda: _tokens(kv_cache._LONG),
@@ -216,6 +278,18 @@ FOURTH: Computed = {
     "65th": lambda: f"{rest_of_the_budget._FEWER + 1}th",
     "8,192 tokens": lambda: _tokens(rest_of_the_budget._LENGTH),
     "28,672 tokens": lambda: _tokens(rest_of_the_budget._TOKENS_AT_ONCE),
+    "There are ten": lambda: f"There are {_words(debugging.count())}",
+    "the other nine starts": lambda: (
+        f"the other {_words(debugging.count() - 1)} starts"
+    ),
+    "2.5 GiB": lambda: _example("2.5 GiB", "4.1", "gained"),
+    "300 MiB": lambda: _example("300 MiB", "4.1", "gained"),
+    "at 1.0": lambda: f"at {_slid(4)[-1]}",
+    "since vLLM 0.20; up to 0.19": lambda: (
+        "since vLLM 0.20; up to 0.19"
+        if _graphs_charged("0.20.0") and not _graphs_charged("0.19.1")
+        else "since another release"
+    ),
     "three and a half such requests": lambda: (
         "three and a half such requests"
         if rest_of_the_budget._TOKENS_AT_ONCE == 3.5 * rest_of_the_budget._LENGTH
@@ -224,6 +298,10 @@ FOURTH: Computed = {
 }
 
 FIFTH: Computed = {
+    "a card with 24 GB like yours": lambda: (
+        f"a card with {learn.published()[1].plan.gpu.nvml_memory_bytes / GIB:.0f} GB "
+        "like yours"
+    ),
     "23.5 GiB": lambda: f"{SMALL.gpu.total_memory_bytes / GIB:.1f} GiB",
     "0.3": lambda: f"{_setting(SMALL, 'gpu_memory_utilization')}",
     "4 bytes": lambda: f"{ELEMENT_BYTES['float32']} bytes",
@@ -261,11 +339,35 @@ SIXTH: Computed = {
     "72 KiB": lambda: f"{token_bytes(CITY) / KIB:.0f} KiB",
     "8 bits": lambda: _bits("float8_e4m3fn"),
     "1.8": lambda: f"{capacity_plan._BUDGET}",
-    "20,000": lambda: f"{_typed(6, 'num_rows'):,}",
     "2 or 4 cards": lambda: _divisors(4),
-    "Replicas x 2": lambda: f"Replicas x {capacity_plan._night().gpus_per_replica:g}",
-    "exactly four cards": lambda: (
-        f"exactly {_words(capacity_plan._cards_there())} cards"
+    "1,024 x 1,024": lambda: f"{KIB:,} x {GIB // KIB // KIB:,}",
+}
+
+SEVENTH: Computed = {
+    "20,000": lambda: f"{_typed(7, 'num_rows'):,}",
+    "20,000 old letters": lambda: f"{at_night.ROWS:,} old letters",
+    "3,000 tokens": lambda: _tokens(at_night.LETTER.prompt_tokens),
+    "300": lambda: f"{at_night.LETTER.output_tokens}",
+    "four L4 by now": lambda: f"{_words(at_night._cards_there())} L4 by now",
+    "two in each of two servers": lambda: (
+        f"{_words(at_night._servers()[0].gpus)} in each of "
+        f"{_words(len(at_night._servers()))} servers"
+    ),
+    "four replicas of two cards": lambda: (
+        f"{_words(at_night.REPLICAS[1])} replicas of "
+        f"{_words(at_night._night().gpus_per_replica)} cards"
+    ),
+    "eight cards, and I have four": lambda: (
+        f"{_words(at_night._night().gpus_maximum)} cards, and I have "
+        f"{_words(at_night._cards_there())}"
+    ),
+    "2 or 4 cards": lambda: _divisors(4),
+    "Replicas x 2": lambda: f"Replicas x {at_night._night().gpus_per_replica:g}",
+    "exactly four cards": lambda: f"exactly {_words(at_night._cards_there())} cards",
+    "about twice as long": lambda: (
+        "about twice as long"
+        if 2 == at_night.REPLICAS[1] / at_night._places()[0]
+        else "longer"
     ),
 }
 
@@ -284,7 +386,8 @@ SLIDES: Computed = {
     "256": lambda: f"{_setting(DESK, 'max_num_seqs'):.0f}",
     "64": lambda: f"{rest_of_the_budget._FEWER}",
     "65": lambda: f"{rest_of_the_budget._FEWER + 1}",
-    "Six lessons": lambda: f"{_words(len(LESSONS)).capitalize()} lessons",
+    # The last lesson, on Ray, is optional.
+    "Six lessons": lambda: f"{_words(len(LESSONS) - 1).capitalize()} lessons",
 }
 
 FIGURES: Mapping[str, Computed] = {
@@ -294,7 +397,11 @@ FIGURES: Mapping[str, Computed] = {
     "rest_of_the_budget": FOURTH,
     "confirm": FIFTH,
     "capacity_plan": SIXTH,
-    "README.md": {"Six lessons": SLIDES["Six lessons"]},
+    "at_night": SEVENTH,
+    "README.md": {
+        "Six lessons": SLIDES["Six lessons"],
+        "8 %": FIRST["8 %"],
+    },
     "minute-cards.md": CARDS,
     "slides.md": SLIDES,
 }

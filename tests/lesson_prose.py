@@ -30,7 +30,7 @@ _FIGURE = re.compile(
 # Minutes and names of exercises are held by test_lessons.py and test_workshop.py, what
 # is in braces is computed, and samples of code are run.
 _HELD_ELSEWHERE = re.compile(
-    r"\d+ minutes?|\d+ of them for|(?<![\d.,])[1-6]\.[1-5](?!\d| [GKM])|\{\{.*?\}\}"
+    r"\d+ minutes?|\d+ of them for|(?<![\d.,])[1-7]\.[1-5](?!\d| [GKM])|\{\{.*?\}\}"
     r"|^```.*?^```|^\|(?: +\d:\d\d| +\d+ minutes| From| ---).*?$|\]\(.*?\)",
     flags=re.DOTALL | re.MULTILINE,
 )

@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
+from planner.confirming.installation import PYTHON_VARIABLE
 from tools import notebooks
 from tools.notebooks import Edition
 
@@ -55,7 +56,7 @@ def offline() -> Iterator[tuple[dict[str, str], Path]]:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if name.lower() not in _PROXIES
+            if name.lower() not in (*_PROXIES, PYTHON_VARIABLE.lower())
         }
         yield (
             kept
@@ -63,6 +64,7 @@ def offline() -> Iterator[tuple[dict[str, str], Path]]:
                 "PYTHONPATH": os.pathsep.join(paths),
                 "PLANNER_DATA_DIR": str(Path(folder) / "data"),
                 "PLANNER_TESTS_ASKED": str(asked),
+                "PLANNER_TESTS_FOLDER": folder,
             },
             asked,
         )
@@ -72,7 +74,13 @@ def run(notebook: Any) -> Ran:
     """Run all cells in a fresh kernel; a cell that fails, fails here."""
 
     async def from_top_to_bottom(env: dict[str, str]) -> None:
-        client = NotebookClient(notebook, timeout=LESSON_SECONDS, kernel_name="python3")
+        client = NotebookClient(
+            notebook,
+            timeout=LESSON_SECONDS,
+            kernel_name="python3",
+            # What a lesson writes beside itself is gone with its folder.
+            resources={"metadata": {"path": env["PLANNER_TESTS_FOLDER"]}},
+        )
         await asyncio.wait_for(client.async_execute(env=env), LESSON_SECONDS)
 
     with offline() as (env, asked), ThreadPoolExecutor(1) as apart:

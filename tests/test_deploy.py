@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from planner.app.cli import main
 from planner.app.voila.notices import BY_NGINX, notice_html
+from tests.app_visits import eventually
 from tests.conftest import ROOT
+from tests.ui.servers import free_port, health
 
 yaml = pytest.importorskip("yaml")
 jsonschema = pytest.importorskip("jsonschema")
@@ -155,6 +159,34 @@ def test_the_unit_exposes_little() -> None:
         pytest.skip("this systemd does not judge files")
 
     assert float(level[1]) <= 1.5
+
+
+def test_the_unit_starts_where_systemd_runs() -> None:
+    """Under another name and port, for as long as the test takes."""
+    program = Path("/opt/planner/bin/planner")
+    if not Path("/run/systemd/system").is_dir() or os.geteuid() != 0:
+        pytest.skip("systemd does not run here, or not for this user")
+    if not program.exists():
+        pytest.skip(f"{program} is not here: docs/publishing.md installs it")
+    port = free_port()
+    unit = Path("/run/systemd/system/planner-test.service")
+    unit.write_text(UNIT.read_text().replace("--port 8866", f"--port {port}"))
+    try:
+        for words in (["daemon-reload"], ["start", unit.name]):
+            subprocess.run(["systemctl", *words], check=True)
+        assert eventually(lambda: answers(port))
+    finally:
+        subprocess.run(["systemctl", "stop", unit.name])
+        unit.unlink()
+        subprocess.run(["systemctl", "daemon-reload"])
+
+
+def answers(port: int) -> bool:
+    """Whether an app says that it is well."""
+    try:
+        return bool(health(f"http://127.0.0.1:{port}/")["status"] == "ok")
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("name", ["planner-down.html", "planner-busy.html"])

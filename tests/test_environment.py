@@ -39,8 +39,13 @@ def _extras() -> dict[str, list[Requirement]]:
 
 
 def _pins() -> list[Requirement]:
-    lines = (line.strip() for line in LOCK.splitlines())
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return [Requirement(line.partition("\\")[0]) for line in _lines()]
+
+
+def _lines() -> list[str]:
+    """Return each pin with its hashes in one line."""
+    joined = LOCK.replace("\\\n", "\\ ")
+    return [line for line in joined.splitlines() if line and not line.startswith("#")]
 
 
 def _applies(requirement: Requirement, python: str, platform: str) -> bool:
@@ -177,6 +182,35 @@ def test_the_lock_pins_exact_versions_and_names_no_host() -> None:
         assert ["=="] == operators, f"{pin} is not an exact version"
         assert pin.url is None, f"{pin} names a host or a path"
     assert not re.search(r"://|^-", LOCK, flags=re.MULTILINE)
+
+
+def test_the_lock_has_the_hash_of_every_file() -> None:
+    """pip refuses a file that is not the one that was tested."""
+    for line in _lines():
+        hashes = re.findall(r"--hash=sha256:([0-9a-f]{64})(?= |$)", line)
+
+        assert hashes, f"{line} has no hash"
+        assert len(hashes) == line.count("--hash=")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_first_part_of_the_lock_holds_what_the_app_needs(python: str) -> None:
+    """An installation takes the parts up to its own, and nothing that tests need."""
+    parts = re.split(r"^# (app|docs|test)$", LOCK, flags=re.MULTILINE)
+    names = [
+        {canonicalize_name(Requirement(line.partition("\\")[0]).name) for line in part}
+        for part in (re.findall(r"^\w.*", text, re.M) for text in parts[2::2])
+    ]
+    app = {
+        canonicalize_name(requirement.name)
+        for requirement in _extras()["app"]
+        if _applies(requirement, python, "Linux")
+    }
+
+    assert ["app", "docs", "test"] == parts[1::2]
+    assert app <= names[0]
+    assert {"pytest", "ruff", "ray"} <= names[2]
+    assert not names[0] & (names[1] | names[2])
 
 
 def test_the_supported_pythons_are_the_ones_that_are_tested() -> None:

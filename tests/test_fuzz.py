@@ -1,10 +1,14 @@
-"""Whatever a config.json holds: a plan, a refusal or an error, never a traceback."""
+"""Whatever is given: a plan, a refusal or a sentence, never a traceback."""
 
 from __future__ import annotations
 
 import copy
 import json
+import time
+from pathlib import Path
+from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +20,10 @@ from planner.models import catalogue
 from planner.models.families import read
 from planner.models.files import ModelFiles
 from planner.planning.planning import plan
+from tests.fuzz.entries import ENTRIES
+from tests.fuzz.running import bounded, described, run
+
+SEEDS_FILE = Path(__file__).parent / "fuzz/seeds.txt"
 
 MODELS = tuple(row.name for row in catalogue.entries())
 WRONG = st.sampled_from(
@@ -75,6 +83,49 @@ def test_a_spoilt_config_never_ends_in_a_traceback(data: st.DataObject) -> None:
     result = outcome(config)
     assert isinstance(result, planner.Plan | PlannerError | Refused)
     assert str(result)
+
+
+SEEDS = [
+    (entry, int(number))
+    for entry, number in (
+        line.split() for line in SEEDS_FILE.read_text("utf-8").splitlines()
+    )
+]
+SHORT_SECONDS = 1.2
+"""Of processor time, for new cases of one entry; `make fuzz` takes minutes."""
+
+
+@pytest.mark.parametrize(("entry", "number"), SEEDS)
+def test_what_once_escaped_does_not(entry: str, number: int) -> None:
+    """Cases that `make fuzz` found, each within its time."""
+    run(entry, number)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_nothing_escapes_from_an_entry_point(entry: str) -> None:
+    """The same few cases at each run: `make fuzz` looks for new ones."""
+    ENTRIES[entry](Random(0))
+    end, number = time.process_time() + SHORT_SECONDS, 0
+    while time.process_time() < end:
+        number += 1
+        run(entry, number)
+
+    assert number > 5
+
+
+def test_a_case_that_escapes_is_described() -> None:
+    """What `make fuzz` writes down suffices to repeat it."""
+
+    def broken(_random: Random) -> None:
+        raise ZeroDivisionError("x")
+
+    with patch.dict(ENTRIES, broken=broken):  # type: ignore[call-overload]
+        error = bounded("broken", 7)
+    assert isinstance(error, ZeroDivisionError)
+    found = described("broken", 7, error)
+    assert ("broken", 7, "ZeroDivisionError") == tuple(
+        found[name] for name in ("entry", "number", "error")
+    )
 
 
 def test_a_missing_field_is_named() -> None:

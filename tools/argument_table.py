@@ -131,8 +131,29 @@ def table(sources: Path, parser: Path = PARSER) -> dict[str, dict[str, Any]]:
         known = rows.get(name) or new(found.get(name, ""))
         says = parsed(name, flags.get(name, {}))
         gone = {"choices", "default"} - {*says}
-        rows[name] = {k: v for k, v in known.items() if k not in gone} | says
+        row = {k: v for k, v in known.items() if k not in gone} | says
+        if name in rows:
+            rows[name] = row
+        else:
+            rows = placed(rows, name, row, list(found))
     return rows
+
+
+def placed(
+    rows: dict[str, dict[str, Any]], name: str, row: dict[str, Any], order: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the table with a new argument beside its like.
+
+    That is after the one of its group that vLLM lists before it (`order`), else after
+    the last of its group.
+    """
+    group = [one for one, other in rows.items() if other["group"] == row["group"]]
+    before = order[: order.index(name)] if name in order else []
+    listed = [one for one in before if one in group] or group or [*rows]
+    names = [*rows]
+    place = names.index(listed[-1]) + 1
+    items = [*rows.items()]
+    return dict([*items[:place], (name, row), *items[place:]])
 
 
 def new(title: str) -> dict[str, Any]:

@@ -39,6 +39,8 @@ from tools.configs import named
 
 RANKS = (1, 2, 4, 8)
 OUT = Path("tests/data/dry")
+NO_FIGURE = "no figure"
+"""In place of a refusal, where a start wrote neither figures nor an error."""
 USUAL = {"max_model_len": 4096, "enforce_eager": True}
 
 
@@ -200,7 +202,7 @@ def row_of(lines: Iterable[str]) -> dict[str, Any]:
     named = {event["event"]: event for event in events}
     profiled = [event for event in events if event["event"] == "profiled"]
     if not profiled:
-        return {"refused": measurement_of("\n".join(log)).error or "no figure"}
+        return {"refused": measurement_of("\n".join(log)).error or NO_FIGURE}
     first = min(profiled, key=lambda event: event["rank"])
     engine = named.get("figures", {}).get("engine", {})
     return {

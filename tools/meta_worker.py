@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,21 @@ def _weights(config: Any) -> int:
         torch.set_default_dtype(config.model_config.dtype)
         with torch.device("meta"):
             model = initialize_model(config)
-    found = {id(t): t.nbytes for t in (*model.parameters(), *model.buffers())}
-    return sum(found.values())
+    return sum({id(one): one.nbytes for one in held(model)}.values())
+
+
+def held(model: Any) -> Iterator[Any]:
+    """Yield parameters, buffers, and tensors that modules hold as plain attributes.
+
+    Source: vLLM 0.33.0 `model_executor/models/qwen3_vl.py` deepstack_input_embeds.
+    """
+    yield from model.parameters()
+    yield from model.buffers()
+    for module in model.modules():
+        for value in vars(module).values():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if getattr(getattr(one, "device", None), "type", "") == "meta":
+                    yield one
 
 
 if __name__ == "__main__":

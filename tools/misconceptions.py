@@ -63,6 +63,7 @@ def _wrong(part: Part) -> list[tuple[str, str]]:
         return [
             (f"`{letter}`: {part.options[letter]}", says)
             for letter, says in part.says.items()
+            if letter != part.expected
         ]
     if isinstance(part, Made):
         return []

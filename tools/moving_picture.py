@@ -207,7 +207,7 @@ def main() -> None:
         page = browser.new_page(
             viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light"
         )
-        page.goto(address)
+        page.goto(servers.start_address(address))
         page.evaluate(_POINTER)
         film = Film(page=page)
         for scene in SCENES:

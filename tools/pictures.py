@@ -249,6 +249,7 @@ def pages(browser: Browser, address: str, name: str) -> Iterator[Page]:
         context = browser.new_context(
             viewport={"width": width, "height": HEIGHT}, color_scheme=theme
         )
+        servers.let_in(context)
         page = context.new_page()
         page.goto(address)
         yield page
@@ -273,7 +274,9 @@ def take_full(browser: Browser, folder: Path) -> None:
     """Take the pictures of the page that a visitor sees when all sessions are taken."""
     app = servers.notebook("app", folder)
     with servers.voila(app, 1, "--max-sessions=1") as address:
-        first = browser.new_page()
+        alone = browser.new_context()
+        servers.let_in(alone)
+        first = alone.new_page()
         first.goto(address)
         _ready(first)
         for page in pages(browser, address, FULL):

@@ -59,7 +59,7 @@ def figures() -> dict[str, Any]:
         "prices": PRICES,
         "recorded": learn.recorded(),
         "line": lambda plan, name: format_gib(line_of(plan, name).size_bytes),
-        "weights": lambda plan: format_gib(rank_of(plan).weights_bytes),
+        "weights": lambda plan: format_gib(rank_of(plan).line("weights").size_bytes),
         "asked": lambda plan: format_gib(rank_of(plan).requested_memory_bytes),
         "left": lambda plan: format_gib(rank_of(plan).available_kv_cache_bytes),
         "card": lambda plan: format_gib(plan.gpu.total_memory_bytes),

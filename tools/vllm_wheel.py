@@ -20,6 +20,8 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 _RELAXED = re.compile(r"certifi\b")
+_UNCACHED = ("--no-cache-dir", "--no-compile")
+"""Python compiles a module when it is first imported: few of them are."""
 _AS_NAMED = re.compile(r"(torch)\s*==\s*([\d.]+)\Z")
 
 
@@ -30,8 +32,8 @@ def main(release: str) -> None:
         (wheel,) = Path(folder).glob("vllm-*.whl")
         listed = Path(folder, "requirements.txt")
         listed.write_text("\n".join(requirements(wheel)), encoding="utf-8")
-        _pip("install", "--no-cache-dir", "--requirement", str(listed))
-        _pip("install", "--no-cache-dir", "--no-deps", str(wheel))
+        _pip("install", *_UNCACHED, "--requirement", str(listed))
+        _pip("install", *_UNCACHED, "--no-deps", str(wheel))
 
 
 def requirements(wheel: Path) -> list[str]:
@@ -49,7 +51,9 @@ def requirements(wheel: Path) -> list[str]:
 
 def _pip(*words: str) -> None:
     quiet = ("--disable-pip-version-check", "--quiet")
-    subprocess.run([sys.executable, "-m", "pip", *words, *quiet], check=True)
+    done = subprocess.run([sys.executable, "-m", "pip", *words, *quiet], check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
 
 
 if __name__ == "__main__":

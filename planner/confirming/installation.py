@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import platform
+import shutil
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 
 from planner.engine.devices import attached
 from planner.engine.releases import NEWEST, number_of
@@ -24,6 +29,9 @@ RAY_REQUIREMENT = "ray[data,serve]==2.60.0"
 `ray[llm]` would replace the CPU build with vLLM's CUDA build.
 """
 
+NOTHING_STARTS = "This is a public page, which starts nothing."
+_GIVE_THE_PATH = "Give the path of the python of the environment that holds vLLM."
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _QUERY_SECONDS = 60
 # vLLM itself is not imported: that takes ten seconds and initialises CUDA.
 _QUERY = """
@@ -76,6 +84,39 @@ def find(python: str | None = None) -> Installation:
     raise NotInstalled(chosen)
 
 
+def unstarted(python: str) -> str:
+    """Return whose program a Python is, and who will run it, without starting it."""
+    if is_published():
+        return NOTHING_STARTS
+    found = shutil.which(python)
+    if found is None:
+        return f"{python} is not a program here. {_GIVE_THE_PATH}"
+    return (
+        f"{found}: {_owners(Path(found))}. It runs as {getpass.getuser()}, with all of "
+        "that user's rights, when you press Run or Ask vLLM, and not before."
+    )
+
+
+def _owners(program: Path) -> str:
+    """Return who can change a program, or the link that stands for it."""
+    target = program.resolve()
+    names = {_owner(program.lstat().st_uid), _owner(target.stat().st_uid)}
+    words = f"a program that belongs to {' and '.join(sorted(names))}"
+    if target != program:
+        words = f"a link to {target}, {words}"
+    if target.stat().st_mode & _OTHERS_WRITE:
+        words += ", and that other users can change"
+    return words
+
+
+def _owner(number: int) -> str:
+    """Return a user's name; the number where there is no name, or no such names."""
+    try:
+        return str(import_module("pwd").getpwuid(number).pw_name)
+    except (ImportError, KeyError):
+        return f"user {number}"
+
+
 def describe(python: str | None = None) -> str:
     """Return a sentence on which vLLM would be started, or how to install one."""
     try:
@@ -123,7 +164,7 @@ def check_release(found: Installation, planned: str) -> None:
 
 def _packages(python: str) -> dict[str, str]:
     if is_published():
-        raise PlannerError("This is a public page, which starts nothing.")
+        raise PlannerError(NOTHING_STARTS)
     if is_in_browser():
         raise PlannerError(
             "A browser runs no other programs, so vLLM cannot be started here. "
@@ -141,7 +182,6 @@ def _packages(python: str) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise PlannerError(
             f"{python} does not behave like a Python interpreter "
-            f"({type(error).__name__}). Give "
-            "the path of the python of the environment that holds vLLM."
+            f"({type(error).__name__}). {_GIVE_THE_PATH}"
         ) from error
     return dict(answered["packages"]) if answered["has_vllm"] else {}

@@ -22,6 +22,7 @@ from planner.errors import PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources.load import load
 from planner.planning.result import Plan
+from planner.user_files import user_path
 
 PROBE = "planner_memory_probe.MemoryProbe"
 _FIRST_PROMPT = (1, 5, 7)
@@ -237,7 +238,7 @@ def local_folder(name: str) -> Path | None:
     Raises:
         PlannerError: for a folder without a configuration.
     """
-    path = Path(name).expanduser()
+    path = user_path(name)
     folder = path.parent if path.is_file() else path
     if not folder.is_dir():
         return None

@@ -18,6 +18,7 @@ from planner.confirming.many_file import (
 from planner.confirming.options import CLUSTER, ClusterOptions, Listener, RunOptions
 from planner.confirming.run import Run
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.late import late
 from planner.planning.result import Plan
 
@@ -63,6 +64,7 @@ class Sweep(Sequence[SweepRow]):
         return str(self.to_frame().to_html())
 
 
+@named_in_errors
 def confirm_many(
     plans: Iterable[Plan],
     results: str | PathLike[str] | None = None,

@@ -15,6 +15,7 @@ from planner.confirming.confirmation import question_dict
 from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
 from planner.planning.result import Plan
+from planner.user_files import MOST_TEXT_BYTES, read_file
 
 try:
     import fcntl
@@ -182,8 +183,8 @@ def _read(path: Path) -> Iterator[SweepRow]:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_file(path, MOST_TEXT_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise PlannerError(
             f"The results in {path} cannot be read ({error}). Give another file."
         ) from error

@@ -21,6 +21,7 @@ from planner.confirming.run import Run
 from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
 from planner.planning.result import Plan
+from planner.user_files import user_path
 
 Report: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -62,7 +63,7 @@ def confirm_here(payload: bytes, report: Report) -> dict[str, Any]:
     folder = None
     try:
         plan = job.plan
-        if job.files and not Path(plan.name).expanduser().is_dir():
+        if job.files and not user_path(plan.name).is_dir():
             folder = Path(tempfile.mkdtemp(prefix="planner-model-"))
             plan = replace(plan, name=str(_unpacked(job.files, folder, plan.name)))
         return _confirmed(plan, job.options, report) | {"machine": machine}
@@ -120,7 +121,7 @@ class _Reporter:
 
 def _files(name: str) -> dict[str, bytes]:
     """Return the files of a local model that a start with random weights reads."""
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if not folder.is_dir():
         return {}
     found: dict[str, bytes] = {}

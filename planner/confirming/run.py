@@ -29,6 +29,7 @@ from planner.confirming.server import Server, load_of, send_load
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.planning.result import Plan
 
 _STEP_SECONDS = 0.1
@@ -40,6 +41,7 @@ _GONE = (OSError, ValueError, http.client.HTTPException)
 """What a request raises if the server has just exited, or is being ended."""
 
 
+@named_in_errors
 def confirm(
     plan: Plan,
     *,

@@ -17,6 +17,8 @@ KNOWN = (
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "VLLM_USE_FLASHINFER_SAMPLER",
+    "VLLM_USE_DEEP_GEMM",
+    "VLLM_MOE_USE_DEEP_GEMM",
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
     "VLLM_USE_V2_MODEL_RUNNER",
     "VLLM_ATTENTION_BACKEND",
@@ -35,8 +37,6 @@ UNCOUNTED: Mapping[str, str] = {
     "VLLM_BATCH_INVARIANT": "kernels whose results do not depend on the batch",
     "VLLM_ENABLE_STARTUP_PLAN": "sizes that an earlier start has written down",
     "VLLM_MLA_DISABLE": "that latent attention keeps whole keys and values",
-    "VLLM_USE_DEEP_GEMM": _DEEP_GEMM,
-    "VLLM_MOE_USE_DEEP_GEMM": _DEEP_GEMM,
     "VLLM_USE_DEEP_GEMM_E8M0": _DEEP_GEMM,
     "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES": _DEEP_GEMM,
     "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER": "the buffers of FlashInfer's FP8 GEMM",
@@ -89,9 +89,9 @@ _TABLE = DATA / "variables.json"
 _NO_EFFECT = ("", "0", "false", "auto")
 """Values of a variable in `UNCOUNTED` that leave things as they are by default."""
 _ON_BY_DEFAULT = (
-    *("VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM", "VLLM_ALLREDUCE_USE_SYMM_MEM"),
-    *("VLLM_USE_STANDALONE_COMPILE", "VLLM_ENABLE_FUSED_MOE_ACTIVATION_CHUNKING"),
-    *("VLLM_ENABLE_MOE_DP_CHUNK", "VLLM_USE_DEEP_GEMM_E8M0"),
+    *("VLLM_ALLREDUCE_USE_SYMM_MEM", "VLLM_USE_STANDALONE_COMPILE"),
+    *("VLLM_ENABLE_FUSED_MOE_ACTIVATION_CHUNKING", "VLLM_ENABLE_MOE_DP_CHUNK"),
+    "VLLM_USE_DEEP_GEMM_E8M0",
     "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES",
 )
 _READS_ATTENTION_VARIABLE_BEFORE = (0, 15)
@@ -129,6 +129,10 @@ class Environment:
     """Whether the estimate of CUDA graphs is subtracted from the KV cache."""
     use_flashinfer_sampler: bool | None = None
     """Whether FlashInfer samples tokens; None: the release's default."""
+    uses_deep_gemm: bool = True
+    """Whether DeepGEMM may compute FP8 layers."""
+    experts_use_deep_gemm: bool = True
+    """Whether it may compute FP8 experts, which both variables decide."""
     allow_chunked_local_attention: bool = True
     """Whether a model with chunked attention may have several KV cache groups."""
     use_v2_model_runner: bool | None = None
@@ -164,11 +168,17 @@ def environment_from(
     Raises:
         PlannerError: for a malformed value.
     """
+    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
+        raise PlannerError(
+            "env: names and values of environment variables are texts, such as "
+            "{'VLLM_USE_V2_MODEL_RUNNER': '1'}."
+        )
     given = {
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
     others = {name: value for name, value in given.items() if name not in KNOWN}
     notes, read = _unread(given, release) if given else ((), ())
+    uses_deep_gemm = _is_on(given, "VLLM_USE_DEEP_GEMM", "1")
     return Environment(
         pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
         allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
@@ -179,6 +189,9 @@ def environment_from(
             "1" if release >= _CHARGES_CUDAGRAPHS_SINCE else "0",
         ),
         use_flashinfer_sampler=_switch(given, "VLLM_USE_FLASHINFER_SAMPLER"),
+        uses_deep_gemm=uses_deep_gemm,
+        experts_use_deep_gemm=uses_deep_gemm
+        and _is_on(given, "VLLM_MOE_USE_DEEP_GEMM", "1"),
         allow_chunked_local_attention=release < _CHUNKED_LOCAL_SWITCH_SINCE
         or _is_on(
             given,

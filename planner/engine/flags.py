@@ -147,7 +147,7 @@ def _list(argument: Argument | None, flag: str, values: Iterable[object]) -> lis
     if argument is not None and argument.joined:
         return [flag, ",".join(map(str, values))]
     if argument is None or not argument.is_list:
-        return [flag, json.dumps(list(values))]
+        return [flag, json.dumps(plain(list(values)))]
     words = list(map(str, values))
     if not words:
         return []
@@ -168,7 +168,7 @@ def _text(name: str, value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """Return mappings, lists and sets of any type as JSON has them.
+    """Return mappings, lists and sets of any type as JSON has them, others as text.
 
     >>> plain({1: ("b", {"d", "c"})})
     {'1': ['b', ['c', 'd']]}
@@ -179,4 +179,5 @@ def plain(value: object) -> object:
         return sorted(map(plain, value), key=str)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value
+    is_plain = value is None or isinstance(value, str | int | float)
+    return value if is_plain else str(value)

@@ -73,6 +73,9 @@ class ParallelLayout:
     """Whether experts use only kernels that support adapters."""
     moe_backend: str = "auto"
     """The requested kernel of experts, as vLLM spells it."""
+    uses_deep_gemm: bool = True
+    """Whether DeepGEMM may compute FP8 layers; experts have their own switch too."""
+    experts_use_deep_gemm: bool = True
     release: Release = NEWEST_RELEASE
     """The release of vLLM whose rules the ranks follow."""
 

@@ -187,6 +187,8 @@ def table(settings: EngineSettings, name: str) -> Mapping[str, Any]:
 
 _MAY_BE_TEXT = ("attention_config", "kernel_config", "hf_overrides")
 """Tables that `table` reads from JSON as well."""
+_DEEPEST = 100
+"""Tables in tables; vLLM's own have a few."""
 _CLASSES = {
     "attention_config": "AttentionConfig",
     "kernel_config": "KernelConfig",
@@ -262,13 +264,43 @@ def _unknown_argument(name: str) -> PlannerError:
 
 def _check(argument: Argument, value: object) -> None:
     """Refuse a value that vLLM rejects or the planner cannot plan."""
+    if _is_deep(value, _DEEPEST):
+        raise PlannerError(f"{argument.name}: nested more than {_DEEPEST} deep.")
     refusal = _refusal(argument, value)
     if refusal:
         raise PlannerError(f"{argument.name}={value!r}: {refusal}")
 
 
+def _is_deep(value: object, left: int) -> bool:
+    """Return whether lists and tables lie more than `left` deep in each other."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return False
+    return left == 0 or any(_is_deep(inner, left - 1) for inner in value)
+
+
+_LISTS = (list, tuple, set, frozenset)
+_NEEDED = {
+    Kind.SWITCH: "True or False is",
+    Kind.NUMBERS: "a list of whole numbers from 1, such as [1, 2], is",
+}
+
+
+def _is_of_kind(argument: Argument, value: object) -> bool:
+    """Return whether a rule can read the value as what it is."""
+    if argument.kind is Kind.NUMBERS:
+        kinds = {type(one) for one in value} if isinstance(value, _LISTS) else {None}
+        return kinds <= {int}
+    if argument.kind is Kind.SWITCH:
+        return value in (True, False)
+    return not argument.is_text or isinstance(value, str)
+
+
 def _refusal(argument: Argument, value: object) -> str:
     """Return what is wrong with a value, as a sentence; empty for a correct one."""
+    if argument.is_modelled and not _is_of_kind(argument, value):
+        return f"{_NEEDED.get(argument.kind, 'a text is')} needed."
     if argument.kind is Kind.LENGTH:
         return _length_refusal(argument, value)
     if argument.kind is Kind.SHARE:
@@ -327,7 +359,7 @@ def _type_refusal(argument: Argument, value: object) -> str:
 
 
 def _are_names(value: object) -> bool:
-    if not isinstance(value, list | tuple | set | frozenset):
+    if not isinstance(value, _LISTS):
         return False
     return all(isinstance(name, str) for name in value)
 

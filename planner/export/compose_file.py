@@ -8,6 +8,7 @@ from planner.engine.settings import serve_words
 from planner.errors import PlannerError
 from planner.export import machines
 from planner.export.yaml_text import yaml_text
+from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _HEALTH = (
 )
 
 
+@named_in_errors
 def compose(plan: Plan) -> str:
     """Return a file for `docker compose up` that serves this plan.
 
@@ -99,7 +101,7 @@ def _volumes(plan: Plan) -> list[Any]:
     bind = {
         "type": "bind",
         "source": _escaped(str(folder)),
-        "target": f"{_MODELS}/{folder.name}",
+        "target": _escaped(f"{_MODELS}/{folder.name}"),
         "read_only": True,
     }
     return [cache, bind]

@@ -13,6 +13,7 @@ from planner.engine.flags import plain
 from planner.engine.gpu import gpu_dict
 from planner.engine.settings import given_arguments
 from planner.export.machines import environment
+from planner.given import named_in_errors
 
 if TYPE_CHECKING:
     from planner.memory.account import Line
@@ -27,6 +28,7 @@ _FORMULA = ("=", "+", "-", "@")
 """Characters that start a formula in a spreadsheet, even after spaces."""
 
 
+@named_in_errors
 def json(plan: Plan) -> str:
     """Return the plan as JSON: `Plan.to_dict()`, and its inputs under "inputs".
 
@@ -64,6 +66,7 @@ def inputs_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
+@named_in_errors
 def csv(plan: Plan) -> str:
     """Return the memory lines as CSV, one row each, sizes in whole bytes.
 

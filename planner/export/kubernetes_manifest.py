@@ -14,6 +14,7 @@ from planner.errors import PlannerError
 from planner.export import machines
 from planner.export.machines import Nodes
 from planner.export.yaml_text import yaml_text
+from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _LEFT_TO_THE_GROUP = ("nnodes", "node_rank", "master_addr", "master_port")
 _PROBE_SECONDS = 10
 
 
+@named_in_errors
 def kubernetes(plan: Plan) -> str:
     """Return manifests for `kubectl apply` that serve this plan.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -25,10 +24,12 @@ from planner.engine.releases import came_later, resolve_version
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.values import to_text
+from planner.given import named_in_errors
 from planner.models import catalogue
 from planner.models.sources.hub_errors import is_repo_id
 from planner.planning.load import Load
 from planner.surroundings import is_published
+from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -60,6 +61,7 @@ _OWN = ("name", "processor")
 """What of a GPU is written in a form of its own."""
 
 
+@named_in_errors
 def link(plan: Plan, base: str = "") -> str:
     """Return a link that opens the explorer or the app with this plan.
 
@@ -365,7 +367,7 @@ def _is_local(name: str) -> bool:
     if is_published():
         return False
     try:
-        return Path(name).expanduser().exists()
+        return user_path(name).exists()
     except (OSError, RuntimeError, ValueError):
         return False
 

@@ -12,6 +12,7 @@ from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.surroundings import is_published
 from planner.units import GIB
+from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -104,7 +105,7 @@ def local_folder(plan: Plan) -> Path | None:
     """Return the folder of a model on this machine; None for a model of the Hub."""
     if is_published():
         return None
-    path = Path(plan.name).expanduser()
+    path = user_path(plan.name)
     try:
         found = path.parent if path.is_file() else path
         return found.resolve() if found.is_dir() else None

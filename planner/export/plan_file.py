@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.engine.flags import plain
@@ -21,6 +22,7 @@ from planner.export.links import gpu_from_link, gpu_to_link
 from planner.export.machines import environment
 from planner.export.values import checked, is_text
 from planner.export.yaml_text import yaml_text
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 
@@ -64,9 +66,23 @@ def parse(text: str) -> Node:
         raise PlannerError(
             f"The plan file holds {len(text):,} characters; {LONGEST:,} are allowed."
         )
-    if text.lstrip().startswith("{"):
-        return _from_json(text)
-    return _from_yaml(text)
+    is_json = text.lstrip().startswith("{")
+    node = _from_json(text) if is_json else _from_yaml(text)
+    if not _is_finite(node.value):
+        raise PlannerError(
+            "The plan file has nan or inf where no argument takes it: write a number, "
+            "or leave the argument out."
+        )
+    return node
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether all numbers in a value are finite."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def _from_json(text: str) -> Node:
@@ -78,6 +94,12 @@ def _from_json(text: str) -> Node:
         ) from None
     except RecursionError:
         raise PlannerError("The plan file is nested too deeply.") from None
+    except ValueError as error:
+        if isinstance(error, PlannerError):
+            raise
+        raise PlannerError(
+            "The plan file has a number of more digits than any argument has."
+        ) from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,6 +162,11 @@ def _check_shape(yaml: Any, text: str) -> None:  # noqa: ANN401 - the library
 def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML's
     """Return a value with its line; for lists, only the line of the list."""
     if node.id == "mapping":
+        if not isinstance(value, dict):
+            raise PlannerError(
+                f"Line {line}: {node.tag.rpartition(':')[2]} is not a type of a plan "
+                "file: write a table of names and values."
+            )
         items: dict[str, Node] = {}
         for key, inner in node.value:
             name = str(key.value)
@@ -167,6 +194,7 @@ class PlanFile:
         return self.inputs.load
 
 
+@named_in_errors
 def yaml(plan: Plan, load: Load | None = None) -> str:
     """Return a plan as a file that `planner plan -f` and `read_yaml` read.
 
@@ -198,6 +226,7 @@ def yaml(plan: Plan, load: Load | None = None) -> str:
     return yaml_text(document | {"engine_args": arguments}) + "\n"
 
 
+@named_in_errors
 def read_yaml(text: str) -> PlanFile:
     """Read a plan file, in YAML or in JSON of the same shape.
 

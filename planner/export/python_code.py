@@ -13,6 +13,7 @@ from planner.engine.flags import python_values
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.machines import environment, headline
+from planner.given import named_in_errors
 from planner.planning.entrypoints import kept_defaults, release_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _SECRET = "hf_token"
 _WIDTH = 88
 
 
+@named_in_errors
 def python(plan: Plan) -> str:
     """Return Python code that starts this plan with vLLM's `LLM` class.
 

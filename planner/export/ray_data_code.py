@@ -18,6 +18,7 @@ from planner.export.ray_arguments import (
     secret_names,
     task_type,
 )
+from planner.given import named_in_errors
 from planner.planning.result import Plan
 from planner.ray import Pipeline, RayRelease
 
@@ -31,6 +32,7 @@ _DEFAULT_STAGES = {
 }
 
 
+@named_in_errors
 def ray_data(what: Pipeline | Plan) -> str:
     """Return a program that runs a pipeline with Ray Data LLM, for its release of Ray.
 

@@ -20,6 +20,7 @@ from planner.export.ray_data_code import ray_data
 from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
 from planner.export.ray_serve_code import applications
 from planner.export.yaml_text import Block, yaml_text
+from planner.given import named_in_errors
 from planner.planning.result import Plan
 from planner.ray import NodeType, Pipeline
 from planner.units import GIB
@@ -37,6 +38,7 @@ _TOKENIZER_GIB = 2
 SOURCE, TARGET = "s3://YOUR-BUCKET/rows", "s3://YOUR-BUCKET/answers"
 
 
+@named_in_errors
 def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
     """Return a RayCluster for `kubectl apply` that can run a pipeline.
 
@@ -58,6 +60,7 @@ def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
     return _written(found, [document])
 
 
+@named_in_errors
 def ray_job(
     what: Pipeline | Plan,
     *,
@@ -100,6 +103,7 @@ def ray_job(
     return _written(found, [program, job], note)
 
 
+@named_in_errors
 def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> str:
     """Return a RayService that serves a pipeline's engine with Ray Serve LLM.
 

@@ -23,12 +23,14 @@ from planner.export.ray_arguments import (
     variables,
 )
 from planner.export.yaml_text import yaml_text
+from planner.given import named_in_errors
 from planner.planning.result import Plan
 from planner.ray import Pipeline, RayRelease
 
 APPLICATION = "ray.serve.llm:build_openai_app"
 
 
+@named_in_errors
 def ray_serve(what: Pipeline | Plan) -> str:
     """Return a program that serves a pipeline's engine with Ray Serve LLM.
 
@@ -69,6 +71,7 @@ def ray_serve(what: Pipeline | Plan) -> str:
     return "\n".join(lines)
 
 
+@named_in_errors
 def ray_serve_config(what: Pipeline | Plan) -> str:
     """Return the same as a configuration for `serve deploy` and `serve run`.
 

@@ -26,6 +26,7 @@ from planner.export.links import (
     why_kept_out,
 )
 from planner.export.values import from_text
+from planner.given import named_in_errors
 from planner.models import catalogue
 from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
@@ -55,6 +56,7 @@ class ReadLink:
     """One sentence for each part that was left out; plain text, escape it in HTML."""
 
 
+@named_in_errors
 def read_link(text: str) -> ReadLink:
     """Return the plan that a link opens; no link raises an error.
 

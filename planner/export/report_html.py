@@ -18,6 +18,7 @@ from planner.export.report_parts import (
     to_newest,
     ways,
 )
+from planner.given import named_in_errors
 from planner.show.certainty import certainty_html
 from planner.show.host import host_html
 from planner.show.html import Content, Html, fragment, tag
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _NOTHING_FROM_OUTSIDE = "default-src 'none'; style-src 'unsafe-inline'"
 
 
+@named_in_errors
 def html(plan: Plan, *, base: str = "", date: str = "") -> str:
     """Return a report as a page of its own, without scripts or requests.
 

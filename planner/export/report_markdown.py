@@ -16,6 +16,7 @@ from planner.export.report_parts import (
     to_newest,
     ways,
 )
+from planner.given import named_in_errors
 from planner.show.certainty import sentences, sizes_by_basis
 from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
 from planner.show.upgrade import effects, headline, result, setting, source_of, why
@@ -42,6 +43,7 @@ _BAR_CHARACTERS = 40
 _LINES = ("Memory line", "Size", "Range", "How it is known", "Arithmetic")
 
 
+@named_in_errors
 def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
     """Return a report in Markdown: verdict, memory, figures, how to start, inputs.
 

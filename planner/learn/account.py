@@ -17,11 +17,12 @@ from planner.data import DATA
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import CPU, GPU, Processor
 from planner.errors import PlannerError
-from planner.learn.display import Shown, ShownAsText
+from planner.learn.display import Shown, ShownAsText, folded
 from planner.memory.account import Line
 from planner.memory.estimate import RankMemory
 from planner.planning.planning import plan
 from planner.planning.result import Plan
+from planner.show.certainty import sentences
 from planner.show.confirmation import confirmation_html
 from planner.show.glossary import explained
 from planner.show.html import Html, fragment, tag
@@ -29,7 +30,7 @@ from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.units import format_gib
 
-_COLUMNS = ("Line", ("Size", "pl-number"), "How it is known", "Arithmetic")
+_COLUMNS = ("Line", ("Size", "pl-number"), "How it is known")
 _FOLDER = DATA / "recorded"
 _RECORD = "qwen3-0.6b-cpu"
 _MODEL = "Qwen/Qwen3-0.6B"
@@ -96,8 +97,13 @@ def _row(line: Line) -> Html:
     return row(
         line.name,
         tag("td", size, class_="pl-number", data_label="Size"),
-        tag("td", line.basis, class_="pl-basis", data_label="How it is known"),
-        tag("td", line.why, class_="pl-why"),
+        tag(
+            "td",
+            line.basis,
+            folded("The arithmetic", line.why),
+            class_="pl-basis",
+            data_label="How it is known",
+        ),
     )
 
 
@@ -108,6 +114,16 @@ def lines(plan: Plan) -> Account:
         PlannerError: where vLLM refuses the settings, so that nothing is allocated.
     """
     return Account(lines=rank_of(plan).lines)
+
+
+def says(plan: Plan) -> Shown:
+    """Quote what vLLM says to a plan that does not start."""
+    return Shown(title="vLLM says", text=message_of(plan) or "It starts.")
+
+
+def certainty(plan: Plan) -> Shown:
+    """Say with what a plan was compared, and with what it was not."""
+    return Shown(title="How sure is this plan", text="\n".join(sentences(plan)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -11,7 +11,8 @@ from planner.errors import PlannerError
 from planner.learn.account import recorded
 from planner.learn.display import ShownAsText, symbol
 from planner.learn.exercise import Exercise
-from planner.learn.parts import State
+from planner.learn.explanation import Explained, Question, explained
+from planner.learn.parts import Mistake, State
 from planner.learn.progress import kept
 from planner.planning.planning import plan
 from planner.planning.result import Plan
@@ -26,6 +27,7 @@ LESSONS = (
     "rest_of_the_budget",
     "confirm",
     "capacity_plan",
+    "at_night",
 )
 """The modules of `planner.learn.lessons`, in the order of the workshop."""
 
@@ -35,12 +37,15 @@ _DESK: Mapping[str, Any] = {
     "max_model_len": 8192,
 }
 """The library's help desk on its first day."""
+_CITY: Mapping[str, Any] = {**_DESK, "quantization": "fp8", "kv_cache_dtype": "fp8"}
+"""The desk after lessons 2 and 3."""
 _STARTS: Mapping[str, Mapping[str, Any]] = {
     "where_memory_goes": _DESK,
     "weights": _DESK,
     "kv_cache": _DESK,
     "rest_of_the_budget": _DESK,
-    "capacity_plan": {**_DESK, "quantization": "fp8", "kv_cache_dtype": "fp8"},
+    "capacity_plan": _CITY,
+    "at_night": {**_CITY, "tensor_parallel_size": 2, "entrypoint": "engine"},
 }
 
 
@@ -48,7 +53,7 @@ def checkpoint(lesson: int | str) -> Plan:
     """Return the plan that a lesson starts from, such as `checkpoint(2)`.
 
     Args:
-        lesson: its number, 1 to 6, or the name of its module, such as "weights".
+        lesson: its number, 1 to 7, or the name of its module, such as "weights".
 
     Raises:
         PlannerError: when there is no such lesson.
@@ -82,14 +87,51 @@ def exercises(lesson: int | str | None = None) -> tuple[Exercise, ...]:
     """Return the exercises of a lesson, or of all, in their order.
 
     Args:
-        lesson: its number, 1 to 6, or its name; None for all.
+        lesson: its number, 1 to 7, or its name; None for all.
 
     Raises:
         PlannerError: when there is no such lesson.
     """
     names = LESSONS if lesson is None else (lesson_name(lesson),)
-    modules = (import_module(f"planner.learn.lessons.{name}") for name in names)
-    return tuple(one for module in modules for one in module.EXERCISES)
+    return tuple(one for name in names for one in _module(name).EXERCISES)
+
+
+def _module(name: str) -> Any:  # noqa: ANN401 - modules have no type of their own
+    return import_module(f"planner.learn.lessons.{name}")
+
+
+def slips(lesson: int | str) -> tuple[Mistake, ...]:
+    """Return figures that a forgotten step gives a lesson's prediction.
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    found: tuple[Mistake, ...] = _module(lesson_name(lesson)).SLIPS
+    return found
+
+
+def question(lesson: int | str) -> Question:
+    """Return what a lesson asks to be explained in words.
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    found: Question = _module(lesson_name(lesson)).QUESTION
+    return found
+
+
+def explain(lesson: int | str, words: object) -> Explained:
+    """Keep an explanation in words, and show an expert's beside it.
+
+    Args:
+        lesson: its number, 1 to 7, or its name.
+        words: the explanation; `...` while there is none.
+
+    Raises:
+        PlannerError: when there is no such lesson.
+    """
+    name = lesson_name(lesson)
+    return explained(f"{name}, explained", question(name), words)
 
 
 def exercise(name: str) -> Exercise:
@@ -136,7 +178,7 @@ def progress(lesson: int | str | None = None) -> Progress:
     """Return the state of each exercise, which is kept only on this machine.
 
     Args:
-        lesson: its number, 1 to 6, or its name; None for all.
+        lesson: its number, 1 to 7, or its name; None for all.
 
     Raises:
         PlannerError: when there is no such lesson.

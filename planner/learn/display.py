@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.learn.parts import State
-from planner.show.html import Html, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
+from planner.show.pieces import NOTHING, to_open
 
 _SYMBOLS = {State.RIGHT: "✔", State.NOT_YET: "✘", State.NOT_ATTEMPTED: "…"}
 TONES = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open"}
@@ -46,3 +47,8 @@ def symbol(state: State) -> str:
 def paragraphs(text: str) -> list[Html]:
     """Write a paragraph for each line."""
     return [tag("p", line) for line in text.split("\n")]
+
+
+def folded(title: str, text: str) -> Html:
+    """Write paragraphs that open below their title; nothing without text."""
+    return to_open(title, fragment(*paragraphs(text)), "pl-more") if text else NOTHING

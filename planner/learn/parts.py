@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from planner.learn.quantity import (
+    OTHER_UNIT,
     Reading,
     is_untouched,
     number_reading,
@@ -82,6 +83,8 @@ class Size:
     """In whole bytes, as the planner computes them."""
     mistakes: tuple[Mistake, ...] = ()
     tolerance: float = _CLOSE
+    needs_its_unit: bool = False
+    """Whether a number with the wrong unit is wrong: where units are the lesson."""
 
     def judge(self, answer: object) -> Judgement:
         """Judge a size, and name the unit that was meant."""
@@ -93,7 +96,10 @@ class Size:
                 f"{answer!r} was not understood as a size. Write a number with GiB, "
                 "GB, MiB, KiB or bytes, such as '3.5 GiB'."
             )
-        return _judged(readings, self.expected(), self.tolerance, self.mistakes)
+        judged = _judged(readings, self.expected(), self.tolerance, self.mistakes)
+        if self.needs_its_unit and judged.remark.startswith(OTHER_UNIT):
+            return not_yet(f"{judged.remark} Here the two differ by too much.")
+        return judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,8 @@ class Number:
     expected: Callable[[], float]
     mistakes: tuple[Mistake, ...] = ()
     tolerance: float = 0.0
+    may_be_whole: bool = False
+    """Whether the whole number below a ratio is right as well."""
 
     def judge(self, answer: object) -> Judgement:
         """Judge a number."""
@@ -112,7 +120,10 @@ class Number:
         reading = number_reading(answer)
         if reading is None:
             return not_yet(f"{answer!r} was not understood as a number.")
-        return _judged((reading,), self.expected(), self.tolerance, self.mistakes)
+        expected = self.expected()
+        if self.may_be_whole and reading.value == int(expected):
+            return right(f"Whole ones; the plan writes {expected:,.2f}.")
+        return _judged((reading,), expected, self.tolerance, self.mistakes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +157,8 @@ class Condition:
     text: str
     """The end of the sentence "The plan has to ..."."""
     is_met: Callable[[Any], bool]
+    yours: Callable[[Any], str] = lambda _made: ""
+    """The end of the sentence "Yours ..." about a plan that does not meet it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,10 +181,12 @@ class Made:
         kind = self.kind if isinstance(self.kind, type) else self.kind()
         if not isinstance(answer, kind):
             return not_yet(f"{answer!r} is not a {kind.__name__}. {self.how}")
-        unmet = [one.text for one in self.conditions if not one.is_met(answer)]
+        unmet = [one for one in self.conditions if not one.is_met(answer)]
         if not unmet:
             return right()
-        return not_yet(f"The {self.name} has to {' and '.join(unmet)}.")
+        has_to = " and ".join(one.text for one in unmet)
+        yours = "".join(f" Yours {has}." for one in unmet if (has := one.yours(answer)))
+        return not_yet(f"The {self.name} has to {has_to}.{yours}")
 
 
 Part = Size | Number | Choice | Made
@@ -207,7 +222,9 @@ def made_plan(
     *conditions: Condition, example: Callable[[], Plan], how: str = _HOW
 ) -> Made:
     """Return the part that requires a plan which starts and meets `conditions`."""
-    starts = Condition(text="start", is_met=lambda plan: bool(plan.fits))
+    starts = Condition(
+        text="start", is_met=lambda plan: bool(plan.fits), yours=_stopped_by
+    )
     return Made(
         name="plan",
         kind=Plan,
@@ -217,10 +234,19 @@ def made_plan(
     )
 
 
+def _stopped_by(plan: Plan) -> str:
+    """Quote the first sentence of the error, or say that it is too close to call."""
+    said = "" if plan.error is None else plan.error.message.strip()
+    first = said.split(". ")[0].splitlines()[0] if said else "too close to call"
+    return f"does not: {first.rstrip('.')}"
+
+
 def of_model(name: str) -> Condition:
     """Require a model."""
     return Condition(
-        text=f"be for {name}", is_met=lambda plan: plan.name.lower() == name.lower()
+        text=f"be for {name}",
+        is_met=lambda plan: plan.name.lower() == name.lower(),
+        yours=lambda plan: f"is for {plan.name}",
     )
 
 
@@ -230,6 +256,7 @@ def on_cards(gpu: str, most: int = 1) -> Condition:
     return Condition(
         text=f"run on {several} {gpu}",
         is_met=lambda plan: plan.gpu.name == gpu and plan.gpus_total <= most,
+        yours=lambda plan: f"takes {plan.gpus_total} x {plan.gpu.name}",
     )
 
 
@@ -237,10 +264,13 @@ def takes(tokens: int) -> Condition:
     """Require that requests may have `tokens` tokens."""
     return Condition(
         text=f"take requests of {tokens:,} tokens",
-        is_met=lambda plan: (
-            plan.resolved is not None and plan.resolved.max_model_len >= tokens
-        ),
+        is_met=lambda plan: _longest(plan) >= tokens,
+        yours=lambda plan: f"takes {_longest(plan):,} at most",
     )
+
+
+def _longest(plan: Plan) -> int:
+    return 0 if plan.resolved is None else plan.resolved.max_model_len
 
 
 def holds(requests: int, tokens: int) -> Condition:
@@ -249,6 +279,10 @@ def holds(requests: int, tokens: int) -> Condition:
     return Condition(
         text=f"have a KV cache of {times}{tokens:,} tokens",
         is_met=lambda plan: plan.kv_cache_size_tokens >= requests * tokens,
+        yours=lambda plan: (
+            f"holds {plan.kv_cache_size_tokens:,} tokens; {requests * tokens:,} are "
+            "needed"
+        ),
     )
 
 
@@ -257,4 +291,5 @@ def keeps(setting: str, value: Any, text: str) -> Condition:  # noqa: ANN401 - v
     return Condition(
         text=text,
         is_met=lambda plan: getattr(plan.settings, setting, None) in (None, value),
+        yours=lambda plan: f"has {setting}={getattr(plan.settings, setting)}",
     )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.learn.display import ShownAsText, paragraphs
+from planner.learn.display import ShownAsText, folded, paragraphs
+from planner.learn.parts import Mistake
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import is_untouched, number_reading, size_readings
 from planner.show.html import tag
 from planner.show.page import whole
 from planner.units import format_size
+
+_NEAR = 0.1
+"""As near as a guess should be; the sentence says so."""
+_SAME = 0.03
+"""A guess this near to what a slip gives was made by it; guesses are rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -20,14 +26,18 @@ class Prediction(ShownAsText):
     written: str
     """The guess as it was written; empty where there is none."""
 
-    def reveal(self, calculated: float, why: str = "") -> Revealed:
+    def reveal(
+        self, calculated: float, why: str = "", slips: tuple[Mistake, ...] = ()
+    ) -> Revealed:
         """Compare the guess with the calculated figure.
 
         Args:
             calculated: whole bytes as `int`, or a plain number as `float`.
             why: its arithmetic, as the planner wrote it.
+            slips: figures that a forgotten step would give, as `learn.slips(1)` has
+                those of lesson 1; a guess near one is told which step it was.
         """
-        return Revealed(prediction=self, calculated=calculated, why=why)
+        return Revealed(prediction=self, calculated=calculated, why=why, slips=slips)
 
     def __str__(self) -> str:
         if not self.written:
@@ -45,36 +55,62 @@ class Revealed(ShownAsText):
     prediction: Prediction
     calculated: float
     why: str
+    slips: tuple[Mistake, ...] = ()
 
     @property
     def ratio(self) -> float | None:
         """The guess as a multiple of the figure; None where nothing was guessed."""
         if not self.prediction.written or not self.calculated:
             return None
-        if isinstance(self.calculated, int):
-            values = [one.value for one in size_readings(self.prediction.written)]
-            if any(letter.isalpha() for letter in self.prediction.written):
-                # Only a number without a unit takes the nearest reading.
-                values = values[:1]
-        else:
-            reading = number_reading(self.prediction.written)
-            values = [] if reading is None else [reading.value]
-        ratios = [value / self.calculated for value in values]
+        ratios = [value / self.calculated for value in self._values()]
         return min(ratios, key=lambda ratio: abs(ratio - 1), default=None)
 
+    @property
+    def slip(self) -> str:
+        """What was forgotten, where that gives the guess; empty if nothing does.
+
+        A guess within 10 % of the figure is not searched: it may be right by reasons.
+        """
+        if self.ratio is None or abs(self.ratio - 1) <= _NEAR:
+            return ""
+        found = [
+            (abs(value / slip.value() - 1), slip.says)
+            for value in self._values()
+            for slip in self.slips
+            if slip.value() > 0
+        ]
+        off, says = min(found, default=(1.0, ""))
+        return says if off <= _SAME else ""
+
+    def _values(self) -> list[float]:
+        """Return the guess as numbers: of a size without a unit, every reading."""
+        if not isinstance(self.calculated, int):
+            reading = number_reading(self.prediction.written)
+            return [] if reading is None else [reading.value]
+        values = [one.value for one in size_readings(self.prediction.written)]
+        if any(letter.isalpha() for letter in self.prediction.written):
+            # Only a number without a unit takes the nearest reading.
+            values = values[:1]
+        return values
+
     def __str__(self) -> str:
+        return "\n".join([*self._said, *([f"How: {self.why}"] if self.why else [])])
+
+    def _repr_html_(self) -> str:
+        said = paragraphs("\n".join(self._said))
+        return whole(said, folded("The arithmetic", self.why))
+
+    @property
+    def _said(self) -> list[str]:
         guess = self.prediction.written or "nothing yet"
         lines = [
             f"{self.prediction.name}: you expected {guess}; calculated: {self._figure}."
         ]
         if self.ratio is not None:
             lines.append(_compared(self.ratio))
-        if self.why:
-            lines.append(f"How: {self.why}")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return whole(paragraphs(str(self)))
+        if self.slip:
+            lines.append(f"That figure comes out like this: {self.slip}")
+        return lines
 
     @property
     def _figure(self) -> str:
@@ -98,7 +134,7 @@ def predict(name: str, guess: object) -> Prediction:
 
 
 def _compared(ratio: float) -> str:
-    if abs(ratio - 1) <= 0.1:  # noqa: PLR2004 - as the sentence says
+    if abs(ratio - 1) <= _NEAR:
         return "Your guess is within 10 % of it."
     if ratio < 0:
         return "A size is never negative."

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.learn.display import Shown
 from planner.learn.parts import State
 from planner.surroundings import data_folder
 
@@ -23,8 +24,30 @@ class Kept:
     predictions: dict[str, str]
 
 
+class Aside:
+    """Progress of this kernel alone: a notebook with the solutions marks nothing."""
+
+    def __init__(self) -> None:
+        """Begin as a learner's notebook, whose progress is stored."""
+        self.kept: Kept | None = None
+
+
+_ASIDE = Aside()
+
+
+def set_aside() -> Shown:
+    """Keep what this kernel checks from now on in memory, apart from the learner's."""
+    _ASIDE.kept = Kept(exercises={}, predictions={})
+    return Shown(
+        title="Solutions",
+        text="What is checked in this notebook is not kept as your progress.",
+    )
+
+
 def kept() -> Kept:
     """Return the stored progress; empty where there is no readable file."""
+    if _ASIDE.kept is not None:
+        return _ASIDE.kept
     path = _path()
     if path is None:
         return Kept(exercises={}, predictions={})
@@ -52,7 +75,8 @@ def keep_prediction(name: str, written: str) -> None:
 
 
 def forget() -> None:
-    """Delete all progress, to start the workshop again."""
+    """Delete all progress, to start the workshop again, and store from now on."""
+    _ASIDE.kept = None
     path = _path()
     if path is not None:
         path.unlink(missing_ok=True)
@@ -72,6 +96,9 @@ def _read(stored: dict[str, dict[str, str]]) -> Kept:
 
 def _write(value: Kept) -> None:
     """Replace the file in one step; errors of a full or read-only disk are ignored."""
+    if _ASIDE.kept is not None:
+        _ASIDE.kept = value
+        return
     path = _path()
     if path is None:
         return

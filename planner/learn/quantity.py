@@ -42,6 +42,8 @@ _UNIT_NAMES = {
     "mebibytes": "MiB",
 }
 _UNTOUCHED = ("", "...", "?")
+OTHER_UNIT = "You wrote "
+"""Begins the remark on a number that is right in another unit than the written one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ def _written(answer: object) -> tuple[float, str] | None:
     if not isinstance(answer, str):
         return None
     plain = answer.lower().replace(",", "").replace("_", "").strip()
+    plain = plain.replace("billion bytes", "gb").replace("million bytes", "mb")
     match = _WRITTEN.match(plain)
     if match is None:
         return None
@@ -119,7 +122,7 @@ def _with_unit(number: float, unit: str) -> Iterator[Reading]:
     if other:
         yield Reading(
             value=number * _BYTES_PER_UNIT[other],
-            remark=f"You wrote {unit}; the number is right in {other}.",
+            remark=f"{OTHER_UNIT}{unit}; the number is right in {other}.",
         )
 
 

@@ -331,7 +331,10 @@ def explain(stage: StageWeights, dtype: str, quantization: str | None = None) ->
         f" and {kept.name} {format_size(kept.size_bytes)}" for kept in stage.workspaces
     )
     allocated = format_size(stage.allocated_bytes)
-    rounded = f"the allocator rounds it up to {allocated}"
+    held_bytes = format_size(stage.weights_bytes)
+    rounded = ""
     if beside:
-        rounded = f"with the allocator's rounding{beside} it is {allocated}"
-    return f"{parts} = {format_size(stage.weights_bytes)} {held}; {rounded}"
+        rounded = f"; with the allocator's rounding{beside} it is {allocated}"
+    elif allocated != held_bytes:
+        rounded = f"; the allocator rounds it up to {allocated}"
+    return f"{parts} = {held_bytes} {held}{rounded}"

@@ -37,7 +37,7 @@ _MEDIA = ("mm_encoder_attn_dtype", "mm_processor_device", "mm_device_do_normaliz
 _LATENT = ("VLLM_MLA_DISABLE", "dcp_q_replicate", "sparse_indexer_topk_backend")
 _EXPERTS_TOGETHER = ("all2all_backend", "VLLM_ALL2ALL_BACKEND")
 _SEVERAL_RANKS = ("VLLM_ALLREDUCE", "VLLM_FLASHINFER_ALLREDUCE", "VLLM_USE_NCCL")
-_QUANTISED = ("VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM", "VLLM_BLOCKSCALE")
+_QUANTISED = ("VLLM_USE_DEEP_GEMM_", "VLLM_BLOCKSCALE")
 _EXPERTS = ("enable_return_routed_experts", "VLLM_USE_FLASHINFER_MOE")
 _STATES_ALIKE_SINCE = (0, 21)
 """Ray's workers are those of mp, without a channel of their own between stages.

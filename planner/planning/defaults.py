@@ -166,6 +166,8 @@ def layout_of(
         num_sms=gpu.num_sms or 0,
         enable_lora=bool(settings.enable_lora),
         moe_backend=moe_backend(settings),
+        uses_deep_gemm=env.uses_deep_gemm,
+        experts_use_deep_gemm=env.experts_use_deep_gemm,
         release=release,
     )
 

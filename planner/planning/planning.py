@@ -22,6 +22,7 @@ from planner.errors import (
     Refused,
     RefusedArgument,
 )
+from planner.given import named_in_errors
 from planner.memory.account import VLLMError
 from planner.memory.kv_cache import capacity
 from planner.memory.kv_cache.capacity import StageCache
@@ -64,6 +65,7 @@ _Given: TypeAlias = (
 """Model, gpu, vllm_version, entrypoint, env and engine arguments."""
 
 
+@named_in_errors
 def plan(  # noqa: PLR0913 - the inputs of a plan
     model: str | PathLike[str] | ModelArchitecture,
     gpu: str | GPU = "H100",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -105,6 +106,7 @@ def of_plan(plan: Plan) -> Serving | None:
     return None if plan.load is None else serving(plan, plan.load)
 
 
+@named_in_errors
 def serving(
     plan: Plan, load: Load | None = None, counted: Counted | None = None
 ) -> Serving:

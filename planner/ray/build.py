@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.models.architecture import ModelArchitecture
 from planner.planning.load import Load
 from planner.planning.planning import plan as plan_memory
@@ -33,6 +34,7 @@ _DEFAULT_SEQS = 128
 _RAY_FIELDS = frozenset(Asked.__dataclass_fields__)
 
 
+@named_in_errors
 def pipeline(  # noqa: PLR0913 - the package's entry point
     model: str | PathLike[str] | ModelArchitecture | Plan,
     *,

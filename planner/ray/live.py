@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.ray.bundles import ACCELERATOR, Node, NodeType, types_in
 from planner.ray.placement import Placement, State
 from planner.ray.remote import Agent
@@ -164,6 +165,7 @@ class ClusterCheck:
         return self.cluster.autoscaler
 
 
+@named_in_errors
 def cluster(
     address: str = "auto",
     *,

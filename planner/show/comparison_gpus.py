@@ -57,17 +57,14 @@ def price_text(price: float | None, currency: str) -> str:
 def head(found: GPUComparison) -> list[str]:
     """Name the columns: those that decide come first."""
     names = ["GPU", "GPUs", "Verdict"]
-    if found.has_prices:
-        names += ["Price per hour"]
     if has_speeds(found):
         names += [_SPEED]
     if has_speeds(found) and found.has_prices:
         names += [_ANSWERS]
-    names += ["KV cache of each", "KV cache, tokens", "Requests"]
-    names += ["Requests, at least"]
     if found.has_prices:
-        names += ["Per request", "Per million tokens held"]
-    return names
+        names += ["Price per hour"]
+    names += ["KV cache of each", "KV cache, tokens", "Requests"]
+    return [*names, "Requests, at least"]
 
 
 def has_speeds(found: GPUComparison) -> bool:
@@ -86,28 +83,21 @@ def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
         f"{choice.gpus_total or ''}",
         f"✔ {serves}" if choice.serves else "✘ does not",
     ]
-    if found.has_prices:
-        texts += _prices(found, choice.price_per_hour)
     if has_speeds(found):
         speed = choice.at_most_tokens_per_second
         texts += ["" if speed is None else f"{speed:,.0f}"]
     if has_speeds(found) and found.has_prices:
-        texts += _prices(found, choice.at_least_price_per_million_answer_tokens)
+        answers = choice.at_least_price_per_million_answer_tokens
+        texts += [price_text(answers, found.currency)]
+    if found.has_prices:
+        texts += [price_text(choice.price_per_hour, found.currency)]
     texts += [
         format_gib(rank.available_kv_cache_bytes) if rank else "none",
         f"{tokens:,}" if tokens is not None else "none",
         written(choice.requests, "requests") if rank else "none",
         written(choice.requests_low, "requests") if rank else "none",
     ]
-    if found.has_prices:
-        texts += _prices(
-            found, choice.price_per_request, choice.price_per_million_tokens
-        )
     return texts
-
-
-def _prices(found: GPUComparison, *prices: float | None) -> list[str]:
-    return [price_text(price, found.currency) for price in prices]
 
 
 def title(found: GPUComparison) -> str:

@@ -121,7 +121,8 @@ LINE_FACTS = {
         "profile_run",
     ),
     "non-torch": LineFacts(
-        "Memory that PyTorch does not allocate: loaded kernels, NCCL, the driver.",
+        "Memory that PyTorch does not allocate after vLLM's first measurement: loaded "
+        "kernels, NCCL, libraries. The driver's context was there before.",
         "utils/mem_utils.py",
         "memory_profiling",
     ),
@@ -169,3 +170,41 @@ LINE_FACTS = {
     ),
 }
 """By the name of the line."""
+
+_CPU_RUNNER = "v1/worker/cpu_model_runner.py"
+_CPU_WORKER = "v1/worker/cpu_worker.py"
+
+CPU_FACTS = {
+    "weights": LineFacts(
+        "The model's parameters as a worker's process holds them after loading.",
+        _CPU_RUNNER,
+        "load_model",
+    ),
+    "persistent buffers": LineFacts(
+        "Token ids of every request slot, which grow with max_model_len, and packed "
+        "copies of embeddings and head.",
+        "v1/worker/gpu_input_batch.py",
+        "InputBatch",
+    ),
+    "peak activation": LineFacts(
+        "What compiling and the warm-up leave with the process.",
+        _CPU_RUNNER,
+        "warming_up_model",
+    ),
+    "non-torch": LineFacts(
+        "The worker's process itself: Python, PyTorch, vLLM, and what packing the "
+        "weights leaves behind.",
+        _CPU_WORKER,
+        "determine_available_memory",
+    ),
+    "KV cache": LineFacts(
+        LINE_FACTS["KV cache"].meaning, _CPU_WORKER, "determine_available_memory"
+    ),
+}
+"""What vLLM's CPU build decides elsewhere; other lines are as on a GPU."""
+
+
+def line_facts(name: str, *, is_cpu: bool = False) -> LineFacts | None:
+    """Return what a line is and where it is decided; None for an unknown name."""
+    found = CPU_FACTS.get(name) if is_cpu else None
+    return found or LINE_FACTS.get(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.kv_cache import WEIGHTS, parts_apart
-from planner.show.lines import LINE_FACTS, line_rows, why
+from planner.show.lines import CPU_FACTS, LINE_FACTS, line_facts, line_rows, why
 from planner.show.pieces import (
     NOTHING,
     listed,
@@ -193,14 +193,14 @@ def outside_html(plan: Plan) -> Html:
 
 def _explained(plan: Plan, line: Line) -> Iterator[Content]:
     """Explain a line: what it is, how it was computed, and where vLLM decides it."""
-    meaning, _source = _facts(line.name, plan.vllm_version)
+    meaning, _source = _facts(line.name, plan.vllm_version, plan.gpu.is_cpu)
     yield tag("p", meaning) if meaning else None
     yield from _computed(plan, line)
 
 
 def _folded(plan: Plan, line: Line) -> Html:
     """Say what a line is; how it was computed opens below it."""
-    meaning, _source = _facts(line.name, plan.vllm_version)
+    meaning, _source = _facts(line.name, plan.vllm_version, plan.gpu.is_cpu)
     return to_open(meaning or _COMPUTED, _computed(plan, line), "pl-more")
 
 
@@ -209,13 +209,13 @@ def _computed(plan: Plan, line: Line) -> Iterator[Content]:
     span = range_text(line)
     if span:
         yield _between(f"Range: {span}")
-    yield _facts(line.name, plan.vllm_version)[1]
+    yield _facts(line.name, plan.vllm_version, plan.gpu.is_cpu)[1]
 
 
-@lru_cache(4 * len(LINE_FACTS))
-def _facts(name: str, release: str) -> tuple[str, Html]:
+@lru_cache(4 * (len(LINE_FACTS) + len(CPU_FACTS)))
+def _facts(name: str, release: str, is_cpu: bool) -> tuple[str, Html]:
     """Return what all lines of a name share: their meaning and their source."""
-    facts = LINE_FACTS.get(name)
+    facts = line_facts(name, is_cpu=is_cpu)
     if facts is None:
         return "", NOTHING
     return facts.meaning, facts.source_html(release)

@@ -8,6 +8,7 @@ them all the same.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -15,15 +16,37 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
+from io import StringIO, TextIOWrapper
 from itertools import groupby, pairwise
 from typing import ParamSpec, TextIO
 
+from planner.errors import PlannerError
 from planner.late import late
 
 NARROWEST, USUAL, WIDEST = 60, 80, 200
 UNBOUNDED = 1 << 20
 """The width of what is no terminal."""
 COLORS = ("auto", "always", "never")
+_STRICT = ("strict", "surrogateescape")
+"""How Python's own standard output treats what its encoding lacks."""
+_IN_PLAIN = "planner.plain"
+_PLAIN = {
+    "✔": "OK",
+    "✘": "X",
+    "⊘": "X",
+    "\u00d7": "x",
+    "·": "-",
+    "…": "...",
+    "▏": "|",
+    "≈": "~",
+    "≤": "<=",
+    "≥": ">=",
+    "→": "->",
+    "│": "|",
+    "◐": "o",
+    **dict.fromkeys("█▓▒░▉▊▋▌▍▎▩▨▧▦▥▤▞▚", "#"),
+}
+"""For the characters that the planner writes, where a code page lacks them."""
 _GREEN, _YELLOW, _RED = "32", "33", "31"
 _OF_SYMBOL = {"✔": _GREEN, "!": _YELLOW, "✘": _RED, "⊘": _RED}
 _VERDICT = re.compile(r"^( *)([✔!✘⊘]) (\S.*)$", re.MULTILINE)
@@ -68,6 +91,44 @@ class Screen:
     def dyed(self, text: str, style: str) -> str:
         """Return text in a style (SGR parameters), where there are colours."""
         return f"\x1b[{style}m{text}\x1b[0m" if self.has_color and style else text
+
+
+class _Closed(StringIO):
+    """Standard output where there is none: what would be lost is refused."""
+
+    def write(self, _text: str) -> int:
+        """Refuse.
+
+        Raises:
+            PlannerError: always.
+        """
+        raise PlannerError(
+            "Standard output is closed, so the answer cannot be shown. Let it go to a "
+            "terminal, a pipe or a file: `planner ... > answer.txt`."
+        )
+
+
+def prepare_output() -> None:
+    """Make every text writable: in an old code page, and where there is no output."""
+    if sys.stderr is None:
+        sys.stderr = StringIO()
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    elif isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in _STRICT:
+        codecs.register_error(_IN_PLAIN, _in_plain)
+        sys.stdout.reconfigure(errors=_IN_PLAIN)
+
+
+def _in_plain(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return plain characters for those that an encoding lacks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    plain = "".join(
+        _PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode()
+        for one in lacking
+    )
+    return plain, error.end
 
 
 def screen_of(stream: TextIO | None = None, color: str = "auto") -> Screen:

@@ -8,6 +8,7 @@ from typing import Any
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError, UnknownArchitecture
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.words import fails, holds, wanted_text
@@ -20,6 +21,7 @@ from planner.solve.solution import Solution
 _QUESTION = "gpus"
 
 
+@named_in_errors
 def fewest_gpus(
     model: Start,
     gpus: str | GPU | Load | Sequence[str | GPU] | None = None,

@@ -15,6 +15,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import CUDA_CONTEXT
 from planner.planning.inputs import Inputs
@@ -100,6 +101,7 @@ class EqualShares:
         return self.inputs.changed(gpu_memory_utilization=self.shares.share(steps))
 
 
+@named_in_errors
 def instances_on_one_gpu(
     model: Start | Sequence[Start],
     gpu: str | GPU | Load | None = None,

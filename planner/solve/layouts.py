@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import UnknownArchitecture
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.arguments import Start, read_start, refuse_load, whole_number
@@ -85,6 +86,7 @@ class Layout:
         return needed | {"enable_expert_parallel": self.enable_expert_parallel or None}
 
 
+@named_in_errors
 def layouts(
     model: Start,
     gpu: str | GPU | None = None,

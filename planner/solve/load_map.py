@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import resolve_version
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.lengths import derived_max_model_len
@@ -102,6 +103,7 @@ class LoadMap:
         return late("LoadMap._repr_mimebundle_", self)
 
 
+@named_in_errors
 def load_map(
     start: Start,
     load: Load | None = None,

@@ -17,8 +17,10 @@ from typing import Any
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.planning.calibrations.record import write_whole
 from planner.surroundings import data_folder, is_in_browser, is_published
+from planner.user_files import MOST_CONFIG_BYTES, read_file
 
 OWN = "your own price"
 MOST = 1e6
@@ -127,6 +129,7 @@ def price_list(
     return PriceList(prices=prices, currency=currency)
 
 
+@named_in_errors
 def save_price(name: str, per_hour: float | None) -> None:
     """Save the user's price of a GPU; None forgets it, so that the list price applies.
 
@@ -169,13 +172,11 @@ def _saved() -> dict[str, float]:
         PlannerError: for a file that is not what `save_price` writes.
     """
     path = saved_prices_path()
-    if path is None:
+    if path is None or not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["prices"]
+        found = json.loads(read_file(path, MOST_CONFIG_BYTES))["prices"]
         return {str(name): checked(name, price) for name, price in found.items()}
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlannerError(
             f"{path} cannot be read as prices ({error}). Correct it, or remove it to "

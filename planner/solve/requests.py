@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.planning.load import Load
 from planner.planning.words import fails, holds, where
 from planner.solve.arguments import (
@@ -24,6 +25,7 @@ _REQUESTS = "requests"
 _CONTEXT = "context"
 
 
+@named_in_errors
 def most_requests(
     model: Start,
     gpu: str | GPU | Load | None = None,
@@ -78,6 +80,7 @@ def most_requests(
     )
 
 
+@named_in_errors
 def longest_context(
     model: Start,
     gpu: str | GPU | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError, UnknownArchitecture
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _FULL_ATTENTION = ("FullAttentionSpec", "MLAAttentionSpec")
 
 
+@named_in_errors
 def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
     start: Start,
     load: Load | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planner.engine.gpu import GPU
+from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.serving import Serving
@@ -28,6 +29,7 @@ _UTILIZATION = "utilization"
 _KV_CACHE = "kv-cache-memory"
 
 
+@named_in_errors
 def smallest_utilization(
     model: Start,
     gpu: str | GPU | Load | None = None,
@@ -77,6 +79,7 @@ def smallest_utilization(
     )
 
 
+@named_in_errors
 def smallest_kv_cache_memory(
     model: Start,
     gpu: str | GPU | Load | None = None,

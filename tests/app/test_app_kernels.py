@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks kernels")
 def app(tmp_path_factory) -> Served:
     """A published app."""
     folder = tmp_path_factory.mktemp("app")
-    with served(folder, "--published", "--pool=1", "--max-sessions=4") as running:
+    with served(folder, "--published", "--pool=1", "--max-sessions=8") as running:
         yield running
 
 

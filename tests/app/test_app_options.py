@@ -15,6 +15,9 @@ from planner.app.voila.sockets import Allowance
         (["--port", "0"], "--port 0 is not between 1 and 65535."),
         (["--max-sessions", "0"], "--max-sessions 0 is not between 1 and 1000."),
         (["--pool", "-1"], "--pool -1 is not between 0 and 1000."),
+        (["--per-network", "0"], "--per-network 0 is not between 1 and 1000."),
+        (["--trusted-proxy", "proxy"], "'proxy' does not appear to be an IPv4"),
+        (["--frame-ancestor", "https://a.b; x"], "is not an origin such as"),
     ],
 )
 def test_a_number_out_of_bounds_is_named(words, said, capsys) -> None:

@@ -1,5 +1,7 @@
 """`planner app`: what its server answers, and what it keeps to itself."""
 
+import base64
+import hashlib
 import json
 import re
 
@@ -16,7 +18,8 @@ pytest.importorskip("voila")
 def app(tmp_path_factory) -> Served:
     """A published app with two places and one page drawn ahead."""
     folder = tmp_path_factory.mktemp("app")
-    with served(folder, "--published", "--pool=1", "--max-sessions=2") as running:
+    flags = ("--published", "--pool=1", "--max-sessions=2", "--per-network=2")
+    with served(folder, *flags) as running:
         yield running
 
 
@@ -198,3 +201,16 @@ def test_no_cookie_is_set(address) -> None:
     leave(address, kernel_of(page.text))
 
     assert "Set-Cookie" not in page.headers
+
+
+def test_the_bar_of_the_day_comes_without_a_kernel(address) -> None:
+    """Its policy allows the page's one script by its hash."""
+    page = ask(address, "guess")
+    script = re.findall("<script>(.*?)</script>", page.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script[-1].encode()).digest()).decode()
+
+    assert 200 == page.status
+    assert "Guess the bar of " in page.text
+    assert 1 == len(script)
+    assert f"script-src 'sha256-{digest}';" in page.headers["Content-Security-Policy"]
+    assert 0 == health(address)["sessions"]

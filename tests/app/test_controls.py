@@ -117,11 +117,12 @@ def test_only_whole_numbers_are_acknowledged(form, number) -> None:
 
 def test_a_page_cannot_set_the_state(form, caplog) -> None:
     """It is told what to show; it does not tell."""
-    form.main.set_state({"groups": [], "is_disabled": True})
+    form.main.set_state({"groups": [], "is_disabled": True, "typed": "secret"})
 
     assert form.main.groups
     assert not form.main.is_disabled
     assert "sent a state" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_a_locked_control_takes_nothing(form) -> None:
@@ -236,7 +237,7 @@ def test_what_a_page_sends_is_typed_as_vllm_types_it(form, name, sent, value) ->
     ("name", "sent", "words"),
     [
         ("limit_mm_per_prompt", "{'image': 2}", "is not valid JSON (line 1, column 2"),
-        ("limit_mm_per_prompt", "7", "a table of names and values is needed"),
+        ("limit_mm_per_prompt", "7", "names and values are needed"),
         ("cudagraph_capture_sizes", "many", "a list of whole numbers from 1"),
         ("cpu_offload_gb", "nan", "was not understood"),
         ("block_size", "0", "a whole number from 1 is needed"),

@@ -1,5 +1,6 @@
 """The Run panel without a browser, on a start of vLLM that starts nothing."""
 
+import getpass
 import sys
 import threading
 import time
@@ -159,7 +160,7 @@ def test_what_cannot_run_is_said_before_run_is_pressed(
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     plan = planner.plan(plans.LLAMA_8B, gpu=gpu, vllm_version=version, **SMALL)
     run_panel._found.cache_clear()
-    said = installed(plan, sys.executable)
+    said = installed(plan, None)
     run_panel._found.cache_clear()
 
     assert said.startswith(f"vLLM 0.33.0 (CPU build) in {sys.executable}.")
@@ -169,6 +170,26 @@ def test_what_cannot_run_is_said_before_run_is_pressed(
 def test_where_there_is_no_vllm_how_to_install_it_is_said(tmp_path) -> None:
     """Instead of an error."""
     assert "Give the path of the python" in installed(None, str(tmp_path))
+
+
+def test_a_typed_python_is_described_and_not_started(tmp_path) -> None:
+    """Whose it is, and as whom it would run; started with Run or Ask vLLM only."""
+    trap = tmp_path / "python"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    trap.chmod(0o777)
+    told = installed(None, str(trap))
+    trap.chmod(0o755)
+    link = tmp_path / "link"
+    link.symlink_to(trap)
+    linked = installed(None, str(link))
+
+    assert not (tmp_path / "started").exists()
+    assert f"belongs to {getpass.getuser()}" in told
+    assert "other users can change" in told
+    assert f"runs as {getpass.getuser()}, with all of that user's rights, when" in told
+    assert f"a link to {trap}" in linked
+    assert "other users can change" not in linked
+    assert "is not a program here" in installed(None, str(tmp_path / "none"))
 
 
 def test_what_the_command_does_not_say_is_said() -> None:
@@ -654,7 +675,7 @@ def test_a_plan_on_a_processor_can_only_be_run(monkeypatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     plan = planner.plan(plans.LLAMA_8B, gpu="CPU", **SMALL)
     run_panel._found.cache_clear()
-    said = installed(plan, sys.executable)
+    said = installed(plan, None)
     run_panel._found.cache_clear()
     panel = RunPanel(plan)
 

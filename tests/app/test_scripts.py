@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from planner.app.widgets import pieces
 from planner.app.widgets.static_files import STATIC, lean, script
+from planner.show.html import Html
 
 MODULES = sorted(STATIC.glob("*.js"))
-WIDGETS = [path.name for path in MODULES if "\nexport default {\n" in path.read_text()]
+_DEFAULT = "\nexport default {\n"
+WIDGETS = [one.name for one in MODULES if _DEFAULT in one.read_text()]
+PIECES = ("debug.js", "guess.js", "living.js", "slide.js")
+"""Of lessons: written beside what they show (`planner.app.widgets.pieces`), so that no
+page of the app loads them."""
+MOST_PIECE_BYTES = 8_000
+"""Of each piece, compressed: a notebook holds it each time that it is shown."""
 MOST_BYTES = 14_540 + 800 + 2_600 + 6_400 + 200 + 5_000 + 600 + 800
 """All widgets' scripts, compressed, before they were modules; the box for a text; the
 table of set-ups; the picture, whose words plotly wrote before; advice in groups; tabs,
@@ -76,9 +84,30 @@ def test_what_is_imported_comes_first() -> None:
 
 def test_all_scripts_together_are_no_larger_than_before() -> None:
     """Comments and types are for those who read the source; the page gets neither."""
-    together = "".join(map(script, WIDGETS)).encode()
+    of_app = [name for name in WIDGETS if name not in PIECES]
+    together = "".join(map(script, of_app)).encode()
 
     assert MOST_BYTES >= len(gzip.compress(together, 9))
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_piece_starts_by_itself_and_no_name_is_there_twice(name: str) -> None:
+    """Its widget and what starts it are joined to one program, without exports."""
+    html = pieces.piece_html(name, {"text": "</script>"}, Html(""))
+    program = html.rpartition("<script>")[2].removesuffix("</script></div>")
+    names = _TOP_LEVEL.findall(program)
+
+    assert 2 == html.count("</script>")
+    assert program.startswith("(() => {")
+    assert not re.search(r"^(?:import|export)\b", program, re.MULTILINE)
+    assert {"alone", "widget"} <= set(names)
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_piece_of_a_lesson_is_small(name: str) -> None:
+    """A lesson that shows several of them stays a page that loads at once."""
+    assert MOST_PIECE_BYTES >= len(gzip.compress(script(name).encode(), 9))
 
 
 def test_the_lock_file_names_no_registry() -> None:

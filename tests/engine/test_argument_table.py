@@ -14,7 +14,7 @@ from planner.engine.arguments import (
     Memory,
     featured,
 )
-from tools.argument_table import PARSER, TABLE, new, parsed, written
+from tools.argument_table import PARSER, TABLE, new, parsed, placed, written
 
 RECORDED = {
     flag["dest"]: flag
@@ -47,6 +47,22 @@ def test_a_new_argument_is_unknown_until_somebody_reads_it() -> None:
     assert str(Group.KERNELS) == new("Mamba")["group"]
     assert str(Group.OTHER) == new("Frontend")["group"]
     assert str(Memory.UNKNOWN) == new("Cache")["memory"]
+
+
+def test_a_new_argument_stands_beside_its_like() -> None:
+    """After the one that vLLM lists before it, or at the end of its group."""
+    model, cache = {"group": "Model"}, {"group": "Cache"}
+    rows = {"model": model, "seed": model, "block_size": cache}
+    order = ["model", "sleep", "block_size", "seed"]
+    assert ["model", "sleep", "seed", "block_size"] == [
+        *placed(rows, "sleep", model, order)
+    ]
+    assert ["model", "seed", "other", "block_size"] == [
+        *placed(rows, "other", model, order)
+    ]
+    assert ["model", "seed", "block_size", "last"] == [
+        *placed(rows, "last", {"group": "Other"}, order)
+    ]
 
 
 @pytest.mark.parametrize("feature", Feature)

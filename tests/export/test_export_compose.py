@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -18,6 +19,7 @@ from planner.engine.gpu import Processor
 from planner.engine.releases import NEWEST
 from planner.export import compose
 from planner.export.yaml_text import yaml_text
+from planner.models import catalogue
 from tests import plans
 from tests.export.test_export_command import ARGUMENTS
 
@@ -183,3 +185,18 @@ PLAIN = st.recursive(
 def test_yaml_is_read_back_as_it_was_written(value):
     """Words like `no` and times like 12:30 stay texts."""
     assert value == yaml.safe_load(yaml_text(value))
+
+
+def test_a_dollar_sign_in_a_folders_name_stays(tmp_path: Path) -> None:
+    """Compose would put a variable in its place, in the target as well."""
+    found = catalogue.find("Qwen/Qwen3-8B")
+    assert found is not None
+    folder = tmp_path / "a$HOME"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(dict(found.config)))
+    service = yaml.safe_load(compose(planner.plan(folder, gpu="H100")))["services"][
+        "vllm"
+    ]
+
+    assert service["volumes"][1]["target"] == "/models/a$$HOME"
+    assert "/models/a$$HOME" in service["command"]

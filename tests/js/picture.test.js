@@ -3,10 +3,10 @@ import { mock, test } from "node:test";
 
 import "./page.js";
 
+import { difference, GhostOfPlan } from "#static/ghost.js";
 import { broken, spread, ticks } from "#static/labels.js";
 import { legend } from "#static/legend.js";
 import { marks, modeFor } from "#static/marks.js";
-import { difference, GhostOfPlan } from "#static/picture.js";
 import { fileName } from "#static/save.js";
 
 const GIB = 2 ** 30;

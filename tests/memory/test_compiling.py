@@ -6,11 +6,11 @@ import pytest
 
 import planner
 from planner.memory.lines.activations import line
-from planner.memory.lines.compiling import examples
+from planner.memory.lines.compiling import examples, pinned
 from planner.memory.profile_run import ProfileRun
 from planner.planning.result import Outcome, Plan
 from planner.units import GIB, MIB
-from tests.configs import GPT2, gpu
+from tests.configs import GPT2, LLAMA_8B, gpu
 from tests.runs import run
 from tools.configs import named
 
@@ -226,3 +226,61 @@ def test_a_word_that_is_neither_is_refused() -> None:
     """By name."""
     with pytest.raises(planner.PlannerError, match="compile_cache='hot'"):
         plan(QWEN3_8B, compile_cache="hot")
+
+
+@pytest.mark.parametrize(
+    ("args", "logged_gib"),
+    [({}, -24.42), ({"pipeline_parallel_size": 2}, 6.92)],
+    ids=["whole", "stages"],
+)
+def test_a_block_in_use_is_not_given_back_from_0_27_to_0_30(
+    args: dict[str, int], logged_gib: float
+) -> None:
+    """Starts of Qwen3-32B on RTX PRO 6000 with 0.27.1, as published, within 0.15 GiB.
+
+    The copy of the word embeddings, 151,936 x 5,120 x 2 bytes, is a block of 1,484 MiB,
+    and cuBLAS's workspace of 8.125 MiB lies in it. 0.31.0 gives it back.
+    """
+    start: dict[str, object] = {
+        **QWEN3_8B,
+        "model": named("Qwen--Qwen3-32B"),
+        "gpu": planner.GPU.named("RTXPRO6000", total_memory_bytes=round(95.01 * GIB)),
+        "gpu_memory_utilization": 0.426,
+        "max_model_len": 32_768,
+        **args,
+    }
+    cold, later = (plan(start, compile_cache=cache) for cache in ("cold", "warm"))
+    given_back = plan(start, compile_cache="cold", vllm_version="0.31.0")
+    kept = 1484 * MIB - 8 * MIB - MIB // 8
+    assert peak(cold) - peak(given_back) == kept
+    assert peak(later) < peak(given_back)
+    planned = min(rank.available_kv_cache_bytes for rank in cold.ranks)
+    assert abs(planned / GIB - logged_gib) < 0.15
+
+
+def kept_block(**facts: object) -> int:
+    """Return the block that a first start of 0.28.0 cannot give back."""
+    return pinned(run(**{"version": "0.28.0", **facts})).size_bytes  # type: ignore[arg-type]
+
+
+def test_a_workspace_with_room_elsewhere_keeps_no_block() -> None:
+    """Beside the sampler's masks: 2 x 256 x 4,008 x 4 bytes in a segment of 20 MiB.
+
+    With 1,024 requests a mask has 15.7 MiB and a segment of its own, and four tables of
+    4 MiB leave 4 MiB of theirs. Hopper's workspace of 32 MiB fits in no such segment.
+    """
+    table = 128_256 * 4096 * 2
+    ada = gpu(compute_capability=(8, 9))
+    assert kept_block(gpu=ada, max_num_seqs=256) == 0
+    assert kept_block(gpu=ada, max_num_seqs=1024) == table - 8 * MIB - MIB // 8
+    assert kept_block(max_num_seqs=256) == table - 32 * MIB
+
+
+def test_blocks_are_kept_only_where_a_small_tensor_takes_of_a_copy() -> None:
+    """Not by quantised layers or adapters, and only while large blocks are split."""
+    assert kept_block() > GIB // 2
+    assert kept_block(version="0.26.0") == kept_block(version="0.31.0") == 0
+    assert kept_block(enforce_eager=True) == kept_block(is_first_stage=False) == 0
+    assert kept_block(embedding_factor_bytes=MIB) == 0
+    fp8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+    assert kept_block(config={**LLAMA_8B, "quantization_config": fp8}) == 0

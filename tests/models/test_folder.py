@@ -165,9 +165,9 @@ def test_a_file_that_may_not_be_read_says_so(
 ):
     """Permissions, or a disk that failed."""
 
-    def refused(_: Path) -> bytes:
+    def refused(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr("planner.user_files.os.open", refused)
     with pytest.raises(ModelUnavailable, match="Permission denied"):
         _read(model)

@@ -396,3 +396,45 @@ def test_a_length_beyond_any_number_of_the_machine_is_refused() -> None:
     """10^21 tokens: an answer in words, as for every wrong input."""
     with pytest.raises(PlannerError, match="max_model_len=1000000000000000000000: at"):
         plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=10**21)
+
+
+_HEADERS = (
+    b"[" * 100_000,
+    b'{"a": {"dtype": "F16", "shape": [1e400], "data_offsets": [0, 0]}}',
+    b'{"a": {"dtype": "F16", "shape": [-5], "data_offsets": [0, 0]}}',
+    b'{"a": {"dtype": "F16", "shape": [9223372036854775808], "data_offsets": [0, 0]}}',
+    b'{"a": {"dtype": "F16", "shape": ["x"], "data_offsets": [0, 0]}}',
+    b'{"a": {"dtype": ["F16"], "shape": 5}}',
+    b'{"a": 5}',
+)
+
+
+@pytest.mark.parametrize("header", _HEADERS, ids=range(len(_HEADERS)))
+def test_odd_headers_on_the_hub_are_left_aside(hub: Hub, header: bytes) -> None:
+    """A visitor sees a plan from config.json, not an error of the planner itself."""
+    weights = len(header).to_bytes(8, "little") + header
+    hub.repos[NAME] = repo(**{"model.safetensors": weights})
+
+    assert plan(NAME, gpu="H100").fits
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", b'{"model_type": ' + b"[" * 100_000),
+        (
+            "config.json",
+            b'{"model_type": "llama", "vocab_size": ' + b"9" * 9_000 + b"}",
+        ),
+        ("config.json", json.dumps(CONFIG | {"hidden_size": float("inf")}).encode()),
+        ("config.json", b"\xff\xfe"),
+        ("hf_quant_config.json", b'{"a": ' * 9_000),
+        ("preprocessor_config.json", b"5"),
+        ("modules.json", b"[" * 9_000),
+    ],
+)
+def test_odd_files_on_the_hub_are_a_sentence(hub: Hub, name: str, text: bytes) -> None:
+    """Each names the file or the field."""
+    hub.repos[NAME] = repo(**{name: text})
+    with pytest.raises(PlannerError, match=r"\.json|hidden_size|nested"):
+        plan(NAME, gpu="H100")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused
@@ -226,3 +227,33 @@ def test_fbgemm_before_ada_depends_on_the_release() -> None:
         on_a100(0, 18, 0)
     with pytest.raises(Refused, match="twice"):
         on_a100(0, 20, 0)
+
+
+@pytest.mark.parametrize("name", ["VLLM_USE_DEEP_GEMM", "VLLM_MOE_USE_DEEP_GEMM"])
+def test_a_variable_keeps_layers_from_deep_gemm(name: str) -> None:
+    """One all layers, the other experts: on Blackwell scales stay one for a block.
+
+    Qwen3-235B on four ranks has 94 layers of 128 experts, with matrices of 768 x 4,096
+    and 4,096 x 384. DeepGEMM has a byte for a row and 128 columns, four in an integer;
+    others have four bytes for 128 x 128 weights.
+    """
+
+    def weights_bytes(**env: str) -> int:
+        plan = planner.plan(
+            "Qwen/Qwen3-235B-A22B-FP8",
+            "RTXPRO6000",
+            vllm_version="0.27.1",
+            env=env,
+            tensor_parallel_size=4,
+        )
+        return plan.ranks[0].weights_bytes
+
+    by_row = 4 * (768 * 8 + 4_096 * 1)
+    by_block = 4 * (6 * 32 + 32 * 3)
+    experts = 94 * 128 * (by_row - by_block)
+    # Queries, keys and values: 2,304 x 4,096. The output: 4,096 x 2,048.
+    by_row = 4 * (2_304 * 8 + 4_096 * 4)
+    by_block = 4 * (18 * 32 + 32 * 16)
+    attention = 94 * (by_row - by_block)
+    spared = experts + (attention if name == "VLLM_USE_DEEP_GEMM" else 0)
+    assert weights_bytes() - weights_bytes(**{name: "0"}) == spared

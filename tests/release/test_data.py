@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from planner.engine.releases import MODELLED
 from tests.release.wheels import NEW, OLD, package
 from tools import lora_classes, server_flags
-from tools.release import data, sources
+from tools.release import data, rehearsal, sources
+from tools.release.data import Names
+from tools.release.following import FOLLOWING
 
 RELEASE = "0.99.0"
+HISTORY = "planner/data/release_history.json"
+VARIABLES = "planner/data/variables.json"
+REGISTRY = "planner/data/vllm_architectures.txt"
+ARGUMENTS = "planner/data/arguments.json"
+BY_RELEASE = (
+    *(HISTORY, VARIABLES, ARGUMENTS, "planner/data/model_type_history.json"),
+    *("planner/data/lora_classes.json", "planner/data/server_flags.json"),
+)
+"""Where entries name the release that they came or went with."""
 
 
 @pytest.fixture
@@ -129,3 +142,69 @@ def test_every_writer_makes_a_file_that_is_here(wheel: data.Wheel) -> None:
     parser, *others = data.writers(wheel)
     assert f"tests/data/parsers/{RELEASE}.json" == parser
     assert all((wheel.root / path).is_file() for path in others)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, root: Path) -> Path:
+    """Return a copy of what a release changes, as a repository of its own."""
+    copy = tmp_path / "clone"
+    for path in ("planner/data", "tests/data/parsers", "tools/release/recorded"):
+        shutil.copytree(root / path, copy / path)
+    for path in ("planner/engine/releases/__init__.py", *FOLLOWING):
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / path, copy / path)
+    return copy
+
+
+def test_a_release_that_is_taken_out_comes_back_byte_for_byte(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rehearsal begins without it, and ends with the files that are committed."""
+    newest, before = MODELLED[:2]
+    # What the release's own Python is asked for needs an installation.
+    monkeypatch.setattr(data, "asked", lambda *_words: "")
+    recorded = clone / "tools/release/recorded" / f"{newest}.json"
+    names = json.loads(recorded.read_text(encoding="utf-8"))["names"]
+    firsts = json.loads(contents(clone)[HISTORY])
+    variables = json.loads(contents(clone)[VARIABLES])
+    old = {
+        kind: [one for one in listed if firsts.get(kind, {}).get(one) != newest]
+        for kind, listed in names.items()
+    }
+    known = [name for name, (first, _last) in variables.items() if first != newest]
+    old["variables"] = [name for name in known if variables[name][1] in ("", newest)]
+    committed = contents(clone)
+
+    changed = rehearsal.undone(wheel_of(clone, before, old, old), newest)
+
+    without = contents(clone)
+    assert not any(f'"{newest}"' in without[path] for path in BY_RELEASE)
+    came = [name for name, first in firsts["arguments"].items() if first == newest]
+    assert came
+    assert not {*came} & {*json.loads(without[ARGUMENTS])}
+    assert f"tools/release/recorded/{newest}.jsonl" in changed
+    assert not recorded.exists()
+    wheel = wheel_of(clone, newest, names, old)
+    for path in (HISTORY, VARIABLES, REGISTRY, *FOLLOWING):
+        make = data.writers(wheel)[path]
+        text = (clone / path).read_text(encoding="utf-8")
+        assert path in changed
+        assert make(wheel, text) == committed[path]
+
+
+def contents(clone: Path) -> dict[str, str]:
+    """Return what each file holds that names the release."""
+    paths = (*BY_RELEASE, REGISTRY, *FOLLOWING)
+    return {path: (clone / path).read_text(encoding="utf-8") for path in paths}
+
+
+def wheel_of(root: Path, release: str, names: Names, before: Names) -> data.Wheel:
+    """Return a release beside a copy of the repository; nothing of it is installed."""
+    return data.Wheel(
+        release=release,
+        python="python",
+        packages=root,
+        names=names,
+        before=before,
+        root=root,
+    )

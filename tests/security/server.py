@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +33,17 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *options: str, **variables: str) -> Iterator[Served]:
-    """Serve the published app from `folder`, until the block ends."""
+def served(
+    folder: Path, *options: str, before: Sequence[str] = (), **variables: str
+) -> Iterator[Served]:
+    """Serve the published app from `folder`, by a program `before`, in the block."""
     (folder / "secret.txt").write_text("the secret")
     port = free_port()
     log = folder / "server.log"
     words = [sys.executable, "-m", "planner", "app", "--published", f"--port={port}"]
     with log.open("wb") as written:
         process = subprocess.Popen(
-            [*words, "--pool=2", "--max-sessions=12", *options],
+            [*before, *words, "--pool=2", "--max-sessions=12", *options],
             cwd=folder,
             env=os.environ
             | {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
+from importlib import metadata
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 
 from tests.security.client import Visitor, ask, finished, is_alive
+from tests.security.server import served
 
 pytestmark = pytest.mark.browser
 
@@ -198,10 +200,34 @@ def test_headers_forbid_what_the_page_does_not_need(visitor) -> None:
         assert "script-src 'self' blob:" in policy
         assert answer.header("X-Content-Type-Options") == "nosniff"
         assert answer.header("Referrer-Policy") == "no-referrer"
+        assert answer.header("X-Frame-Options") == "SAMEORIGIN"
+        assert answer.header("Cross-Origin-Resource-Policy") == "same-origin"
+        assert answer.header("Cross-Origin-Opener-Policy") == "same-origin"
         assert answer.header("Set-Cookie") is None
         assert answer.header("X-Powered-By") is None
         server = answer.header("Server") or ""
         assert not re.search(r"\d|[Tt]ornado|[Jj]upyter|[Pp]ython", server), server
+
+
+def test_the_page_names_no_version_of_a_program(visitor) -> None:
+    """Neither in its configuration nor in its text."""
+    versions = {metadata.version(name) for name in ("voila", "tornado", "ipykernel")}
+
+    assert visitor.config["appVersion"] == ""
+    assert [one for one in versions if one in visitor.html] == []
+
+
+def test_a_site_may_show_the_app_in_a_frame_where_that_is_allowed(tmp_path) -> None:
+    """By the policy; the older header knows no sites, and is left out."""
+    frame = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}
+    wiki = "https://wiki.example.org"
+    with served(tmp_path, "--pool=1", f"--frame-ancestor={wiki}") as running:
+        answer = ask(running.address, "/", headers=frame)
+    policy = answer.header("Content-Security-Policy") or ""
+
+    assert answer.status == 200
+    assert f"frame-ancestors 'self' {wiki}" in policy
+    assert answer.header("X-Frame-Options") is None
 
 
 def test_an_error_tells_nothing_of_the_server(app) -> None:

@@ -173,8 +173,8 @@ def test_the_log_knows_no_visitor(proxy) -> None:
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", written)
 
 
-def test_the_app_is_told_nothing_of_the_visitor(tmp_path) -> None:
-    """And its own page for a full house reaches the visitor as it is."""
+def test_the_app_is_told_only_the_visitors_address(tmp_path) -> None:
+    """Not what a visitor claims to be; the app's page for a full house arrives."""
     told: list[dict[str, str]] = []
     mirror = type("Mirror", (_Mirror,), {"told": told})
     server = ThreadingHTTPServer(("127.0.0.1", 0), mirror)
@@ -186,6 +186,7 @@ def test_the_app_is_told_nothing_of_the_visitor(tmp_path) -> None:
         "User-Agent": "somebody",
         "Referer": "https://example.org/from",
         "X-Forwarded-For": "192.0.2.1",
+        "X-Real-IP": "192.0.2.1",
     }
     try:
         with proxied(tmp_path, f"http://127.0.0.1:{server.server_port}/") as running:
@@ -202,7 +203,8 @@ def test_the_app_is_told_nothing_of_the_visitor(tmp_path) -> None:
     assert answers[0].header("Retry-After") == "7"
     assert len(told) == 2
     for headers in told:
-        assert not personal.keys() & headers.keys()
+        assert personal.keys() & headers.keys() == {"X-Real-IP"}
+        assert headers["X-Real-IP"] == "127.0.0.1"
         assert "192.0.2.1" not in str(headers)
         assert headers["Host"] == running.address.split("/")[2]
 

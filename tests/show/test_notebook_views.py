@@ -137,15 +137,15 @@ def test_one_request_is_not_written_as_several() -> None:
 
 
 def test_columns_that_decide_between_gpus_come_first() -> None:
-    """Count, verdict, price, speed and cost of answers; what is held comes last."""
+    """Count, verdict, speed, cost of answers and price; what is held comes last."""
     found = planner.compare_gpus(small(), list(PRICES), PRICES, currency="EUR")
     names = head(found)
 
     assert names[:6] == [
-        *("GPU", "GPUs", "Verdict", "Price per hour", "Tokens per second, at most"),
-        "Per million answer tokens, at least",
+        *("GPU", "GPUs", "Verdict", "Tokens per second, at most"),
+        *("Per million answer tokens, at least", "Price per hour"),
     ]
-    assert names[-2:] == ["Per request", "Per million tokens held"]
+    assert names[-2:] == ["Requests", "Requests, at least"]
     in_page = re.findall(r"<th scope='col'[^>]*>(.*?)</th>", html_of(found))
     assert in_page[: len(names)] == names
 

@@ -7,8 +7,9 @@ import pytest
 
 import planner
 from planner.engine.releases import NEWEST
+from planner.learn import checkpoint
 from planner.show.kv_cache import costs, kv_cache_html
-from planner.show.lines import LINE_FACTS
+from planner.show.lines import CPU_FACTS, LINE_FACTS
 from planner.show.page import OPEN_AT_FIRST, PANELS, panels_html
 from planner.show.tables import lines_table, outside_table
 from planner.units import GIB, KIB, MIB
@@ -138,3 +139,23 @@ def test_a_source_names_the_release_that_was_planned() -> None:
     assert all(source.startswith("Source: vLLM 0.12.0 ") for source in said)
     worker = "v1/worker/gpu_worker.py , init_device"
     assert f"Source: vLLM 0.12.0 (0.33.0 has it in {worker} )" in said
+
+
+def test_a_plan_on_a_processor_cites_the_code_of_the_processor() -> None:
+    """Not the GPU's worker, runner or memory profile; a GPU's plan cites those."""
+    small = checkpoint(5)
+    shown = lines_table(small, small.limiting_rank)
+    desk = checkpoint(1)
+
+    assert all(f"{facts.file}</a>" in shown for facts in CPU_FACTS.values())
+    assert "v1/worker/gpu_worker.py" not in shown
+    assert "mem_utils.py" not in shown
+    assert "cpu_worker.py" not in lines_table(desk, desk.limiting_rank)
+
+
+def test_non_torch_memory_is_said_to_begin_after_the_driver() -> None:
+    """The context is taken before vLLM's first measurement; it has its own line."""
+    desk = checkpoint(1)
+
+    assert "context was there before" in lines_table(desk, desk.limiting_rank)
+    assert "CUDA context" in [line.name for line in desk.limiting_rank.outside]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -31,6 +32,8 @@ CHROMIUM_FLAGS = (
 )
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _START_SECONDS = 60
+_TOKENS: dict[str, str] = {}
+"""Of each app that these tests started for its owner, by its address."""
 
 
 def chromium() -> str | None:
@@ -97,7 +100,32 @@ def served(folder: Path, *flags: str, root: Path = ROOT) -> Iterator[Served]:
     words = ["planner", "app", f"--port={port}", *flags]
     address = f"http://127.0.0.1:{port}/"
     with _server(words, folder, address, _is_ready, root) as running:
-        yield running
+        found = re.search(r"\?token=(\S+)", running.log.read_text())
+        if found is not None:
+            _TOKENS[address] = found[1]
+        try:
+            yield running
+        finally:
+            _TOKENS.pop(address, None)
+
+
+def start_address(address: str) -> str:
+    """Return the address that an app printed: with its owner's token."""
+    return f"{address}?token={_TOKENS[address]}"
+
+
+def cookie(address: str) -> str:
+    """Return the header with which the owner asks an app; empty for any other."""
+    place = urlsplit(address)
+    token = _TOKENS.get(f"{place.scheme}://{place.netloc}/")
+    return f"planner-{place.port}={token}" if token else ""
+
+
+def let_in(context: Any) -> None:
+    """Give a browser's context the cookies that the start addresses would set."""
+    for address in _TOKENS:
+        name, _, value = cookie(address).partition("=")
+        context.add_cookies([{"name": name, "value": value, "url": address}])
 
 
 @contextmanager
@@ -278,7 +306,7 @@ def status(address: str) -> int:
     place = urlsplit(address)
     connection = HTTPConnection(place.netloc, timeout=5)
     try:
-        connection.request("GET", place.path)
+        connection.request("GET", place.path, headers={"Cookie": cookie(address)})
         return connection.getresponse().status
     finally:
         connection.close()

@@ -19,7 +19,7 @@ PATIENCE = 20_000
 def app(tmp_path_factory):
     """A published app with two places."""
     folder = tmp_path_factory.mktemp("app")
-    flags = ("--published", "--pool=1", "--max-sessions=2")
+    flags = ("--published", "--pool=1", "--max-sessions=2", "--per-network=2")
     with servers.served(folder, *flags) as running:
         yield running
 

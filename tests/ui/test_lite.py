@@ -71,11 +71,11 @@ def _shown(cells: list[dict[str, Any]], words: str) -> list[str]:
 
 
 def test_the_notebooks_are_those_of_the_repository(site) -> None:
-    """The explorer and six lessons, byte for byte, and no solutions."""
+    """The explorer and seven lessons, byte for byte, and no solutions."""
     files = site / "files"
     shown = sorted(path.relative_to(files) for path in files.rglob("*.ipynb"))
 
-    assert 7 == len(shown)
+    assert 8 == len(shown)
     assert all(
         (NOTEBOOKS / path).read_bytes() == (files / path).read_bytes() for path in shown
     )

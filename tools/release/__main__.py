@@ -1,10 +1,12 @@
 """Find what a new release of vLLM changes, and write the data files that follow.
 
-    python -m tools.release RELEASE [--python PYTHON] [--cases FILE] [--record-only]
+    python -m tools.release RELEASE [--python PYTHON] [--cases FILE]
+        [--record-only | --answers FILE]
 
 Without --python the release's wheel is installed into an environment of its own (10 GB,
 kept). The report is build/release-RELEASE.md. With --record-only a release is recorded
-to compare later ones with, and neither data files nor a report are written.
+to compare later ones with, and neither data files nor a report are written. With
+--answers nothing but what an older release answers is, to hold the planner to it.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ def main() -> None:
     with _timed(seconds, "environment"):
         python = installing.python_of(given.release, given.python)
         packages = installing.packages_of(python)
+    cases = rows(given.cases)
+    if given.answers:
+        _asked(python, cases, given.seconds, given.answers)
+        return
     with _timed(seconds, "sources"):
         cited = list(symbols.citations(PLANNER))
         found = record.of_sources(given.release, packages / "vllm", cited, PLANNER)
     with _timed(seconds, "cases"):
-        cases = rows(given.cases)
         out = record.answers_of(given.release)
-        each = answers.answered(python, cases, given.seconds, out)
-        found = replace(found, answers=[_shown(row) for row in each])
+        found = replace(found, answers=_asked(python, cases, given.seconds, out))
     before = None if given.record_only else record.last_before(given.release)
     sys.stdout.write(f"Recorded in {record.keep(found)}.\n")
     if before is None:
@@ -77,7 +81,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--python", help="of an environment that has the release")
     parser.add_argument("--cases", type=Path, default=answers.CASES)
     parser.add_argument("--seconds", type=float, default=300.0, help="for each case")
-    parser.add_argument("--record-only", action="store_true")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--record-only", action="store_true")
+    only.add_argument("--answers", type=Path)
     return parser.parse_args()
 
 
@@ -90,10 +96,22 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
     sys.stdout.flush()
 
 
-def _shown(row: answers.Row) -> answers.Row:
-    sys.stdout.write(f"  {answers.key(row)}\n")
-    sys.stdout.flush()
-    return row
+def _asked(
+    python: str, cases: list[answers.Row], seconds: float, out: Path
+) -> list[answers.Row]:
+    """Return what was answered; show each case, and how many were lost."""
+    found = []
+    for row in answers.answered(python, cases, seconds, out):
+        found.append(row)
+        sys.stdout.write(f"  {answers.key(row)}\n")
+        sys.stdout.flush()
+    lost = {*map(answers.key, cases)} - {*map(answers.key, found)}
+    if lost:
+        sys.stdout.write(
+            f"{len(lost)} of {len(cases)} cases were not answered: the same command "
+            "asks them again.\n"
+        )
+    return found
 
 
 if __name__ == "__main__":

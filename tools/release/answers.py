@@ -18,6 +18,7 @@ import planner
 from planner.confirming import installation
 from planner.confirming.alone.offline import MARK
 from planner.confirming.from_log import measurement_of
+from planner.memory.estimate import RankMemory
 from planner.units import GIB
 from tools import dry_sweep
 from tools.configs import named
@@ -43,6 +44,11 @@ _REFUSAL = 40
 """Characters of a refusal that are compared."""
 
 
+NO_ANSWER = "no answer"
+_LOST = (dry_sweep.NO_FIGURE, NO_ANSWER)
+"""In place of vLLM's words, where it said nothing."""
+
+
 def key(case: Mapping[str, Any]) -> str:
     """Return what tells a case from others, as text."""
     words = (
@@ -56,7 +62,9 @@ def answered(
 ) -> Iterator[Row]:
     """Let the release in an environment answer; yield and keep each row.
 
-    What the file holds already is left out, so that it can be continued.
+    What the file holds already is left out, so that it can be continued. A case that
+    was lost (its process ended or was ended without a word) is not kept: it is asked
+    again the next time.
     """
     found = installation.find(python)
     done = {key(row): row for row in dry_sweep.rows(out)}
@@ -69,6 +77,8 @@ def answered(
             if way == "meta":
                 options = {"worker": "meta_worker.py", "read": configured}
             for row in dry_sweep.swept(list(group), found, seconds, **options):
+                if row.get("refused") in _LOST:
+                    continue
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 yield row
@@ -80,7 +90,7 @@ def configured(lines: Iterable[str]) -> Row:
     events = [json.loads(line[len(MARK) :]) for line in log if line.startswith(MARK)]
     named_events = {event["event"]: event for event in events}
     if "resolved" not in named_events:
-        return {"refused": measurement_of("\n".join(log)).error or "no answer"}
+        return {"refused": measurement_of("\n".join(log)).error or NO_ANSWER}
     row: Row = {"resolved": named_events["resolved"]["values"]}
     if "built" in named_events:
         row["weights"] = named_events["built"]["weights"]
@@ -163,13 +173,24 @@ def _plain(value: object) -> object:
 def _off(row: Row, plan: planner.Plan) -> Iterator[str]:
     """Yield figures of a start that a plan misses."""
     rank = plan.ranks[0]
-    planned = rank.allocated_weights_bytes if row["way"] == "dry" else 0
+    planned = _planned_weights(row, rank)
     if row.get("weights") and planned and not _near(planned, row["weights"]):
         yield f"weights {row['weights']:,}, planned {planned:,}"
     if row.get("peak"):
         size = rank.line("peak activation").size_bytes
         if abs(size - row["peak"]) > _PEAK_GIB * GIB:
             yield f"peak {row['peak']:,}, planned {size:,}"
+
+
+def _planned_weights(row: Row, rank: RankMemory) -> int:
+    """Return what a row's weights are compared with; 0: nothing.
+
+    Kernels have not repacked quantised weights of a model without memory.
+    """
+    if row["way"] == "dry":
+        return rank.allocated_weights_bytes
+    is_quantised = bool(row.get("resolved", {}).get("quantization"))
+    return 0 if is_quantised else rank.weights_bytes
 
 
 def _near(one: int, other: int) -> bool:

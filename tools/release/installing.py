@@ -22,7 +22,7 @@ def python_of(release: str, given: str | None = None) -> str:
         given: the Python of an environment that has it.
 
     Raises:
-        SystemExit: when the given one has another release.
+        SystemExit: when the given one has another release, or pip cannot install it.
     """
     python = given or _made(release)
     found = installation.find(python)
@@ -35,9 +35,12 @@ def _made(release: str) -> str:
     folder = cache_folder("releases") / release
     python = folder / "bin" / "python"
     if not (folder / _DONE).is_file():
+        sys.stdout.write(f"Installing vLLM {release} into {folder}: 10 GB, minutes.\n")
+        sys.stdout.flush()
         # Made anew where an installation was broken off.
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, _INSTALLER, release], check=True)
+        if subprocess.run([python, _INSTALLER, release], check=False).returncode:
+            raise SystemExit(f"vLLM {release} is not installed: pip says why above.")
         (folder / _DONE).touch()
     return str(python)
 

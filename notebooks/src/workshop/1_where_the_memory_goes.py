@@ -33,6 +33,12 @@
 # %%
 from planner import learn
 
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
+
 # %% [markdown]
 # Some words you will meet.
 # A GiB is 2 to the power of 30 bytes; 24 GB on a box are less than 24 GiB.
@@ -67,12 +73,14 @@ desk
 
 # %% [markdown]
 # Your guess and the plan.
-# The last line is the arithmetic: the memory that vLLM requests, minus everything that is allocated before the KV cache.
+# If a forgotten step gives your figure, it says which one.
+# Open "The arithmetic": what vLLM requests, minus everything that is allocated before the KV cache.
 
 # %%
 guess.reveal(
     desk.limiting_rank.available_kv_cache_bytes,
     desk.limiting_rank.line("KV cache").why,
+    learn.slips(1),
 )
 
 # %% [markdown]
@@ -141,7 +149,7 @@ learn.exercise("1.2").solution()
 #
 # Most questions are short.
 # How many requests of 4,096 tokens fit into the KV cache at once?
-# A number with one or two decimals is enough.
+# A whole number is enough, and so is one with a decimal or two.
 
 # %% tags=["learner"]
 learn.exercise("1.3").check(requests=...)
@@ -168,8 +176,34 @@ desk.changed(max_model_len=None)
 
 # %% [markdown]
 # vLLM has one condition before it starts: one request of the full length has to fit.
-# The length in its message is slightly too optimistic on a card that is nearly full.
-# The plan's line "Longest max_model_len" stays on the safe side.
+# The length in its message is the longest that fits into the memory of that one start.
+# Starts differ a little, so the plan's line "Longest max_model_len" counts with the low end of its range.
+
+# %% [markdown]
+# ## Drag: the length of requests
+#
+# The slider plans each length.
+# First say to yourself which segment of the bar will move, then drag it to both ends.
+# The arithmetic of each line opens below the bar.
+
+# %%
+learn.slide(
+    desk,
+    vary="max_model_len",
+    values=(2048, 4096, 8192, 12000, 16384, 24576, 32768, 40960),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# A long request needs more memory than a short one.
+# Why does a longer max_model_len change no line of the account?
+#
+# Write it as you would tell a colleague, in quotes instead of the dots.
+# Nobody judges it: an expert's explanation appears beside yours.
+
+# %%
+learn.explain(1, ...)
 
 # %% [markdown]
 # ## Make: your own plan
@@ -222,14 +256,15 @@ desk.command()
 #
 # ## On your own
 #
-# Type `desk.explore()` into a new cell and move the controls.
+# Type `desk.explore()` into a new cell and move the other controls too.
 # Which setting frees the most room for the KV cache?
 #
 # ## In practice
 #
 # Real questions differ in length, and most are shorter than the limit.
 # So more of them fit at once than the plan says: it counts each one at its full length.
-# What the plan calls "outside vLLM's budget" is memory that the driver and the graphs take in addition to vLLM's share.
+# What the plan calls "outside vLLM's budget" is memory that the process takes in addition to vLLM's share: the driver's context, and tables and workspaces that are allocated after the KV cache.
+# CUDA graphs are part of the share.
 #
 # ## Further reading
 #

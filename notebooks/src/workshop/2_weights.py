@@ -30,6 +30,12 @@
 import planner
 from planner import learn
 
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
+
 # %% [markdown]
 # Some words you will meet.
 
@@ -64,7 +70,9 @@ larger
 
 # %%
 guess.reveal(
-    larger.limiting_rank.weights_bytes, larger.limiting_rank.line("weights").why
+    larger.limiting_rank.line("weights").size_bytes,
+    larger.limiting_rank.line("weights").why,
+    learn.slips(2),
 )
 
 # %% [markdown]
@@ -72,6 +80,7 @@ guess.reveal(
 #
 # There is an even larger model, Qwen3-32B, with 32.8 billion parameters.
 # How much memory do its weights take in bfloat16?
+# Write the size with its unit: GB and GiB differ by 7 %, and here that counts.
 # And how many L4 cards do the weights alone need, if vLLM may use `gpu_memory_utilization`, 0.92, of each?
 
 # %% tags=["learner"]
@@ -92,10 +101,10 @@ learn.exercise("2.1").solution()
 # A model has a few kinds of parts.
 # The embeddings turn tokens into vectors, and the head (`lm_head`) turns vectors into logits, one for each token of the vocabulary.
 # Between them are layers: attention looks at the other tokens, the mlp processes each token by itself, and small norms keep the numbers in range.
-# `why` is the arithmetic of a line.
+# Open "The arithmetic" of the weights to see what each part takes.
 
 # %%
-desk.limiting_rank.line("weights").why
+learn.lines(desk)
 
 # %% [markdown]
 # Quantization stores weights in fewer bits.
@@ -120,7 +129,7 @@ learn.exercise("2.2").check(weights=..., stays=...)
 
 # %% tags=["solution"]
 learn.exercise("2.2").check(
-    weights=desk.changed(quantization="fp8").limiting_rank.weights_bytes,
+    weights=desk.changed(quantization="fp8").limiting_rank.line("weights").size_bytes,
     stays="c",
 )
 
@@ -155,13 +164,38 @@ pair
 learn.exercise("2.3").check(each_card=..., copied=...)
 
 # %% tags=["solution"]
-learn.exercise("2.3").check(each_card=pair.limiting_rank.weights_bytes, copied="c")
+learn.exercise("2.3").check(
+    each_card=pair.limiting_rank.line("weights").size_bytes, copied="c"
+)
 
 # %% [markdown] tags=["solution"]
 # Both accounts:
 
 # %% tags=["solution"]
 learn.exercise("2.3").solution()
+
+# %% [markdown]
+# ## Drag: the number of cards
+#
+# How many cards does the larger model need, and what does each further one add?
+# Predict what happens to the weights on each card when the number of cards doubles, then drag.
+
+# %%
+learn.slide(
+    larger,
+    vary="tensor_parallel_size",
+    values=(1, 2, 4, 8),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# Your colleague says: "FP8 halves the model." What do you answer?
+#
+# Write a sentence or two in quotes instead of the dots.
+
+# %%
+learn.explain(2, ...)
 
 # %% [markdown]
 # ## Make: the desk with the larger model
@@ -235,4 +269,4 @@ learn.progress(2)
 #
 # **3. The KV cache**: more visitors come, with longer documents.
 # How many fit at once, and why do some models hold many more?
-# Before you go on: what would you tell your colleague about FP8?
+# Before you go on: which part of a model would you have forgotten?

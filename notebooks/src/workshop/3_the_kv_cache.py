@@ -32,6 +32,12 @@ import planner
 from planner import learn
 from planner.solve.comparing import context_against_concurrency
 
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
+
 # %% [markdown]
 # Some words you will meet.
 
@@ -65,7 +71,7 @@ desk
 # Your guess and the plan:
 
 # %%
-guess.reveal(float(desk.kv_cache_size_tokens))
+guess.reveal(float(desk.kv_cache_size_tokens), slips=learn.slips(3))
 
 # %% [markdown]
 # ## Investigate: one token
@@ -101,9 +107,13 @@ learn.exercise("3.1").solution()
 # vLLM does not reserve room for whole requests.
 # It allocates blocks while a text grows, and frees them when an answer is complete.
 # When no block is free, new requests wait, and the latest running one may be preempted and computed again later.
+#
+# Here is the desk's cache at work: six visitors come one after the other, and their questions begin alike.
+# Step through it until somebody is preempted.
+# Who gave up blocks, and who got them?
 
 # %%
-desk.num_gpu_blocks
+learn.living_kv_cache(desk)
 
 # %% [markdown]
 # ### Exercise 3.2: Blocks (2 minutes)
@@ -150,15 +160,19 @@ desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
 
 # %% [markdown]
 # Some models are designed to store less.
-# Here are three, each on a server with eight H200, and how many requests of 32,768 tokens they hold.
+# The measure is Llama-3.1-8B, which stores every token in every layer.
+# How much does one request of 32,768 tokens take, beside three other models?
+# DeepSeek-V3 is eighty times as large as Llama.
 
 # %%
-gemma = planner.plan("google/gemma-3-12b-it", gpu="H200", max_model_len=32768)
-deepseek = gemma.changed(model="deepseek-ai/DeepSeek-V3", tensor_parallel_size=8)
-qwen_next = deepseek.changed(model="Qwen/Qwen3-Next-80B-A3B-Instruct")
-planner.compare(gemma.changed(tensor_parallel_size=8), deepseek, qwen_next)
+llama = planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="L4", max_model_len=32768)
+gemma = llama.changed(model="google/gemma-3-12b-it")
+deepseek = llama.changed(model="deepseek-ai/DeepSeek-V3")
+qwen_next = llama.changed(model="Qwen/Qwen3-Next-80B-A3B-Instruct")
+learn.per_request(llama, gemma, deepseek, qwen_next)
 
 # %% [markdown]
+# None of the four starts on one L4 with that length; what a request takes does not depend on it.
 # The kinds of their layers, by vLLM's names:
 
 # %%
@@ -185,6 +199,31 @@ learn.exercise("3.3").check(gemma="a", deepseek="b", qwen_next="c")
 
 # %% tags=["solution"]
 learn.exercise("3.3").solution()
+
+# %% [markdown]
+# ## Drag: length against number, once more
+#
+# Here the weights and the cache are in fp8.
+# Predict how many requests of 4,096 tokens fit if four of 32,768 do, then drag the length.
+# Watch two figures: the tokens of the cache, and the requests at once.
+
+# %%
+learn.slide(
+    desk.changed(quantization="fp8", kv_cache_dtype="fp8"),
+    vary="max_model_len",
+    values=(1024, 2048, 4096, 8192, 16384, 24576, 32768, 40960),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# All requests together could need nearly a hundred times what the cache holds.
+# Why does vLLM start, and what happens when they all come?
+#
+# Write a sentence or two in quotes instead of the dots.
+
+# %%
+learn.explain(3, ...)
 
 # %% [markdown]
 # ## Make: room for long documents

@@ -30,6 +30,12 @@
 import planner
 from planner import learn
 
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
+
 # %% [markdown]
 # Some words you will meet.
 
@@ -64,6 +70,7 @@ desk
 guess.reveal(
     desk.limiting_rank.line("CUDA graphs").size_bytes,
     desk.limiting_rank.line("CUDA graphs").why,
+    learn.slips(4),
 )
 
 # %% [markdown]
@@ -71,6 +78,7 @@ guess.reveal(
 #
 # What does `gpu_memory_utilization=0.92` mean?
 # And how much larger does the KV cache get with 0.95?
+# Write the size with its unit, such as `"2.5 GiB"` or `"300 MiB"`.
 #
 # - `a`: the GPU computes 92 % of the time
 # - `b`: 92 % of the card becomes KV cache
@@ -95,16 +103,10 @@ learn.exercise("4.1").solution()
 # Before it allocates the KV cache, vLLM runs its largest step: the profile run.
 # The peak activation is what that step needs temporarily.
 # The persistent buffers stay allocated all the time.
-# `why` is the arithmetic of a line: read the factors.
+# Open "The arithmetic" of both and read the factors: which settings of vLLM are among them?
 
 # %%
-desk.limiting_rank.line("persistent buffers").why
-
-# %% [markdown]
-# And the peak:
-
-# %%
-desk.limiting_rank.line("peak activation").why
+learn.lines(desk)
 
 # %% [markdown]
 # ### Exercise 4.2: Fewer at once (2 minutes)
@@ -138,38 +140,39 @@ learn.exercise("4.2").solution()
 # %% [markdown]
 # ## Modify: four plans that fail
 #
-# Each of these plans fails in a different way.
-# Read what vLLM says about the larger model of lesson 2:
+# Four libraries of other cities send you what vLLM said to them.
+# Each start failed in a different way, and they may change whatever helps: cards, models, settings.
+# The first library wants the larger model of lesson 2:
 
 # %%
 larger_model = desk.changed(model="Qwen/Qwen3-14B")
-larger_model.error.message
+learn.says(larger_model)
 
 # %% [markdown]
-# About a low share of the card, because another program needs the rest:
+# The second one copied a low share of the card from an old script:
 
 # %%
 low_share = desk.changed(gpu_memory_utilization=0.7)
-low_share.error.message
+learn.says(low_share)
 
 # %% [markdown]
-# About the model's full length:
+# The third one left out `max_model_len`, so vLLM takes the model's full length:
 
 # %%
 full_length = desk.changed(max_model_len=None)
-full_length.error.message
+learn.says(full_length)
 
 # %% [markdown]
-# About a share that is too high:
+# The fourth one set the share as high as it goes:
 
 # %%
 high_share = desk.changed(gpu_memory_utilization=1.0)
-high_share.error.message
+learn.says(high_share)
 
 # %% [markdown]
 # ### Exercise 4.3: Four ways to fail (3 minutes)
 #
-# What do you try first for each plan?
+# What does each library try first?
 #
 # - `a`: a smaller max_model_len
 # - `b`: fewer bytes for each weight, a smaller model, or more GPUs
@@ -193,6 +196,39 @@ learn.exercise("4.3").check(
 learn.exercise("4.3").solution()
 
 # %% [markdown]
+# ### Debug this start
+#
+# These errors are real: somebody published each of them.
+# Say what caused it and what helps; the planner's explanation follows.
+# There are ten, of two minutes each: change the number, now or at home.
+
+# %%
+learn.debug_this_start(1)
+
+# %% [markdown]
+# ## Drag: the share of the card
+#
+# Predict at which share this model starts, and what happens at 1.0, then drag.
+
+# %%
+learn.slide(
+    desk,
+    vary="gpu_memory_utilization",
+    values=(0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.95, 0.98, 1.0),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# nvidia-smi shows a full card, and no request has arrived.
+# Why is that not a leak?
+#
+# Write a sentence or two in quotes instead of the dots.
+
+# %%
+learn.explain(4, ...)
+
+# %% [markdown]
 # ## Make: more room, same answers
 #
 # Without CUDA graphs there is more room, but every answer is slower.
@@ -214,6 +250,16 @@ learn.exercise("4.4").check(plan=mine)
 # %% tags=["solution"]
 mine = desk.changed(max_num_seqs=64)
 learn.exercise("4.4").check(plan=mine)
+
+# %% [markdown]
+# ## Play: guess the bar
+#
+# You know every line by now.
+# Drag the parts of another model on another card to where you expect them, then look at the plan's bar.
+# There is a new pair each day; the same day has the same pair for everybody, so compare your scores.
+
+# %%
+learn.guess_the_bar()
 
 # %% [markdown]
 # ## What could go wrong
@@ -243,13 +289,16 @@ learn.exercise("4.4").check(plan=mine)
 #
 # ## On your own
 #
+# Debug the other nine starts: `learn.debug_this_start(2)` and so on.
+#
 # Raise `max_num_batched_tokens` to 8,192 and to 16,384.
 # Which line grows, and what happens to the verdict?
 #
 # ## In practice
 #
-# Some memory is outside the budget: the driver's, and what graphs and libraries allocate later.
+# Some memory is outside the budget: the driver's context, and tables and workspaces that are allocated after the KV cache.
 # A share near 1 leaves no room for it, and vLLM fails late in the start or while serving.
+# CUDA graphs are inside the budget since vLLM 0.20; up to 0.19 they came in addition, so an old share may be too high or too low today.
 # `planner.advise(plan)` lists what would help, and what each change costs.
 #
 # ## Further reading

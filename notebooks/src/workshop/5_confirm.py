@@ -8,10 +8,11 @@
 # - write a prediction down before vLLM starts
 # - find the memory figures in vLLM's log
 # - distinguish what a plan knows for certain from what it estimates
+# - judge how far a plan was off, and in which line
 #
 # **What you need**: lesson 1, or its key points. No GPU and no network: there is a recorded run. With a GPU or vLLM's CPU build you make your own.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: 15 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
@@ -31,7 +32,12 @@
 import planner
 from planner import learn
 from planner.app.widgets.run_panel import RunPanel
-from planner.show.certainty import overall_sentence
+
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
 
 # %% [markdown]
 # Some words you will meet.
@@ -92,7 +98,11 @@ run
 # Your guess and the estimate:
 
 # %%
-guess.reveal(small.limiting_rank.available_kv_cache_bytes)
+guess.reveal(
+    small.limiting_rank.available_kv_cache_bytes,
+    small.limiting_rank.line("KV cache").why,
+    learn.slips(5),
+)
 
 # %% [markdown]
 # ## Investigate: vLLM's own words
@@ -150,12 +160,45 @@ learn.exercise("5.3").check(blocks=95, cause="c")
 learn.exercise("5.3").solution()
 
 # %% [markdown]
+# ### Real starts on GPUs
+#
 # One start is only one case.
-# On GPUs, the planner was compared with many starts that others have published; `docs/accuracy.md` lists each.
-# For comparison, the last sentence gives a rule of thumb: the same few GiB for everything except weights and KV cache.
+# Here are starts on GPUs whose logs other people have published, with vLLM's figures beside the plan's.
+# The first has the desk's model, the second a card with 24 GB like yours; the last two are one machine with two shares.
 
 # %%
-overall_sentence()
+learn.published()
+
+# %% [markdown]
+# ### Exercise 5.4: The one it missed (2 minutes)
+#
+# The planner was wrong about the third start: vLLM had more room than planned.
+# By how much was it off?
+# And in which line, if the fourth start is off by nearly the same?
+#
+# - `a`: the weights
+# - `b`: the share of the card
+# - `c`: the peak activation
+# - `d`: the bytes of a token
+
+# %% tags=["learner"]
+learn.exercise("5.4").check(off=..., line=...)
+
+# %% tags=["solution"]
+learn.exercise("5.4").check(off="0.91 GiB", line="c")
+
+# %% [markdown] tags=["solution"]
+# Both starts:
+
+# %% tags=["solution"]
+learn.exercise("5.4").solution()
+
+# %% [markdown]
+# How sure is the plan of your own desk?
+# It says with what it was compared, and with what it was not: no published start of this release or of this card is among those.
+
+# %%
+learn.certainty(learn.checkpoint(1))
 
 # %% [markdown]
 # ## Modify: your own start
@@ -169,9 +212,44 @@ overall_sentence()
 RunPanel(learn.start_here())
 
 # %% [markdown]
+# ### Optional: a start without a GPU
+#
+# A dry run lets vLLM's own code start for the desk's plan, on an L4 that is not there.
+# It needs vLLM's build for NVIDIA GPUs; without one, the cell says how to get it.
+# With one, write `start=True`, and compare the answer with the plan of lesson 1 after a minute.
+# What PyTorch allocates is measured; only the driver's part is assumed.
+
+# %%
+learn.dry_run_here(learn.checkpoint(1), start=False)
+
+# %% [markdown]
+# ## Drag: the share of a computer
+#
+# On a processor the share is one of the computer's memory.
+# Predict the share at which the small model no longer starts, then drag.
+
+# %%
+learn.slide(
+    small,
+    vary="gpu_memory_utilization",
+    values=(0.2, 0.22, 0.25, 0.28, 0.3, 0.33, 0.36, 0.4),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# The plan and the start differ.
+# Which figures of a plan would you rely on to the byte, which not, and why?
+#
+# Write a sentence or two in quotes instead of the dots.
+
+# %%
+learn.explain(5, ...)
+
+# %% [markdown]
 # ## Make: room for a test
 #
-# ### Exercise 5.4: Make room for a test (3 minutes)
+# ### Exercise 5.5: Make room for a test (2 minutes)
 #
 # Four colleagues test the small model at once, each with up to 4,096 tokens.
 # Make a plan for the computer of the recorded run that holds all of that.
@@ -180,11 +258,11 @@ RunPanel(learn.start_here())
 
 # %% tags=["learner"]
 mine = ...
-learn.exercise("5.4").check(plan=mine)
+learn.exercise("5.5").check(plan=mine)
 
 # %% tags=["solution"]
 mine = small.changed(max_model_len=4096, gpu_memory_utilization=0.36)
-learn.exercise("5.4").check(plan=mine)
+learn.exercise("5.5").check(plan=mine)
 
 # %% [markdown]
 # ## What could go wrong
@@ -215,7 +293,7 @@ learn.exercise("5.4").check(plan=mine)
 # ## In practice
 #
 # What your own starts measure is stored on your computer, and later plans of the same start use it.
-# The first start of a model also compiles it, which takes longer; memory is the same.
+# The first start of a model also compiles it: it takes longer, and on a GPU it leaves less for the KV cache than later starts, as the plan of lesson 1 says.
 # Random weights are enough to measure memory: their shapes matter, not their values.
 #
 # ## Further reading

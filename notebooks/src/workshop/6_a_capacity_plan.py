@@ -1,24 +1,24 @@
 # %% [markdown]
 # # 6. A capacity plan
 #
-# **What you will do**: answer a request for the whole city: which cards, how many, at what price.
+# **What you will do**: answer a request for the whole city, which cards, how many, at what price; then plan a model of your own and take the plan home.
 #
 # **What you will learn**:
 #
 # - turn a requirement ("forty visitors at once") into tokens and bytes
 # - find the limit of a plan with the solver
 # - compare cards by what they hold and what they cost
-# - plan a nightly job with Ray Data LLM
+# - turn a plan into a command, a link and a page
 #
 # **What you need**: lessons 1 to 3, or their key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: 15 minutes, 9 of them for exercises.
 #
 # **Questions**:
 #
 # - "Forty visitors come at once. Which card do we buy?"
 # - "One large card or two small ones?"
-# - "What do the cards do at night?"
+# - "And my own model?"
 
 # %% [markdown]
 # ## The story
@@ -31,6 +31,12 @@
 # %%
 import planner
 from planner import learn, solve
+
+# %% [markdown] tags=["solution"]
+# This notebook has the answers filled in.
+
+# %% tags=["solution"]
+learn.set_aside()
 
 # %% [markdown]
 # Some words you will meet.
@@ -56,7 +62,7 @@ guess
 # %%
 desk = learn.checkpoint(6)
 visitors = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=40)
-guess.reveal(float(solve.serving(desk, visitors).requests_served))
+guess.reveal(float(solve.serving(desk, visitors).requests_served), slips=learn.slips(6))
 
 # %% [markdown]
 # ### Exercise 6.1: The memory of forty visitors (2 minutes)
@@ -107,10 +113,35 @@ learn.exercise("6.2").solution()
 # You have three offers, in euros per hour for one card.
 # The prices are invented for this story.
 # Where one card is not enough, the comparison uses more of them.
+# Read two columns first: the tokens per second that all visitors get at most, and what a million tokens of answers cost at least.
 
 # %%
 prices = {"L4": 0.8, "L40S": 1.9, "H100": 3.6}
 planner.compare_gpus(desk, prices, prices, visitors, currency="euros")
+
+# %% [markdown]
+# ## Drag: how many at once
+#
+# Two L4 serve the city.
+# Predict what happens to the KV cache when vLLM works on fewer requests at once, and on more, then drag.
+
+# %%
+learn.slide(
+    desk.changed(tensor_parallel_size=2),
+    vary="max_num_seqs",
+    values=(8, 16, 32, 40, 64, 128, 256, 512),
+)
+
+# %% [markdown]
+# ## Explain
+#
+# One card is cheapest by the hour, another by the answer.
+# Which does the library choose, and why?
+#
+# Write a sentence or two in quotes instead of the dots.
+
+# %%
+learn.explain(6, ...)
 
 # %% [markdown]
 # ## Make: the plan for the city
@@ -136,71 +167,32 @@ learn.exercise("6.3").check(plan=mine)
 planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
 
 # %% [markdown]
-# ## At night: Ray Data LLM
+# ### Exercise 6.4: Your own model (3 minutes)
 #
-# At night there are no questions, and the city archive has 20,000 old letters to summarise.
-# Ray Data LLM runs vLLM over the rows of a table.
-# A replica is one vLLM with its own cards, and `concurrency=(1, 4)` means one to four replicas.
-# `entrypoint="engine"` plans vLLM as Ray Data LLM starts it, with different defaults.
-
-# %%
-letter = planner.Load(prompt_tokens=3000, output_tokens=300)
-pair = desk.changed(tensor_parallel_size=2, entrypoint="engine")
-night = planner.ray.pipeline(
-    pair, concurrency=(1, 4), accelerator_type="L4", num_rows=20_000, load=letter
-)
-
-# %% [markdown]
-# ### Exercise 6.4: Cards for the night (2 minutes)
-#
-# Each replica takes two L4, as it does by day.
-# How many cards does this pipeline take at least, and how many at most?
+# Now plan what you will run: your model, your card, your load.
+# No idea yet? `planner.models.search("llama")` lists models, `planner gpus` in a terminal lists cards.
+# Write the load first: how long are the questions, how long the answers, how many at once?
 
 # %% tags=["learner"]
-learn.exercise("6.4").check(at_least=..., at_most=...)
+own = ...
+learn.exercise("6.4").check(plan=own)
 
 # %% tags=["solution"]
-learn.exercise("6.4").check(at_least=2, at_most=8)
-
-# %% [markdown] tags=["solution"]
-# The arithmetic:
-
-# %% tags=["solution"]
-learn.exercise("6.4").solution()
+load = planner.Load(prompt_tokens=2000, output_tokens=500, requests=20)
+own = planner.plan("Qwen/Qwen3-30B-A3B", gpu="H100", max_model_len=8192, load=load)
+learn.exercise("6.4").check(plan=own)
 
 # %% [markdown]
-# The pipeline says what it takes, stage by stage, and the shortest time in which the letters can be done.
-# A stage is one step that each letter passes through; only `vLLMEngineStage` uses cards.
-# Its workers, which Ray calls actors, are the replicas; the other stages need only processors.
-# Read the warnings under the headline as well.
-
-# %%
-night
-
-# %% [markdown]
-# The library has two servers with two L4 each.
-# `on` places every worker on them as Ray would, in the order in which they start.
-# `PACK` means: on one server, where that is possible.
-# Replicas that do not fit wait, and the job runs without them.
-
-# %%
-first = planner.ray.Node(name="first", cpus=16, gpus=2, accelerator_type="L4")
-second = planner.ray.Node(name="second", cpus=16, gpus=2, accelerator_type="L4")
-night.on([first, second])
-
-# %% [markdown]
-# ### Exercise 6.5: A place for every replica (2 minutes)
+# ## Take it home
 #
-# Make a pipeline that uses exactly four cards from the start, and places every replica.
-# Start from `planner.ray.pipeline(pair, accelerator_type="L4", ...)`.
+# Three things to leave with: the command, a link that opens the plan in the app (`make app` starts it), and the plan on one page.
+# Replace the `...` with `own`, or with `mine` if you have no plan of your own yet.
 
 # %% tags=["learner"]
-job = ...
-learn.exercise("6.5").check(pipeline=job)
+learn.take_home(...)
 
 # %% tags=["solution"]
-job = planner.ray.pipeline(pair, concurrency=(2, 2), accelerator_type="L4")
-learn.exercise("6.5").check(pipeline=job)
+learn.take_home(own)
 
 # %% [markdown]
 # ## What could go wrong
@@ -221,13 +213,11 @@ learn.exercise("6.5").check(pipeline=job)
 # - Write the load down first: tokens of a question, tokens of an answer, how many at once.
 # - KV cache of a load: requests x tokens x bytes of a token, in whole blocks.
 # - Plan with the low end of the range, as the solver does.
-# - Compare by what is served at what price, not by the size of a card.
-# - Ray counts replicas: cards are replicas x tensor parallel.
+# - Compare by what is served at what price: by the hour for quiet services, by the answer for busy ones.
 #
 # ## On your own
 #
-# Take your own service: how long are its questions and answers, and how many come at once?
-# Plan it, and send the command to a colleague.
+# Ask the planner what your own service could do better: `planner.advise(own)`.
 #
 # ## In practice
 #
@@ -240,7 +230,6 @@ learn.exercise("6.5").check(pipeline=job)
 # - `docs/solve.md` describes every question that the solver answers.
 # - `docs/compare.md`, "GPUs", says how cards are compared.
 # - `docs/speed.md`, "What it ignores", says what the bound ignores.
-# - `docs/ray.md`, "Plan" and "Place it on nodes", describes such jobs in full: stages, fractions of a card, live clusters.
 # - `docs/export.md` says how to turn a plan into a command, a manifest or a file for a colleague.
 #
 # Your progress in the whole workshop:
@@ -251,6 +240,5 @@ learn.progress()
 # %% [markdown]
 # ## Next
 #
-# This was the last lesson.
-# Open the explorer, `notebooks/explorer.ipynb`, with your own model.
+# **7. At night**, for those who run batch jobs: Ray Data LLM over many rows.
 # Before you go: what will you plan first?

@@ -25,7 +25,7 @@ from planner.app.cli.shared import (
 )
 from planner.errors import PlannerError
 from planner.late import late
-from planner.show.terminal import screen_of
+from planner.show.terminal import prepare_output, screen_of
 
 __all__ = [
     "BAD_INPUT",
@@ -88,14 +88,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # a process of its own
         gc.set_threshold(_COLLECTED_AFTER)
+        prepare_output()
     try:
-        return _run(words)
+        status = _run(words)
+        sys.stdout.flush()  # here, where a sentence can say that it failed
     except BrokenPipeError:  # `planner gpus | head`: the reader has ended
         sys.stdout = None
         return FITS
     except PlannerError as error:
         sys.stderr.write(f"planner: {error}\n")
         return BAD_INPUT
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        sys.stdout = None  # or Python tries again when it ends
+        why = error.strerror or error
+        sys.stderr.write(f"planner: The output cannot be written: {why}.\n")
+        return BAD_INPUT
+    return status
 
 
 def _run(words: list[str]) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,8 @@ _NEEDED = ("voila", "ipywidgets", "anywidget", "plotly")
 _LOCAL_POOL, _LOCAL_SESSIONS = 2, 20
 _PUBLISHED_POOL, _PUBLISHED_SESSIONS = 10, 60
 _HIGHEST_PORT = 65535
-
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.*\[\]:-]+")
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 EXAMPLES = (
     "planner app",
@@ -62,6 +66,34 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="pages drawn ahead for the next visitors "
         f"(default: {_LOCAL_POOL}, published {_PUBLISHED_POOL})",
     )
+    parser.add_argument(
+        "--per-network",
+        type=int,
+        metavar="N",
+        help="open pages at most of one address, or of one IPv6 network "
+        "(default: published half of --max-sessions, else all)",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="a proxy in front, or its network, whose X-Real-IP names the visitor's "
+        "address; may be repeated",
+    )
+    parser.add_argument(
+        "--frame-ancestor",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="a site whose pages may show the app in a frame, as in "
+        "https://wiki.example.org; may be repeated",
+    )
+    parser.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="print the address, and do not open it",
+    )
     parser.add_argument("--notebook", type=Path, help=argparse.SUPPRESS)
     parser.set_defaults(run=_run)
 
@@ -75,7 +107,9 @@ def _run(options: dict[str, Any]) -> int:
         )
     published = options["published"] or not chosen.is_loopback(options["address"])
     pool = _PUBLISHED_POOL if published else _LOCAL_POOL
-    sessions = _PUBLISHED_SESSIONS if published else _LOCAL_SESSIONS
+    most = _PUBLISHED_SESSIONS if published else _LOCAL_SESSIONS
+    sessions = _between("--max-sessions", options["max_sessions"], 1, 1000, most)
+    share = (sessions + 1) // 2 if published else sessions
     late(
         "planner.app.voila.app:serve",
         chosen.Options(
@@ -84,13 +118,39 @@ def _run(options: dict[str, Any]) -> int:
             base_url=options["base_url"],
             published=published,
             pool=_between("--pool", options["pool"], 0, 1000, pool),
-            max_sessions=_between(
-                "--max-sessions", options["max_sessions"], 1, 1000, sessions
+            max_sessions=sessions,
+            per_network=_between(
+                "--per-network", options["per_network"], 1, 1000, share
             ),
+            trusted_proxies=tuple(options["trusted_proxy"]),
+            frame_ancestors=tuple(map(_origin, options["frame_ancestor"])),
+            opens_browser=not (published or options["no_browser"]) and _has_browser(),
             notebook=options["notebook"] or chosen.NOTEBOOK,
         ),
     )
     return FITS
+
+
+def _origin(text: str) -> str:
+    """Return an origin as it is.
+
+    Raises:
+        PlannerError: for what is none.
+    """
+    if not _ORIGIN.fullmatch(text):
+        raise PlannerError(
+            f"--frame-ancestor {text!r} is not an origin such as "
+            "https://wiki.example.org: scheme, host and port, without a path."
+        )
+    return text
+
+
+def _has_browser() -> bool:
+    """Return whether a person started this, on a machine that shows windows."""
+    if not sys.stderr.isatty():
+        return False
+    is_seen = any(os.environ.get(name) for name in _DISPLAYS)
+    return is_seen or sys.platform in ("darwin", "win32")
 
 
 def _between(

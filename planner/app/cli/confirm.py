@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
@@ -21,6 +20,7 @@ from planner.errors import PlannerError
 from planner.export.texts.explaining import differences
 from planner.export.texts.logs import reading_of_log
 from planner.planning.result import Plan
+from planner.user_files import read_input, read_text, user_path
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -162,9 +162,4 @@ def _plan_of_log(reading: LogReading, options: dict[str, Any]) -> Plan | None:
 
 
 def _read(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
-    try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise PlannerError(f"The log {name} cannot be read ({error}).") from error
+    return read_input() if name == "-" else read_text(user_path(name), what="The log ")

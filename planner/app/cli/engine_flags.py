@@ -23,6 +23,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.units import SUFFIX_FACTORS
+from planner.user_files import MOST_CONFIG_BYTES, read_file, user_path
 
 if TYPE_CHECKING:
     from planner.export.plan_file import PlanFile
@@ -167,7 +168,7 @@ def inputs_of(options: dict[str, Any]) -> Inputs:
     start = {key: options.pop(key) for key in _START}
     start = {key: value for key, value in start.items() if value is not None}
     if name is not None:
-        found = _read(Path(name))
+        found = _read(user_path(name))
     elif "model" in start:
         found = Inputs(model=start["model"])
     else:
@@ -278,16 +279,20 @@ def _number_or_text(text: str) -> int | str:
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except RecursionError:
+        raise argparse.ArgumentTypeError("its JSON is nested too deeply") from None
+    except ValueError:  # not JSON, or of more digits than a number may have
         return text
 
 
 def _read(path: Path) -> Inputs:
+    what = "The plan file "
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise PlannerError(f"The plan file {path} cannot be read: {reason}.") from None
+        text = read_file(path, MOST_CONFIG_BYTES, what=what).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise PlannerError(
+            f"{what}{path} cannot be read: it is not UTF-8 text."
+        ) from None
     try:
         plan_file: PlanFile = late("planner.export.plan_file:read_yaml", text)
     except PlannerError as error:

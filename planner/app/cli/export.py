@@ -112,12 +112,22 @@ def write_whole(path: Path, text: str) -> None:
     """
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")  # a pipe, a terminal
+            _write_into(path, text)
             return
         _replace(path, text)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        reason = getattr(error, "strerror", None) or str(error)
         raise PlannerError(f"--output {path}: {reason}.") from None
+
+
+def _write_into(path: Path, text: str) -> None:
+    """Write into a pipe that somebody reads, or a terminal, without waiting for one."""
+    waits = getattr(os, "O_NONBLOCK", 0)
+    number = os.open(path, os.O_WRONLY | waits)
+    if waits:
+        os.set_blocking(number, True)
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _replace(path: Path, text: str) -> None:

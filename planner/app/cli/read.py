@@ -17,6 +17,7 @@ from planner.errors import PlannerError
 from planner.export.texts import Reading, read
 from planner.export.texts.reading import Kind
 from planner.show.plan_text import plan_text
+from planner.user_files import read_input
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -51,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: dict[str, Any]) -> int:
     text = options["text"]
-    given = sys.stdin.read() if text == "-" else text
+    given = read_input() if text == "-" else text
     found = read(given, start=options["start"])
     plan, open_ = _planned(found, options)
     if options["json"]:

@@ -51,10 +51,17 @@ def without_file(words: Sequence[str]) -> tuple[list[str], Path | None]:
         if word.startswith("-") or not (is_file_flag or is_alone):
             continue
         path = Path(word)
-        if path.name not in _OF_MODELS and path.is_file():
+        if path.name not in _OF_MODELS and _is_file(path):
             start = at - 1 if is_file_flag else at
             return [*words[:start], *words[at + 1 :]], path
     return list(words), None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # longer than a path may be, or not one at all
+        return False
 
 
 def without_server_flags(

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import threading
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,12 +22,13 @@ import nbformat
 import tornado.web
 from jupyter_server.auth.identity import IdentityProvider, User
 from jupyter_server.utils import url_path_join
-from tornado.httpserver import HTTPServer
 from traitlets.config import Config
 from voila.app import Voila
 from voila.utils import get_page_config
 
 from planner.app.voila import files, log, pages, provisioner, sockets
+from planner.app.voila.access import TOKEN, Owner, Visitors, trusted_networks
+from planner.app.voila.connections import BoundedServer
 from planner.app.voila.files import AssetHandler
 from planner.app.voila.kernels import OneKernelSpec
 from planner.app.voila.options import Options, is_loopback
@@ -43,15 +45,14 @@ _POLICY = (
     "img-src 'self' data: blob:",
     "font-src 'self' data:",
     "connect-src 'self'",
-    "frame-ancestors 'self'",
     "base-uri 'none'",
     "form-action 'none'",
 )
 _HEADERS = {
-    "Content-Security-Policy": "; ".join(_POLICY),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Server": "planner",
 }
@@ -76,9 +77,12 @@ class App(Voila):
         """Serve until a signal ends it.
 
         Raises:
-            PlannerError: when the port is in use.
+            PlannerError: when the port is in use, or a proxy's address is none.
         """
         self.options = options
+        base = url_path_join("/", options.base_url, "/")
+        self.visitors = Visitors(trusted=trusted_networks(options.trusted_proxies))
+        self.owner = None if options.published else Owner(port=options.port, path=base)
         if provisioner.is_available():
             provisioner.ForkServer.instance()  # imports while Voila starts
         self._folder = Path(mkdtemp(prefix="planner-", dir=_short_lived_place()))
@@ -101,7 +105,10 @@ class App(Voila):
         return settings | {
             "allow_remote_access": self.options.published,
             "default_handler_class": pages.MissingHandler,
-            "headers": _HEADERS,
+            "headers": _headers(self.options),
+            "owner": self.owner,
+            "visitors": self.visitors,
+            "may_be_framed": bool(self.options.frame_ancestors),
             "log_function": log.log_request,
             "websocket_max_message_size": sockets.MESSAGE_BYTES,
             "websocket_compression_options": {"compression_level": 1, "mem_level": 5},
@@ -116,6 +123,7 @@ class App(Voila):
         kernel = rf"api/kernels/{_KERNEL_ID}"
         addresses: dict[str, tuple[Any, ...]] = {
             "": (pages.PageHandler,),
+            "guess": (pages.GuessHandler,),
             "healthz": (pages.HealthHandler,),
             kernel: (pages.KernelHandler,),
             f"{kernel}/channels": (sockets.KernelSocket,),
@@ -133,14 +141,17 @@ class App(Voila):
         Raises:
             PlannerError: when the port is in use or not allowed.
         """
-        server = HTTPServer(self.app, xheaders=False, max_body_size=1 << 16)
+        server = BoundedServer(self.app)
         try:
             server.listen(self.port, self.ip)
         except OSError as error:
             raise PlannerError(_why_not(self.options, error)) from error
         tornado.ioloop.IOLoop.current().add_callback(self.kernel_manager.begin)
         threading.Thread(target=self.assets.warm, daemon=True).start()
-        sys.stderr.write(_greeting(self.options))
+        start = _start_address(self.options, self.owner)
+        sys.stderr.write(_greeting(start, self.options))
+        if self.options.opens_browser:
+            _open_in_browser(start, self._folder)
         self.ioloop = tornado.ioloop.IOLoop.current()
         try:
             self.ioloop.start()
@@ -175,6 +186,8 @@ class App(Voila):
         )
         root = url_path_join(self.base_url, files.PREFIX, self.assets.version)
         return found | {
+            # The version of Voila, which the page does not need.
+            "appVersion": "",
             "fullStaticUrl": f"{root}/voila",
             "fullLabextensionsUrl": f"{root}/labextensions",
             "plannerFilesUrl": f"{root}/page",
@@ -213,6 +226,7 @@ def _config(options: Options, folder: Path) -> Config:
     config.Sessions = Config(
         pool_size=options.pool,
         max_sessions=options.max_sessions,
+        per_network=options.per_network,
         kernel_folder=str(folder if options.published else Path.cwd()),
         ends_at_once=options.published,
         lost_seconds=60 if options.published else 600,
@@ -233,11 +247,47 @@ def _short_lived_place() -> str | None:
     return str(_SHARED_MEMORY) if usable else None
 
 
-def _greeting(options: Options) -> str:
+def _headers(options: Options) -> dict[str, str]:
+    """Return the headers of every response; old browsers need one of their own."""
+    ancestors = " ".join(("'self'", *options.frame_ancestors))
+    policy = "; ".join((*_POLICY, f"frame-ancestors {ancestors}"))
+    # The old header knows no other origins; browsers that know the policy ignore it.
+    frame = {} if options.frame_ancestors else {"X-Frame-Options": "SAMEORIGIN"}
+    return _HEADERS | {"Content-Security-Policy": policy} | frame
+
+
+def _start_address(options: Options, owner: Owner | None) -> str:
     host = f"[{options.address}]" if ":" in options.address else options.address
     path = url_path_join("/", options.base_url, "/")
-    mode = " Published: nothing runs or is read here for visitors." * options.published
-    return f"The planner: http://{host}:{options.port}{path}  (Ctrl+C ends it){mode}\n"
+    token = "" if owner is None else f"?{TOKEN}={owner.token}"
+    return f"http://{host}:{options.port}{path}{token}"
+
+
+def _greeting(start: str, options: Options) -> str:
+    mode = (
+        " Published: nothing runs or is read here for visitors."
+        if options.published
+        else " Only this address opens it: keep it to yourself."
+    )
+    return f"The planner: {start}  (Ctrl+C ends it){mode}\n"
+
+
+def _open_in_browser(start: str, folder: Path) -> threading.Thread:
+    """Open the page in the machine's browser, by a file that only its user can read.
+
+    Every user of a machine can read the arguments of its processes.
+    """
+    page = folder / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(
+        f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={start}">',
+        encoding="utf-8",
+    )
+    opening = threading.Thread(
+        target=webbrowser.open, args=(page.as_uri(),), daemon=True
+    )
+    opening.start()
+    return opening
 
 
 def _why_not(options: Options, error: OSError) -> str:

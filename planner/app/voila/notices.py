@@ -19,6 +19,8 @@ class Notice:
     title: str
     heading: str
     text: str
+    retries: bool = True
+    """Whether it loads again by itself."""
 
 
 FULL = Notice(
@@ -26,6 +28,20 @@ FULL = Notice(
     heading="Every place is taken at the moment",
     text="The planner runs a small process for each open page, and the maximum number "
     "is open. A place becomes free as soon as a visitor closes a page.",
+)
+CROWDED = Notice(
+    title="no more pages for your network",
+    heading="Your network has all of its places",
+    text="One network may open only a part of the pages, so that there is room for "
+    "others. A place becomes free as soon as one of them is closed.",
+)
+REFUSED = Notice(
+    title="open it with its start address",
+    heading="This planner belongs to whoever started it",
+    text="Open the address that it printed when it was started, which contains the "
+    "token. If this browser did so before, and you followed a link on another site, "
+    "open this address again.",
+    retries=False,
 )
 BY_NGINX = {
     "planner-down.html": Notice(
@@ -46,9 +62,16 @@ BY_NGINX = {
 def notice_html(notice: Notice) -> str:
     """Return the page, which loads no other file and reloads itself."""
     page = Template(Path(__file__).with_name("notice.html").read_text(encoding="utf-8"))
+    again = f'<meta http-equiv="refresh" content="{RETRY_SECONDS}">'
+    when = (
+        f'This page retries every {RETRY_SECONDS} seconds; <a href="">retry now</a>.'
+        if notice.retries
+        else '<a href="">Open this address again</a>.'
+    )
     return page.substitute(
         title=fragment(notice.title),
         heading=fragment(notice.heading),
         text=fragment(notice.text),
-        seconds=RETRY_SECONDS,
+        refresh=f"{again}\n" if notice.retries else "",
+        when=when,
     )

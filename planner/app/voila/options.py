@@ -23,6 +23,14 @@ class Options:
     """Kernels that wait for the next visitors, with the page already rendered."""
     max_sessions: int = 20
     """Open pages; further visitors have to wait."""
+    per_network: int = 0
+    """Open pages of one visitor's network; 0: as many as there are."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies that say where a visitor comes from, in X-Real-IP."""
+    frame_ancestors: tuple[str, ...] = ()
+    """Origins whose pages may show the app in a frame, besides its own."""
+    opens_browser: bool = False
+    """Whether the page is opened in this machine's browser."""
     notebook: Path = NOTEBOOK
 
 

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_path
 from jupyter_server.base.handlers import JupyterHandler
 from tornado.web import HTTPError
 
+from planner.app.voila.access import Owner, Visitors, is_for_a_page
 from planner.app.voila.files import Assets
-from planner.app.voila.notices import FULL, RETRY_SECONDS, notice_html
-from planner.app.voila.sessions import AppIsFull
-from planner.app.widgets import static_files
+from planner.app.voila.notices import (
+    CROWDED,
+    FULL,
+    REFUSED,
+    RETRY_SECONDS,
+    Notice,
+    notice_html,
+)
+from planner.app.voila.sessions import AppIsFull, NetworkIsFull
+from planner.app.widgets import pieces, static_files
 from planner.app.widgets.static_files import lean
 from planner.errors import PlannerError
+from planner.late import late
+
+if TYPE_CHECKING:
+    from planner.learn.guessing import GuessTheBar
 
 _HERE = Path(__file__).parent
 SHARE = _HERE / "share" / "jupyter"
@@ -29,6 +45,11 @@ EXTENSIONS = (
 """JupyterLab's extensions that the page loads to show widgets."""
 _THEME = "theme-light.css"
 """JupyterLab's variables, which widgets' styles use; page.css sets their colours."""
+_GUESS_POLICY = (
+    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; "
+    "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+)
+FORBIDDEN = 403
 _PAGE_FILES = (".css", ".woff2", ".svg", ".png")
 
 
@@ -57,7 +78,24 @@ def gather(static_paths: Iterable[str]) -> Assets:
 
 
 class AppHandler(JupyterHandler):
-    """The base of the app's handlers, which logs nothing about visitors."""
+    """The base of the app's handlers, which logs nothing about visitors.
+
+    On one's own machine they answer the owner only.
+    """
+
+    async def prepare(self) -> None:
+        """Refuse everybody but the owner, where there is one.
+
+        Raises:
+            HTTPError: for a request without the owner's cookie.
+        """
+        await super().prepare()
+        owner: Owner | None = self.settings["owner"]
+        if owner is not None and not self._may_enter(owner):
+            raise HTTPError(403)
+
+    def _may_enter(self, owner: Owner) -> bool:
+        return owner.is_at(self)
 
     def _request_summary(self) -> str:
         """Name the request for the log, without the visitor's address and query."""
@@ -75,13 +113,28 @@ class AppHandler(JupyterHandler):
 class PageHandler(AppHandler):
     """GET /: the app, rendered by the kernel that becomes this visitor's."""
 
+    def _may_enter(self, owner: Owner) -> bool:
+        return owner.let_in(self) or owner.is_at(self)
+
     async def get(self) -> None:
-        """Send a page, or the notice that the app is full."""
+        """Send a page, or the notice that there is no place.
+
+        Raises:
+            HTTPError: where a browser does not ask for a page to show.
+        """
         self.set_header("Cache-Control", "no-store")
+        if not is_for_a_page(
+            self.request, may_be_framed=self.settings["may_be_framed"]
+        ):
+            raise HTTPError(403)
+        visitors: Visitors = self.settings["visitors"]
         try:
-            self._page = await self.kernel_manager.visit()
+            self._page = await self.kernel_manager.visit(visitors.name(self.request))
+        except NetworkIsFull:
+            self._refuse(429, CROWDED)
+            return
         except AppIsFull:
-            self._say_full()
+            self._refuse(503, FULL)
             return
         if self.request.connection.stream.closed():
             self.kernel_manager.give_back(self._page)
@@ -92,10 +145,17 @@ class PageHandler(AppHandler):
         """Send the headers, without using a kernel."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
 
-    def _say_full(self) -> None:
-        self.set_status(503)
+    def write_error(self, status_code: int, **details: object) -> None:
+        """Tell a person without the token how to come in."""
+        if status_code == FORBIDDEN and self.settings["owner"] is not None:
+            self._send(gzip.compress(notice_html(REFUSED).encode()))
+        else:
+            super().write_error(status_code, **details)
+
+    def _refuse(self, status: int, notice: Notice) -> None:
+        self.set_status(status)
         self.set_header("Retry-After", str(RETRY_SECONDS))
-        self._send(gzip.compress(notice_html(FULL).encode()))
+        self._send(gzip.compress(notice_html(notice).encode()))
 
     def _send(self, packed: bytes) -> None:
         self.set_header("Content-Type", "text/html; charset=utf-8")
@@ -107,8 +167,32 @@ class PageHandler(AppHandler):
             self.finish(gzip.decompress(packed))
 
 
+class GuessHandler(AppHandler):
+    """GET /guess: the bar of the day to guess; it is made once a day, and no kernel."""
+
+    async def get(self) -> None:
+        """Send the page, whose own policy allows its own script."""
+        loop = asyncio.get_running_loop()
+        today = datetime.now(UTC).date()
+        page = await loop.run_in_executor(None, _guess_page, today)
+        allowed = pieces.script_source("guess.js")
+        self.set_header("Content-Security-Policy", _GUESS_POLICY.format(allowed))
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(page)
+
+
+@lru_cache(1)
+def _guess_page(day: date) -> str:
+    game: GuessTheBar = late("planner.learn.guessing:guess_the_bar", day)
+    return game.to_html()
+
+
 class HealthHandler(AppHandler):
     """GET /healthz: for monitors, without data about visitors."""
+
+    def _may_enter(self, _owner: Owner) -> bool:
+        return True
 
     def get(self) -> None:
         """Send the number of open pages; 503 when no kernel can be started."""
@@ -150,7 +234,7 @@ class ShutdownHandler(AppHandler):
 class MissingHandler(AppHandler):
     """All other addresses."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """Answer every method with 404."""
         raise HTTPError(404)
 

@@ -11,7 +11,8 @@ import contextvars
 import gzip
 import os
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class AppIsFull(Exception):  # noqa: N818 - reads as the sentence it is
     """As many pages are open as the server allows."""
 
 
+class NetworkIsFull(AppIsFull):
+    """One network has as many pages open as it may."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The page that a kernel has rendered, compressed by gzip."""
@@ -51,6 +56,8 @@ class Session:
     began: float
     alone_since: float | None
     """Since when no page is connected; None while one is."""
+    network: str = ""
+    """The name of the network that it was opened from."""
     was_connected: bool = False
 
 
@@ -59,6 +66,9 @@ class Sessions(AsyncMappingKernelManager):
 
     pool_size = Integer(2, config=True, help="Pages that wait for the next visitors.")
     max_sessions = Integer(20, config=True, help="Pages that may be open.")
+    per_network = Integer(
+        0, config=True, help="Pages that one network may open; 0: all of them."
+    )
     at_once = Integer(3, config=True, help="Kernels that start at the same time.")
     settle_seconds = Float(
         1.5, config=True, help="How long after a visit none is drawn ahead."
@@ -81,6 +91,7 @@ class Sessions(AsyncMappingKernelManager):
         super().__init__(**settings)
         self._ready: deque[Page] = deque()
         self._waiting: deque[asyncio.Future[Page]] = deque()
+        self._arriving: Counter[str] = Counter()
         self._starting = 0
         self._sessions: dict[str, Session] = {}
         self._last_visit = -self.settle_seconds
@@ -127,19 +138,32 @@ class Sessions(AsyncMappingKernelManager):
     def _is_full(self) -> bool:
         return self.in_use >= self.max_sessions
 
-    async def visit(self) -> Page:
+    async def visit(self, network: str = "") -> Page:
         """Return a page for one visitor, as soon as there is one.
 
         Raises:
-            AppIsFull: when the maximum number of pages is open.
+            AppIsFull: when all pages are open; NetworkIsFull: the network's share.
         """
         if self._is_full:
             raise AppIsFull
+        if self.per_network and self._places_of(network) >= self.per_network:
+            raise NetworkIsFull
         self._last_visit = time.monotonic()
-        page = self._take() or await self._wait()
+        self._arriving[network] += 1
+        try:
+            page = self._take() or await self._wait()
+        finally:
+            self._arriving[network] -= 1
+            self._arriving += Counter()  # without those who have arrived
         now = time.monotonic()
-        self._sessions[page.kernel_id] = Session(began=now, alone_since=now)
+        session = Session(began=now, alone_since=now, network=network)
+        self._sessions[page.kernel_id] = session
         return page
+
+    def _places_of(self, network: str) -> int:
+        """Return how many pages a network has, or waits for."""
+        networks = [one.network for one in self._sessions.values()]
+        return networks.count(network) + self._arriving[network]
 
     def give_back(self, page: Page) -> None:
         """Take back a page that was never sent: its visitor did not wait."""
@@ -314,12 +338,22 @@ class Sessions(AsyncMappingKernelManager):
     async def _tend(self) -> None:
         """End kernels of lost pages, drop those that died, render ahead."""
         now = time.monotonic()
-        for kernel_id in list(self._sessions):
-            if self.is_lost(self._sessions[kernel_id], now):
-                await self.end(kernel_id)
+        lost = [name for name, one in self._sessions.items() if self.is_lost(one, now)]
+        for kernel_id in lost:
+            # Its page may have come back, or left, while another one was ended.
+            session = self._sessions.get(kernel_id)
+            if session is not None and self.is_lost(session, now):
+                await self._alone(self.end(kernel_id))
         for kernel_id in list(self._kernels):
-            await self._forget_if_dead(kernel_id)
+            await self._alone(self._forget_if_dead(kernel_id))
         self._work()
+
+    async def _alone(self, step: Coroutine[Any, Any, None]) -> None:
+        """Let one kernel's failure keep no other from being looked after."""
+        try:
+            await step
+        except Exception:
+            self.log.exception("A kernel could not be looked after.")
 
     def _tidy(self) -> None:
         """Return free memory in a quiet moment, since it takes a tenth of a second."""

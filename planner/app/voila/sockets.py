@@ -7,8 +7,11 @@ programs can parse it differently.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import itertools
 import json
+import re
 import struct
 import time
 from collections import defaultdict
@@ -43,30 +46,96 @@ MESSAGES_PER_SECOND = 200
 _BURST = 400
 PING_SECONDS = 15
 MISSED_PINGS = 3
+MOST_SOCKETS = 3
+"""Of one kernel: a page has one, and one more until a lost one is noticed."""
+_VERSIONS = ("7", "8", "13")
+"""Of the protocol. Source: tornado 6.6 `websocket.py`, `get_websocket_protocol`."""
+_KEY_BYTES = 16
+_COMPRESSION = re.compile(
+    r"permessage-deflate"
+    r"(?:; *(?:client|server)_no_context_takeover|; *client_max_window_bits)*"
+)
+"""The offer of compression that browsers make."""
+_SESSION = re.compile(r"[0-9A-Za-z_-]{0,64}")
+"""A page's name for its connection: ZeroMQ takes at most 255 bytes."""
 
 
 class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     """A page's socket to its own kernel, for comm messages only."""
 
-    _open: ClassVar[defaultdict[str, set[KernelSocket]]] = defaultdict(set)
+    _open: ClassVar[defaultdict[str, dict[KernelSocket, None]]] = defaultdict(dict)
+    """The sockets of each kernel, the oldest first."""
+
+    _is_opened = False
 
     async def get(self, kernel_id: str) -> None:
         """Connect to the kernel of a visitor, never to one in the pool."""
         if not self.kernel_manager.is_open(kernel_id):
             raise HTTPError(404)
+        self._check_handshake()
+        if len(self._open.get(kernel_id, ())) >= 2 * MOST_SOCKETS:
+            raise HTTPError(429)  # those that were closed have not gone yet
         self._allowance = Allowance(MESSAGES_PER_SECOND, _BURST)
         self._has_logged = False
         self._pong_at = time.monotonic()
-        await super().get(kernel_id)
+        try:
+            await super().get(kernel_id)
+        finally:
+            if not self._is_opened:
+                self._forget_session()
+
+    def _check_handshake(self) -> None:
+        """Refuse what will be no socket, before Jupyter stores anything of it.
+
+        Jupyter registers the session of each request, and forgets it when its socket is
+        closed: one that never opens would stay for good.
+
+        Raises:
+            HTTPError: for a request that is no handshake, or of another site.
+        """
+        headers = self.request.headers
+        words = headers.get("Connection", "").lower().replace(" ", "").split(",")
+        is_handshake = (
+            headers.get("Upgrade", "").lower() == "websocket"
+            and "upgrade" in words
+            and headers.get("Sec-WebSocket-Version") in _VERSIONS
+            and _is_key(headers.get("Sec-WebSocket-Key", ""))
+            and _SESSION.fullmatch(self.get_argument("session_id", ""))
+        )
+        if not is_handshake:
+            raise HTTPError(400)
+        if not self.check_origin():
+            raise HTTPError(403)
+        offered = headers.get("Sec-WebSocket-Extensions", "")
+        if offered and not _COMPRESSION.fullmatch(offered):
+            del headers["Sec-WebSocket-Extensions"]  # tornado fails on most others
+
+    def _forget_session(self) -> None:
+        """Remove what Jupyter stored of a handshake that failed.
+
+        Source: jupyter_server 2.21 `services/kernels/connection/channels.py`,
+        `_register_session`; `disconnect` would count a page that left.
+        """
+        sessions = getattr(getattr(self, "connection", None), "_open_sessions", {})
+        for key in [key for key, handler in sessions.items() if handler is self]:
+            del sessions[key]
 
     async def open(self, kernel_id: str) -> None:
         """Record the page that is connected."""
         # A step is answered by several small frames: otherwise the system delays all
         # but the first until the browser acknowledges it, which takes 40 ms.
         self.set_nodelay(True)
-        self._open[kernel_id].add(self)
+        self._is_opened = True
+        sockets = self._open[kernel_id]
+        for old in list(sockets)[: max(len(sockets) + 1 - MOST_SOCKETS, 0)]:
+            old.close(1001, "A newer connection takes its place.")
+        sockets[self] = None
         self.kernel_manager.connected(kernel_id)
-        await super().open(kernel_id)
+        try:
+            await super().open(kernel_id)
+        except BaseException:
+            self.on_close()  # tornado calls it for a socket that was open only
+            raise
 
     def on_message(self, message: str | bytes) -> None:
         """Pass a message on, unless it is invalid or one too many."""
@@ -87,8 +156,10 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
 
     def on_close(self) -> None:
         """Record that the page is gone, or its network."""
+        if not self._is_opened:
+            return
         sockets = self._open[self.kernel_id]
-        sockets.discard(self)
+        sockets.pop(self, None)
         if not sockets:
             del self._open[self.kernel_id]
             self.kernel_manager.disconnected(self.kernel_id)
@@ -123,6 +194,14 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     def write_error(self, status_code: int, **details: object) -> None:
         """Answer a request that did not become a websocket."""
         AppHandler.write_error(self, status_code, **details)
+
+
+def _is_key(text: str) -> bool:
+    """Return whether a text is a handshake's key: 16 bytes in base64."""
+    try:
+        return len(base64.b64decode(text.strip(), validate=True)) == _KEY_BYTES
+    except (binascii.Error, ValueError):
+        return False
 
 
 class Allowance:

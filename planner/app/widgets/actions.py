@@ -13,6 +13,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.static_files import script, sheet
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class ActionList(anywidget.AnyWidget):
     ) -> None:
         super().__init__(heading=heading, **traits)
         self._pressed = pressed
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Pass on a press; the planner's page sends no other message."""

@@ -24,7 +24,7 @@ import anywidget
 import traitlets
 
 from planner.app.widgets import static_files
-from planner.app.widgets.callbacks import alert_html
+from planner.app.widgets.callbacks import alert_html, listen
 from planner.app.widgets.static_files import script, sheet
 from planner.show import tables
 from planner.show.boxes import strip
@@ -60,7 +60,7 @@ class PlotlyChart(anywidget.AnyWidget):
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
-        self.on_msg(self._answer)
+        listen(self, self._answer)
 
     def live_view(self, model_id: str) -> tuple[Bundle, Bundle]:
         """Return the output that shows a widget: data and metadata by MIME type.
@@ -171,7 +171,7 @@ class Place(anywidget.AnyWidget):
     ) -> None:
         super().__init__(names=list(names))
         self._opened = opened
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:

@@ -16,6 +16,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import Field
 from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.static_files import script, sheet
@@ -79,11 +80,11 @@ class Controls(anywidget.AnyWidget):
         self.add_class("pc-controls")
         for field in self.fields.values():
             field.on_touch(self._touched)
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
-    def set_state(self, sync_data: object) -> None:
+    def set_state(self, _sync_data: object) -> None:
         """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the controls: %.80r", sync_data)
+        log.warning("a page sent a state to the controls")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Answer a message; the planner's page sends no unknown ones."""

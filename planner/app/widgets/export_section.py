@@ -13,7 +13,7 @@ import ipywidgets as w
 import traitlets
 
 from planner import export
-from planner.app.widgets.callbacks import UNEXPECTED, Later, alert_html
+from planner.app.widgets.callbacks import UNEXPECTED, Later, alert_html, listen
 from planner.app.widgets.section import Section
 from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
@@ -98,7 +98,7 @@ class ExportView(anywidget.AnyWidget):
     def __init__(self, choose: Callable[[str], None]) -> None:
         super().__init__(formats=_titles(), chosen=next(iter(FORMATS)))
         self._choose = choose
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import ChoiceField, Field
 from planner.app.widgets.needs import RECIPES, recipe_named
 from planner.app.widgets.static_files import script, sheet
@@ -99,7 +100,7 @@ class Header(anywidget.AnyWidget):
         self.releases = [label for label, _ in release.options]
         self.follow_release(release)
         release.on_change(self.follow_release)
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def follow_release(self, release: Field) -> None:
         """Show the release that is planned for."""
@@ -109,9 +110,9 @@ class Header(anywidget.AnyWidget):
         """Show what can be taken back, or made again."""
         self.can_undo, self.can_redo = bool(history.before), bool(history.after)
 
-    def set_state(self, sync_data: object) -> None:
+    def set_state(self, _sync_data: object) -> None:
         """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the header: %.80r", sync_data)
+        log.warning("a page sent a state to the header")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:

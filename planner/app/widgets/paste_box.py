@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.late import late
@@ -18,6 +18,7 @@ from planner.models import catalogue
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
+from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.export.texts import Reading
@@ -110,7 +111,7 @@ class ReadingView(anywidget.AnyWidget):
     def __init__(self, pressed: Callable[[str], None]) -> None:
         super().__init__()
         self._pressed = pressed
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
@@ -145,7 +146,7 @@ def model_named(text: str) -> str:
 
 def _is_there(text: str, *, folder: bool = False) -> bool:
     try:
-        path = Path(text).expanduser()
+        path = user_path(text)
         return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError, RuntimeError):
         return False

@@ -15,7 +15,7 @@ import ipywidgets as w
 import traitlets
 
 from planner.app.widgets.advice_section import AdviceSection
-from planner.app.widgets.callbacks import Later
+from planner.app.widgets.callbacks import Later, listen
 from planner.app.widgets.chart import Answer, Place
 from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.gpus_section import GpusSection
@@ -62,7 +62,7 @@ class Tabs(anywidget.AnyWidget):
     def __init__(self, titles: Mapping[str, str], opened: Callable[[], None]) -> None:
         super().__init__(titles=[[name, title] for name, title in titles.items()])
         self._opened = opened
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def choose(self, name: str) -> None:
         """Open a tab."""

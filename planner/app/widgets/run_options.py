@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from planner.app.widgets.callbacks import Presence
+from planner.app.widgets.callbacks import Presence, listen
 from planner.app.widgets.controls import Controls, Group
 from planner.app.widgets.fields import ChoiceField, EntryField, read_all
 from planner.app.widgets.parsing import Entry
@@ -175,7 +175,7 @@ class RunProgress(anywidget.AnyWidget):
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._count = 0
         self._began = 0.0
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -353,7 +353,13 @@ def _found(python: str | None) -> Installation:
 
 
 def _installed(plan: Plan | None, python: str | None) -> str:
-    """Return which vLLM and device would be used, or why none can be."""
+    """Return which vLLM and device would be used, or why none can be.
+
+    A Python that was typed is described, not started: whoever types may not know whose
+    program it is.
+    """
+    if python is not None:
+        return installation.unstarted(python)
     try:
         found = _found(python)
     except installation.NotInstalled as error:

@@ -10,6 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from planner.app.widgets.callbacks import listen
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 
@@ -55,7 +56,7 @@ class SetUpTable(anywidget.AnyWidget):
         super().__init__()
         self.add_class("planner-set-ups")
         self._told = told
-        self.on_msg(self._on_message)
+        listen(self, self._on_message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Pass on what the page says; it is checked where it is used."""

@@ -32,6 +32,7 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, resolve_version
 from planner.engine.settings import settings_from
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -71,6 +72,7 @@ class DryOptions:
         check_time_limit(self.time_limit_seconds)
 
 
+@named_in_errors
 def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
     model: str | os.PathLike[str],
     gpu: str | GPU = "H100",

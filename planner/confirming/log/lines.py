@@ -65,7 +65,7 @@ _CONTENT = ("Model loading", "model weights took", "KV cache", "Error", "complet
 _TELLING = tuple(
     "version|non-default|engine|odel|emory|KV cache|kv_cache|concurrency|raph|blocks|"
     "budget|Defaulting|Chunked|seq len|max_|Error|Exception|Killed|complete|Started|"
-    "Starting|GiB|rank|device_name|NCCL|took|GPU|OOM|dummy".split("|")
+    "Starting|ompil|GiB|rank|device_name|NCCL|took|GPU|OOM|dummy".split("|")
 )
 """A line of a start without any of these has no figure, setting or outcome."""
 _OF_REQUESTS = ("throughput:", " HTTP/1", "Received request", "Added request")
@@ -134,7 +134,8 @@ def excerpt_of(text: str) -> str:
     tail = max(len(text) - _TAIL_CHARACTERS, end)
     pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
     crash = _crash(text, end, tail)
-    return _bounded("\n".join([*map(_telling, pieces), crash, _telling(text[tail:])]))
+    excerpt = "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
+    return _bounded(excerpt)
 
 
 def _bounded(text: str) -> str:

@@ -6,7 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.confirming.log.lines import LogLine, joined_lines_of, lines_of
+from planner.confirming.log.lines import (
+    LogLine,
+    excerpt_of,
+    joined_lines_of,
+    lines_of,
+)
 from planner.confirming.log.outcome import (
     begins_with_start,
     last_with_content,
@@ -20,6 +25,7 @@ from planner.confirming.log.setting import (
     seconds_between,
     setting_of,
 )
+from planner.given import named_in_errors
 
 _OF_VLLM = re.compile(
     r"\bvLLM (?:API )?server|LLM engine \(v|\bEngineCore|vllm serve\b|/vllm/|\bvllm\."
@@ -133,7 +139,7 @@ class LogReading:
     is_vllm: bool = False
     """Whether this is a log of vLLM; False if nothing of vLLM was recognised."""
     num_starts: int = 0
-    """Number of starts in the log."""
+    """Number of starts in the log; of one of megabytes, in what is read of it."""
     setting: Setting = field(default_factory=Setting)
     seconds: float = 0.0
     """From the first line until it was ready or failed; 0.0 if no line has a time."""
@@ -191,24 +197,27 @@ class LogReading:
         return values
 
 
+@named_in_errors
 def read_log(text: str) -> LogReading:
     """Return the reading of a log of vLLM, or of a part, of any release from 0.2 on.
 
     Of several starts in one log, the last with figures or an outcome counts. Of several
-    ranks, the one that limits the plan counts: most weights, least memory left.
+    ranks, the one that limits the plan counts: most weights, least memory left. Of a
+    log of many megabytes, its head, its last start and its end are read.
 
     >>> read_log("... Available KV cache memory: 51.38 GiB").figures
     {'available_kv_gib': 51.38}
     >>> read_log("ollama: model loaded").is_vllm
     False
     """
-    reading = _reading(lines_of(text))
-    joined = joined_lines_of(text)
-    if joined is None:
-        return reading
-    other = _reading(joined)
-    fuller = max(reading, other, key=lambda one: len(one.figures))
-    return replace(fuller, figures={**reading.figures, **other.figures})
+    excerpt = excerpt_of(text)
+    reading = _reading(lines_of(excerpt))
+    joined = joined_lines_of(excerpt)
+    if joined is not None:
+        other = _reading(joined)
+        fuller = max(reading, other, key=lambda one: len(one.figures))
+        reading = replace(fuller, figures={**reading.figures, **other.figures})
+    return reading
 
 
 def _reading(lines: Sequence[LogLine]) -> LogReading:

@@ -17,7 +17,8 @@ from typing import TypeAlias
 
 Figure: TypeAlias = float | int
 
-_NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
+_NUMBER = r"(?<!\d)(?<!\d,)(-?\d[\d,]*(?:\.\d+)?)"
+"""Never from within a number: of long digits every place would be tried to the end."""
 _SIZE = rf"{_NUMBER}\s*(GiB|GB|MiB|MB|bytes)\b"
 """vLLM up to 0.8 logged GiB as GB."""
 _STANDS_FOR = {"S": _SIZE, "N": _NUMBER, "_": r"-?[\d.,]+"}

@@ -20,7 +20,7 @@ PUBLISHED = (
 )
 
 
-def gpu_named(name: str) -> GPU:
+def gpu_named(name: object) -> GPU:
     """Return the catalogue's GPU of that name.
 
     "attached" is this machine's first GPU, "CPU" its processor.
@@ -28,6 +28,8 @@ def gpu_named(name: str) -> GPU:
     Raises:
         PlannerError: for an unknown name, or if no GPU is attached.
     """
+    if not isinstance(name, str):
+        return GPU.named(name)  # type: ignore[arg-type]  # says what is needed
     is_cpu, is_attached = name.strip().upper() == CPU, name.strip().lower() == ATTACHED
     if is_published() and (is_cpu or is_attached):
         raise PlannerError(PUBLISHED)

@@ -61,7 +61,7 @@ def number_of(version: str) -> tuple[int, int, int]:
     Raises:
         PlannerError: when the text is not a release.
     """
-    match = _VERSION.match(version.strip())
+    match = _VERSION.match(str(version).strip())
     if match is None:
         raise PlannerError(
             f"vllm_version={version!r} is not a release such as {NEWEST}."

@@ -282,9 +282,11 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
         entrypoint: a program given in place of the image's own; `vllm serve` else.
         image: the image's name, whose tag may be the release.
     """
+    within = _from(found, max(first - 1, 0))
+    is_nested = _container_at([word.value for word in within.words]) is not None
     inner = [
         one.start
-        for one in starts_in_words(_from(found, max(first - 1, 0)), text, env)
+        for one in (() if is_nested else starts_in_words(within, text, env))
         if one.kind is Kind.COMMAND
     ]
     if not inner:

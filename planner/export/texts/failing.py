@@ -185,7 +185,7 @@ def _max_model_len(
         f"{format_gib(needed)}. Available: {format_gib(left)}. Short: "
         f"{format_gib(needed - left)}."
     ]
-    if length is not None:
+    if length is not None and needed > 0 and int(length[1]):
         each = needed / int(length[1])
         found.append(
             f"That is {format_size(round(each))} for each token and GPU; "

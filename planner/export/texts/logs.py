@@ -126,7 +126,7 @@ def reading_of_log(text: str) -> Reading:
     megabytes, its head, its last start and its end are read.
     """
     excerpt = excerpt_of(text)
-    log = _complete(read_log(excerpt), excerpt)
+    log = _complete(read_log(text), excerpt)
     command = command_in(text)
     noted = noted_arguments(excerpt) if is_note(excerpt) else {}
     given = _Given(log, command, noted, excerpt)

@@ -18,11 +18,12 @@ from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.running import is_address, reading_of_server
 from planner.export.texts.shell import commands_of
+from planner.given import named_in_errors
 from planner.surroundings import is_published
+from planner.user_files import read_text, user_path
 
 LONGEST = 64_000
 """Characters of a command, a manifest or code; of a log, any number."""
-_MOST_BYTES = 64 << 20
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096
 _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
@@ -36,6 +37,7 @@ _FORMS = (
 )
 
 
+@named_in_errors
 def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
     """Return what a text says of a start of vLLM; nothing of it is ever run.
 
@@ -113,22 +115,18 @@ def _text_of(given: str | PathLike[str]) -> str:
             or is_published()
         ):
             return _checked(given)
-        path = Path(given.strip()).expanduser()
+        path = user_path(given.strip())
         if not given.strip() or not _is_file(path):
             return _checked(given)
     else:
         path = Path(fspath(given))
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise PlannerError(f"{path} is larger than 64 MiB: give a part of it.")
-        return _checked(path.read_bytes().decode("utf-8-sig", errors="replace"))
-    except OSError as error:
-        raise PlannerError(f"{path} cannot be read: {error.strerror}.") from None
+    return _checked(read_text(path))
 
 
 def _is_file(path: Path) -> bool:
+    """Return whether a path names something to open; a folder is a model."""
     try:
-        return path.is_file()
+        return path.exists() and not path.is_dir()
     except (OSError, ValueError):
         return False
 

@@ -1,1 +1,1 @@
-"""The exercises of the six lessons, one module per lesson."""
+"""The exercises of the seven lessons, one module per lesson."""

@@ -1,16 +1,16 @@
-"""Lesson 6: a capacity plan for a real request, by day and by night."""
+"""Lesson 6: a capacity plan for a real request, and one of the learner's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.learn.account import rank_of
+from planner.learn.account import rank_of, token_bytes
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Condition,
-    Made,
     Mistake,
     Number,
     Size,
@@ -18,14 +18,13 @@ from planner.learn.parts import (
     of_model,
 )
 from planner.planning.load import Load
+from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.planning.serving import serving
-from planner.ray.build import pipeline
-from planner.ray.bundles import Node
-from planner.ray.pipelines import Pipeline
+from planner.solve.comparing.gpus import GPUChoice, GPUComparison, compare_gpus
 from planner.solve.requests import most_requests
 from planner.solve.solution import Solution
-from planner.units import format_gib
+from planner.units import GIB, KIB, format_gib
 
 VISITORS = Load(prompt_tokens=3000, output_tokens=1000, requests=40)
 """Forty visitors at once: a question with its documents, and an answer."""
@@ -46,6 +45,17 @@ def _one_request() -> int:
 def _all_requests() -> int:
     return _one_request() * VISITORS.requests
 
+
+def _kibibytes() -> float:
+    """Return the product of the exercise as people type it, in KiB."""
+    tokens = VISITORS.requests * VISITORS.request_tokens
+    return tokens * token_bytes(_desk()) / KIB
+
+
+_TWICE_A_THOUSAND = (
+    "The product is right, and it is in KiB: a GiB is 1,024 x 1,024 of them, not a "
+    "million."
+)
 
 FORTY_VISITORS = Exercise(
     name="6.1",
@@ -73,6 +83,14 @@ FORTY_VISITORS = Exercise(
                 Mistake(
                     value=lambda: _all_requests() * 8,
                     says="8 bits are one byte.",
+                ),
+                Mistake(
+                    value=lambda: round(_kibibytes() / 10**6 * GIB),
+                    says=_TWICE_A_THOUSAND,
+                ),
+                Mistake(
+                    value=lambda: round(_kibibytes() / 10**6 * 10**9),
+                    says=_TWICE_A_THOUSAND,
                 ),
             ),
         ),
@@ -156,10 +174,14 @@ CHOOSE_THE_CARDS = Exercise(
                 text=f"hold {VISITORS.requests} requests of "
                 f"{VISITORS.request_tokens:,} tokens, even at the low end of its range",
                 is_met=lambda plan: serving(plan, VISITORS).is_served,
+                yours=lambda plan: (
+                    f"serves {serving(plan, VISITORS).requests_served} at once"
+                ),
             ),
             Condition(
                 text=f"cost at most {_BUDGET} euros per hour",
                 is_met=lambda plan: _price(plan) <= _BUDGET,
+                yours=lambda plan: f"costs {_price(plan):.2f}",
             ),
             example=_answer,
             how="Make one with desk.changed(...).",
@@ -180,124 +202,124 @@ CHOOSE_THE_CARDS = Exercise(
 )
 
 
-REPLICAS = (1, 4)
-"""Of the nightly job: the fewest and the most."""
+_WORKSHOP = tuple(f"qwen/qwen3-{size}" for size in ("0.6b", "8b", "14b", "32b"))
 
 
-def _night() -> Pipeline:
-    return pipeline(_pair(), concurrency=REPLICAS, accelerator_type="L4")
+def _own() -> Plan:
+    load = Load(prompt_tokens=2000, output_tokens=500, requests=20)
+    return plan("Qwen/Qwen3-30B-A3B", gpu="H100", max_model_len=8192, load=load)
 
 
-def _pair() -> Plan:
-    return _desk().changed(tensor_parallel_size=2, entrypoint="engine")
+def _serves_its_load(made: Plan) -> bool:
+    return made.load is not None and serving(made, made.load).is_served
 
 
-CARDS_FOR_THE_NIGHT = Exercise(
+def _of_its_load(made: Plan) -> str:
+    if made.load is None:
+        return "has none"
+    served = serving(made, made.load).requests_served
+    return f"serves {served} of {made.load.requests}"
+
+
+YOUR_OWN = Exercise(
     name="6.4",
-    title="Cards for the night",
-    minutes=2,
+    title="Your own model",
+    minutes=3,
     parts=(
-        Number(
-            name="at_least",
-            expected=lambda: _night().gpus_minimum,
-            mistakes=(
-                Mistake(
-                    value=lambda: REPLICAS[0],
-                    says="That is the number of replicas. Each has its own cards.",
-                ),
+        made_plan(
+            Condition(
+                text="be for a model that the workshop has not used",
+                is_met=lambda made: made.name.lower() not in _WORKSHOP,
+                yours=lambda made: f"is for {made.name}",
             ),
-        ),
-        Number(
-            name="at_most",
-            expected=lambda: _night().gpus_maximum,
-            mistakes=(
-                Mistake(
-                    value=lambda: REPLICAS[1],
-                    says="That is the number of replicas. Each has its own cards.",
-                ),
-                Mistake(
-                    value=lambda: _night().gpus_per_replica,
-                    says="That is one replica.",
-                ),
+            Condition(
+                text="serve a load of its own, load=planner.Load(...)",
+                is_met=_serves_its_load,
+                yours=_of_its_load,
             ),
+            example=_own,
+            how="Make one with planner.plan(MODEL, gpu=..., load=...).",
         ),
     ),
     hints=(
-        "concurrency counts replicas, not cards.",
-        "tensor_parallel_size says how many cards a replica has.",
-        "Replicas x 2, for the fewest and for the most.",
+        "planner.models.search('llama') lists what the catalogue holds.",
+        "Write the load first: planner.Load(prompt_tokens=..., output_tokens=..., "
+        "requests=...).",
+        "It does not serve? planner.advise(mine) says what would help.",
     ),
     solved=lambda: Shown(
         title="Solution",
-        text=f"{REPLICAS[0]} to {REPLICAS[1]} replicas x "
-        f"{_night().gpus_per_replica:g} cards = {_night().gpus_minimum:g} to "
-        f"{_night().gpus_maximum:g} cards.",
+        text=f"One of many: {_own().name} on {_own().gpu.name} serves "
+        f"{serving(_own(), _own().load or VISITORS).requests_served} of its requests "
+        "at once.",
+        code=_own().command(),
     ),
 )
 
 
-def _servers() -> tuple[Node, ...]:
-    return tuple(
-        Node(name=name, cpus=16, gpus=2, accelerator_type="L4")
-        for name in ("first", "second")
+def _offers() -> GPUComparison:
+    return compare_gpus(_desk(), list(PRICES), PRICES, VISITORS, currency="euros")
+
+
+def _cheapest(price: str) -> GPUChoice:
+    serving_ones = [one for one in _offers().choices if one.serves]
+    return min(serving_ones, key=lambda one: getattr(one, price) or float("inf"))
+
+
+def _of_offers() -> str:
+    by_hour = _cheapest("price_per_hour")
+    by_answer = _cheapest("at_least_price_per_million_answer_tokens")
+    return (
+        f"By the hour {by_hour.gpus_total} {by_hour.gpu.name} are cheapest, at "
+        f"{by_hour.price_per_hour:.2f} euros. But {by_answer.gpus_total} "
+        f"{by_answer.gpu.name} could write up to "
+        f"{by_answer.at_most_tokens_per_second:,.0f} tokens per second instead of "
+        f"{by_hour.at_most_tokens_per_second:,.0f}, because its memory is faster, so a "
+        "million tokens of answers cost at least "
+        f"{by_answer.at_least_price_per_million_answer_tokens:.2f} instead of "
+        f"{by_hour.at_least_price_per_million_answer_tokens:.2f} euros. That counts "
+        "only while there are questions enough: a help desk pays for quiet hours as "
+        "well, so the cheaper hour wins; a card that is busy all day is bought by the "
+        "answer."
     )
 
 
-def _cards_there() -> float:
-    return sum(server.gpus for server in _servers())
-
-
-def _has_places(made: Pipeline) -> bool:
-    return made.on(_servers()).count("placed") == made.replicas_maximum
-
-
-def _job() -> Pipeline:
-    return pipeline(_pair(), concurrency=(2, 2), accelerator_type="L4")
-
-
-A_PLACE_FOR_EVERY_REPLICA = Exercise(
-    name="6.5",
-    title="A place for every replica",
-    minutes=2,
-    parts=(
-        Made(
-            name="pipeline",
-            kind=Pipeline,
-            conditions=(
-                Condition(
-                    text="be for a plan that starts",
-                    is_met=lambda made: made.plan.fits,
-                ),
-                Condition(
-                    text="use exactly four cards from the start",
-                    is_met=lambda made: (
-                        made.gpus_minimum == made.gpus_maximum == _cards_there()
-                    ),
-                ),
-                Condition(text="place every replica", is_met=_has_places),
-            ),
-            example=_job,
-            how="Make one with planner.ray.pipeline(pair, ...).",
-        ),
-    ),
-    hints=(
-        "Two servers with two cards each: how many replicas of two cards is that?",
-        "concurrency=2 means one to two. A pair says the fewest and the most.",
-        "concurrency=(2, 2)",
-    ),
-    solved=lambda: Shown(
-        title="Solution",
-        text=f"{_job().replicas_maximum} replicas x {_job().gpus_per_replica:g} cards "
-        f"= {_job().gpus_total:g} cards.\n"
-        + "\n".join(one.why for one in _job().on(_servers()).replicas),
-        code='planner.ray.pipeline(pair, concurrency=(2, 2), accelerator_type="L4")',
+QUESTION = Question(
+    asked="One card is cheapest by the hour, another by the answer. Which does the "
+    "library choose, and why?",
+    expert=_of_offers,
+    points=(
+        "the price per hour is paid in quiet hours too",
+        "faster memory writes more answers in that hour",
+        "the load decides which of the two counts",
     ),
 )
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens,
+        says="the questions alone, without room for the answers.",
+    ),
+    Mistake(
+        value=lambda: _desk().kv_cache_size_tokens // VISITORS.request_tokens,
+        says="the middle of the estimate. The solver counts at the low end of the "
+        "range, so that the promise holds.",
+    ),
+    Mistake(
+        value=lambda: checkpoint(1).kv_cache_size_tokens // VISITORS.request_tokens,
+        says="the desk of lesson 1. Its weights and its cache are in fp8 by now.",
+    ),
+    Mistake(
+        value=lambda: 256.0,
+        says="max_num_seqs, the most that vLLM works on at once. The KV cache is full "
+        "before that.",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
 
 EXERCISES: tuple[Exercise, ...] = (
     FORTY_VISITORS,
     ON_ONE_CARD,
     CHOOSE_THE_CARDS,
-    CARDS_FOR_THE_NIGHT,
-    A_PLACE_FOR_EVERY_REPLICA,
+    YOUR_OWN,
 )

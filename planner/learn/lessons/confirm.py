@@ -9,6 +9,7 @@ from planner.learn.account import line_of, rank_of, recorded, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Choice,
     Condition,
@@ -20,6 +21,7 @@ from planner.learn.parts import (
     of_model,
     takes,
 )
+from planner.learn.starts import PublishedStart, published
 from planner.planning.result import Plan
 from planner.units import GIB, format_gib
 
@@ -216,26 +218,107 @@ EXPLAIN_THE_DIFFERENCE = Exercise(
 )
 
 
+@cache
+def _missed() -> tuple[PublishedStart, PublishedStart]:
+    """Return the start that the plan missed, and the same with a larger share."""
+    starts = published().starts
+    return starts[2], starts[3]
+
+
+def _of_the_miss() -> str:
+    first, second = _missed()
+    peak = line_of(first.plan, "peak activation").size_bytes
+    return (
+        f"{first.what}: planned "
+        f"{format_gib(rank_of(first.plan).available_kv_cache_bytes)}, logged "
+        f"{format_gib(first.kv_cache_bytes)}.\n{second.what}: planned "
+        f"{format_gib(rank_of(second.plan).available_kv_cache_bytes)}, logged "
+        f"{format_gib(second.kv_cache_bytes)}.\n"
+        "The share doubled and the difference did not, so it is in a line that does "
+        "not depend on the share. The logged weights are as planned. What is left is "
+        f"the peak: planned {format_gib(peak)}, and "
+        f"{format_gib(peak + first.error_bytes)} would explain both logs.\n"
+        f"The planner's arithmetic of the {why(first.plan, 'peak activation')}\n"
+        "Published starts of such releases on "
+        "an H100 agree with that figure; why this card needed less is not known."
+    )
+
+
+THE_ONE_IT_MISSED = Exercise(
+    name="5.4",
+    title="The one it missed",
+    minutes=2,
+    parts=(
+        Size(
+            name="off",
+            expected=lambda: abs(_missed()[0].error_bytes),
+            mistakes=(
+                Mistake(
+                    value=lambda: _missed()[0].kv_cache_bytes,
+                    says="That is the whole KV cache. By how much was the plan off?",
+                ),
+                Mistake(
+                    value=lambda: (
+                        _missed()[0].kv_cache_bytes
+                        - rank_of(_missed()[0].plan).available_kv_cache_high_bytes
+                    ),
+                    says="That is how far it is outside the range. How far from the "
+                    "plan's figure?",
+                ),
+            ),
+        ),
+        Choice(
+            name="line",
+            options={
+                "a": "the weights",
+                "b": "the share of the card",
+                "c": "the peak activation",
+                "d": "the bytes of a token",
+            },
+            expected="c",
+            says={
+                "a": "Compare the two columns of the weights.",
+                "b": "Then the start with twice the share would be off by twice as "
+                "much.",
+                "d": "The KV cache is off in GiB, before it is divided into tokens.",
+            },
+        ),
+    ),
+    hints=(
+        "The column Difference has it; a sign says only the direction.",
+        "The third and the fourth start differ only in their share.",
+        "Which line is neither logged in the table nor a share of the card?",
+    ),
+    solved=lambda: Shown(title="Solution: c", text=_of_the_miss()),
+)
+
+
 def _answer() -> Plan:
     return _small().changed(max_model_len=_LENGTH, gpu_memory_utilization=0.36)
 
 
 MAKE_ROOM = Exercise(
-    name="5.4",
+    name="5.5",
     title="Make room for a test",
-    minutes=3,
+    minutes=2,
     parts=(
         made_plan(
             of_model("Qwen/Qwen3-0.6B"),
             Condition(
                 text="be for the machine of the recorded run",
                 is_met=lambda plan: plan.gpu.total_memory_bytes == _total(),
+                yours=lambda plan: f"is for {plan.gpu.name}",
             ),
             Condition(
                 text=f"leave gpu_memory_utilization at {_MOST} or below",
                 is_met=lambda plan: (
                     plan.resolved is not None
                     and plan.resolved.gpu_memory_utilization <= _MOST
+                ),
+                yours=lambda plan: (
+                    f"has {plan.resolved.gpu_memory_utilization:g}"
+                    if plan.resolved
+                    else ""
                 ),
             ),
             takes(_LENGTH),
@@ -257,9 +340,59 @@ MAKE_ROOM = Exercise(
     ),
 )
 
+
+def _what_stays_exact() -> str:
+    rank = rank_of(_small())
+    return (
+        f"A block takes {rank.bytes_per_block:,} bytes in the plan and in the start, "
+        "because that follows from the model and its number format. How many blocks "
+        "there are follows from what is left, and what is left depends on everything "
+        "else in the process: libraries, compiled code, packed copies. Those are "
+        f"estimated, and they took {format_gib(_logged('consumed_gib'))} instead of "
+        f"{format_gib(_requested() - rank.available_kv_cache_bytes)}. So I trust "
+        "weights and bytes per token to the byte, and plan with the low end of the "
+        "range for the rest."
+    )
+
+
+QUESTION = Question(
+    asked="The plan and the start differ. Which figures of a plan would you rely on to "
+    "the byte, which not, and why?",
+    expert=_what_stays_exact,
+    points=(
+        "weights and the bytes of a token follow from the model",
+        "what is left for the cache is an estimate with a range",
+        "a difference has a line that it comes from",
+    ),
+)
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: _requested() - _weights(),
+        says="vLLM's share minus the weights. You forgot the process itself, the "
+        "packed copies of embeddings and head, and what compiling leaves.",
+    ),
+    Mistake(
+        value=_requested,
+        says="that is all that vLLM may take. The weights are part of it.",
+    ),
+    Mistake(
+        value=lambda: (
+            _total() - _requested() + rank_of(_small()).available_kv_cache_bytes
+        ),
+        says="you forgot that vLLM may take only 0.3 of the computer.",
+    ),
+    Mistake(
+        value=lambda: _total() - _weights(),
+        says="the whole computer minus the weights. vLLM may take 0.3 of it.",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
+
 EXERCISES: tuple[Exercise, ...] = (
     BEFORE_IT_STARTS,
     READ_THE_LOG,
     EXPLAIN_THE_DIFFERENCE,
+    THE_ONE_IT_MISSED,
     MAKE_ROOM,
 )

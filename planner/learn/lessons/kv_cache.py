@@ -7,6 +7,7 @@ from planner.learn.account import rank_of, token_bytes, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -182,12 +183,22 @@ _REPLIES = {
 }
 
 
+LENGTH = 32_768
+MODELS = (
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "google/gemma-3-12b-it",
+    "deepseek-ai/DeepSeek-V3",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+)
+"""The measure, which stores every token in every layer, and three that store less."""
+
+
 def _kinds(name: str) -> str:
-    planned = plan(name, gpu="H200", tensor_parallel_size=8, max_model_len=32768)
+    planned = _desk().changed(model=name, max_model_len=LENGTH)
     kinds = ", ".join(sorted({group.kind for group in planned.kv_groups}))
     return (
-        f"{name}: {kinds}; a request of 32,768 tokens takes "
-        f"{format_gib(planned.needed_kv_cache_bytes)} on each of eight H200."
+        f"{name}: {kinds}; a request of {LENGTH:,} tokens takes "
+        f"{format_gib(planned.needed_kv_cache_bytes)}."
     )
 
 
@@ -207,14 +218,7 @@ THREE_MODELS = Exercise(
     ),
     solved=lambda: Shown(
         title="Solution: gemma a, deepseek b, qwen_next c",
-        text="\n".join(
-            _kinds(name)
-            for name in (
-                "google/gemma-3-12b-it",
-                "deepseek-ai/DeepSeek-V3",
-                "Qwen/Qwen3-Next-80B-A3B-Instruct",
-            )
-        ),
+        text="\n".join(map(_kinds, MODELS)),
     ),
 )
 
@@ -256,6 +260,61 @@ LONG_DOCUMENTS = Exercise(
         code=_answer().command(),
     ),
 )
+
+
+def _why_it_starts() -> str:
+    resolved = _desk().resolved
+    most = 0 if resolved is None else resolved.max_num_seqs
+    return (
+        f"max_num_seqs={most} is a limit, not a reservation. vLLM checks that one "
+        f"request of {_desk().blocks_per_request} blocks fits into the "
+        f"{_desk().num_gpu_blocks:,} that it has, and starts. After that it allocates "
+        f"a block for every {_block_size()} tokens that really exist. Most visitors "
+        "write little, so more of them fit than the longest ones would allow. When no "
+        "block is free, new requests wait, and a running one may be preempted: its "
+        "blocks are freed, and it is computed again later."
+    )
+
+
+QUESTION = Question(
+    asked="All requests together could need nearly a hundred times what the cache "
+    "holds. Why does vLLM start, and what happens when they all come?",
+    expert=_why_it_starts,
+    points=(
+        "one request has to fit, and that is all",
+        "blocks are allocated for tokens that exist",
+        "without a free block, requests wait or are preempted",
+    ),
+)
+
+
+def _tokens() -> float:
+    return float(_desk().kv_cache_size_tokens)
+
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: _tokens() / _heads_ratio(),
+        says="all attention heads are counted. Only KV heads are stored.",
+    ),
+    Mistake(
+        value=lambda: _tokens() * 2,
+        says="a factor of 2 is missing: keys and values, or two bytes of a number.",
+    ),
+    Mistake(
+        value=lambda: _tokens() * _layers(),
+        says="one layer alone. Each layer stores its own keys and values.",
+    ),
+    Mistake(
+        value=lambda: _tokens() / _block_size(),
+        says="blocks. Each holds several tokens.",
+    ),
+    Mistake(
+        value=lambda: 8192.0,
+        says="that is one request. The cache holds more than one.",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
 
 EXERCISES: tuple[Exercise, ...] = (
     BYTES_OF_A_TOKEN,

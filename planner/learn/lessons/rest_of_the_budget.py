@@ -6,6 +6,7 @@ from planner.learn.account import line_of, message_of, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -72,6 +73,7 @@ WHAT_IS_ALLOWED = Exercise(
         Size(
             name="gained",
             expected=_gained,
+            needs_its_unit=True,
             mistakes=(
                 Mistake(
                     value=lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
@@ -248,6 +250,53 @@ MORE_WITHOUT_LOSS = Exercise(
         code=_answer().command(),
     ),
 )
+
+
+def _why_full() -> str:
+    rank = rank_of(_desk())
+    return (
+        f"gpu_memory_utilization={_share()} lets vLLM take "
+        f"{format_gib(rank.requested_memory_bytes)} of the card, and it takes all of "
+        f"it at the start: {format_gib(_kv_cache(_desk()))} are KV cache that is "
+        "allocated before the first request, because allocating while it serves would "
+        "be slow. nvidia-smi shows what is allocated, not what is in use. A leak would "
+        "grow from hour to hour; this does not change."
+    )
+
+
+QUESTION = Question(
+    asked="nvidia-smi shows a full card, and no request has arrived. Why is that not "
+    "a leak?",
+    expert=_why_full,
+    points=(
+        "vLLM takes its share at the start",
+        "the KV cache fills what is left of the share",
+        "nvidia-smi shows what is allocated, not what is used",
+    ),
+)
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: line_of(_desk(), "peak activation").size_bytes,
+        says="that is the peak activation, the second largest of them.",
+    ),
+    Mistake(
+        value=lambda: _between(),
+        says="that is all of the lines between them together.",
+    ),
+    Mistake(
+        value=lambda: _between() + _kv_cache(_desk()),
+        says="that is everything beside the weights, the KV cache included.",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
+
+
+def _between() -> int:
+    rank = rank_of(_desk())
+    weights = line_of(_desk(), "weights").size_bytes
+    return rank.requested_memory_bytes - weights - _kv_cache(_desk())
+
 
 EXERCISES: tuple[Exercise, ...] = (
     WHAT_IS_ALLOWED,

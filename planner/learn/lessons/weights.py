@@ -8,6 +8,7 @@ from planner.learn.account import line_of, part_bytes, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -36,7 +37,8 @@ def _largest() -> Plan:
 
 
 def _weights(planned: Plan) -> int:
-    return rank_of(planned).weights_bytes
+    """Return the line of the account, which the allocator has rounded."""
+    return line_of(planned, "weights").size_bytes
 
 
 def _budgets() -> float:
@@ -55,6 +57,7 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
         Size(
             name="weights",
             expected=lambda: _weights(_largest()),
+            needs_its_unit=True,
             mistakes=(
                 Mistake(
                     value=lambda: _weights(_largest()) * 8,
@@ -249,6 +252,48 @@ A_LARGER_MODEL = Exercise(
         code=_answer().command(),
     ),
 )
+
+
+def _what_fp8_halves() -> str:
+    kept = part_bytes(_desk(), "embeddings") + part_bytes(_desk(), "lm_head")
+    return (
+        f"FP8 halves the large matrices of the layers, from 16 bits to 8. Embeddings "
+        f"and head keep their size, here {format_gib(kept)} together, and so do the "
+        f"norms. So {format_gib(_weights(_desk()))} become "
+        f"{format_gib(_weights(_fp8()))}, which is more than half. The smaller the "
+        "model, the larger the share of its vocabulary, and the less FP8 saves."
+    )
+
+
+QUESTION = Question(
+    asked='Your colleague says: "FP8 halves the model." What do you answer?',
+    expert=_what_fp8_halves,
+    points=(
+        "the large matrices of the layers are halved",
+        "embeddings, head and norms are not",
+        "so the model is smaller by less than half",
+    ),
+)
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: _weights(_alone()) / 2,
+        says="one byte for each parameter. bfloat16 has 16 bits, which are two.",
+    ),
+    Mistake(
+        value=lambda: _weights(_alone()) * 2,
+        says="four bytes for each parameter, as in float32.",
+    ),
+    Mistake(
+        value=lambda: _weights(_alone()) * 8,
+        says="bits. Eight of them are a byte.",
+    ),
+    Mistake(
+        value=lambda: _weights(_desk()),
+        says="that is the smaller model.",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
 
 EXERCISES: tuple[Exercise, ...] = (
     FROM_PARAMETERS_TO_BYTES,

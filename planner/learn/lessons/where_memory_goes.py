@@ -6,6 +6,7 @@ from planner.learn.account import line_of, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
+from planner.learn.explanation import Question
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -18,6 +19,7 @@ from planner.learn.parts import (
 )
 from planner.planning.planning import plan
 from planner.planning.result import Plan
+from planner.units import format_gib
 
 _LONG, _SHORT = 12_000, 4096
 
@@ -160,6 +162,7 @@ SHORTER_QUESTIONS = Exercise(
             name="requests",
             expected=lambda: _requests(_SHORT),
             tolerance=0.02,
+            may_be_whole=True,
             mistakes=(
                 Mistake(
                     value=lambda: _desk().max_concurrency,
@@ -221,6 +224,76 @@ A_PLAN_THAT_STARTS = Exercise(
         code=_long_plan().command(),
     ),
 )
+
+
+def _why_no_line_grows() -> str:
+    longer = _desk().changed(max_model_len=_LONG)
+    return (
+        f"vLLM requests {format_gib(_requested())} once, subtracts what it needs to "
+        f"run, and makes the rest the KV cache: {format_gib(_kv_cache())}, whatever "
+        "the length. Nothing in there belongs to a request yet. The length only says "
+        f"how many of the same {_desk().kv_cache_size_tokens:,} tokens one request may "
+        f"use: {_desk().max_concurrency:.2f} requests of 8,192 fit at once, or "
+        f"{longer.max_concurrency:.2f} of {_LONG:,}. vLLM refuses to start only when "
+        "not even one request fits."
+    )
+
+
+QUESTION = Question(
+    asked="A long request needs more memory than a short one. Why does a longer "
+    "max_model_len change no line of the account?",
+    expert=_why_no_line_grows,
+    points=(
+        "the budget is fixed before any request",
+        "the KV cache is what remains of it",
+        "the length divides the same tokens among fewer requests",
+    ),
+)
+
+
+def _lines_between() -> int:
+    names = ("persistent buffers", "peak activation", "non-torch", "CUDA graphs")
+    return sum(line_of(_desk(), name).size_bytes for name in names)
+
+
+def _graphs() -> int:
+    return line_of(_desk(), "CUDA graphs").size_bytes
+
+
+SLIPS: tuple[Mistake, ...] = (
+    Mistake(
+        value=lambda: _total() - _weights(),
+        says="the whole card minus the weights. You forgot the 8 % that vLLM does not "
+        "request, and the buffers, activations and graphs.",
+    ),
+    Mistake(
+        value=lambda: (_desk().gpu.nvml_memory_bytes or 0) - _weights(),
+        says="the 24 GB of the box minus the weights. You forgot the 8 % that vLLM "
+        "does not request, and the buffers, activations and graphs.",
+    ),
+    Mistake(
+        value=lambda: _requested() - _weights(),
+        says="vLLM's share of the card minus the weights. You forgot the buffers, "
+        "activations and graphs.",
+    ),
+    Mistake(
+        value=lambda: _total() - _weights() - _lines_between() + _graphs(),
+        says="you forgot the 8 % that vLLM does not request, and the graphs.",
+    ),
+    Mistake(
+        value=lambda: _total() - _weights() - _lines_between(),
+        says="you forgot the 8 % of the card that vLLM does not request.",
+    ),
+    Mistake(
+        value=lambda: _kv_cache() + _graphs(),
+        says="you forgot the CUDA graphs.",
+    ),
+    Mistake(
+        value=lambda: _weights(),
+        says="that is the model itself. What is left beside it?",
+    ),
+)
+"""Figures of the prediction that a forgotten step gives."""
 
 EXERCISES: tuple[Exercise, ...] = (
     READ_THE_BAR,

@@ -41,7 +41,7 @@ def gpus_of_a_node(total: int, given: int | None, nnodes: object) -> int:
     if given:
         return min(given, total)
     if isinstance(nnodes, int) and nnodes > 0:
-        return ceil(total / nnodes)
+        return -(-total // nnodes)
     return min(total, GPUS_IN_A_NODE)
 
 

@@ -19,6 +19,7 @@ from planner.memory.lines.compiling import (
     examples,
     flush_bytes,
     flushes_as_it_runs,
+    pinned,
 )
 from planner.memory.lines.drafting import (
     block_draft_pass,
@@ -150,7 +151,20 @@ def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
         return later, later
     if flushes_as_it_runs(run):
         pass_ = _forward_moment(run, is_first=True)
-    return later, _largest([pass_, _compiling(run), *shared])
+    return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
+
+
+def _pinning(run: ProfileRun, peak: _Moment) -> _Moment:
+    """Add what a first start cannot give back, whichever moment is its peak."""
+    kept = pinned(run)
+    if not kept.size_bytes:
+        return peak
+    return _Moment(
+        size_bytes=peak.size_bytes + kept.size_bytes,
+        low_bytes=peak.low_bytes,
+        high_bytes=peak.high_bytes + kept.size_bytes,
+        why=f"{peak.why} + {kept.why}",
+    )
 
 
 def _largest(moments: Sequence[_Moment]) -> _Moment:

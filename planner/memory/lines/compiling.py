@@ -5,6 +5,9 @@ holds a buffer of the size of the L2 cache beside the layer's own tensors. Since
 2.11 (vLLM 0.20) the pieces of the model are tuned while they are compiled, with example
 values of their inputs: for the first piece that is a copy of the word embeddings. A
 start with a warm compile cache does neither.
+
+Freed blocks are given back when the run ends, unless a small tensor that stays was
+allocated in them, such as cuBLAS's workspace: then the whole block counts as used.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from __future__ import annotations
 from planner.engine.dtypes import element_bytes
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.forward_pass import activation_width
+from planner.memory.lines.persistent import sampler_state_sizes
+from planner.memory.lines.sampler import blas_workspace_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.models.experts import FusedMoE
 from planner.models.layers import VocabParallelEmbedding
 from planner.units import MIB, format_size
 
@@ -36,6 +42,17 @@ _FREES_FACTORS_SINCE = (0, 33)
 Source: PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of Qwen3-4B
 with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0.
 """
+_SPLITS_ANY_BLOCK_BEFORE = (0, 31)
+"""In the profile run a small tensor may take part of a large freed block.
+
+A block of which a part stays in use is not given back, and counts as consumed.
+
+Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory
+(_scoped_allocator_max_split).
+"""
+_SEGMENT_BYTES = 20 * MIB
+_OWN_SEGMENT_BYTES = 10 * MIB
+_SEGMENT_UNIT = 2 * MIB
 
 
 def flushes_as_it_runs(run: ProfileRun) -> bool:
@@ -121,3 +138,74 @@ def _table_bytes(run: ProfileRun) -> int:
         if isinstance(module, VocabParallelEmbedding) and module.method is None
         for tensor in module.tensors(run.layout)[:1]
     )
+
+
+@once_for_all_lengths
+def pinned(run: ProfileRun) -> Sized:
+    """Return the freed copy of the word embeddings that the run cannot give back.
+
+    Two hidden states take the blocks of the other example values, so the first matrix
+    product finds no smaller block for cuBLAS's workspace than the embeddings' copy. It
+    goes elsewhere only if a segment of earlier tensors has room. Quantised layers
+    multiply without cuBLAS, and experts keep workspaces that may lie in the same block.
+
+    Source: PyTorch 2.13 `c10/cuda/CUDACachingAllocator.cpp` get_free_block,
+    should_split and release_cached_blocks; vLLM 0.31.0 `v1/worker/gpu_worker.py`
+    determine_available_memory, which says so and ends it.
+    """
+    workspace = blas_workspace_bytes(run)
+    if not (workspace and _splits_any_block(run) and _copies_for_cublas(run)):
+        return NOTHING
+    if _room_bytes(run) >= workspace:
+        return NOTHING
+    block = -(-_table_bytes(run) // _SEGMENT_UNIT) * _SEGMENT_UNIT
+    size_bytes = max(0, block - workspace)
+    return Sized(
+        size_bytes=size_bytes,
+        why=f"a freed block of {format_size(block)} in which cuBLAS's workspace lies",
+    )
+
+
+def _splits_any_block(run: ProfileRun) -> bool:
+    """Return whether blocks are split and, where they are kept, subtracted."""
+    is_counted = run.compiles and run.release.subtracts_consumed
+    return is_counted and run.release < _SPLITS_ANY_BLOCK_BEFORE
+
+
+def _copies_for_cublas(run: ProfileRun) -> bool:
+    """Return whether the embeddings are copied, and cuBLAS multiplies after that."""
+    if not _of_embeddings(run).size_bytes or run.has_adapters:
+        return False
+    if run.layout.tensor_parallel_size > 1:
+        return False
+    return not any(
+        isinstance(module, FusedMoE) or getattr(module, "method", None) is not None
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+    )
+
+
+def _room_bytes(run: ProfileRun) -> int:
+    """Return the largest room in segments that weights and the sampler's state share.
+
+    Tensors between 1 and 10 MiB share segments of 20 MiB.
+
+    Source: PyTorch 2.13 `c10/cuda/CUDACachingAllocator.cpp` get_allocation_size.
+    """
+    sizes = [
+        tensor.elements * element_bytes(tensor.dtype or run.dtype)
+        for index in run.model.layers
+        for module in run.model.layer_kinds[index].modules
+        for tensor in module.tensors(run.layout)
+    ]
+    rooms: list[int] = []
+    for size in (*sizes, *sampler_state_sizes(run)):
+        if not MIB < size < _OWN_SEGMENT_BYTES:
+            continue
+        room = min((room for room in rooms if room >= size), default=None)
+        if room is None:
+            room = _SEGMENT_BYTES
+        else:
+            rooms.remove(room)
+        rooms.append(room - size)
+    return max(rooms, default=0)

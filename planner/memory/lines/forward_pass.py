@@ -119,25 +119,31 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     Without compilation, the first residual is the buffer in which images and text are
     merged, and most classes add the others up in it. Gemma's norm returns sums anew,
     and so do Gemma 4's layers. Whisper's code also refers to its positions, and to the
-    sum with them.
+    sum with them. The sum over ranks after an MLP lies beside the MLP's input only
+    where that has a name.
 
     Source: vLLM 0.25.1 and 0.33.0 `layers/layernorm.py` GemmaRMSNorm; 0.33.0
-    `models/gemma4.py` Gemma4DecoderLayer, `models/whisper.py` WhisperDecoder.
+    `models/gemma4.py` Gemma4DecoderLayer, `models/whisper.py` WhisperDecoder; dry runs
+    of Llama 3.1 70B on two ranks and two stages; starts of Qwen3-8B on two T4.
     """
     hidden = run.model.hidden_size
     held, text = _held(run, hidden, _attention_width(run, kind))
-    if run.compiles or not run.model.towers or not run.is_first_stage:
+    if run.compiles:
         return held, text
+    is_cut = run.layout.tensor_parallel_size > 1
+    # Widest at the activation, before there is a sum over ranks.
+    before_sum = held, text
+    if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
+        before_sum = held - hidden, f"{text} - {hidden:,} of a later sum"
+    if not run.model.towers or not run.is_first_stage:
+        return before_sum
     if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
         return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
     if _language_model(run) in _ADDS_UP_ANEW:
         return held + hidden, f"{text} + {hidden:,} sum"
     if _language_model(run) in _HAS_OWN_SUMS:
         return held, text
-    is_cut = run.layout.tensor_parallel_size > 1
-    if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
-        # Widest at the activation, before there is a sum over ranks.
-        held, text = held - hidden, f"{text} - {hidden:,} of a later sum"
+    held, text = before_sum
     return held - hidden, f"{text} - {hidden:,} in a buffer"
 
 

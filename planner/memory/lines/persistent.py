@@ -22,8 +22,8 @@ from planner.models.experts import FusedMoE
 from planner.models.layers import TokenBuffer
 from planner.units import format_size
 
-_LOGIT_BIAS_ENTRIES = 1024 + 1024 + 1024 + 128
-_BAD_WORDS_ENTRIES = 1024 + 128 + 1
+_LOGIT_BIAS_ENTRIES = (1024, 1024, 1024, 128)
+_BAD_WORDS_ENTRIES = (1024, 128 + 1)
 _LOGPROB_TOKEN_IDS = 128
 _INT32 = 4
 _LAYER_INPUTS = "per_layer_embeddings"
@@ -121,19 +121,24 @@ def sampler_state_bytes(run: ProfileRun) -> int:
     Source: vLLM 0.33.0 `v1/worker/gpu/sample/penalties.py`, `logit_bias.py`,
     `bad_words.py`, `logprob.py`; `v1/worker/gpu/structured_outputs.py`.
     """
+    return sum(sampler_state_sizes(run))
+
+
+def sampler_state_sizes(run: ProfileRun) -> tuple[int, ...]:
+    """Return the bytes of each tensor of the second runner's sampler."""
     if not run.samples or not run.uses_v2_runner:
-        return 0
+        return ()
     vocabulary = run.model.vocab_size
     bit_mask = -(-vocabulary // 32)
     entries = (
-        vocabulary  # output_bin_counts
-        + bit_mask  # prompt_bin_mask
-        + run.model.query_len * bit_mask  # grammar bitmask
-        + _LOGIT_BIAS_ENTRIES
-        + _BAD_WORDS_ENTRIES
-        + _LOGPROB_TOKEN_IDS
+        bit_mask,  # prompt_bin_mask
+        vocabulary,  # output_bin_counts
+        *_LOGIT_BIAS_ENTRIES,
+        *_BAD_WORDS_ENTRIES,
+        _LOGPROB_TOKEN_IDS,
+        run.model.query_len * bit_mask,  # grammar bitmask
     )
-    return run.max_num_seqs * entries * _INT32
+    return tuple(run.max_num_seqs * entry * _INT32 for entry in entries)
 
 
 def input_buffer_bytes(run: ProfileRun) -> int:

@@ -265,7 +265,8 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
     0.10.1 to 0.12.0: including the text between them.
     """
     has_marks = (0, 10, 1) <= run.release < (0, 13)
-    tokens = item.tokens + (item.marks if has_marks else 0)
+    # Of a config whose sizes leave no tokens, an item counts as one.
+    tokens = max(item.tokens + (item.marks if has_marks else 0), 1)
     if item.most_parts == 1:
         return tokens
     length = run.max_model_len
@@ -278,7 +279,8 @@ def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
 
 def _parts(item: MediaItem, length: int) -> int:
     """Return the parts of the longest video that fits in `length` tokens."""
-    return min(max(length // (item.tokens + item.marks), 1), item.most_parts)
+    each = max(item.tokens + item.marks, 1)  # a config may leave none
+    return min(max(length // each, 1), item.most_parts)
 
 
 def _encoded_length(run: ProfileRun) -> int:

@@ -63,6 +63,8 @@ def check_groups(on_rank: LinearOnRank, group_size: int, layer: str = "") -> Non
     Source: vLLM 0.33.0 `distributed/utils.py` verify_group_size_divides_partition.
     """
     columns = on_rank.input_size_per_partition
+    if not group_size:
+        raise Refused("integer modulo by zero")
     if columns % group_size == 0:
         return
     where = f" for layer '{layer}'" if layer else ""

@@ -152,10 +152,13 @@ def avoids_deep_gemm(model_type: str, layout: ParallelLayout) -> bool:
 
 
 def has_deep_gemm(layout: ParallelLayout) -> bool:
-    """Whether DeepGEMM runs on the GPUs at all.
+    """Whether DeepGEMM runs on the GPUs at all, and may.
 
-    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm.
+    Source: vLLM 0.33.0 `platforms/cuda.py` support_deep_gemm, `utils/deep_gemm.py`
+    is_deep_gemm_supported (VLLM_USE_DEEP_GEMM).
     """
+    if not layout.uses_deep_gemm:
+        return False
     release, major = layout.release, layout.compute_capability[0]
     if major == WORKSTATION_BLACKWELL:
         return release >= _RUNS_DEEP_GEMM_ON_RTX_SINCE

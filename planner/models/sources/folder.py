@@ -20,6 +20,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources import gguf
 from planner.models.sources.mistral_format import mistral_config, nested, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
+from planner.user_files import MOST_CONFIG_BYTES, MOST_TEXT_BYTES, read_file
 
 CONFIG = "config.json"
 PARAMS = "params.json"
@@ -175,8 +176,13 @@ def _weight_files(folder: Path, present: tuple[str, ...]) -> tuple[Path, ...]:
     if INDEX in present:
         index = json_object(_text(folder / INDEX), str(folder / INDEX))
         shards = index.get("weight_map")
-        named = set(shards.values()) if isinstance(shards, Mapping) else set()
-        weights = named if named <= weights else set()
+        names = list(shards.values()) if isinstance(shards, Mapping) else []
+        if not all(isinstance(name, str) for name in names):
+            raise PlannerError(
+                f"{folder / INDEX} is damaged: its `weight_map` names the file of each "
+                "tensor. Download it again, or move it to a separate folder."
+            )
+        weights = set(names) if weights.issuperset(names) else set()
     elif SINGLE in weights:
         weights = {SINGLE}
     else:
@@ -215,10 +221,8 @@ def _row(name: str, file: Path | os.DirEntry[str]) -> tuple[str, int, int, int] 
 
 
 def _text(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    most = MOST_TEXT_BYTES if path.name == INDEX else MOST_CONFIG_BYTES
+    return read_file(path, most, error=ModelUnavailable)
 
 
 def _unreadable(path: Path, error: OSError) -> ModelUnavailable:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources.gguf_config import config_of
+from planner.user_files import MOST_CONFIG_BYTES, opened, read_file, user_path
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -258,7 +259,7 @@ def read_quantised(text: str) -> ModelFiles | None:
     Source: vllm-gguf-plugin 0.0.5 `weight_utils.py` resolve_local_gguf.
     """
     name, _, quant = text.rpartition(":")
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if not folder.is_dir():
         return None
     found = chosen((path.name for path in folder.glob("*.gguf")), quant)
@@ -313,10 +314,14 @@ def _shards(path: Path) -> tuple[Path, ...]:
 def _remembered(stamp: tuple[tuple[Path, int], ...], name: str) -> ModelFiles:
     headers = []
     for path, _ in stamp:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             headers.append(read_header(stream, str(path)))
-    beside = stamp[0][0].parent / "config.json"
-    return files_of(headers, name, beside.read_bytes() if beside.is_file() else None)
+    return files_of(headers, name, _beside(stamp[0][0]))
+
+
+def _beside(path: Path) -> bytes | None:
+    config = path.parent / "config.json"
+    return read_file(config, MOST_CONFIG_BYTES) if config.is_file() else None
 
 
 def files_of(

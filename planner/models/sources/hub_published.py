@@ -51,6 +51,8 @@ from planner.models.sources.safetensors import TensorFacts
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
 
+_UNREADABLE = (OutOfBounds, AttributeError, LookupError, RecursionError, TypeError)
+"""What a header of weights raises that holds anything else."""
 _CONFIG_BYTES = 2 << 20
 _SEARCH_BYTES = 256 << 10
 _TIMEOUT_SECONDS = 5.0
@@ -271,14 +273,14 @@ def _tensors(hub: _Hub, commit: str, names: tuple[str, ...]) -> TensorFacts:
     """Return what the weights' headers say; a plan does not need them."""
     if sum(name.endswith(".safetensors") for name in names) > _MOST_SHARDS:
         names = ()
-    with suppress(OutOfBounds, AttributeError, TypeError, *hub_errors.library_errors()):
+    with suppress(*_UNREADABLE, *hub_errors.library_errors()):
         return safetensors.read_on_hub(hub.api, hub.query, commit, names)
     return TensorFacts()
 
 
 def _parameters(info: ModelInfo) -> dict[str, int]:
     counts = info.safetensors.parameters if info.safetensors is not None else {}
-    return {str(dtype): int(count) for dtype, count in counts.items()}
+    return {str(dtype): count for dtype, count in counts.items() if count >= 0}
 
 
 def _explained(error: Exception, query: HubQuery) -> PlannerError:

@@ -10,7 +10,6 @@ import os
 import re
 import time
 from functools import lru_cache
-from pathlib import Path
 
 from planner.errors import ModelNotFound, PlannerError
 from planner.late import late
@@ -19,6 +18,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources.gguf import is_quantised_name, read_quantised
 from planner.models.sources.hub_errors import did_you_mean, is_repo_id
 from planner.surroundings import is_published
+from planner.user_files import user_path
 
 _FRESH_SECONDS = 600
 """How long a process takes a model read from the Hub for the newest."""
@@ -130,7 +130,7 @@ def _text(model: object) -> str:
 
 
 def _on_disk(text: str) -> ModelFiles | None:
-    path = Path(text).expanduser()
+    path = user_path(text)
     try:
         exists = path.exists()
     except (OSError, ValueError):  # longer than a path may be, or not one at all

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import PlannerError
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
+from planner.user_files import opened
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -32,6 +33,9 @@ SINGLE = "model.safetensors"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Source: safetensors `MAX_HEADER_SIZE`; a longer one is a damaged file."""
+
+_MOST_DIMS, _MOST_ELEMENTS = 64, (1 << 63) - 1
+"""Source: PyTorch 2.9 `c10/core/TensorImpl.h`: 64 dimensions, counts of int64_t."""
 
 _LFS_POINTER = b"version "
 """How a Git LFS pointer begins: the clone has no weights yet."""
@@ -118,7 +122,7 @@ def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
     """
     try:
         return {
-            name: (str(tensor["dtype"]), tuple(int(n) for n in tensor["shape"]))
+            name: (str(tensor["dtype"]), _shape(tensor["shape"]))
             for name, tensor in header.items()
             if name != "__metadata__"
         }
@@ -126,8 +130,21 @@ def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
         raise _damaged(where, "its header lacks dtypes or shapes") from error
 
 
+def _shape(given: Any) -> tuple[int, ...]:  # noqa: ANN401 - whatever a header has
+    """Return a tensor's shape.
+
+    Raises:
+        ValueError: where no tensor can have it.
+    """
+    shape = tuple(given)
+    is_whole = all(type(size) is int and size >= 0 for size in shape)
+    if not is_whole or len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
+        raise ValueError(shape)
+    return shape
+
+
 def _header(path: Path) -> Mapping[str, Any] | None:
-    with path.open("rb") as file:
+    with opened(path) as file:
         prefix = file.read(_PREFIX_BYTES)
         if prefix == _LFS_POINTER:
             return None
@@ -145,7 +162,7 @@ def _header(path: Path) -> Mapping[str, Any] | None:
 def _decoded(text: bytes, where: str) -> Mapping[str, Any]:
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(where, "its header is not JSON") from error
     if not isinstance(header, dict):
         raise _damaged(where, "its header is not a JSON object")
@@ -205,7 +222,7 @@ def _one_by_one(
 
 def _tensor_facts(headers: Iterable[SafetensorsFileMetadata]) -> TensorFacts:
     shapes: Mapping[str, tuple[str, tuple[int, ...]]] = {
-        name: (str(tensor.dtype), tuple(tensor.shape))
+        name: (str(tensor.dtype), _shape(tensor.shape))
         for header in headers
         for name, tensor in header.tensors.items()
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from planner.errors import PlannerError
 from planner.planning.calibrations.record import (
     NewerRecord,
     NotARecord,
@@ -15,6 +16,7 @@ from planner.planning.calibrations.record import (
     from_dict,
     move_aside,
 )
+from planner.user_files import opened
 
 _MOST_BYTES = 4 << 20
 """A record has a few KiB."""
@@ -70,15 +72,14 @@ def _json_files(folder: str) -> Iterator[Path]:
 
 def _read_into(found: _Gathered, path: Path) -> None:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             seen = os.fstat(file.fileno())
-            raw = file.read(_MOST_BYTES + 1)
-    except FileNotFoundError:  # forgotten by another process meanwhile
-        return
-    except OSError as error:
+            raw = file.read(_MOST_BYTES + 1) or b""  # None: nothing to read yet
+    except (OSError, PlannerError) as error:
+        if not os.path.lexists(path):  # forgotten by another process meanwhile
+            return
         found.messages.append(
-            f"{path} cannot be read ({error.strerror}); it is left as it is, and not "
-            "used."
+            f"{str(error).rstrip('.')}; it is left as it is, and not used."
         )
         return
     try:

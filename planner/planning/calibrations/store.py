@@ -26,6 +26,7 @@ from planner.planning.calibrations.record import (
     write_whole,
 )
 from planner.planning.calibrations.record import to_dict as record_dict
+from planner.user_files import read_file
 
 _EXPORT_KIND = KIND + "s"
 _RECENT_NANOSECONDS = 100_000_000
@@ -182,11 +183,7 @@ def add_exported(path: Path) -> tuple[int, int]:
     Raises:
         PlannerError: when the file cannot be read or is not an export; none is added.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_EXPORT_BYTES)
-    except OSError as error:
-        raise PlannerError(f"{path} cannot be read: {_reason(error)}.") from None
+    raw = read_file(path, _MOST_EXPORT_BYTES)
     try:
         records = _exported(json_of(raw, _MOST_EXPORT_BYTES))
     except NotARecord as reason:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from planner.given import named_in_errors
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.caveats import warnings
@@ -17,6 +18,7 @@ from planner.solve.advice.situation import Burden, Situation
 from planner.solve.advice.trying import offered
 
 
+@named_in_errors
 def advise(plan: Plan, load: Load | None = None) -> Advice:
     """Return the changes that make a plan start, or serve more.
 

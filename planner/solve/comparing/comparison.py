@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.late import late
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
@@ -108,6 +109,7 @@ class Comparison:
         return late("Comparison._repr_mimebundle_", self)
 
 
+@named_in_errors
 def compare(*plans: Plan, names: Sequence[str] | None = None) -> Comparison:
     """Put plans side by side.
 

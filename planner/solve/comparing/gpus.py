@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
@@ -177,6 +178,7 @@ class GPUComparison:
         return late("GPUComparison._repr_mimebundle_", self)
 
 
+@named_in_errors
 def compare_gpus(
     plan: Plan,
     gpus: Iterable[str | GPU] | None = None,

@@ -13,6 +13,7 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import MODELLED, NEWEST
 from planner.engine.settings import settings_from
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
+from planner.given import named_in_errors
 from planner.models.architecture import ModelArchitecture
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -29,6 +30,7 @@ _SHORTEST = 1024
 _MOST_GPUS = 8
 
 
+@named_in_errors
 def sweep(  # noqa: PLR0913 - what planner.plan takes, and `over`
     model: str | PathLike[str] | ModelArchitecture | Plan,
     gpu: str | GPU | None = None,

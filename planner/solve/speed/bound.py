@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -79,6 +80,7 @@ class _Case:
         return Basis.ASSUMED if is_routed else Basis.FORMULA
 
 
+@named_in_errors
 def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
     """Return an upper bound on a plan's speed: a bound, not a forecast.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
+from planner.given import named_in_errors
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -147,6 +148,7 @@ class Upgrade:
         return late("Upgrade._repr_mimebundle_", self)
 
 
+@named_in_errors
 def upgrade(plan: Plan | Inputs, to: str = NEWEST) -> Upgrade:
     """Plan the same start under each release from its own to another.
 

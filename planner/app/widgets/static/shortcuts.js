@@ -3,7 +3,7 @@
 // shortcuts pass over an element with this attribute; it must stand there before they
 // look, which they do as the document's first.
 
-const OWN = ".planner-explorer, .planner-run";
+const OWN = "[class*=planner-]";
 
 /** @param {KeyboardEvent} event */
 const isUndo = (event) => (event.ctrlKey || event.metaKey) && /^[zy]$/i.test(event.key);

@@ -139,6 +139,7 @@ def fp8_block_kernel(
         _suits_deepgemm(on_rank)
         and model_type not in excluded
         and has_deep_gemm(layout)
+        and layout.experts_use_deep_gemm
         and layout.release.lays_scales_out_for_deep_gemm
     ):
         return Kernel.DEEPGEMM
@@ -164,7 +165,8 @@ def mxfp8_kernel(on_rank: ExpertsOnRank, layout: ParallelLayout) -> Kernel:
         and on_rank.global_num_experts <= _MOST_TRTLLM_EXPERTS
     ):
         return Kernel.TRTLLM
-    return Kernel.DEEPGEMM if _suits_deepgemm(on_rank) else Kernel.MARLIN
+    suits = layout.uses_deep_gemm and _suits_deepgemm(on_rank)
+    return Kernel.DEEPGEMM if suits else Kernel.MARLIN
 
 
 def nvfp4_kernel(

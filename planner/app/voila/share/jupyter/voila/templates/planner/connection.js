@@ -40,7 +40,9 @@
     try {
       const answer = await fetch(`${baseUrl}api/kernels/${kernelId}`);
       if (answer.ok) return hide();
-      if (answer.status === 404) return show(ENDED, "Load it again with this plan");
+      // 403: the server was started again, with another token.
+      if ([403, 404].includes(answer.status))
+        return show(ENDED, "Load it again with this plan");
     } catch {
       // no answer: as below
     }

@@ -9,6 +9,14 @@
   ];
   for (const name of called) Object.assign(window, { [name]: () => {} });
 
+  // The start address holds the owner's token: the cookie has it now, and a link to the
+  // plan must not.
+  const { search, hash, pathname } = window.location;
+  const rest = search.replace(/([?&])token=[^&]*&?/, "$1").replace(/[?&]$/, "");
+  if (rest !== search) {
+    window.history.replaceState(null, "", `${pathname}${rest}${hash}`);
+  }
+
   // Before anything is drawn: the theme that the visitor chose in the header.
   try {
     const theme = window.localStorage.getItem("planner-theme") ?? "";

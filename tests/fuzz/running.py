@@ -1,0 +1,186 @@
+"""Runs cases for minutes, each bounded; writes down what escapes, and how to repeat it.
+
+`python -m tests.fuzz.running --minutes 10` runs all entries, a process for each batch;
+`python -m tests.fuzz.running config 4711` repeats one case with its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from random import Random, SystemRandom
+from types import FrameType
+from typing import Any
+
+from tests.fuzz.entries import ENTRIES, prepare
+
+MOST_SECONDS = 2.0
+"""Of processor time, for one case."""
+MOST_BYTES = 300 << 20
+"""Of memory, for one case."""
+HANGS_AFTER = 120
+"""Seconds of the clock."""
+BATCH_SECONDS = 15.0
+"""Of processor time, for each entry in turn: quick ones get more cases."""
+FOUND = Path(os.environ.get("FUZZ_FOUND", "build/fuzz"))
+
+
+class TooLong(BaseException):
+    """A case takes more than its processor time."""
+
+
+def run(entry: str, number: int) -> None:
+    """Run one case.
+
+    Raises:
+        Exception: what escaped, among it `TooLong` and MemoryError.
+    """
+    before = time.process_time()
+    ENTRIES[entry](Random(f"{entry} {number}"))
+    taken = time.process_time() - before
+    if taken > MOST_SECONDS:
+        raise TooLong(f"{taken:.1f} s of processor time")
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise TooLong(f"more than {MOST_SECONDS} s of processor time")
+
+
+def bounded(entry: str, number: int) -> BaseException | None:
+    """Run one case within its time; return what escaped."""
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER)  # ends the process
+    try:
+        run(entry, number)
+    except (Exception, TooLong) as error:  # noqa: BLE001 - that is what is looked for
+        return error
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return None
+
+
+def work(entry: str, first: int, place: str) -> None:
+    """Run a batch, and print a line of JSON for each case that fails."""
+    prepare()
+    ENTRIES[entry](Random(0))  # everything is imported
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    limit = used * resource.getpagesize() + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    at = os.open(place, os.O_WRONLY)
+    for number in count(first):
+        if time.process_time() > BATCH_SECONDS:
+            return
+        os.pwrite(at, b"%020d" % number, 0)
+        error = bounded(entry, number)
+        if error is not None:
+            print(json.dumps(described(entry, number, error)), flush=True)
+
+
+def described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
+    """Return what is written down of a case that failed."""
+    cause = error.__cause__ if type(error).__name__ == "Escaped" else None
+    frames = traceback.extract_tb((cause or error).__traceback__)
+    own = [f"{f.filename.split('planner/', 1)[-1]}:{f.lineno}" for f in frames]
+    return {
+        "entry": entry,
+        "number": number,
+        "error": type(cause or error).__name__,
+        "words": str(error)[:300] + (f" <- {cause}"[:300] if cause else ""),
+        "where": own[-1] if own else "",
+        "last": own[-6:],
+    }
+
+
+def batch(entry: str, first: int) -> tuple[int, list[dict[str, Any]]]:
+    """Run a batch in a process of its own; return the cases run and what failed."""
+    with tempfile.NamedTemporaryFile(prefix="planner-fuzz-") as place:
+        words = [entry, str(first), place.name]
+        done = subprocess.run(
+            [sys.executable, "-m", __spec__.name, "--work", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        last = int(Path(place.name).read_text("ascii") or first)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+    if done.returncode:
+        found.append(
+            {
+                "entry": entry,
+                "number": last,
+                "error": f"Ended with {done.returncode}",
+                "words": done.stderr[-300:],
+                "where": "",
+            }
+        )
+    return last - first + 1, found
+
+
+def minutes(length: float, names: list[str]) -> int:
+    """Run all entries in turn; return how many cases failed."""
+    prepare()
+    FOUND.mkdir(parents=True, exist_ok=True)
+    counts: Counter[str] = Counter()
+    failures: list[dict[str, Any]] = []
+    end = time.monotonic() + 60 * length
+    while time.monotonic() < end:
+        for entry in names:
+            run_now, found = batch(entry, SystemRandom().randrange(1 << 40))
+            counts[entry] += run_now
+            failures += found
+            (FOUND / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
+            (FOUND / "found.jsonl").write_text(
+                "".join(json.dumps(one) + "\n" for one in failures), encoding="utf-8"
+            )
+    _tell(counts, failures)
+    return len(failures)
+
+
+def _tell(counts: Counter[str], failures: list[dict[str, Any]]) -> None:
+    print(f"{counts.total():,} cases: {dict(counts)}")
+    alike = Counter((one["entry"], one["error"], one["where"]) for one in failures)
+    for (entry, error, where), times in alike.most_common(40):
+        one = next(
+            f
+            for f in failures
+            if (f["entry"], f["error"], f["where"]) == (entry, error, where)
+        )
+        print(f"{times:5} {entry} {error} {where}: {one['words'][:200]}")
+        print(f"      python -m {__spec__.name} {entry} {one['number']}")
+    if failures:
+        print(f"All {len(failures)} are in {FOUND / 'found.jsonl'}.")
+
+
+def main() -> int:
+    """Run what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="ENTRY NUMBER")
+    parser.add_argument("--work", action="store_true")
+    parser.add_argument("--minutes", type=float)
+    given = parser.parse_args()
+    if given.work:
+        entry, first, place = given.words
+        work(entry, int(first), place)
+        return 0
+    if given.minutes is not None:
+        return 1 if minutes(given.minutes, given.words or list(ENTRIES)) else 0
+    prepare()
+    run(given.words[0], int(given.words[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""An app on one's own machine: other users of the machine reach it, and get nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from planner.app.voila.app import _open_in_browser
+from tests.security.client import Visitor, ask
+from tests.ui import servers
+from tests.ui.servers import Served, cookie, health, served, start_address
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 20_000
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An app that its owner started, without a flag."""
+    with served(tmp_path_factory.mktemp("own"), "--pool=1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kernel(own: Served) -> Iterator[str]:
+    """The kernel of the owner's page."""
+    answer = ask(own.address, "/", headers={"Cookie": cookie(own.address)})
+    found = re.search(rb'"kernelId": "([0-9a-f-]+)"', answer.body)
+    assert answer.status == 200
+    assert found is not None
+    yield found[1].decode()
+    end = f"/voila/api/shutdown/{found[1].decode()}"
+    ask(
+        own.address,
+        end,
+        method="POST",
+        body=b"",
+        headers={"Cookie": cookie(own.address)},
+    )
+
+
+def test_without_the_token_nothing_opens(own, kernel) -> None:
+    """Neither a page nor a kernel, its socket or its end; a guess opens none."""
+    token = start_address(own.address).partition("=")[2]
+    before = health(own.address)["sessions"]
+    name = cookie(own.address).partition("=")[0]
+    for headers in ({}, {"Cookie": f"{name}=x"}, {"Cookie": f"{name}={token[:-1]}"}):
+        for path in ("/", "/?token=", f"/?token={token[1:]}", f"/api/kernels/{kernel}"):
+            answer = ask(own.address, path, headers=headers)
+            assert answer.status == 403, path
+            assert b"kernelId" not in answer.body
+            assert answer.header("Set-Cookie") is None
+        end = f"/voila/api/shutdown/{kernel}"
+        assert 403 == ask(own.address, end, method="POST", headers=headers).status
+        visitor = Visitor(own.address, {"kernelId": kernel})
+        assert 403 == visitor.handshake(headers=headers)
+
+    assert b"start address" in ask(own.address, "/").body
+    assert before == health(own.address)["sessions"]
+    state = ask(
+        own.address, f"/api/kernels/{kernel}", headers={"Cookie": cookie(own.address)}
+    )
+    assert state.status == 200
+
+
+def test_the_owners_cookie_opens_the_kernels_socket(own, kernel) -> None:
+    """The control of the test before."""
+    visitor = Visitor(own.address, {"kernelId": kernel})
+
+    assert 101 == visitor.handshake(headers={"Cookie": cookie(own.address)})
+
+
+def test_no_argument_or_environment_of_the_server_shows_the_token(own) -> None:
+    """Every user of a machine can read the arguments of its processes."""
+    token = start_address(own.address).partition("=")[2].encode()
+    place = Path(f"/proc/{own.pid}")
+
+    assert len(token) == 32
+    assert token not in (place / "cmdline").read_bytes()
+    assert token not in (place / "environ").read_bytes()
+
+
+def test_the_browser_is_opened_by_a_file_of_the_owners(tmp_path, monkeypatch) -> None:
+    """Its name says nothing, and nobody else can read it."""
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    thread = _open_in_browser("http://127.0.0.1:1/?token=t", tmp_path)
+    thread.join()
+    page = tmp_path / "open.html"
+
+    assert opened == [page.as_uri()]
+    assert page.stat().st_mode & 0o077 == 0
+    assert "url=http://127.0.0.1:1/?token=t" in page.read_text()
+
+
+def test_the_start_address_lets_a_browser_in(browser, own) -> None:
+    """The token leaves the address at once; a link to a plan is opened without it."""
+    context = browser.new_context()
+    context.clear_cookies()
+    page = context.new_page()
+    refused = page.goto(own.address)
+    heading = page.get_by_role("heading", level=1).inner_text()
+    page.goto(f"{start_address(own.address)}&model=Qwen%2FQwen3-8B")
+    first = page.evaluate("window.location.search")
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=PATIENCE)
+    (kept,) = context.cookies()
+    again = page.reload()
+    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    context.close()
+
+    assert refused.status == 403
+    assert re.match("This planner belongs to", heading)
+    assert "token" not in first
+    assert again.status == 200
+    assert (kept["httpOnly"], kept["sameSite"]) == (True, "Strict")
+    assert kept["name"] == cookie(own.address).partition("=")[0]
+
+
+def test_the_tests_own_helper_knows_this_app_only(own, app) -> None:
+    """A published app has no token, and gets no cookie."""
+    assert cookie(own.address)
+    assert cookie(app.address) == ""
+    assert servers.status(own.address + "api/none") == 404

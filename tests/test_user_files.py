@@ -1,0 +1,189 @@
+"""Files that users name: what is no regular file, or too large, is a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import planner
+from planner.app.cli import main
+from planner.errors import PlannerError
+from planner.models import catalogue
+from planner.planning.calibrations.reading import read_folder
+from planner.user_files import read_file, read_input, user_path
+
+MOST_SECONDS = 1.0
+FILES = catalogue.find("Qwen/Qwen3-8B")
+CONFIG = dict(FILES.config if FILES else {})
+
+
+def _fifo(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def _sparse(folder: Path) -> Path:
+    path = folder / "config.json"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    return path
+
+
+def _loop(folder: Path) -> Path:
+    path = folder / "loop"
+    path.symlink_to(path)
+    return path
+
+
+ODD: tuple[Callable[[Path], Path], ...] = (
+    _fifo,
+    _sparse,
+    _loop,
+    lambda _: Path("/dev/zero"),
+    lambda _: Path("/proc/kmsg"),
+    lambda folder: folder,
+)
+READERS: dict[str, Callable[[Path], object]] = {
+    "model": lambda path: planner.plan(path / "x" if path.is_dir() else path),
+    "plan file": lambda path: _refused("plan", "-f", str(path)),
+    "log": lambda path: _refused("confirm", "--log", str(path)),
+    "text": planner.read,
+    "measurements": lambda path: _refused("calibration", "import", str(path)),
+}
+
+
+def _refused(*words: str) -> None:
+    """Run a command, and raise its sentence."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(list(words)) == 2
+    raise PlannerError(said.getvalue())
+
+
+@pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="files of Linux")
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("reader", READERS)
+def test_an_odd_file_is_a_sentence_in_a_second(
+    odd: Callable[[Path], Path], reader: str, tmp_path: Path
+) -> None:
+    """A pipe without a writer, a device, a file of a hundred megabytes, links."""
+    path = odd(tmp_path)
+    before = time.process_time()
+    words = (
+        r"it is a|is larger than|symbolic links|never ends|is not|of a folder|neither"
+    )
+    with pytest.raises(PlannerError, match=words):
+        READERS[reader](path)
+
+    assert time.process_time() - before < MOST_SECONDS
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "params.json"])
+def test_a_pipe_in_a_models_folder_does_not_hang(name: str, tmp_path: Path) -> None:
+    """Each file of a model is opened in the same place."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+
+    with pytest.raises(PlannerError, match=f"{name} cannot be read: it is a pipe"):
+        planner.plan(tmp_path)
+
+
+def test_a_pipe_among_the_measurements_is_left_alone(tmp_path: Path) -> None:
+    """Plans go on without it."""
+    os.mkfifo(tmp_path / "abc.json")
+    (sentence,) = read_folder(str(tmp_path)).messages
+
+    assert "abc.json cannot be read: it is a pipe" in sentence
+
+
+def test_a_file_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """Files of /proc say that they have no size."""
+    path = tmp_path / "text"
+    path.write_bytes(b"x" * 11)
+
+    assert read_file(path, 11) == b"x" * 11
+    with pytest.raises(PlannerError, match="is larger than 0 MiB"):
+        read_file(path, 10)
+
+
+def test_an_unknown_users_folder_is_a_path_that_is_not_there() -> None:
+    """`Path.expanduser` raises RuntimeError for it."""
+    assert Path("~nosuchuser/m") == user_path("~nosuchuser/m")
+    with pytest.raises(PlannerError, match="No such file or folder"):
+        planner.plan("~nosuchuser/m")
+
+
+def test_a_closed_input_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`planner read - <&-`."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(PlannerError, match="Standard input is closed"):
+        read_input()
+
+
+HEADERS = (
+    '{"a": ' + "[" * 100_000,
+    '{"a": {"dtype": "F16", "shape": [1e400]}}',
+    '{"a": {"dtype": "F16", "shape": [NaN]}}',
+    '{"a": {"dtype": "F16", "shape": [-5, 3]}}',
+    '{"a": {"dtype": "F16", "shape": [9223372036854775808]}}',
+    '{"a": {"dtype": "F16", "shape": [4294967296, 4294967296]}}',
+    '{"a": {"dtype": "F16", "shape": "12"}}',
+    '{"a": {"dtype": "F16", "shape": [' + ",".join("9" * 100_000) + "]}}",
+)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_a_header_of_impossible_shapes_is_refused(header: str, tmp_path: Path) -> None:
+    """Depth, infinite, negative and too many elements, in time."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    raw = header.encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw)
+    before = time.process_time()
+    with pytest.raises(PlannerError, match="is not a whole safetensors file"):
+        planner.plan(tmp_path)
+
+    assert time.process_time() - before < MOST_SECONDS
+
+
+def test_weights_that_are_a_folder_are_refused(tmp_path: Path) -> None:
+    """A download that was laid out wrongly."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(PlannerError, match="it is a folder"):
+        planner.plan(tmp_path)
+
+
+@pytest.mark.parametrize("named", [["b"], {"b": 1}, 1, None])
+def test_an_index_that_names_no_files_is_refused(named: object, tmp_path: Path) -> None:
+    """`weight_map` of lists, tables and numbers."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    index = {"weight_map": {"a": named}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(PlannerError, match="`weight_map` names the file"):
+        planner.plan(tmp_path)
+
+
+PLAN_FILES = {
+    "model: !!set {a, b}\n": "set is not a type",
+    "model: m\nengine_args: !!set {max_model_len}\n": "set is not a type",
+    "model: m\nengine_args: {max_logprobs: .nan}\n": "has nan or inf",
+    '{"model": "m", "engine_args": {"hf_overrides": {"a": [Infinity]}}}': "nan or inf",
+    '{"model": "m", "seed": ' + "9" * 5_000 + "}": "more digits",
+    '{"model": ' + "[" * 100_000: "nested too deeply",
+}
+
+
+@pytest.mark.parametrize("text", PLAN_FILES, ids=range(len(PLAN_FILES)))
+def test_a_plan_file_with_odd_values_is_refused(text: str) -> None:
+    """YAML sets, numbers that are none, and numbers without end."""
+    with pytest.raises(PlannerError, match=PLAN_FILES[text]):
+        planner.export.read_yaml(text)
