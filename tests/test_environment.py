@@ -196,21 +196,24 @@ def test_the_lock_has_the_hash_of_every_file() -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_first_part_of_the_lock_holds_what_the_app_needs(python: str) -> None:
     """An installation takes the parts up to its own, and nothing that tests need."""
-    parts = re.split(r"^# (app|docs|test)$", LOCK, flags=re.MULTILINE)
+    parts = re.split(r"^# (app|lab|docs|test)$", LOCK, flags=re.MULTILINE)
     names = [
         {canonicalize_name(Requirement(line.partition("\\")[0]).name) for line in part}
         for part in (re.findall(r"^\w.*", text, re.M) for text in parts[2::2])
     ]
     app = {
         canonicalize_name(requirement.name)
-        for requirement in _extras()["app"]
+        for extra in _brought("app", "gpu")
+        for requirement in _extras()[extra]
         if _applies(requirement, python, "Linux")
+        and requirement.name != _project()["name"]
     }
 
-    assert ["app", "docs", "test"] == parts[1::2]
+    assert ["app", "lab", "docs", "test"] == parts[1::2]
     assert app <= names[0]
-    assert {"pytest", "ruff", "ray"} <= names[2]
-    assert not names[0] & (names[1] | names[2])
+    assert "jupyterlab" in names[1]
+    assert {"pytest", "ruff", "ray"} <= names[3]
+    assert not names[0] & (names[1] | names[2] | names[3])
 
 
 def test_the_supported_pythons_are_the_ones_that_are_tested() -> None:
