@@ -37,7 +37,7 @@ PARTS = tuple(EXTRAS_OF)
 COMMAND = (
     *("uv", "pip", "compile", "pyproject.toml"),
     *("--universal", "--python-version", "3.11", "--no-header", "--no-annotate"),
-    *("--no-emit-index-url", "--no-emit-find-links", "--quiet"),
+    *("--no-emit-index-url", "--no-emit-find-links", "--quiet", "--no-strip-extras"),
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
