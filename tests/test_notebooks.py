@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 
 from planner.planning.inputs import Inputs
@@ -46,7 +49,16 @@ def _cells(edition: Edition) -> list[Any]:
 
 
 def _code(edition: Edition) -> list[Any]:
-    return [cell for cell in _cells(edition) if cell.cell_type == "code"]
+    """Return the cells of code but for the first, which installs what is missing."""
+    return [
+        cell
+        for cell in _cells(edition)
+        if cell.cell_type == "code" and not _is_install(cell)
+    ]
+
+
+def _is_install(cell: Any) -> bool:
+    return notebooks.INSTALL in cell.metadata.get("tags", ())
 
 
 def _headings(edition: Edition) -> list[int]:
@@ -64,6 +76,8 @@ def _python(cell: Any) -> str:
 
 def _is_import_only(cell: Any) -> bool:
     """Whether a cell only brings names; `%load_ext` brings magics."""
+    if _is_install(cell):
+        return True
     if cell.source.startswith("%%"):
         return False
     body = ast.parse(_python(cell)).body
@@ -82,6 +96,33 @@ def test_no_notebook_lies_there_without_a_text() -> None:
     lying = {path for folder in folders for path in folder.rglob("*.ipynb")}
 
     assert built == {path for path in lying if ".ipynb_checkpoints" not in path.parts}
+
+
+def test_a_guarded_cell_installs_what_is_missing_and_only_that(monkeypatch) -> None:
+    """On Colab and Kaggle; with the planner there it does nothing, offline too."""
+    code = TransformerManager().transform_cell(notebooks.INSTALLS)
+    ran: list[tuple[str, str]] = []
+    shell = SimpleNamespace(run_line_magic=lambda *words: ran.append(words))
+    exec(code, {"get_ipython": lambda: shell})
+    assert [] == ran
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    exec(code, {"get_ipython": lambda: shell})
+    ((magic, words),) = ran
+    extra = re.search(r'"vllm-memory-planner\[(\w+)\]"', words)
+
+    assert "pip" == magic
+    assert extra
+    project = tomllib.loads((notebooks.ROOT / "pyproject.toml").read_text())["project"]
+    assert extra[1] in project["optional-dependencies"]
+
+
+def test_the_explorer_begins_with_the_guarded_cell() -> None:
+    """Before anything of the planner is imported."""
+    (edition,) = (one for one in EDITIONS if one.path.stem == "explorer")
+    first = next(cell for cell in _cells(edition) if cell.cell_type == "code")
+
+    assert notebooks.INSTALLS == first.source
 
 
 @every_notebook

@@ -32,6 +32,15 @@ LESSONS = SOURCES / "workshop"
 LEARNER, SOLUTION = "learner", "solution"
 _PAGE = re.compile(r"(?<!\[)`(docs/[\w/-]+\.md)`")
 """A page of the documentation, named in text."""
+INSTALL = "install"
+"""The tag of a first cell, whose code is `INSTALLS`."""
+INSTALLS = """\
+# Installs the planner where it is missing, as on Colab and Kaggle.
+from importlib.util import find_spec
+
+if find_spec("planner") is None:
+    %pip install --quiet "vllm-memory-planner[notebook]"\
+"""
 
 METADATA = {
     "kernelspec": {
@@ -111,7 +120,8 @@ def _cell(number: int, cell: Any, up: str) -> Any:  # noqa: ANN401 - nbformat sh
     is_code = cell.cell_type == "code"
     make: Any = nbformat.v4.new_code_cell if is_code else nbformat.v4.new_markdown_cell
     kept = {name: cell.metadata[name] for name in ("tags",) if name in cell.metadata}
-    source = _uncommented(cell.source)
+    is_install = INSTALL in kept.get("tags", ())
+    source = INSTALLS if is_install else _uncommented(cell.source)
     if not is_code:
         source = _PAGE.sub(rf"[`\1`]({up}\1)", source)
     return make(source=source, metadata=kept, id=str(number))

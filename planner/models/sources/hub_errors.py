@@ -25,7 +25,7 @@ _UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
 _LIBRARY_MISSING = (
     "is not in the bundled catalogue, and reading it from the Hub needs "
-    'huggingface_hub: pip install "vllm-memory-planner[app]". '
+    'huggingface_hub: pip install "vllm-memory-planner[notebook]". '
     "Or give the path of its config.json."
 )
 _NOT_IN_A_BROWSER = (
