@@ -32,7 +32,7 @@ app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PO
 
 lab: $(VENV)/lab.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
 	@$(JUPYTER) exec $(BIN)/jupyter lab $(NOTEBOOK) \
-		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
+		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) --ServerApp.root_dir="$(CURDIR)" \
 		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 
@@ -50,7 +50,7 @@ docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/doc
 	@$(BIN)/python -m sphinx -q -W --keep-going -E -d build/docs.cache docs build/docs
 	@echo "$(CURDIR)/build/docs/index.html"
 
-lite: $(LITE_VENV)/lite.stamp ## the explorer and the lessons as a site for any host, into build/lite/site
+lite: $(LITE_VENV)/lite.stamp docs ## the app, the lessons and the documentation as a site for any host, into build/lite/site
 	@$(LITE_VENV)/bin/python tools/lite.py
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up

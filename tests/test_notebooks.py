@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from itertools import pairwise
 from types import SimpleNamespace
@@ -130,6 +131,30 @@ def test_a_notebook_is_what_its_text_says(edition: Edition) -> None:
     written = edition.path.read_text(encoding="utf-8")
 
     assert notebooks.build(edition) == written
+
+
+@every_notebook
+def test_links_lead_to_files_of_the_repository(edition: Edition) -> None:
+    """A page that text names is a link; JupyterLab's root is the repository."""
+    text = [cell.source for cell in _cells(edition) if cell.cell_type == "markdown"]
+    links = re.findall(r"\]\((?!https:)([^)#]+)", "\n".join(text))
+
+    assert all((edition.path.parent / link).is_file() for link in links)
+    assert [] == re.findall(r"(?<!\[)`docs/[^`]*\.md`", "\n".join(text))
+
+
+@pytest.mark.parametrize("target", ["lab", "lessons"])
+def test_jupyterlab_opens_with_the_repository_as_its_root(target: str) -> None:
+    """Otherwise a lesson's links to the documentation lead nowhere."""
+    told = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", target],
+        cwd=notebooks.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert f'--ServerApp.root_dir="{notebooks.ROOT.resolve()}"' in told
 
 
 @every_notebook

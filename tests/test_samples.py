@@ -38,7 +38,6 @@ IN_A_KERNEL = ROOT / "docs" / "notebooks.md"
 # Files of vLLM whose folder has the name of a room here; and one invented on the page.
 OF_VLLM = {
     ("adding-a-model.md", "models/minnow.py"),
-    ("findings.md", "models/falcon.py"),
 }
 
 # Blocks of text that no program prints, by their page and first line.

@@ -217,7 +217,7 @@ HARMFUL = {
     "env.VLLM_CPU_KVCACHE_SPACE=much": "whole number",
     "max_model_len=banana": "whole number",
     "max_model_len=1&max_model_len=2": "given twice",
-    "enforce_eager=maybe": "true or false",
+    "enforce_eager=maybe": "True or False",
     "max_num_seqs=1e999": "whole number",
     "max_num_seqs=true": "whole number",
     "gpu_memory_utilization=NaN": "above 0",

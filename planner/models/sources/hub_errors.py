@@ -30,7 +30,8 @@ _LIBRARY_MISSING = (
 )
 _NOT_IN_A_BROWSER = (
     "is not in the bundled catalogue, and the browser edition does not query the Hub. "
-    "Upload the model's config.json next to this notebook, and give its path."
+    "Upload the model's config.json next to a notebook of this site, and give its "
+    "path there."
 )
 
 _HOW_TO_LOG_IN = "set HF_TOKEN to an access token, or run `hf auth login`"
