@@ -290,6 +290,8 @@ def _alone(environment: Environment) -> str:
         used = subprocess.run(
             [str(environment.interpreter), "-I", str(script), str(lessons)],
             cwd=place,
+            # Or the program's own Python would find the clone.
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
             check=False,
             text=True,
             stdout=subprocess.PIPE,

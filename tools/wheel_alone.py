@@ -7,6 +7,7 @@ line says what works.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -71,13 +72,14 @@ def _app() -> str:
         import voila  # noqa: F401, PLC0415 - where the extra brings it
     except ImportError:
         return ""
-    program, address = (
-        Path(sys.executable).with_name("planner"),
-        "http://127.0.0.1:8963/",
+    program = Path(sys.executable).with_name("planner")
+    server = subprocess.Popen(
+        [str(program), "app", "--port", "8963", "--pool", "1"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    server = subprocess.Popen([str(program), "app", "--port", "8963", "--pool", "1"])
     try:
-        page = _page(address)
+        page = _page(_address(server))
     finally:
         server.terminate()
         server.wait(30)
@@ -86,11 +88,21 @@ def _app() -> str:
     return "app"
 
 
+def _address(server: subprocess.Popen[str]) -> str:
+    """Return what the app says to open, with its token."""
+    for line in server.stdout or ():
+        if found := re.search(r"http://\S+", line):
+            return found[0]
+    raise SystemExit("The app ended without an address.")
+
+
 def _page(address: str) -> str:
+    # The token becomes a cookie, as in a browser.
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as answer:
+            with browser.open(address, timeout=PATIENCE_SECONDS) as answer:
                 return str(answer.read().decode())
         except OSError:
             if time.monotonic() > end:

@@ -487,7 +487,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     """The core works without huggingface_hub; reading the Hub does not."""
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(
-        ModelUnavailable, match=r'pip install "vllm-memory-planner\[app\]"'
+        ModelUnavailable, match=r'pip install "vllm-memory-planner\[notebook\]"'
     ):
         fetch(NAME)
 
