@@ -34,7 +34,9 @@ def _core() -> str:
     """
     code = (
         "import sys, planner; planner.plan('Qwen/Qwen3-8B', gpu='H100')\n"
-        "print([n for n, m in sys.modules.items() if n.partition('.')[0] != 'planner'\n"
+        # pip's own tools load one of theirs into every Python.
+        "ours = ('planner', '_distutils_hack')\n"
+        "print([n for n, m in sys.modules.items() if n.partition('.')[0] not in ours\n"
         "       and 'site-packages' in (getattr(m, '__file__', '') or '')])"
     )
     foreign = _output(sys.executable, "-I", "-c", code)
@@ -74,8 +76,8 @@ def _app() -> str:
         return ""
     program = Path(sys.executable).with_name("planner")
     server = subprocess.Popen(
-        [str(program), "app", "--port", "8963", "--pool", "1"],
-        stdout=subprocess.PIPE,
+        [str(program), "app", "--port", "8963", "--pool", "1", "--no-browser"],
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
@@ -90,7 +92,7 @@ def _app() -> str:
 
 def _address(server: subprocess.Popen[str]) -> str:
     """Return what the app says to open, with its token."""
-    for line in server.stdout or ():
+    for line in server.stderr or ():
         if found := re.search(r"http://\S+", line):
             return found[0]
     raise SystemExit("The app ended without an address.")

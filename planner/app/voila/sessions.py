@@ -313,8 +313,10 @@ class Sessions(AsyncMappingKernelManager):
                 kernel_id, self.get_kernel(kernel_id)
             )
         except BaseException:
-            if executor := getattr(renderer, "executor", None):
-                await ensure_async(executor.kc.stop_channels())
+            # A kernel that never answered has no client.
+            client = getattr(getattr(renderer, "executor", None), "kc", None)
+            if client is not None:
+                await ensure_async(client.stop_channels())
             await self._shut_down(kernel_id)
             raise
         loop = asyncio.get_running_loop()
