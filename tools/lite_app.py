@@ -19,6 +19,7 @@ from pathlib import Path
 from string import Template
 
 from planner.app.widgets import static_files
+from planner.app.widgets.chart import snapshot_html
 from planner.app.widgets.explorer import Explorer
 from tools.lite_packages import HERE, ROOT, program
 
@@ -62,8 +63,10 @@ def write(site: Path, cache: Path, lessons: list[tuple[str, str]]) -> None:
 
 def _page(site: Path, lessons: list[tuple[str, str]]) -> str:
     template = Template((PARTS / "page.html").read_text(encoding="utf-8"))
-    bundle = Explorer()._repr_mimebundle_()
-    first = {"output_type": "display_data", "data": {"text/html": bundle["text/html"]}}
+    plan = Explorer().plan
+    assert plan is not None
+    shown = {"text/html": snapshot_html(plan)}
+    first = {"output_type": "display_data", "data": shown}
     sheets = (TEMPLATE / "page.css", PARTS / "site.css")
     return template.substitute(
         plotly=static_files.FILE_NAME,

@@ -313,9 +313,8 @@ class Sessions(AsyncMappingKernelManager):
                 kernel_id, self.get_kernel(kernel_id)
             )
         except BaseException:
-            # A kernel that never answered has no client.
-            client = getattr(getattr(renderer, "executor", None), "kc", None)
-            if client is not None:
+            executor = getattr(renderer, "executor", None)
+            if client := getattr(executor, "kc", None):  # or it never answered
                 await ensure_async(client.stop_channels())
             await self._shut_down(kernel_id)
             raise
