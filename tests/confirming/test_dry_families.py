@@ -158,6 +158,52 @@ def test_gptq_without_weights_takes_the_layers_of_the_usual_checkpoint(
     assert module.is_layer_gptq_quantized(prefix, listed) == is_quantised
 
 
+def _hooked(name: str, module: SimpleNamespace) -> None:
+    """Change a module of an older release as after its import."""
+    import_module("dry_releases")
+    for hook in import_module("dry_hooks").HOOKS[name]:
+        hook(module)
+
+
+@pytest.mark.usefixtures("families")
+def test_memory_of_this_machine_does_not_limit_swap_space() -> None:
+    """Releases without the check have nothing to change."""
+    module = SimpleNamespace(get_cpu_memory=lambda: 8)
+    _hooked("vllm.config.cache", module)
+    assert module.get_cpu_memory() > 1 << 60
+    newer = SimpleNamespace()
+    _hooked("vllm.config.cache", newer)
+    assert vars(newer) == {}
+
+
+@pytest.mark.usefixtures("families")
+def test_a_missing_configuration_of_a_module_is_empty(tmp_path: Path) -> None:
+    """Files that exist, other files, and names on the Hub are read as ever."""
+    module = SimpleNamespace(get_hf_file_to_dict=lambda name, *_more: {"read": name})
+    _hooked("vllm.transformers_utils.repo_utils", module)
+    read, pooling = module.get_hf_file_to_dict, "1_Pooling/config.json"
+    assert read(pooling, str(tmp_path), "main") == {}
+    assert read("modules.json", str(tmp_path)) == {"read": "modules.json"}
+    assert read(pooling, "BAAI/bge-m3") == {"read": pooling}
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / pooling).write_text("{}", encoding="utf-8")
+    assert read(pooling, str(tmp_path)) == {"read": pooling}
+
+
+@pytest.mark.usefixtures("families")
+def test_processors_take_the_tokenizer_that_was_made() -> None:
+    """Whatever its class; what else they are made of is checked as ever."""
+
+    class Mixin:
+        def check_argument_for_proper_class(self, name: str, _argument: object) -> str:
+            raise TypeError(name)
+
+    _hooked("transformers.processing_utils", SimpleNamespace(ProcessorMixin=Mixin))
+    assert Mixin().check_argument_for_proper_class("tokenizer", "made") is str
+    with pytest.raises(TypeError, match="image_processor"):
+        Mixin().check_argument_for_proper_class("image_processor", "made")
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [

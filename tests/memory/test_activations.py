@@ -8,8 +8,22 @@ from planner.memory.lines.compiling import flush_bytes
 from planner.memory.lines.forward_pass import forward
 from planner.memory.lines.sampler import blas_workspace_bytes
 from planner.units import GIB, MIB
-from tests.configs import GPT2, LLAMA_8B, gpu
+from tests.configs import GPT2, LLAMA_8B, QWEN3_MOE, gpu
+from tests.hybrids import NEMOTRON_H
 from tests.runs import run
+
+NEMOTRON_9B = {
+    **NEMOTRON_H,
+    "hidden_size": 4480,
+    "hybrid_override_pattern": "M-*",
+    "intermediate_size": 15_680,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 80,
+    "ssm_state_size": 128,
+}
 
 
 def test_a_compiled_layer_holds_attention_and_two_residuals_beside_its_mlp() -> None:
@@ -105,3 +119,31 @@ def test_compiling_flushes_a_buffer_as_large_as_the_cache() -> None:
     assert flush_bytes(run()) == 50 * MIB
     assert flush_bytes(run(enforce_eager=True)) == 0
     assert flush_bytes(run(gpu=gpu(compute_capability=(7, 5)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("ranks", "groups", "fp32"), [(1, 8, 2), (4, 8, 2), (1, 1, 0), (2, 1, 2)]
+)
+def test_a_mixer_of_mamba_2_computes_its_norm_in_fp32(
+    ranks: int, groups: int, fp32: int
+) -> None:
+    """Beside what it projected and its states; a kernel serves one group on one rank.
+
+    A dry run of Nemotron-Nano-9B-v2, with 0.29.0: 1,357,402,624 bytes.
+    """
+    config = {**NEMOTRON_9B, "n_groups": groups}
+    layout = ParallelLayout(tensor_parallel_size=ranks)
+    found = forward(run(config, enforce_eager=True, layout=layout)).size_bytes
+    copies = max(groups, ranks)  # each rank has a group that ranks do not divide
+    inner, projected = 10_240, 2 * 10_240 + 2 * copies * 128 + 128
+    normed = 2 * fp32 * inner or inner
+    assert found == 8192 * 2 * (2 * 4480 + (projected + inner + normed) // ranks)
+    if (ranks, groups) == (1, 8):
+        assert abs(found - 1_357_402_624) < MIB
+
+
+def test_a_kind_of_layers_that_a_model_leaves_out_is_not_run() -> None:
+    """A dense MLP of 6,144 in a model whose every layer has experts."""
+    eager = run(QWEN3_MOE, enforce_eager=True)
+    assert {0} == {*eager.model.layers} < {*range(len(eager.model.layer_kinds))}
+    assert "MLP" not in forward(eager).why

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner import plan
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release, number_of
 from planner.memory.media.encoder import (
@@ -398,3 +399,23 @@ def test_turns_take_a_tenth_of_the_gpu(
     if earlier is not None:
         beside += rows * 100 + rows * 10 * 2 + earlier * 8 * 2
     assert rows * 22 * 2 + beside == peak.size_bytes
+
+
+def test_callers_held_what_was_normalised_from_bytes_until_0_30() -> None:
+    """Qwen2.5-VL's video: 65,536 patches of 1,176 pixels, in bytes and in bfloat16."""
+    raw, both, inside = (
+        plan(
+            "Qwen/Qwen2.5-VL-7B-Instruct",
+            gpu="H100",
+            vllm_version=version,
+            max_model_len=4096,
+            enforce_eager=True,
+        )
+        .ranks[0]
+        .line("peak activation")
+        .size_bytes
+        for version in ("0.27.1", "0.29.0", "0.30.0")
+    )
+    pixels = 65_536 * 1_176
+    assert pixels == both - raw
+    assert 2 * pixels == both - inside

@@ -2,6 +2,7 @@
 
 import pytest
 
+from planner.engine.layout import ParallelLayout
 from planner.memory.lines.sampler import (
     blas_workspace_bytes,
     sampling,
@@ -104,3 +105,21 @@ def test_cublas_takes_its_workspace_before_the_first_look_from_033_on() -> None:
     ampere = run(version="0.32.0", gpu=gpu(compute_capability=(8, 0)))
     assert blas_workspace_bytes(ampere) == 8 * MIB + 128 * 1024
     assert blas_workspace_bytes(run(version="0.33.0")) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "ranks", "per_logit"),
+    [
+        # One rank's part, those of all, and the rows that are made of them.
+        ("0.29.0", 2, 1 + 2 + 2),
+        ("0.29.0", 4, 0.5 + 2 + 2),
+        ("0.25.1", 2, 2 + 4),
+        ("0.33.0", 2, 14),
+    ],
+)
+def test_ranks_gather_the_logits(version: str, ranks: int, per_logit: float) -> None:
+    """Which takes more than sampling where that needs no copies."""
+    layout = ParallelLayout(tensor_parallel_size=ranks)
+    drawn = sampling(run(version=version, layout=layout))
+    assert drawn.size_bytes == 1024 * 128256 * per_logit + (8192 + 1024) * _HIDDEN
+    assert ("gathered" in drawn.why) is (version == "0.29.0")

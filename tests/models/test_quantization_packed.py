@@ -108,6 +108,23 @@ def test_machete_multiplies_the_zero_points_of_awq_with_the_scales() -> None:
     assert method.tensors(linear(1024, 256), L4)[2] == Tensor(1024 * 2 // 8, "int32")
 
 
+def test_marlin_served_awq_on_hopper_until_0_19() -> None:
+    """Where rows and columns fill its tiles; other layers stayed as published."""
+    packing = Packing(num_bits=4, group_size=128, has_zero_points=True)
+    method = AWQLinear(packing=packing, uses_marlin=True)
+    older, newer = (replace(H100, release=Release((0, minor, 0))) for minor in (18, 19))
+    weight, scales = Tensor(1024 * 256 // 8, "int32"), Tensor(1024 * 2)
+    zeros = Tensor(1024 * 2 // 8, "int32")
+    assert method.tensors(linear(1024, 256), older) == (weight, scales, zeros)
+    assert method.tensors(linear(1024, 256), newer) == (weight, scales, scales)
+    # 96 rows are no whole tile of 64: two groups of 128 columns, four weights a byte.
+    assert method.tensors(linear(96, 256), older) == (
+        Tensor(96 * 256 // 8, "int32"),
+        Tensor(96 // 8 * 2, "int32"),
+        Tensor(96 * 2),
+    )
+
+
 def test_ranks_may_not_cut_through_a_group_of_awq() -> None:
     """7,392 = 57.75 x 128 columns on each of four ranks."""
     packing = Packing(num_bits=4, group_size=128, has_zero_points=True)

@@ -5,6 +5,8 @@ All tokens pass through the model once. Attention itself does not run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.engine.layout import divide
 from planner.memory.account import Sized
 from planner.memory.lines.persistent import later_workspace_bytes
@@ -12,6 +14,7 @@ from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.caches import CrossAttentionLayer
 from planner.models.experts import FusedMoE
+from planner.models.families.mamba_mixers import MixerProjection
 from planner.models.families.recorded import RecordedModule
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -45,6 +48,7 @@ _ADDS_UP_ANEW = frozenset("Gemma3ForCausalLM Qwen3_5ForConditionalGeneration".sp
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
 _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
+_FP32 = 4
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -55,7 +59,7 @@ def forward(run: ProfileRun) -> Sized:
     Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` profile_run; the buffers of a
     layer are read from its model class and fit logs of models with small vocabularies.
     """
-    widths = [_layer_width(run, kind) for kind in run.model.layer_kinds]
+    widths = [_layer_width(run, kind) for kind in _kinds(run)]
     width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
     tokens, size = run.max_num_batched_tokens, run.element_size
     size_bytes = tokens * size * width
@@ -79,7 +83,7 @@ def unpacked_bytes(run: ProfileRun) -> int:
         return 0
     tensors = (
         tensor
-        for kind in run.model.layer_kinds
+        for kind in _kinds(run)
         for module in kind.modules
         for tensor in module.tensors(run.layout)
     )
@@ -91,11 +95,16 @@ def held_bytes(run: ProfileRun) -> int:
     """Return what the experts' callers hold: residuals and attention's output."""
     hidden = run.model.hidden_size
     widths = [
-        _held(run, hidden, _attention_width(run, kind))[0]
-        for kind in run.model.layer_kinds
+        _held(run, hidden, _attention_width(run, kind))[0] for kind in _kinds(run)
     ]
     tokens = run.max_num_batched_tokens * run.element_size
     return tokens * max(widths, default=2 * hidden)
+
+
+def _kinds(run: ProfileRun) -> Iterator[LayerKind]:
+    """Yield the kinds that layers have: a family may list more."""
+    for index in dict.fromkeys(run.model.layers):
+        yield run.model.layer_kinds[index]
 
 
 def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
@@ -103,7 +112,9 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     steps = [(0, "residual and input")]
     for module in kind.modules:
         steps += _module_widths(run, module)
-        steps += [] if run.compiles else _attention_widths(run, kind, module)
+        if not run.compiles:
+            steps += _attention_widths(run, kind, module)
+            steps += _mixer_widths(run, kind, module)
     width, shape = max(steps)
     held, text = _held_of(run, kind)
     later = later_workspace_bytes(run, kind)
@@ -170,6 +181,34 @@ def _attention_widths(
     return [(projected + normed + queries, text)]
 
 
+def _mixer_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what a mixer of Mamba 2 has at its norm, without compilation.
+
+    What was projected, the states' output, and two tensors in fp32. A kernel without
+    these serves the norm of one group on one rank. Callers hold one hidden state less
+    than beside an MLP.
+
+    Source: vLLM 0.12.0 and 0.29.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.forward,
+    Mixer2RMSNormGated; allocations of a dry run of 0.29.0.
+    """
+    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
+        return []
+    ranks = run.layout.tensor_parallel_size
+    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
+    states = module.state.intermediate_size // ranks
+    norm = f"{module.name.removesuffix('in_proj')}norm"
+    has_norm = any(one.name == norm for one in kind.modules)
+    has_kernel = has_norm and module.state.n_groups == ranks == 1
+    normed = states if has_kernel else 2 * _FP32 // run.element_size * states
+    hidden = run.model.hidden_size
+    text = f"{projected:,} projected + {states:,} states + {normed:,} normed"
+    return [
+        (projected + states + normed - hidden, f"{text} - {hidden:,} of a later output")
+    ]
+
+
 def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
     """Return the width of attention's output, the input of the output projection."""
     ranks = run.layout.tensor_parallel_size
@@ -203,9 +242,7 @@ def _language_model(run: ProfileRun) -> str:
 def activation_width(run: ProfileRun) -> int:
     """Return the values per token of an MLP's activation: its input and output."""
     widths = (
-        _mlp_width(run, module)
-        for kind in run.model.layer_kinds
-        for module in kind.modules
+        _mlp_width(run, module) for kind in _kinds(run) for module in kind.modules
     )
     return max((wide + inner for wide, inner in widths), default=0)
 

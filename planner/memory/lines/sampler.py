@@ -96,17 +96,36 @@ def sampling(run: ProfileRun) -> Sampling:
     # The first runner generates random numbers of the shape of the rows that it keeps.
     chosen = rows * hidden * (1 if run.uses_v2_runner else 2)
     steps = run.max_num_batched_tokens * hidden
-    size_bytes = rows * vocabulary * copies + steps + chosen
+    row_bytes, text = vocabulary * copies, f"{copies} bytes of logits and copies"
+    gathered_bytes = _gathered_row_bytes(run)
+    if gathered_bytes > row_bytes:
+        ranks = run.layout.tensor_parallel_size
+        row_bytes = gathered_bytes
+        text = f"(2 + 1/{ranks}) x {run.element_size} bytes of logits, gathered"
+    size_bytes = rows * row_bytes + steps + chosen
     return Sampling(
         size_bytes=size_bytes,
         kept_bytes=kept,
         states_bytes=steps + chosen,
         why=(
-            f"sampling: {rows:,} max_num_seqs x {vocabulary:,} tokens x {copies} bytes "
-            f"of logits and copies + hidden states {format_size(steps + chosen)} = "
-            f"{format_size(size_bytes)}"
+            f"sampling: {rows:,} max_num_seqs x {vocabulary:,} tokens x {text} "
+            f"+ hidden states {format_size(steps + chosen)} = {format_size(size_bytes)}"
         ),
     )
+
+
+def _gathered_row_bytes(run: ProfileRun) -> int:
+    """Return the bytes of a row of logits while ranks gather it; 0 on one rank.
+
+    A rank's own part, the parts of all ranks one after another, and the row made of
+    them.
+
+    Source: vLLM 0.12.0 and 0.29.0
+    `distributed/device_communicators/base_device_communicator.py` all_gather.
+    """
+    ranks = run.layout.tensor_parallel_size
+    row_bytes = run.model.vocab_size * run.element_size
+    return 2 * row_bytes + row_bytes // ranks if ranks > 1 else 0
 
 
 def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:

@@ -21,6 +21,14 @@ _SHARE_OF_A_TURN = 10
 
 Source: vLLM 0.33.0 `models/gemma4_mm.py` _encoder_chunk.
 """
+_NORMALISES_IN_THE_ENCODER_SINCE = (0, 30)
+"""Pixels that come as bytes are normalised within the encoder, which frees the result.
+
+Before, its caller held both while it ran.
+
+Source: vLLM 0.29.0 and 0.30.0 `models/qwen2_5_vl.py` _process_video_input,
+Qwen2_5_VisionTransformer.forward, `models/qwen2_vl.py` the same.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +120,15 @@ def _beside_bytes(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, rows: _Rows
 ) -> int:
     """Return the inputs, their copies, tables, and what earlier turns left."""
-    inputs = batch.inputs * (1 if _reads_raw_pixels(run) else run.element_size)
+    is_raw = _reads_raw_pixels(run)
+    normalises_before = is_raw and run.release < _NORMALISES_IN_THE_ENCODER_SINCE
+    each = 1 if is_raw and not normalises_before else run.element_size
+    inputs, raw = batch.inputs * each, batch.inputs * normalises_before
     forward = tower.forward
     if forward is None:
-        return inputs
+        return inputs + raw
     tables = forward.stays * (batch.patches // batch.items) * run.element_size
-    size_bytes = inputs * forward.input_copies + tables + forward.tables_bytes
+    size_bytes = inputs * forward.input_copies + raw + tables + forward.tables_bytes
     if forward.copies_share and rows.is_share:
         size_bytes += inputs * rows.at_once // batch.patches
     turns = forward.turns

@@ -22,11 +22,22 @@ from planner.models.quantization.interface import (
     required,
 )
 from planner.models.quantization.matching import is_layer_skipped
-from planner.models.quantization.packed_ints import is_marlin_group, repacked
+from planner.models.quantization.packed_ints import (
+    fills_marlin,
+    is_marlin_group,
+    repacked,
+    repacked_by_marlin,
+)
 from planner.models.quantization.padding import WORD_BITS, Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 
 _BITS = 4
+_CHOOSES_A_KERNEL_SINCE = (0, 19)
+"""Machete serves layers on Hopper; before, Marlin did wherever they fill its tiles.
+
+Source: vLLM 0.18.1 and 0.19.0 `layers/quantization/awq_marlin.py`
+AWQMarlinConfig.get_quant_method, AWQMarlinLinearMethod.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +65,10 @@ class AWQLinear:
         is_whole = size in (-1, on_rank.input_size) or columns % size == 0
         if not self.uses_marlin or not (is_whole or size >= on_rank.input_size):
             return self._unpacked(on_rank)
+        if layout.release < _CHOOSES_A_KERNEL_SINCE:
+            if not fills_marlin(on_rank):
+                return self._unpacked(on_rank)
+            return repacked_by_marlin(self.packing, on_rank)
         return repacked(self.packing, on_rank, layout)
 
     def _unpacked(self, on_rank: LinearOnRank) -> tuple[Tensor, ...]:

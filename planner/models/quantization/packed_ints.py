@@ -113,10 +113,7 @@ def _suits_marlin(
     packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
 ) -> bool:
     """Whether Marlin takes the layer; source: MarlinLinearKernel.can_implement."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
-    if layout.release < _PADS_FOR_MARLIN_SINCE and (
-        rows % _MARLIN_ROWS or columns % _MARLIN_COLUMNS
-    ):
+    if layout.release < _PADS_FOR_MARLIN_SINCE and not fills_marlin(on_rank):
         return False
     widths = (_INT4,) if packing.has_zero_points else (_INT4, _INT8)
     return (
@@ -133,6 +130,12 @@ def _splits_group(packing: Packing, on_rank: LinearOnRank) -> bool:
         and packing.group_size < on_rank.input_size
         and on_rank.input_size_per_partition % packing.group_size != 0
     )
+
+
+def fills_marlin(on_rank: LinearOnRank) -> bool:
+    """Whether rows and columns fill Marlin's tiles without padding."""
+    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    return not rows % _MARLIN_ROWS and not columns % _MARLIN_COLUMNS
 
 
 def is_marlin_group(group_size: int) -> bool:
@@ -155,7 +158,7 @@ def repacked(
     if kernel is Kernel.MACHETE:
         return (*_machete(packing, on_rank), *leftovers)
     if kernel is Kernel.MARLIN:
-        return _marlin(packing, on_rank)
+        return repacked_by_marlin(packing, on_rank)
     if kernel is Kernel.HUMMING:
         return humming_tensors(packing, on_rank, layout)
     return _as_published(packing, on_rank, kernel, leftovers)
@@ -187,8 +190,7 @@ def in_order(
     is_whole = columns == on_rank.input_size
     if layout.capability == SM90 and is_whole and _suits_machete(packing, on_rank):
         return (*held, zeros, order, order)
-    fills = not rows % _MARLIN_ROWS and not columns % _MARLIN_COLUMNS
-    if fills and _suits_marlin(packing, on_rank, layout):
+    if fills_marlin(on_rank) and _suits_marlin(packing, on_rank, layout):
         return (*held, order, order)
     if layout.dtype == "float16" and is_whole and _suits_exllama(packing, on_rank):
         return (*held, zeros, order)
@@ -220,7 +222,7 @@ def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
     return (packing.words(rows * columns), scales, *zeros)
 
 
-def _marlin(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+def repacked_by_marlin(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
     """Rows and columns are padded to a tile, the bias with them."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     padded_rows, padded_columns = padded_nk(rows, columns, packing.group_size)

@@ -6,6 +6,8 @@ Each hook looks for what it changes, so that it does nothing in a release withou
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from dry_hooks import after_import
@@ -86,3 +88,55 @@ def _without_headers(module: Any) -> None:
 
 for _name in ("flashinfer.jit.fused_moe", "flashinfer.jit.gemm.core"):
     after_import(_name)(_without_headers)
+
+
+@after_import("vllm.config.cache")
+def _swap_space(module: Any) -> None:
+    """This machine's memory does not limit the swap space of the one that is planned.
+
+    Source: vLLM 0.12.0 `config/cache.py` CacheConfig.verify_with_parallel_config.
+    """
+    if hasattr(module, "get_cpu_memory"):
+        module.get_cpu_memory = lambda: sys.maxsize
+
+
+@after_import("vllm.transformers_utils.repo_utils")
+def _modules_without_files(module: Any) -> None:
+    """A missing configuration of a sentence-transformers module is empty.
+
+    Newer releases read it so; older ones ask the Hub for a repository of the folder's
+    name.
+
+    Source: vLLM 0.12.0 and 0.22.0 `transformers_utils/config.py` get_pooling_config.
+    """
+    read = getattr(module, "get_hf_file_to_dict", None)
+    if read is None:
+        return
+
+    def get_hf_file_to_dict(
+        file_name: str, model: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        folder = Path(model)
+        if "/" in file_name and folder.is_dir() and not (folder / file_name).exists():
+            return {}
+        return read(file_name, model, *args, **kwargs)
+
+    module.get_hf_file_to_dict = get_hf_file_to_dict
+
+
+@after_import("transformers.processing_utils")
+def _tokenizers_that_were_made(module: Any) -> None:
+    """Processors take the tokenizer that was made, whatever class they name.
+
+    Source: Transformers 4.57.3 `processing_utils.py`
+    ProcessorMixin.check_argument_for_proper_class.
+    """
+    mixin = module.ProcessorMixin
+    checked = getattr(mixin, "check_argument_for_proper_class", None)
+    if checked is None:
+        return
+
+    def check(self: Any, name: str, argument: Any) -> Any:
+        return type(argument) if name == "tokenizer" else checked(self, name, argument)
+
+    mixin.check_argument_for_proper_class = check
