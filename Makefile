@@ -21,7 +21,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -30,9 +30,9 @@ help: ## this list
 app: $(VENV)/app.stamp ## the planner in the browser, on 127.0.0.1 port 8866 (PORT=... for another)
 	@exec $(BIN)/python -m planner app --address=$(ADDRESS) --port=$(PORT)
 
-lab: $(VENV)/app.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
+lab: $(VENV)/lab.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... for another)
 	@$(JUPYTER) exec $(BIN)/jupyter lab $(NOTEBOOK) \
-		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) \
+		--ServerApp.ip=$(ADDRESS) --port=$(LAB_PORT) --ServerApp.root_dir="$(CURDIR)" \
 		$(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.news_url= \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 
@@ -50,7 +50,7 @@ docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/doc
 	@$(BIN)/python -m sphinx -q -W --keep-going -E -d build/docs.cache docs build/docs
 	@echo "$(CURDIR)/build/docs/index.html"
 
-lite: $(LITE_VENV)/lite.stamp ## the explorer and the lessons as a site for any host, into build/lite/site
+lite: $(LITE_VENV)/lite.stamp docs ## the app, the lessons and the documentation as a site for any host, into build/lite/site
 	@$(LITE_VENV)/bin/python tools/lite.py
 
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
@@ -68,6 +68,10 @@ test-dry: $(VENV)/test.stamp $(DRY_VENV)/vllm.stamp ## start vLLM's build for NV
 	@sh tools/system.sh compiler && \
 		PLANNER_VLLM_PYTHON="$(CURDIR)/$(DRY_VENV)/bin/python" \
 		$(BIN)/python -m pytest tests/dry
+
+test-versions: $(VENV)/test.stamp ## the built wheel with the oldest and newest of what it needs, Colab's versions among them: half an hour, 6 GB in build/versions
+	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+		$(BIN)/python tools/versions.py
 
 release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 GB: build/release-VLLM.md, and the data files that follow
 	@test -n "$(VLLM)" || { echo "Which release? make release VLLM=0.34.0"; exit 2; }
@@ -172,11 +176,18 @@ $(VENV)/app.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	$(PACKAGE)
 	@touch $@
 
+$(VENV)/lab.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing JupyterLab and the app into $(VENV): about a minute, the first time."
+	@$(BIN)/python tools/lock.py lab > $(VENV)/lab.lock
+	$(LOCKED) $(VENV)/lab.lock
+	$(PACKAGE)
+	@touch $(VENV)/app.stamp $@
+
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the app and the tests into $(VENV): about a minute, the first time."
 	$(LOCKED) requirements.lock
 	$(PACKAGE)
-	@touch $(VENV)/app.stamp $(VENV)/docs.stamp $@
+	@touch $(VENV)/app.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
 
 $(VENV)/docs.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing what builds the documentation into $(VENV)."

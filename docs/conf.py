@@ -32,6 +32,7 @@ extensions = [
     "tools.docs_site.docstrings",
     "tools.docs_site.engine_arguments",
     "tools.docs_site.lesson_pieces",
+    "tools.docs_site.lessons",
     "tools.docs_site.links",
     "tools.docs_site.mending",
     "tools.docs_site.names",

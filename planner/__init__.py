@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         PlannerError,
         UnknownArchitecture,
     )
-    from planner.export.texts import Reading, read
+    from planner.export.texts import Reading, check, read
     from planner.models.architecture import ModelArchitecture
     from planner.planning.inputs import Inputs
     from planner.planning.load import Load
@@ -75,6 +75,7 @@ __all__ = [
     "UnknownArchitecture",
     "Upgrade",
     "advise",
+    "check",
     "compare",
     "compare_gpus",
     "confirm",
@@ -120,6 +121,7 @@ _MODULE_OF = {
     "ModelArchitecture": "planner.models.architecture",
     "Plan": "planner.planning.result",
     "plan": "planner.planning.planning",
+    "check": "planner.export.texts",
     "read": "planner.export.texts",
     "Reading": "planner.export.texts",
     "read_log": "planner.confirming.log",
@@ -128,8 +130,16 @@ _MODULE_OF = {
 }
 
 
+_RENAMED: dict[str, str] = {}
+"""A name of the release before -> the name that replaces it, for one release."""
+
+
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import planner` stays cheap."""
+    if name in _RENAMED:
+        deprecated = import_module("planner.errors").deprecated
+        deprecated(f"planner.{name}", f"planner.{_RENAMED[name]}", stacklevel=3)
+        return __getattr__(_RENAMED[name])
     if name not in __all__:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     if name in _PACKAGES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 _LONGEST, _HEAD = 3_000, 2_000
 """Characters of a sentence, and of its beginning where it is longer."""
 
@@ -66,3 +68,18 @@ class RefusedSince(Refused):
         """Store the message and the first release that refuses the setting."""
         super().__init__(message)
         self.since = since
+
+
+def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn that a name, argument or flag goes with the next release.
+
+    Args:
+        old: what the caller wrote.
+        new: what does the same.
+        stacklevel: as `warnings.warn` counts, from here; 3 is the caller's caller.
+    """
+    warnings.warn(
+        f"{old} goes with the next release. Use {new}.",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )

@@ -83,6 +83,26 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plans_are_as_the_schema_says() -> Iterator[None]:
+    """Hold every plan that a test turns into plain values to the published schema."""
+    fastjsonschema = pytest.importorskip("fastjsonschema")
+    from planner.planning import as_dict
+
+    schema = json.loads((ROOT / "planner/data/plan.schema.json").read_text("utf-8"))
+    validated = fastjsonschema.compile(schema)
+    written = as_dict.plan_dict
+
+    def plan_dict(plan: Any) -> dict[str, Any]:
+        whole = written(plan)
+        validated(json.loads(json.dumps(whole, default=str)))
+        return whole
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(as_dict, "plan_dict", plan_dict)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse connections to other machines, so that no test needs the internet."""

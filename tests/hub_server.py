@@ -19,6 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 VALID_TOKEN = "hf_valid"
 
 
+def close_session() -> None:
+    """Drop the library's open connections, which know an older address of the Hub."""
+    from huggingface_hub import utils
+
+    (getattr(utils, "close_session", None) or utils.reset_sessions)()
+
+
 def safetensors_file(tensors: Mapping[str, tuple[str, list[int]]], size: int) -> bytes:
     """A file with a true header and `size` bytes of (empty) weights."""
     header = {
@@ -168,12 +175,14 @@ class _Handler(BaseHTTPRequestHandler):
         if "resolve" not in parts:
             raise _RefusalError(404)
         middle = parts.index("resolve")
-        if self.hub.redirects and parts[0] != "elsewhere":
-            where = {"Location": f"{self.hub.url}/elsewhere{self.path}"}
-            return 302, b"", where
         start = 1 if parts[0] == "elsewhere" else 0
         name, revision = "/".join(parts[start:middle]), parts[middle + 1]
-        return self._file(name, revision, "/".join(parts[middle + 2 :]))
+        answer = self._file(name, revision, "/".join(parts[middle + 2 :]))
+        if self.hub.redirects and parts[0] != "elsewhere":
+            where = {"Location": f"{self.hub.url}/elsewhere{self.path}"}
+            headers = answer[2] | {"X-Linked-Etag": answer[2]["ETag"]}
+            return 302, b"", headers | where
+        return answer
 
     def _search(self, query: dict[str, list[str]]) -> tuple[int, bytes, dict[str, str]]:
         """List models as the Hub does: those with the text and all tags, sorted."""

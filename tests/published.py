@@ -56,6 +56,8 @@ def published_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Hub
     monkeypatch.setattr(
         "huggingface_hub.constants.HF_TOKEN_PATH", str(folder / "token")
     )
+    if not hub_bounds.can_bound():
+        pytest.skip("before 1.0, a published app makes no requests to the Hub")
     _forget(huggingface_hub)
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)

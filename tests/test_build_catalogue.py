@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub_server import Hub, HubServer, Repo, safetensors_file
+from tests.hub_server import Hub, HubServer, Repo, close_session, safetensors_file
 from tools import build_catalogue, configs
 
 CONFIG = {
@@ -66,7 +66,7 @@ def _lines(kept: Path) -> dict[str, dict]:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     """A Hub on this machine, and an empty cache."""
-    library = pytest.importorskip("huggingface_hub")
+    pytest.importorskip("huggingface_hub")
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -74,11 +74,11 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    library.close_session()
+    close_session()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         yield running
-    library.close_session()
+    close_session()
 
 
 def test_a_folder_of_configs_is_added(kept: Path):

@@ -196,7 +196,7 @@ def test_a_static_page_loads_nothing(name) -> None:
 
     assert not re.search(r'(?:src|href)="(?!data:|")', page)
     assert "<script" not in page
-    assert 'http-equiv="refresh" content="20"' in page
+    assert "http-equiv='refresh' content='20'" in page
     assert '<html lang="en">' in page
 
 

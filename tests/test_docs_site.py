@@ -16,7 +16,7 @@ from planner.engine.arguments import ARGUMENTS
 from planner.show.glossary import entries
 from tests import docs_site
 from tests.docs_site import DOCS
-from tools.docs_site import command_line, docstrings, links, mending
+from tools.docs_site import command_line, docstrings, lessons, links, mending
 
 PACKAGES = ("export", "learn", "ray", "solve")
 # Of these the site has another form.
@@ -53,6 +53,16 @@ def test_each_page_of_the_documentation_is_in_the_site(
         if other != page
         for link in docs_site.parts(other).links
     )
+
+
+def test_each_lesson_is_there_solved_with_its_charts(site: docs_site.Site) -> None:
+    """Run while the site is built; the committed notebooks hold no outputs."""
+    for place in lessons.places():
+        page = (site.folder / f"{place}.html").read_text(encoding="utf-8")
+
+        assert "lesson-output" in page
+        assert "<style" in page.partition("lesson-output")[2]
+        assert "Error</span>" not in page
 
 
 @pytest.mark.parametrize("name", planner.__all__)

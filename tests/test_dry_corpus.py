@@ -243,8 +243,22 @@ def test_the_page_holds_the_starts_between_its_marks(tmp_path: Path) -> None:
     dry_corpus.main(["page", str(starts), "--page", str(page)])
     text = page.read_text()
     assert text.startswith(f"before\n{begin}\nOf 1 comparable starts 0 stand")
-    assert text.endswith(f"| not run yet |\n{end}\nafter\n")
+    assert text.endswith(f" --- |\n{end}\nafter\n")
+    assert "not run yet" not in text
     assert "\nold\n" not in text
+
+
+def test_the_page_lists_the_starts_that_differ() -> None:
+    """Those of which some figure is beyond its tolerance, and no others."""
+    listed = [start["id"] for start in dry_corpus_page.differing(STARTS)]
+    beyond = [
+        start["id"]
+        for start in STARTS
+        if "GiB" in dry_corpus_page._words(start) and "why_not" not in start
+    ]
+
+    assert beyond == listed
+    assert 0 < len(listed) < len(STARTS) / 4
 
 
 def unrun(why_not: str) -> dict[str, Any]:

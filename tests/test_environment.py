@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PYTHONS = ("3.11", "3.12", "3.13")
-LOCKED_EXTRAS = ("app", "docs", "test")
+LOCKED_EXTRAS = ("all", "app", "docs", "gpu", "lab", "notebook", "test")
 UNLOCKED_EXTRAS = ("ray", "vllm")
 
 
@@ -74,7 +74,9 @@ def _version(pin: Requirement) -> str:
 
 def _locked_requirements() -> Iterator[Requirement]:
     for extra in LOCKED_EXTRAS:
-        yield from _extras()[extra]
+        for requirement in _extras()[extra]:
+            if requirement.name != _project()["name"]:
+                yield requirement
 
 
 def test_conda_installs_python_pip_and_the_project_from_conda_forge() -> None:
@@ -91,12 +93,40 @@ def test_conda_installs_python_pip_and_the_project_from_conda_forge() -> None:
 
 
 def test_conda_gets_every_extra() -> None:
-    """The whole stack: `-e .[...]` names exactly the extras that there are."""
+    """The whole stack: `-e .[...]` brings exactly the extras that there are."""
     line = _environment()["dependencies"][-1]["pip"][0]
     match = re.fullmatch(r"-e \.\[([a-z,]+)\]", line)
 
     assert match
-    assert sorted(_extras()) == sorted(match[1].split(","))
+    assert set(_extras()) == _brought(*match[1].split(","))
+
+
+def test_each_extra_brings_what_its_use_needs() -> None:
+    """A notebook service has a Jupyter of its own, and a server nobody's GPU."""
+    brought = {
+        extra: {
+            requirement.name
+            for name in _brought(extra)
+            for requirement in _extras()[name]
+        }
+        for extra in ("notebook", "app", "lab", "gpu")
+    }
+
+    assert {"gpu"} == _brought("gpu")
+    assert not brought["notebook"] & {"jupyterlab", "voila", "nvidia-ml-py"}
+    assert not brought["app"] & {"jupyterlab", "nvidia-ml-py"}
+    assert not brought["lab"] & {"voila", "nvidia-ml-py"}
+    assert {"all", "app", "gpu", "lab", "notebook"} == _brought("all")
+
+
+def _brought(*extras: str) -> set[str]:
+    """Name some extras and those that they bring."""
+    found = set(extras)
+    for name in extras:
+        for requirement in _extras()[name]:
+            if requirement.name == _project()["name"]:
+                found |= _brought(*requirement.extras)
+    return found
 
 
 def test_condas_python_is_one_that_the_project_supports() -> None:
@@ -166,21 +196,24 @@ def test_the_lock_has_the_hash_of_every_file() -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_first_part_of_the_lock_holds_what_the_app_needs(python: str) -> None:
     """An installation takes the parts up to its own, and nothing that tests need."""
-    parts = re.split(r"^# (app|docs|test)$", LOCK, flags=re.MULTILINE)
+    parts = re.split(r"^# (app|lab|docs|test)$", LOCK, flags=re.MULTILINE)
     names = [
         {canonicalize_name(Requirement(line.partition("\\")[0]).name) for line in part}
         for part in (re.findall(r"^\w.*", text, re.M) for text in parts[2::2])
     ]
     app = {
         canonicalize_name(requirement.name)
-        for requirement in _extras()["app"]
+        for extra in _brought("app", "gpu")
+        for requirement in _extras()[extra]
         if _applies(requirement, python, "Linux")
+        and requirement.name != _project()["name"]
     }
 
-    assert ["app", "docs", "test"] == parts[1::2]
+    assert ["app", "lab", "docs", "test"] == parts[1::2]
     assert app <= names[0]
-    assert {"pytest", "ruff", "ray"} <= names[2]
-    assert not names[0] & (names[1] | names[2])
+    assert "jupyterlab" in names[1]
+    assert {"pytest", "ruff", "ray"} <= names[3]
+    assert not names[0] & (names[1] | names[2] | names[3])
 
 
 def test_the_supported_pythons_are_the_ones_that_are_tested() -> None:

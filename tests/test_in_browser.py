@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import threading
 
@@ -26,7 +28,7 @@ from planner.show.charts import frame
 from planner.show.charts.frame import Drawn
 from planner.surroundings import is_in_browser
 from tests import plans
-from tools import lite_packages
+from tools import lite_app, lite_packages
 
 
 @pytest.fixture
@@ -175,22 +177,47 @@ def test_the_lines_of_a_plan_are_a_table_without_pandas() -> None:
     assert len(rank.lines) == shown._repr_html_().count("<th scope='row'>")
 
 
-def test_the_first_chart_s_seconds_are_written_into_the_kit(tmp_path) -> None:
-    """Both kinds of opening, each with its limit; what is too slow is marked."""
+def test_what_the_site_takes_is_written_into_the_kit(tmp_path) -> None:
+    """Each figure with its limit; what breaks it is marked."""
     page = tmp_path / "page.md"
     page.write_text(benchmark.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    figures.write("lite", benchmark.table(_opened(3.0, 15.5)), page)
+    measured = [
+        benchmark._figure(benchmark.KINDS[0], 3.0),
+        benchmark._figure(benchmark.KINDS[2], 6.5),
+        benchmark._figure(benchmark.MEMORY, 450.0),
+    ]
+    figures.write("lite", benchmark.table(measured), page)
     written = page.read_text(encoding="utf-8")
 
-    assert f"| {benchmark.KINDS[0]} | 15.00 s | 3.00 s |" in written
-    assert f"| {benchmark.KINDS[1]} | 15.00 s | 15.50 s ✘ |" in written
+    assert f"| {benchmark.KINDS[0]} | 10.00 s | 3.00 s |" in written
+    assert f"| {benchmark.KINDS[2]} | 6.00 s | 6.50 s ✘ |" in written
+    assert f"| {benchmark.MEMORY} | 600 MB | 450 MB |" in written
 
 
-def _opened(*seconds: float) -> list[figures.Figure]:
-    return [
-        figures.Figure(name=kind, value=value, unit="s", limit=benchmark.LIMIT_SECONDS)
-        for kind, value in zip(benchmark.KINDS, seconds, strict=True)
-    ]
+def test_the_app_s_page_has_the_first_plan_and_the_lessons(tmp_path) -> None:
+    """As plain HTML in a script that no text of it can end; links without a host."""
+    lessons = [("lab/index.html?path=workshop/1.ipynb", "1. Tokens & weights")]
+    written = lite_app._page(tmp_path, lessons)
+    (first,) = re.findall(
+        r'<script type="application/vnd.voila.cell-output\+json">(.*?)</script>',
+        written,
+        re.DOTALL,
+    )
+
+    assert "planner-snapshot" in json.loads(first)["data"]["text/html"]
+    assert ">1. Tokens &amp; weights</a>" in written
+    assert 'id="planner-plotly"' in written
+    assert "docs/index.html" not in written
+    assert "https://" not in re.sub(r"<script type.*?</script>", "", written)
+
+
+def test_the_app_s_python_is_given_what_it_imports() -> None:
+    """Names of packages that the site holds, and of those nothing of a notebook."""
+    told = lite_packages.WHEELS.read_text(encoding="utf-8").replace("_", "-")
+    held = set(re.findall(r"^([\w-]+)==", told, re.MULTILINE))
+
+    assert {*lite_app.PACKAGES} <= held | {"vllm-memory-planner"}
+    assert "ipython" not in lite_app.PACKAGES
 
 
 def test_what_is_missing_to_build_the_site_is_said(monkeypatch) -> None:

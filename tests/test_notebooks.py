@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import tomllib
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 
 from planner.planning.inputs import Inputs
@@ -45,7 +49,16 @@ def _cells(edition: Edition) -> list[Any]:
 
 
 def _code(edition: Edition) -> list[Any]:
-    return [cell for cell in _cells(edition) if cell.cell_type == "code"]
+    """Return the cells of code but for the first, which installs what is missing."""
+    return [
+        cell
+        for cell in _cells(edition)
+        if cell.cell_type == "code" and not _is_install(cell)
+    ]
+
+
+def _is_install(cell: Any) -> bool:
+    return notebooks.INSTALL in cell.metadata.get("tags", ())
 
 
 def _headings(edition: Edition) -> list[int]:
@@ -63,6 +76,8 @@ def _python(cell: Any) -> str:
 
 def _is_import_only(cell: Any) -> bool:
     """Whether a cell only brings names; `%load_ext` brings magics."""
+    if _is_install(cell):
+        return True
     if cell.source.startswith("%%"):
         return False
     body = ast.parse(_python(cell)).body
@@ -83,12 +98,63 @@ def test_no_notebook_lies_there_without_a_text() -> None:
     assert built == {path for path in lying if ".ipynb_checkpoints" not in path.parts}
 
 
+def test_a_guarded_cell_installs_what_is_missing_and_only_that(monkeypatch) -> None:
+    """On Colab and Kaggle; with the planner there it does nothing, offline too."""
+    code = TransformerManager().transform_cell(notebooks.INSTALLS)
+    ran: list[tuple[str, str]] = []
+    shell = SimpleNamespace(run_line_magic=lambda *words: ran.append(words))
+    exec(code, {"get_ipython": lambda: shell})
+    assert [] == ran
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    exec(code, {"get_ipython": lambda: shell})
+    ((magic, words),) = ran
+    extra = re.search(r'"vllm-memory-planner\[(\w+)\]"', words)
+
+    assert "pip" == magic
+    assert extra
+    project = tomllib.loads((notebooks.ROOT / "pyproject.toml").read_text())["project"]
+    assert extra[1] in project["optional-dependencies"]
+
+
+def test_the_explorer_begins_with_the_guarded_cell() -> None:
+    """Before anything of the planner is imported."""
+    (edition,) = (one for one in EDITIONS if one.path.stem == "explorer")
+    first = next(cell for cell in _cells(edition) if cell.cell_type == "code")
+
+    assert notebooks.INSTALLS == first.source
+
+
 @every_notebook
 def test_a_notebook_is_what_its_text_says(edition: Edition) -> None:
     """Same text, same bytes; `make notebooks` builds them."""
     written = edition.path.read_text(encoding="utf-8")
 
     assert notebooks.build(edition) == written
+
+
+@every_notebook
+def test_links_lead_to_files_of_the_repository(edition: Edition) -> None:
+    """A page that text names is a link; JupyterLab's root is the repository."""
+    text = [cell.source for cell in _cells(edition) if cell.cell_type == "markdown"]
+    links = re.findall(r"\]\((?!https:)([^)#]+)", "\n".join(text))
+
+    assert all((edition.path.parent / link).is_file() for link in links)
+    assert [] == re.findall(r"(?<!\[)`docs/[^`]*\.md`", "\n".join(text))
+
+
+@pytest.mark.parametrize("target", ["lab", "lessons"])
+def test_jupyterlab_opens_with_the_repository_as_its_root(target: str) -> None:
+    """Otherwise a lesson's links to the documentation lead nowhere."""
+    told = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", target],
+        cwd=notebooks.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert f'--ServerApp.root_dir="{notebooks.ROOT.resolve()}"' in told
 
 
 @every_notebook

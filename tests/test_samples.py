@@ -38,7 +38,6 @@ IN_A_KERNEL = ROOT / "docs" / "notebooks.md"
 # Files of vLLM whose folder has the name of a room here; and one invented on the page.
 OF_VLLM = {
     ("adding-a-model.md", "models/minnow.py"),
-    ("findings.md", "models/falcon.py"),
 }
 
 # Blocks of text that no program prints, by their page and first line.
@@ -48,6 +47,9 @@ NOT_PRINTED = {
      "%plan"): "the folders: tested below",
     ("docs/publishing.md", '{"status": "ok", "sessions": 0, "max_sessions": 60, '
      '"pool": 10, "pool_size": 10}'): "of a server: tests/test_publishing_docs.py",
+    ("docs/reading.md", "- uses: actions/checkout@v4"): "tests/test_action.py runs it",
+    ("docs/reading.md", "- repo: https://github.com/OWNER/REPOSITORY"): "of another "
+    "repository: tests/test_action.py reads the hook",
     ("docs/speed.md", "max(bytes / bandwidth, operations / peak)"): "a formula",
     ("docs/workshop/slides.md", "{{ message(larger) }}"): "tools/slides.py fills it in",
 }  # fmt: skip

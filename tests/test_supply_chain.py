@@ -89,9 +89,10 @@ def test_the_bill_lists_what_the_app_needs_and_what_it_holds() -> None:
 def test_an_installation_takes_the_beginning_of_the_lock() -> None:
     """Up to the title of the next part; the last part is all of it."""
     text = (
-        "# made by\n# app\na==1 \\\n    --hash=sha256:0\n# docs\nb==2\n# test\nc==3\n"
+        "# made by\n# app\na==1 \\\n    --hash=sha256:0\n# lab\nb==2\n"
+        "# docs\nc==3\n# test\nd==4\n"
     )
 
     assert lock.pins_of(lock.upto("app", text)) == ["a==1"]
-    assert lock.pins_of(lock.upto("docs", text)) == ["a==1", "b==2"]
+    assert lock.pins_of(lock.upto("docs", text)) == ["a==1", "b==2", "c==3"]
     assert lock.upto("test", text) == text

@@ -1,4 +1,4 @@
-"""Published starts beside dry runs as a table: what agrees, and by how much not."""
+"""Published starts beside dry runs: how many agree, and a table of the others."""
 
 from __future__ import annotations
 
@@ -52,8 +52,17 @@ def with_starts(page: str, starts: Sequence[Mapping[str, Any]]) -> str:
     before, rest = page.split(BEGIN)
     _old, after = rest.split(END)
     return "\n".join(
-        [before + BEGIN, *_summary(starts), "", *table(starts), END + after]
+        [before + BEGIN, *_summary(starts), "", *table(differing(starts)), END + after]
     )
+
+
+def differing(starts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the starts with a figure beyond its tolerance."""
+    return [
+        start
+        for start in starts
+        if any(not is_within for _, is_within in compared(start).values())
+    ]
 
 
 def shares(starts: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Build the browser-only edition: a JupyterLite site with the explorer and the lessons.
+"""Build the browser-only edition: the app, lessons in JupyterLite, documentation.
 
     make lite                                        build/lite/site
     python -m http.server -d build/lite/site 8000    look at it
@@ -18,16 +18,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from planner.show.page import tokens  # noqa: E402
-from tools import lite_packages  # noqa: E402
+from tools import lite_app, lite_packages  # noqa: E402
 from tools.lite_packages import HERE, program  # noqa: E402
 
 BUILD = ROOT / "build" / "lite"
@@ -39,8 +36,12 @@ THEMES = "@jupyterlab/apputils-extension:themes"
 KEPT = "/drive/.vllm-memory-planner"
 """Where a kernel finds the browser's own files: they outlive it."""
 PLOTLY = "plotly-basic.min.js"
+DOCS = ROOT / "build" / "docs"
 _HEAD = "</title>"
-_SCRIPT = f'<script async src="../static/{PLOTLY}"></script>'
+_SCRIPT = (
+    f'<script async src="../static/{PLOTLY}"></script>'
+    '<script src="../static/planner-lab.js"></script>'
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,6 +77,7 @@ def build(output: Path, cache: Path, scratch: Path) -> None:
     built = scratch / "site"
     _jupyter_lite(source, built)
     _finish(built)
+    lite_app.write(built, cache, lessons(built / "files"))
     shutil.rmtree(output, ignore_errors=True)
     shutil.copytree(built, output)
 
@@ -115,24 +117,23 @@ def _jupyter_lite(source: Path, output: Path) -> None:
 
 
 def _finish(built: Path) -> None:
-    """Offer plotly.js to the page, as the app does, and lead to the notebooks."""
+    """Offer plotly.js to JupyterLab, as the app does, and bring the documentation."""
     vendored = ROOT / "planner" / "app" / "widgets" / "vendored"
     shutil.copy(vendored / PLOTLY, built / "static")
+    shutil.copy(HERE / "lab.js", built / "static" / "planner-lab.js")
     page = built / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace(_HEAD, _HEAD + _SCRIPT, 1), encoding="utf-8")
-    (built / "index.html").write_text(_landing(built / "files"), encoding="utf-8")
+    if DOCS.is_dir():
+        shutil.copytree(DOCS, built / "docs", ignore=shutil.ignore_patterns(".*"))
 
 
-def _landing(contents: Path) -> str:
-    """Return the page that leads to the notebooks, by their titles."""
-    template = Template((HERE / "index.html").read_text(encoding="utf-8"))
-    lessons = "\n".join(
-        f'<li><a href="{_address(path, contents)}">{escape(_title(path))}</a></li>'
+def lessons(contents: Path) -> list[tuple[str, str]]:
+    """Return the address and the title of each lesson."""
+    return [
+        (_address(path, contents), _title(path))
         for path in sorted((contents / "workshop").glob("*.ipynb"))
-    )
-    explorer = _address(contents / "explorer.ipynb", contents)
-    return template.substitute(tokens=tokens(), explorer=explorer, lessons=lessons)
+    ]
 
 
 def _address(notebook: Path, contents: Path) -> str:

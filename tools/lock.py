@@ -25,13 +25,19 @@ HEADER = """\
 # The versions that are installed and tested, with the SHA-256 of each of their files;
 # made by `make lock` from pyproject.toml. vllm chooses its own versions.
 """
-PARTS = ("app", "docs", "test")
-"""The extras in their order in the file: each part is what it adds to those before."""
+EXTRAS_OF = {
+    "app": ("app", "gpu"),
+    "lab": ("all",),
+    "docs": ("docs",),
+    "test": ("test",),
+}
+PARTS = tuple(EXTRAS_OF)
+"""In their order in the file: each part is what its extras add to those before."""
 
 COMMAND = (
     *("uv", "pip", "compile", "pyproject.toml"),
     *("--universal", "--python-version", "3.11", "--no-header", "--no-annotate"),
-    *("--no-emit-index-url", "--no-emit-find-links", "--quiet"),
+    *("--no-emit-index-url", "--no-emit-find-links", "--quiet", "--no-strip-extras"),
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -67,11 +73,12 @@ def upto(part: str, lock: str) -> str:
     return lock.partition(f"\n# {following[0]}\n")[0] + "\n" if following else lock
 
 
-def _compiled(extras: tuple[str, ...], pins: list[str], *options: str) -> str:
-    """Return what uv resolves for these extras, within pins."""
+def _compiled(parts: tuple[str, ...], pins: list[str], *options: str) -> str:
+    """Return what uv resolves for these parts, within pins."""
     with tempfile.TemporaryDirectory() as folder:
         limits = Path(folder, "pins.txt")
         limits.write_text("\n".join(pins), encoding="utf-8")
+        extras = [extra for part in parts for extra in EXTRAS_OF[part]]
         words = [word for extra in extras for word in ("--extra", extra)]
         resolved = subprocess.run(
             [sys.executable, "-m", *COMMAND, *words, *options, "-c", str(limits)],

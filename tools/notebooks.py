@@ -15,6 +15,7 @@ pinned, without which JupyterLab greets its user with a question.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,17 @@ SOURCES = NOTEBOOKS / "src"
 SHIPPED = {"app.py": ROOT / "planner" / "app" / "voila"}
 LESSONS = SOURCES / "workshop"
 LEARNER, SOLUTION = "learner", "solution"
+_PAGE = re.compile(r"(?<!\[)`(docs/[\w/-]+\.md)`")
+"""A page of the documentation, named in text."""
+INSTALL = "install"
+"""The tag of a first cell, whose code is `INSTALLS`."""
+INSTALLS = """\
+# Installs the planner where it is missing, as on Colab and Kaggle.
+from importlib.util import find_spec
+
+if find_spec("planner") is None:
+    %pip install --quiet "vllm-memory-planner[notebook]"\
+"""
 
 METADATA = {
     "kernelspec": {
@@ -92,19 +104,27 @@ def build(edition: Edition) -> str:
         for cell in notebook.cells
         if edition.left_out not in cell.metadata.get("tags", ())
     ]
-    cells = [_cell(number, cell) for number, cell in enumerate(kept)]
+    up = "../" * len(edition.path.parent.relative_to(ROOT).parts)
+    cells = [_cell(number, cell, up) for number, cell in enumerate(kept)]
     built = nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
     built.nbformat_minor = 5
     nbformat.validate(built)
     return f"{nbformat.writes(built)}\n"
 
 
-def _cell(number: int, cell: Any) -> Any:  # noqa: ANN401 - nbformat ships no types
-    """Return the cell with the id of its place, and of its metadata only the tags."""
+def _cell(number: int, cell: Any, up: str) -> Any:  # noqa: ANN401 - nbformat ships no types
+    """Return the cell with the id of its place, and of its metadata only the tags.
+
+    Text that names a page of the documentation becomes a link to it.
+    """
     is_code = cell.cell_type == "code"
     make: Any = nbformat.v4.new_code_cell if is_code else nbformat.v4.new_markdown_cell
     kept = {name: cell.metadata[name] for name in ("tags",) if name in cell.metadata}
-    return make(source=_uncommented(cell.source), metadata=kept, id=str(number))
+    is_install = INSTALL in kept.get("tags", ())
+    source = INSTALLS if is_install else _uncommented(cell.source)
+    if not is_code:
+        source = _PAGE.sub(rf"[`\1`]({up}\1)", source)
+    return make(source=source, metadata=kept, id=str(number))
 
 
 def _uncommented(source: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,8 @@ from planner.learn.account import line_of, message_of, rank_of, token_bytes  # n
 from planner.learn.lessons.capacity_plan import PRICES, VISITORS  # noqa: E402
 from planner.learn.parts import Choice  # noqa: E402
 from planner.planning.result import Plan  # noqa: E402
-from planner.show.page import bars_html, style  # noqa: E402
-from planner.show.palette import css_background  # noqa: E402
 from planner.units import format_gib, format_size  # noqa: E402
+from tools import slide_pictures  # noqa: E402
 
 SOURCE = ROOT / "docs" / "workshop" / "slides.md"
 BUILT = ROOT / "build" / "workshop" / "slides.html"
@@ -66,28 +64,14 @@ def figures() -> dict[str, Any]:
         "token": lambda plan: format_size(token_bytes(plan)),
         "message": message_of,
         "number": lambda value: f"{value:,}",
-        "bar": _bar,
+        "bar": slide_pictures.bar,
+        "budget": slide_pictures.budget,
+        "blocks": slide_pictures.blocks,
+        "preemption": slide_pictures.preemption,
         "lengths": _lengths,
         "question": _question,
         "compared": _compared,
     }
-
-
-def _bar(plan: Plan) -> str:
-    """Return the bar of a plan, with a table of the same figures under it."""
-    rank = rank_of(plan)
-    rows = "".join(
-        f"<tr><th scope='row'><i class='swatch' style='background:"
-        f"{css_background(one.name, one.basis)}'></i>{escape(one.name)}</th>"
-        f"<td>{format_gib(one.size_bytes)}</td><td>{escape(one.basis)}</td></tr>"
-        for one in rank.lines
-    )
-    return (
-        f"<div class='pl-plan'>{bars_html(plan)}</div>\n<table><thead><tr>"
-        "<th scope='col'>Line</th><th scope='col'>Size</th>"
-        "<th scope='col'>How it is known</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
-    )
 
 
 def _lengths(plan: Plan) -> str:
@@ -169,7 +153,7 @@ def _page(slides: str, number: int) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>Where the memory goes: {number} slides of the workshop</title>\n"
-        f"<style>\n{style()}\n{css}</style>\n</head>\n<body>\n<main>\n{slides}\n"
+        f"<style>\n{css}</style>\n</head>\n<body>\n<main>\n{slides}\n"
         f"</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
     )
 

@@ -7,6 +7,9 @@
 #
 # Every name on the screen is vLLM's own, so you can paste what you find into `vllm serve` and find it again in vLLM's log.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 from traitlets import dlink
 

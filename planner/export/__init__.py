@@ -1,7 +1,7 @@
 """Export a plan: as commands, code, manifests, links, reports and files."""
 
 from planner.export.compose_file import compose
-from planner.export.data_texts import csv, json
+from planner.export.data_texts import csv, json, json_schema
 from planner.export.kubernetes_manifest import kubernetes
 from planner.export.links import link
 from planner.export.plan_file import PlanFile, read_yaml, yaml
@@ -20,6 +20,7 @@ __all__ = [
     "csv",
     "html",
     "json",
+    "json_schema",
     "kubernetes",
     "link",
     "markdown",

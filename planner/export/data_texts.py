@@ -8,6 +8,7 @@ import re
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from planner.data import DATA
 from planner.engine.flags import plain
 from planner.engine.gpu import gpu_dict
 from planner.engine.settings import given_arguments
@@ -39,6 +40,15 @@ def json(plan: Plan) -> str:
     """
     whole = plan.to_dict() | {"inputs": inputs_dict(plan)}
     return json_format.dumps(plain(whole), indent=2, default=str) + "\n"
+
+
+def json_schema() -> str:
+    """Return the JSON Schema (draft 7) of `Plan.to_dict()`, versioned.
+
+    >>> json_format.loads(json_schema())["properties"]["schema_version"]["const"]
+    '1.0'
+    """
+    return (DATA / "plan.schema.json").read_text(encoding="utf-8")
 
 
 def inputs_dict(plan: Plan) -> dict[str, Any]:

@@ -126,8 +126,8 @@ def _from_yaml(text: str) -> Node:
     except ImportError:
         raise PlannerError(
             "Plan files in YAML need PyYAML: `pip install pyyaml`, or "
-            "`pip install 'vllm-memory-planner[app]'`. JSON of the same shape is read "
-            "without it."
+            "`pip install 'vllm-memory-planner[notebook]'`. JSON of the same shape is "
+            "read without it."
         ) from None
     try:
         _check_shape(yaml, text)

@@ -12,10 +12,15 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
     from planner.planning.serving import Serving
 
+SCHEMA_VERSION = "1.0"
+"""Of `planner/data/plan.schema.json`: a new key raises the second number, one that goes
+or means something else the first."""
+
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
     """Return the plan as plain values; see `Plan.to_dict`."""
     return {
+        "schema_version": SCHEMA_VERSION,
         "model": plan.name,
         "vllm_version": plan.vllm_version,
         "fits": plan.fits,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.comparison import written
 from planner.show.frames import columns, make_frame
-from planner.show.html import Html, fragment
+from planner.show.html import Html, bundle, fragment
 from planner.show.page import wide_page
 from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
 from planner.show.terminal import legible
@@ -28,7 +28,7 @@ _KINDS = {"Verdict": "pl-word", _SPEED: "pl-wide", _ANSWERS: "pl-wide"}
 
 def mimebundle(found: GPUComparison) -> dict[str, str]:
     """Return the comparison as text and as HTML."""
-    return {"text/plain": gpus_text(found), "text/html": wide_page(gpus_html(found))}
+    return bundle(gpus_text(found), wide_page(gpus_html(found)))
 
 
 def frame(found: GPUComparison) -> pd.DataFrame:

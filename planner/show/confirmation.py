@@ -25,7 +25,7 @@ from planner.show.confirmation_text import (
     spoken,
     title,
 )
-from planner.show.html import Html, fragment, tag
+from planner.show.html import Html, bundle, fragment, tag
 from planner.show.page import whole
 from planner.show.palette import css_background
 from planner.show.pieces import (
@@ -74,10 +74,7 @@ class Segment:
 
 def mimebundle(confirmation: Confirmation) -> dict[str, str]:
     """Return the confirmation as text and as HTML."""
-    return {
-        "text/plain": confirmation_text(confirmation),
-        "text/html": confirmation_html(confirmation),
-    }
+    return bundle(confirmation_text(confirmation), confirmation_html(confirmation))
 
 
 def confirmation_html(confirmation: Confirmation) -> Html:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
 from planner.show.confirmation_text import comparison_lines
-from planner.show.html import Html, fragment, tag
+from planner.show.html import Html, bundle, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import (
     NOTHING,
@@ -113,10 +113,7 @@ def _value(value: object) -> str:
 
 def reading_mimebundle(reading: Reading) -> dict[str, str]:
     """Return a reading as text and as HTML."""
-    return {
-        "text/plain": reading_text(reading),
-        "text/html": whole(reading_html(reading)),
-    }
+    return bundle(reading_text(reading), whole(reading_html(reading)))
 
 
 def reading_html(reading: Reading) -> Html:
@@ -193,10 +190,7 @@ def _fix_lines(number: int, fix: Fix) -> list[str]:
 
 def explanation_mimebundle(explanation: Explanation) -> dict[str, str]:
     """Return an explanation as text and as HTML."""
-    return {
-        "text/plain": explanation_text(explanation),
-        "text/html": whole(explanation_html(explanation)),
-    }
+    return bundle(explanation_text(explanation), whole(explanation_html(explanation)))
 
 
 def explanation_html(explanation: Explanation, fixes: Html | None = None) -> Html:

@@ -89,7 +89,7 @@ def make_frame(
         import pandas as pd  # noqa: PLC0415 - optional
     except ImportError as error:
         raise PlannerError(
-            "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[app]'"
+            "to_frame() needs pandas. Run: pip install 'vllm-memory-planner[notebook]'"
         ) from error
     return pd.DataFrame(rows, columns=pd.Index(columns, name="column"))
 

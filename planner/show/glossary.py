@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from planner.data import DATA
-from planner.engine.arguments import ARGUMENTS
+from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.releases import NEWEST
 
 _DATA = DATA / "glossary.json"
@@ -57,16 +57,20 @@ def glossary_markdown() -> str:
     terms = [one for one in entries().values() if not one.is_argument]
     inputs = [one for one in terms if one.name in _OF_THE_PLANNER]
     arguments = [one for one in entries().values() if one.is_argument]
+    harmless = [one for one in arguments if ARGUMENTS[one.name].memory is Memory.NONE]
     parts = {
         "Terms": [one for one in terms if one not in inputs],
         "Fields of the page": inputs,
-        "Engine arguments": sorted(arguments, key=lambda one: one.name),
+        "Engine arguments": sorted(
+            (one for one in arguments if one not in harmless), key=lambda one: one.name
+        ),
     }
     sections = [
         f"## {title}\n\n" + "\n".join(_line(one) for one in found)
         for title, found in parts.items()
     ]
-    return "\n\n".join([_HEAD, *sections]) + "\n"
+    names = ", ".join(f"`{one.name}`" for one in sorted(harmless, key=_name))
+    return "\n\n".join([_HEAD, *sections, f"{_HARMLESS}\n\n- {names}"]) + "\n"
 
 
 _HEAD = f"""# Glossary
@@ -76,6 +80,17 @@ the same texts behind the name of each control. Arguments are those of vLLM
 {NEWEST}.
 
 This page is written by `python tools/glossary_page.py`."""
+
+
+_HARMLESS = """## Arguments that do not change GPU memory
+
+What each of them does is in the app, where "All engine arguments" explains every name,
+in [the reference of engine arguments](reference/arguments.md), and in `planner plan
+--help`."""
+
+
+def _name(entry: Entry) -> str:
+    return entry.name
 
 
 def _line(entry: Entry) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.comparison import LABELS, written
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, fragment, tag
+from planner.show.html import Content, Html, bundle, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import (
     Column,
@@ -63,7 +63,7 @@ def unit_of(value: str) -> str:
 
 def mimebundle(grid: Grid) -> dict[str, str]:
     """Return the grid as text and as HTML."""
-    return {"text/plain": grid_text(grid), "text/html": whole_html(grid)}
+    return bundle(grid_text(grid), whole_html(grid))
 
 
 def frame(grid: Grid) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from planner.show.certainty import certainty_body, certainty_html
 from planner.show.charts.frame import bars
 from planner.show.charts.parts import spoken
 from planner.show.host import host_html, host_tables, host_title
-from planner.show.html import Content, Html, element, fragment, tag
+from planner.show.html import Content, Html, bundle, element, fragment, tag
 from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.pieces import NOTHING, command_line
 from planner.show.plan_text import plan_text
@@ -120,7 +120,7 @@ def mimebundle(plan: Plan) -> dict[str, str]:
     The plotly figure is left to `plan.figure()`: a notebook shows only the richest
     form in the bundle, and the chart alone would hide the verdict and the table.
     """
-    return {"text/plain": plan_text(plan), "text/html": plan_html(plan)}
+    return bundle(plan_text(plan), plan_html(plan))
 
 
 @dataclass(frozen=True, slots=True)

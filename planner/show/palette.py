@@ -58,6 +58,14 @@ OTHER = Swatch(fill="#999999", hatch="#C4C4C4", label=_BLACK)
 """For a line without a colour of its own."""
 MISSING = "#D55E00"
 """Vermilion: memory that is needed but missing."""
+# plotly 5 reads no alpha in hexadecimal, so colours with one are written as rgba.
+CLEAR = "rgba(0, 0, 0, 0)"
+EDGE = "rgba(0, 0, 0, 0.33)"
+"""Between two bars of one colour."""
+GRID = "rgba(128, 128, 128, 0.2)"
+"""Lines behind the bars, on white and on near-black."""
+FAINT = "rgba(128, 128, 128, 0.13)"
+"""Where nothing is allocated or served."""
 
 PLOTLY_HATCHES = {
     Basis.EXACT: "",
@@ -71,6 +79,16 @@ PLOTLY_HATCHES = {
 def swatch(name: str) -> Swatch:
     """Return how the line called `name` is drawn."""
     return SWATCHES.get(name, OTHER)
+
+
+def faded(colour: str, alpha: float) -> str:
+    """Return a colour, written in hexadecimal, with an alpha.
+
+    >>> faded("#0072B2", 0.5)
+    'rgba(0, 114, 178, 0.50)'
+    """
+    red, green, blue = bytes.fromhex(colour[1:])
+    return f"rgba({red}, {green}, {blue}, {alpha:.2f})"
 
 
 @lru_cache(256)

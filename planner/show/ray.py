@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, fragment, tag
+from planner.show.html import Content, Html, bundle, fragment, tag
 from planner.show.page import wide_page, wide_style
 from planner.show.pieces import NOTHING, folded_html, listed, table_html, verdict_box
 from planner.show.terminal import legible
@@ -216,18 +216,12 @@ def placement_text(placement: Placement) -> str:
 
 def mimebundle(pipeline: Pipeline) -> dict[str, str]:
     """Return the pipeline as text and as HTML."""
-    return {
-        "text/plain": pipeline_text(pipeline),
-        "text/html": wide_page(pipeline_html(pipeline)),
-    }
+    return bundle(pipeline_text(pipeline), wide_page(pipeline_html(pipeline)))
 
 
 def placement_mimebundle(placement: Placement) -> dict[str, str]:
     """Return the placement as text and as HTML."""
-    return {
-        "text/plain": placement_text(placement),
-        "text/html": wide_page(placement_html(placement)),
-    }
+    return bundle(placement_text(placement), wide_page(placement_html(placement)))
 
 
 def section_html(placement: Placement) -> Html:

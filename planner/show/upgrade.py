@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns
-from planner.show.html import Content, Html, fragment, tag
+from planner.show.html import Content, Html, bundle, fragment, tag
 from planner.show.page import wide_page, wide_style
 from planner.show.pieces import NOTHING, table_html
 from planner.show.terminal import legible
@@ -28,7 +28,7 @@ _CONDITION = (
 
 def mimebundle(found: Upgrade) -> dict[str, str]:
     """Return the upgrade as text and as HTML."""
-    return {"text/plain": upgrade_text(found), "text/html": whole_html(found)}
+    return bundle(upgrade_text(found), whole_html(found))
 
 
 @legible

@@ -100,7 +100,7 @@ def test_a_full_app_says_so_and_starts_no_kernel(address) -> None:
     assert full.status == 503
     assert full.headers["Retry-After"] == str(RETRY_SECONDS)
     assert "Every place is taken" in full.text
-    assert f'http-equiv="refresh" content="{RETRY_SECONDS}"' in full.text
+    assert f"http-equiv='refresh' content='{RETRY_SECONDS}'" in full.text
     assert "$" not in full.text
     assert (now["status"], now["sessions"]) == ("full", 2)
     assert leave(address, visit(address)) == 204

@@ -8,7 +8,6 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
@@ -24,7 +23,7 @@ from planner.app.doctor import (
 from planner.errors import PlannerError
 from planner.units import GIB
 from tests.fake_nvml import Board, FakeDriver
-from tests.hub_server import HubServer
+from tests.hub_server import HubServer, close_session
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -60,6 +59,19 @@ def test_a_missing_package_is_named_with_what_brings_it(
     assert found.state is State.MISSING
     assert found.says == "not installed: no-such-package"
     assert found.remedy == "pip install 'vllm-memory-planner[app]'"
+
+
+def test_without_jupyterlab_the_app_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`[app]` brings the page alone; the lessons need a Jupyter."""
+    known = machine._version
+    monkeypatch.setattr(
+        machine, "_version", lambda name: known(name) if name != "jupyterlab" else None
+    )
+    found = machine.app()
+
+    assert found.state is State.LIMITED
+    assert found.says.startswith("voila")
+    assert found.remedy == "pip install 'vllm-memory-planner[lab]'"
 
 
 def test_a_machine_without_a_browser_serves_others(
@@ -176,11 +188,11 @@ def test_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    huggingface_hub.close_session()
+    close_session()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         found = machine.hub()
-    huggingface_hub.close_session()
+    close_session()
 
     assert found.state is State.WORKS
     assert found.says.startswith(running.url)

@@ -8,7 +8,7 @@ import pytest
 
 from planner.app import cli
 from planner.models.sources import hub_search
-from tests.hub_server import Hub, HubServer, Repo
+from tests.hub_server import Hub, HubServer, Repo, close_session
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 
@@ -23,7 +23,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    huggingface_hub.close_session()
+    close_session()
     hub_search._remembered.cache_clear()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
@@ -34,7 +34,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         tags = (f"base_model:quantized:{BASE}",)
         running.repos["other/small-FP8"] = Repo(files={}, downloads=7, tags=tags)
         yield running
-    huggingface_hub.close_session()
+    close_session()
 
 
 @pytest.mark.usefixtures("hub")

@@ -9,7 +9,7 @@ import pytest
 from planner.app.widgets.background import HubSearch
 from planner.app.widgets.explorer import Explorer
 from planner.models.sources import hub_search
-from tests.hub_server import Hub, HubServer, Repo
+from tests.hub_server import Hub, HubServer, Repo, close_session
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 
@@ -28,11 +28,11 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    huggingface_hub.close_session()
+    close_session()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         yield running
-    huggingface_hub.close_session()
+    close_session()
 
 
 def fill(hub: Hub, count: int) -> None:

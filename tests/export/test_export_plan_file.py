@@ -143,7 +143,10 @@ def test_a_token_is_not_written():
             "Line 3: max_num_seqs='many'",
         ),
         ("model: m\nengine_args:\n  enforce_eager: 1\n", "Line 3: .*true or false"),
-        ("model: m\nengine_args:\n  limit_mm_per_prompt: 2\n", "Line 3: .*a table"),
+        (
+            "model: m\nengine_args:\n  limit_mm_per_prompt: 2\n",
+            "Line 3: .*names and values",
+        ),
         (
             "model: m\nengine_args:\n  cudagraph_capture_sizes:\n    - a\n",
             "Line 3: .*whole numbers from 1",

@@ -20,6 +20,7 @@ from typing import Any
 import planner
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import catalogue as gpus
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError, Refused
 from planner.models import catalogue
 from planner.models.families import read
@@ -109,7 +110,7 @@ def arguments(random: Random) -> None:
     options = _few_arguments(random)
     start = {
         "gpu": "H100",
-        "vllm_version": "0.33.0",
+        "vllm_version": NEWEST,
         "entrypoint": "serve",
         "env": None,
     }
@@ -251,7 +252,7 @@ def _understood(given: str) -> None:
 
 
 _PLAN_FILES = (
-    "model: Qwen/Qwen3-8B\ngpu: H100\nvllm_version: 0.33.0\nentrypoint: serve\n"
+    f"model: Qwen/Qwen3-8B\ngpu: H100\nvllm_version: {NEWEST}\nentrypoint: serve\n"
     "env:\n  VLLM_X: '1'\nload:\n  prompt_tokens: 100\n  output_tokens: 10\n"
     "  requests: 4\nengine_args:\n  max_model_len: 32768\n  kv_cache_dtype: fp8\n"
     "  gpu_memory_utilization: 0.9\n",

@@ -6,6 +6,8 @@ import copy
 from random import Random
 from typing import Any
 
+from planner.engine.releases import NEWEST
+
 DEEPEST = 12
 """Of places that are spoilt."""
 LONGEST = 4_000
@@ -30,7 +32,7 @@ TEXTS: tuple[str, ...] = (
         "<b>",
         "&lt;",
     ),
-    *("Qwen/Qwen3-8B", "H100", "attached", "CPU", "0.33.0", "0.0.0", "fp8", "1,2", ";"),
+    *("Qwen/Qwen3-8B", "H100", "attached", "CPU", NEWEST, "0.0.0", "fp8", "1,2", ";"),
 )
 PIECES: tuple[str, ...] = (
     *TEXTS,

@@ -56,7 +56,12 @@ def test_segments_keep_their_places_and_their_looks() -> None:
     assert trace["customdata"] == ["hover 2", "hover 4", "hover 3", "hover 1"]
     pattern = trace["marker"]["pattern"]
     assert pattern["bgcolor"] == ["blue", "blue", "red", "white"]
-    assert pattern["fgcolor"] == ["navy", "#00000000", "#00000000", "#00000000"]
+    assert pattern["fgcolor"] == [
+        "navy",
+        "rgba(0, 0, 0, 0)",
+        "rgba(0, 0, 0, 0)",
+        "rgba(0, 0, 0, 0)",
+    ]
     assert one["layout"] == {"barmode": "overlay", "height": 100}
 
 

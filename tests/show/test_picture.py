@@ -32,15 +32,15 @@ MODELS = (
 )
 _DRIVER = """
 import { createInterface } from "node:readline";
-const [labels, legend, picture] = await Promise.all(
-  ["labels", "legend", "picture"].map((one) => import(`${process.argv[1]}/${one}.js`)));
+const [labels, legend, ghost] = await Promise.all(
+  ["labels", "legend", "ghost"].map((one) => import(`${process.argv[1]}/${one}.js`)));
 const measure = (text) => text.length * 7;
 const calls = {
   labelled: (parts, scale, room, leaders) =>
     labels.labelled(parts, (gib) => gib * scale, room, leaders, measure),
   needed: (parts) => labels.neededWidth(parts, measure),
   legend: (group) => legend.legend(group),
-  difference: (now, before) => picture.difference(now, before),
+  difference: (now, before) => ghost.difference(now, before),
 };
 for await (const line of createInterface({ input: process.stdin })) {
   const [name, ...given] = JSON.parse(line);

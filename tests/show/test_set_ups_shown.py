@@ -176,7 +176,9 @@ def test_a_map_of_nothing_is_said_in_one_sentence():
 
     assert "0 of" in map_shown.spoken_map(none)
     assert {"✘"} == {map_shown.cell_text(cell) for cell in none.cells}
-    assert {"#80808018"} == set(figure_spec(none)["data"][0]["marker"]["color"])
+    assert {"rgba(128, 128, 128, 0.09)"} == set(
+        figure_spec(none)["data"][0]["marker"]["color"]
+    )
     assert "does not fit" not in none._repr_mimebundle_()["text/html"]
 
 

@@ -139,16 +139,43 @@ def jupyterlab(
 
 @contextmanager
 def notebook7(
-    folder: Path, theme: str = "JupyterLab Light", root: Path = ROOT
+    folder: Path,
+    theme: str = "JupyterLab Light",
+    root: Path = ROOT,
+    python: str = sys.executable,
 ) -> Iterator[str]:
     """Serve Jupyter Notebook 7 on a folder: one notebook a page."""
-    with _jupyter("notebook", "JupyterNotebookApp", folder, theme, root) as address:
+    with _jupyter(
+        "notebook", "JupyterNotebookApp", folder, theme, root, python
+    ) as address:
         yield address
 
 
 @contextmanager
+def notebook6(folder: Path, root: Path = ROOT, *, python: str) -> Iterator[str]:
+    """Serve the classic Notebook 6.5 of another environment on a folder."""
+    port = free_port()
+    words = [
+        "notebook",
+        "--no-browser",
+        "--allow-root",
+        "--NotebookApp.token=",
+        f"--NotebookApp.port={port}",
+        f"--NotebookApp.notebook_dir={folder}",
+    ]
+    address = f"http://127.0.0.1:{port}/"
+    with _server(words, folder, address, _answers, root, python) as running:
+        yield running.address
+
+
+@contextmanager
 def _jupyter(
-    module: str, app: str, folder: Path, theme: str, root: Path
+    module: str,
+    app: str,
+    folder: Path,
+    theme: str,
+    root: Path,
+    python: str = sys.executable,
 ) -> Iterator[str]:
     """Serve either; every cell stays in the page, also those that are out of sight."""
     port = free_port()
@@ -175,6 +202,7 @@ def _jupyter(
         f"http://127.0.0.1:{port}/",
         _answers,
         root,
+        python,
     ) as running:
         yield running.address
 
@@ -193,12 +221,13 @@ def _server(
     address: str,
     is_ready: Callable[[str], bool],
     root: Path,
+    python: str = sys.executable,
 ) -> Iterator[Served]:
     log = folder / "server.log"
     with log.open("w") as written:
         server = subprocess.Popen(
-            [sys.executable, "-m", *words],
-            env=_environment(folder, root),
+            [python, "-m", *words],
+            env=_environment(folder, root, python),
             cwd=folder,
             stdout=written,
             stderr=subprocess.STDOUT,
@@ -215,14 +244,14 @@ def _server(
             server.wait()
 
 
-def _environment(folder: Path, root: Path) -> dict[str, str]:
+def _environment(folder: Path, root: Path, python: str) -> dict[str, str]:
     """Point Jupyter at settings for tests, and away from the user's own."""
     return os.environ | {
         "JUPYTER_CONFIG_DIR": str(folder),
         "JUPYTER_CONFIG_PATH": str(root / "planner" / "app" / "voila" / "config"),
         "PYTHONPATH": str(root),
         "HF_HUB_OFFLINE": "1",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
     }
 
 

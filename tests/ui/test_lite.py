@@ -1,4 +1,7 @@
-"""The browser-only edition: a folder of files, a browser, and no other machine."""
+"""The browser-only edition: a folder of files, a browser, and no other machine.
+
+One page of JupyterLab and one of the app, which the tests share.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from tools.notebooks import NOTEBOOKS
 
 pytestmark = pytest.mark.browser
 
-CHART = ".planner-explorer .planner-chart .barlayer .point path"
+BARS = ".planner-chart .barlayer .point path"
+CHART = f".planner-explorer {BARS}"
 LESSONS = {
     1: "workshop/1_where_the_memory_goes.ipynb",
     3: "workshop/3_the_kv_cache.ipynb",
@@ -53,6 +57,21 @@ def page(context, address) -> Any:
     return opened
 
 
+@pytest.fixture(scope="module")
+def app(context, address) -> Iterator[Any]:
+    """The first page, its controls alive, and what went wrong in it."""
+    opened = context.new_page()
+    opened.set_default_timeout(lite.SLOW)
+    opened.said = []
+    opened.on("pageerror", lambda error: opened.said.append(str(error)))
+    opened.goto(address)
+    opened.locator(f".planner-explorer:not(.planner-snapshot) {BARS}").first.wait_for(
+        state="attached"
+    )
+    yield opened
+    opened.close()
+
+
 def _errors(cells: list[dict[str, Any]]) -> list[str]:
     return [
         f"{cell['source']}: {output['evalue']}"
@@ -81,21 +100,53 @@ def test_the_notebooks_are_those_of_the_repository(site) -> None:
     )
 
 
-def test_the_first_page_leads_to_each_notebook(site, address, context) -> None:
-    """By its title; nothing but links and text, which axe-core finds right."""
+def test_the_first_page_is_the_app(app) -> None:
+    """Its controls answer, its address is a link to the plan; axe-core is content."""
     run_pages = pytest.importorskip("tests.ui.run_pages")
-    page = context.new_page()
-    page.goto(address)
-    links = page.eval_on_selector_all("a", "all => all.map((one) => one.search)")
+    entry = app.get_by_role("textbox", name="max_num_seqs").first
+    entry.fill("64")
+    entry.press("Enter")
+    app.locator(".pl-command code", has_text="--max-num-seqs 64").first.wait_for()
+    app.wait_for_function("window.location.search.includes('max_num_seqs=64')")
     found = []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        found += run_pages.violations(page, "html")
-    page.close()
+        app.emulate_media(color_scheme=scheme)
+        found += run_pages.violations(app, "html")
 
-    assert 7 == len(links)
-    assert all((site / "files" / one.removeprefix("?path=")).is_file() for one in links)
     assert [] == found
+    assert [] == app.said
+
+
+def test_a_link_opens_its_plan_in_the_app(app, address) -> None:
+    """And no first chart of another plan is there before."""
+    app.goto(f"{address}?model=Qwen/Qwen3-8B&gpu=L4&max_model_len=8192")
+    app.locator(".pl-subject", has_text="Qwen/Qwen3-8B on L4").first.wait_for()
+    app.locator(CHART).first.wait_for(state="attached")
+
+    assert "max_model_len=8192" in app.url
+
+
+def test_the_app_fits_a_phone(app) -> None:
+    """Nothing is wider than the screen, and the chart is there."""
+    app.set_viewport_size({"width": 390, "height": 844})
+    app.locator(CHART).first.wait_for(state="attached")
+    width = app.evaluate("document.documentElement.scrollWidth")
+    app.set_viewport_size({"width": 1280, "height": 900})
+
+    assert 390 == width
+
+
+def test_the_app_leads_to_each_lesson_and_the_documentation(site, app) -> None:
+    """One click away, inside the site."""
+    links = app.locator(".planner-site a").evaluate_all(
+        "all => all.map((one) => one.getAttribute('href'))"
+    )
+    lessons = [one.partition("?path=")[2] for one in links if "?path=workshop/" in one]
+
+    assert 6 == len(lessons)
+    assert all((site / "files" / one).is_file() for one in lessons)
+    assert "docs/index.html" in links
+    assert (site / "docs" / "glossary.html").is_file()
 
 
 def test_the_explorer_runs_through(page) -> None:
@@ -173,6 +224,22 @@ def test_a_lesson_runs_through_untouched(number, page) -> None:
     assert all("not attempted" in check for check in checks)
 
 
+def test_a_lesson_leads_to_the_documentation(page, address) -> None:
+    """What it names for further reading is a page of the site, in a tab of its own."""
+    lite.open_another(page, LESSONS[1])
+    page.evaluate(
+        "const { content } = window.jupyterapp.shell.currentWidget;"
+        "content.scrollToItem(content.widgets.length - 3)"
+    )
+    with page.expect_popup() as opened:
+        page.get_by_text("docs/glossary.md").first.click()
+    opened.value.get_by_role("heading", name="Glossary").first.wait_for()
+    place = opened.value.url
+    opened.value.close()
+
+    assert f"{address}docs/glossary.html" == place
+
+
 def test_what_was_right_is_kept_over_a_restart(page) -> None:
     """In the browser's own storage, beside the notebooks."""
     lite.open_another(page, LESSONS[3])
@@ -182,6 +249,15 @@ def test_what_was_right_is_kept_over_a_restart(page) -> None:
 
     assert said.startswith("✔")
     assert kept.startswith("1 of 4 exercises right")
+
+
+def test_open_lessons_share_one_python(page) -> None:
+    """Whatever was opened above: a kernel for each would fill a laptop."""
+    running = "[...window.jupyterapp.serviceManager.%s.running()].length"
+
+    assert 3 == page.evaluate(running % "sessions")
+    assert 1 == page.evaluate(running % "kernels")
+    assert 1 == len(page.workers)
 
 
 def test_no_other_host_was_asked_for_anything(address, context) -> None:

@@ -10,7 +10,7 @@ from tools import slides
 pytestmark = pytest.mark.browser
 pytest.importorskip("axe_playwright_python")
 
-LAST = 15
+LAST = 18
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,28 @@ def test_each_slide_fits_on_a_projector(browser, slides_file):
     page.context.close()
 
     assert [720] * LAST == heights
+
+
+def test_notes_open_in_a_window_that_follows_the_slides(browser, slides_file):
+    """Its slide's notes and the next title; axe-core is content; its keys turn too."""
+    page, _asked = _open(browser, slides_file)
+    with page.expect_popup() as opened:
+        page.keyboard.press("p")
+    notes = opened.value
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    notes.get_by_role("heading", name="Predict").wait_for()
+    said = notes.locator("#notes").inner_text()
+    following = notes.locator("#next").inner_text()
+    found = violations(notes, "html")
+    notes.keyboard.press("ArrowLeft")
+    turned = page.evaluate("location.hash")
+    page.context.close()
+
+    assert "Ask three people aloud" in said
+    assert "Next: The first day, planned" == following
+    assert [] == found
+    assert "#slide-2" == turned
 
 
 def test_keys_turn_slides_and_the_address_keeps_the_place(browser, slides_file):

@@ -9,13 +9,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
 import planner
 from planner.confirming.run import confirm
-from tests.hub_server import HubServer, Repo
+from tests.hub_server import HubServer, Repo, close_session
 from tests.vllm.conftest import TINY
 
 _FLOAT_BYTES = 4
@@ -111,7 +110,7 @@ def test_weights_come_from_the_hub(release, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    huggingface_hub.close_session()
+    close_session()
     with HubServer() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         hub.repos["someone/words"] = Repo(files=files)
@@ -126,7 +125,7 @@ def test_weights_come_from_the_hub(release, tmp_path, monkeypatch) -> None:
         served_to_plan = hub.bytes_served()
 
         confirmation = confirm(plan, weights="real", is_stored=False)
-    huggingface_hub.close_session()
+    close_session()
 
     weights = len(files["model.safetensors"])
     assert served_to_plan < weights

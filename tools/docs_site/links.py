@@ -18,6 +18,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.osutil import relative_uri
 
+from tools.docs_site import lessons
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
@@ -26,6 +28,14 @@ STANDING_FOR = {
     "CHANGELOG.md": ("changelog.html", "Changelog"),
     "CONTRIBUTING.md": ("contributing.html", "Contributing"),
     "docs/workshop/slides.md": ("workshop/slides.html", "Slides"),
+    "notebooks/workshop/solutions": (f"{lessons.places()[0]}.html", "Solved lessons"),
+    **{
+        f"notebooks/workshop/solutions/{Path(place).name}.ipynb": (
+            f"{place}.html",
+            "Solved lesson",
+        )
+        for place in lessons.places()
+    },
 }
 """Where in the site a file of the repository is, and its title there: those that are
 no source of a page."""

@@ -11,7 +11,10 @@ GLOSSARY = "glossary"
 
 
 class Words(SphinxTransform):
-    """Give each item of the glossary a name and a place in Sphinx's index."""
+    """Give each item of the glossary a name and a place in Sphinx's index.
+
+    An item of names alone has one for each of them.
+    """
 
     # Before Sphinx reads the index of a page, at 850.
     default_priority = 800
@@ -21,13 +24,23 @@ class Words(SphinxTransform):
         if self.env.current_document.docname != GLOSSARY:
             return
         for item in list(self.document.findall(nodes.list_item)):
-            said = next(child for child in item[0] if child.astext())
-            if isinstance(said, nodes.strong | nodes.literal):
-                word = said.astext()
-                name = nodes.make_id(f"word-{word}")
-                item["ids"].append(name)
-                entry = ("single", word, name, "main", None)
-                item.insert(0, addnodes.index(entries=[entry]))
+            said = [child for child in item[0] if child.astext().strip(", ")]
+            if all(isinstance(child, nodes.literal) for child in said):
+                for child in said:
+                    _name(child, child.astext())
+            elif isinstance(said[0], nodes.strong | nodes.literal):
+                _name(item, said[0].astext())
+
+
+def _name(named: nodes.Element, word: str) -> None:
+    name = nodes.make_id(f"word-{word}")
+    named["ids"].append(name)
+    entry = ("single", word, name, "main", None)
+    index = addnodes.index(entries=[entry])
+    if isinstance(named, nodes.list_item):
+        named.insert(0, index)
+    else:
+        named.parent.insert(named.parent.index(named), index)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

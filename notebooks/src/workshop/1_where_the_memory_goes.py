@@ -30,6 +30,9 @@
 #
 # Run each cell with Shift and Enter, from the top down.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 from planner import learn
 

@@ -26,6 +26,9 @@
 # Your colleague wants Qwen3-14B instead of Qwen3-8B.
 # The library can buy a second L4 if it has to.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn

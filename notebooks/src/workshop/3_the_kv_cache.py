@@ -27,6 +27,9 @@
 # Visitors send letters and forms, and several come at once.
 # There is still one L4 with Qwen3-8B.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn

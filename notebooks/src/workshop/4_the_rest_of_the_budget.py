@@ -26,6 +26,9 @@
 # The quality of the answers must not change.
 # So you look at the lines between the weights and the KV cache.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn

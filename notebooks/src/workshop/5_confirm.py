@@ -28,6 +28,9 @@
 # So you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
 # The method carries over to GPUs; the speed does not.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn

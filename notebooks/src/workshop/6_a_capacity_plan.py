@@ -28,6 +28,9 @@
 # A question comes with its documents, up to 3,000 tokens, and an answer has up to 1,000.
 # After lessons 2 and 3, the desk runs with weights and KV cache in fp8.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn, solve

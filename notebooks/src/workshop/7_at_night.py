@@ -27,6 +27,9 @@
 # The library has four L4 by now, two in each of two servers.
 # Ray Data LLM runs vLLM over the rows of a table: a letter is a row.
 
+# %% tags=["install"]
+# tools/notebooks.py writes this cell: it installs what is missing.
+
 # %%
 import planner
 from planner import learn

@@ -50,6 +50,7 @@ _COMMANDS = {
     "dry-run": "let vLLM itself start, on a GPU that is not there",
     "record": "let vLLM build a model without a GPU, and keep what it built",
     "read": "what a command, manifest, code, log or error says, and its plan",
+    "check": "which starts of files would not start on the hardware that they name",
     "models": "the bundled catalogue of models, and the Hub's",
     "gpus": "the bundled catalogue of GPUs",
     "calibration": "what your own starts measured, and later plans use",

@@ -74,7 +74,7 @@ def _on_hub(text: str) -> tuple[HubGroup, ...]:
     if not is_able:
         raise PlannerError(
             "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
-            'missing (pip install "vllm-memory-planner[app]").'
+            'missing (pip install "vllm-memory-planner[notebook]").'
         )
     groups: tuple[HubGroup, ...] = late(_SEARCH, text)
     return groups

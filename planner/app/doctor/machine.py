@@ -34,7 +34,7 @@ _WITHOUT_HUB = "The bundled catalogue, folders and config files work."
 _HUB_LIST = "planner.models.sources.huggingface:models"
 _NEEDED_PYTHON = (3, 11)
 _APP = (
-    *("anywidget", "huggingface_hub", "ipywidgets", "jupyterlab"),
+    *("anywidget", "huggingface_hub", "ipykernel", "ipywidgets"),
     *("pandas", "plotly", "voila"),
 )
 _BROWSERS = (
@@ -94,10 +94,20 @@ def app() -> Finding:
             does="The command line works; the app and the lessons do not.",
             remedy="pip install 'vllm-memory-planner[app]'",
         )
+    says = f"voila {found['voila']}"
+    lab = _version("jupyterlab")
+    if lab is None:
+        return Finding(
+            name="app",
+            state=State.LIMITED,
+            says=f"{says}; jupyterlab is not installed",
+            does="The app opens; the lessons open in a Jupyter that is elsewhere.",
+            remedy="pip install 'vllm-memory-planner[lab]'",
+        )
     return Finding(
         name="app",
         state=State.WORKS,
-        says=", ".join(f"{name} {found[name]}" for name in ("jupyterlab", "voila")),
+        says=f"jupyterlab {lab}, {says}",
         does="The explorer, the app and the lessons open.",
     )
 
@@ -187,7 +197,7 @@ def hub() -> Finding:
             state=State.LIMITED,
             says="huggingface_hub is not installed",
             does=_WITHOUT_HUB,
-            remedy="pip install 'vllm-memory-planner[app]'",
+            remedy="pip install 'vllm-memory-planner[notebook]'",
         )
     from huggingface_hub import constants, get_token  # noqa: PLC0415 - slow, optional
 

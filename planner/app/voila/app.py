@@ -34,6 +34,7 @@ from planner.app.voila.kernels import OneKernelSpec
 from planner.app.voila.options import Options, is_loopback
 from planner.app.voila.sessions import Sessions
 from planner.errors import PlannerError
+from planner.show.html import tag
 from planner.surroundings import PUBLISHED, is_published
 
 _KERNEL_ID = r"(?P<kernel_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
@@ -279,10 +280,8 @@ def _open_in_browser(start: str, folder: Path) -> threading.Thread:
     """
     page = folder / "open.html"
     page.touch(mode=0o600)
-    page.write_text(
-        f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={start}">',
-        encoding="utf-8",
-    )
+    forward = tag("meta", http_equiv="refresh", content=f"0; url={start}")
+    page.write_text(f"{tag('meta', charset='utf-8')}{forward}", encoding="utf-8")
     opening = threading.Thread(
         target=webbrowser.open, args=(page.as_uri(),), daemon=True
     )

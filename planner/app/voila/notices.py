@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from planner.show.html import fragment
+from planner.show.html import fragment, tag
 
 RETRY_SECONDS = 20
 """When such a page reloads."""
@@ -62,11 +62,15 @@ BY_NGINX = {
 def notice_html(notice: Notice) -> str:
     """Return the page, which loads no other file and reloads itself."""
     page = Template(Path(__file__).with_name("notice.html").read_text(encoding="utf-8"))
-    again = f'<meta http-equiv="refresh" content="{RETRY_SECONDS}">'
+    again = tag("meta", http_equiv="refresh", content=str(RETRY_SECONDS))
     when = (
-        f'This page retries every {RETRY_SECONDS} seconds; <a href="">retry now</a>.'
+        fragment(
+            f"This page retries every {RETRY_SECONDS} seconds; ",
+            tag("a", "retry now", href=""),
+            ".",
+        )
         if notice.retries
-        else '<a href="">Open this address again</a>.'
+        else fragment(tag("a", "Open this address again", href=""), ".")
     )
     return page.substitute(
         title=fragment(notice.title),

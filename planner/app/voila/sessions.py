@@ -313,8 +313,9 @@ class Sessions(AsyncMappingKernelManager):
                 kernel_id, self.get_kernel(kernel_id)
             )
         except BaseException:
-            if executor := getattr(renderer, "executor", None):
-                await ensure_async(executor.kc.stop_channels())
+            executor = getattr(renderer, "executor", None)
+            if client := getattr(executor, "kc", None):  # or it never answered
+                await ensure_async(client.stop_channels())
             await self._shut_down(kernel_id)
             raise
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anywidget
 import traitlets
@@ -31,10 +31,18 @@ from planner.show.boxes import strip
 from planner.show.charts.parts import spoken
 from planner.show.charts.picture import page_spec
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import OPEN_AT_FIRST, panels_html, style
+from planner.show.page import OPEN_AT_FIRST, panels_html, plan_html, style
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
+
+Bundle: TypeAlias = dict[str, Any]
+_VIEW = "application/vnd.jupyter.widget-view+json"
+_NO_WIDGETS = (
+    "The controls of the explorer need Jupyter's widgets, which this page does not "
+    "show. This is its plan as it is now; planner.plan(...) and %plan compute others "
+    "without them."
+)
 
 log = logging.getLogger(__name__)
 _STALE = tag("span", "Last good plan", class_="pl-stale")
@@ -53,6 +61,17 @@ class PlotlyChart(anywidget.AnyWidget):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         listen(self, self._answer)
+
+    def live_view(self, model_id: str) -> tuple[Bundle, Bundle]:
+        """Return the output that shows a widget: data and metadata by MIME type.
+
+        Colab shows a widget that is not ipywidgets' own, or one that contains such,
+        only with the metadata that anywidget writes.
+        """
+        written: Any = self._repr_mimebundle_()
+        shown, *described = written
+        view = {**shown[_VIEW], "model_id": model_id}
+        return shown | {_VIEW: view}, described[0] if described else {}
 
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send plotly.js to a page that requests it."""
@@ -196,6 +215,11 @@ def snapshot_html(plan: Plan) -> Html:
             ),
         ),
     )
+
+
+def without_widgets(plan: Plan) -> Html:
+    """Show a plan whole, for a notebook that cannot run the explorer's controls."""
+    return fragment(tag("p", tag("em", _NO_WIDGETS)), plan_html(plan))
 
 
 def _div(class_: str, *content: Content) -> Html:

@@ -13,7 +13,7 @@ import planner
 from planner.app.widgets import background
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import Later, guarded
-from planner.app.widgets.chart import snapshot_html
+from planner.app.widgets.chart import Bundle, snapshot_html, without_widgets
 from planner.app.widgets.form import FieldError, Form
 from planner.app.widgets.header import Header, History
 from planner.app.widgets.reading_section import ReadingSection
@@ -24,7 +24,9 @@ from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.models import catalogue
 from planner.planning.inputs import Inputs
+from planner.show.html import bundle
 from planner.show.verdict import subject
+from planner.surroundings import is_in_voila
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
@@ -174,12 +176,17 @@ class Explorer(w.VBox):
         """Offer the user's own text among the exports; None: there is none."""
         self.results.export.give_back(write)
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
-        """Add a static version to the live view."""
-        bundle: dict[str, object] = super()._repr_mimebundle_(**options)
+    _ipython_display_ = None
+    """ipywidgets 7 would display the live view alone."""
+
+    def _repr_mimebundle_(self, **_options: object) -> tuple[Bundle, Bundle]:
+        """Add a static version to the live view, and Colab's words for such a view."""
+        shown, described = self.results.answer.live_view(self.model_id)
         if self.plan is None:
-            return bundle
-        return bundle | {"text/html": snapshot_html(self.plan)}
+            return shown, described
+        write = snapshot_html if is_in_voila() else without_widgets
+        static = bundle(str(self.plan), write(self.plan))
+        return shown | static, described
 
     def _changed(self, change: object) -> None:
         """Plan again after a change of a control, which ends the undo of advice."""

@@ -116,6 +116,10 @@ def script_source(name: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
+_END = "<" + "/script"
+"""In a page, the first one would end the script."""
+
+
 @cache
 def _program(name: str) -> str:
     """Return a widget's script as a program of its own, which starts by itself.
@@ -124,6 +128,5 @@ def _program(name: str) -> str:
     """
     widget = f"\n{script(name)}".replace(_WIDGET, "\nconst widget = {\n")
     program = f'(() => {{\n"use strict";\n{script("alone.js")}{widget}'
-    # In a page, the first "</script" would end the script.
-    assert "</script" not in program
+    assert _END not in program
     return f"{program}alone(widget, document.currentScript);\n}})();\n"

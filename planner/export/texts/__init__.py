@@ -2,10 +2,12 @@
 
 `read` says what a text is (`recognising`), finds the arguments in it (`command`,
 `container`, `manifests`, `code`, `logs`) with their places (`passage`, `shell`,
-`sites`), and returns a `Reading` that plans, explains and gives the text back.
+`sites`), and returns a `Reading` that plans, explains and gives the text back. `check`
+(`checking`) plans every start of files.
 """
 
+from planner.export.texts.checking import Checked, Checks, check
 from planner.export.texts.reading import Kind, Reading
 from planner.export.texts.recognising import read
 
-__all__ = ["Kind", "Reading", "read"]
+__all__ = ["Checked", "Checks", "Kind", "Reading", "check", "read"]

@@ -169,8 +169,8 @@ def documents(page: Passage) -> list[Node]:
     except ImportError:
         raise PlannerError(
             "Manifests and configurations in YAML need PyYAML: `pip install pyyaml`, "
-            "or `pip install 'vllm-memory-planner[app]'`. JSON of the same shape is "
-            "read without it."
+            "or `pip install 'vllm-memory-planner[notebook]'`. JSON of the same shape "
+            "is read without it."
         ) from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -104,6 +105,18 @@ def is_of_hub(address: str, endpoint: str) -> bool:
     if host == (allowed.hostname or "").lower():
         return True
     return endpoint.rstrip("/") == HUB and host.endswith(_HUB_HOSTS)
+
+
+@lru_cache(maxsize=1)
+def can_bound() -> bool:
+    """Whether the installed huggingface_hub lets its HTTP client be replaced.
+
+    Source: huggingface_hub 1.0 `utils/_http.py` set_client_factory.
+    """
+    try:
+        return int(version("huggingface_hub").partition(".")[0]) >= 1
+    except PackageNotFoundError:
+        return False
 
 
 def install(endpoint: str) -> None:
@@ -238,7 +251,7 @@ def api() -> HfApi:
         from huggingface_hub import HfApi  # noqa: PLC0415 - optional, slow to import
     except ImportError as error:
         raise _no_requests() from error
-    if _is_offline():
+    if _is_offline() or not can_bound():
         raise _no_requests()
     _bound(endpoint())
     return HfApi(endpoint=endpoint(), token=token(), library_name=_LIBRARY)

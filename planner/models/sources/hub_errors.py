@@ -25,12 +25,13 @@ _UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
 _LIBRARY_MISSING = (
     "is not in the bundled catalogue, and reading it from the Hub needs "
-    'huggingface_hub: pip install "vllm-memory-planner[app]". '
+    'huggingface_hub: pip install "vllm-memory-planner[notebook]". '
     "Or give the path of its config.json."
 )
 _NOT_IN_A_BROWSER = (
     "is not in the bundled catalogue, and the browser edition does not query the Hub. "
-    "Upload the model's config.json next to this notebook, and give its path."
+    "Upload the model's config.json next to a notebook of this site, and give its "
+    "path there."
 )
 
 _HOW_TO_LOG_IN = "set HF_TOKEN to an access token, or run `hf auth login`"

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from planner.errors import ModelUnavailable
 from planner.late import late
 from planner.models import catalogue
-from planner.models.sources import allowance, hub_models
+from planner.models.sources import allowance, hub_bounds, hub_models
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_models import HubGroup, HubModel, Query
 from planner.models.sources.load import period
@@ -47,8 +47,8 @@ def can_search() -> bool:
     """Whether this process may search the Hub at all; it may still be unreachable."""
     if is_in_browser() or os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE:
         return False
-    if is_published() and allowance.per_minute() == 0:
-        return False
+    if is_published():
+        return allowance.per_minute() > 0 and hub_bounds.can_bound()
     return _has_library()
 
 

@@ -18,7 +18,7 @@ from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import NOT_CHARGED
 from planner.planning.calibrations import may_have_records
-from planner.planning.calibrations.key import Start, is_kin, key_of
+from planner.planning.calibrations.key import Start, is_kin, is_same, key_of
 from planner.units import MIB, format_gib, format_size
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def find(gpu: GPU, start: Start) -> Found:
     if not alike:
         return Found(notes=notes)
     key = key_of(start)
-    same = [record for record in alike if record.key == key]
+    same = [record for record in alike if is_same(record.key, key)]
     record = _newest(r for r in same if r.is_of(gpu)) or _newest(
         r for r in same if r.corrects(gpu)
     )

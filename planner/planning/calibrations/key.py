@@ -49,6 +49,9 @@ _NOT_ON_THE_GPU = (
     *("others", "server", "trust_remote_code", "max_cpu_loras", "kv_offloading_size"),
     *PLANNER_ONLY,
 )
+_ADDED = frozenset(("cudagraph_mode", "is_compiled", "may_fuse_all_reduce"))
+"""Resolved settings that the first records do not have; a new one is added here, or
+every stored measurement would be lost."""
 _GIVEN = tuple(
     field.name
     for field in fields(EngineSettings)
@@ -112,6 +115,26 @@ def key_of(start: Start) -> Key:
     )
 
 
+def is_same(record: Key, start: Key) -> bool:
+    """Whether a record is of a start, also where an older version wrote it."""
+    return (
+        record.vllm_version == start.vllm_version
+        and record.architecture == start.architecture
+        and record.fingerprint == start.fingerprint
+        and json.loads(record.settings) == _as_written(start, record)
+    )
+
+
+def _as_written(start: Key, record: Key) -> dict[str, Any]:
+    """Return a start's settings without those that the record's version did not write.
+
+    They follow from given settings, which are compared.
+    """
+    then: dict[str, Any] = json.loads(record.settings)
+    now: dict[str, Any] = json.loads(start.settings)
+    return {n: value for n, value in now.items() if n in then or n not in _ADDED}
+
+
 def is_kin(record: Key, start: Key) -> bool:
     """Whether a start is of the same model family, with the same ranks and graphs.
 
@@ -120,7 +143,8 @@ def is_kin(record: Key, start: Key) -> bool:
     return (
         record.vllm_version == start.vllm_version
         and record.architecture == start.architecture
-        and _without_batch(record) == _without_batch(start)
+        and _without_batch(json.loads(record.settings))
+        == _without_batch(_as_written(start, record))
     )
 
 
@@ -222,8 +246,7 @@ def _depends_on_length(start: Start) -> bool:
     )
 
 
-def _without_batch(key: Key) -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads(key.settings)
+def _without_batch(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value for name, value in settings.items() if name not in _OF_THE_BATCH
     }

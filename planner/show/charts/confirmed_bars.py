@@ -24,7 +24,7 @@ from planner.show.confirmation import (
     full_bytes,
 )
 from planner.show.confirmation_text import sized
-from planner.show.palette import PLOTLY_HATCHES, swatch
+from planner.show.palette import EDGE, GRID, PLOTLY_HATCHES, swatch
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -105,7 +105,7 @@ def _trace(
         "hovertemplate": "%{customdata}<extra></extra>",
         "marker": {
             "color": colours.fill,
-            "line": {"color": "#00000055", "width": 1},
+            "line": {"color": EDGE, "width": 1},
             "pattern": {
                 "shape": [hatch, *("" for _row in rows[1:])],
                 "bgcolor": colours.fill,
@@ -216,7 +216,7 @@ def _range_band(confirmation: Confirmation) -> list[dict[str, Any]]:
             "y0": 0,
             "y1": 1,
             "yref": "paper",
-            "fillcolor": "#80808033",
+            "fillcolor": GRID,
             "line": {"color": INK, "width": 1, "dash": "dot"},
         }
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import FONT, INK, note_above, plotly_figure
 from planner.show.grid import hover_text, unit_of
+from planner.show.palette import CLEAR, GRID
 from planner.units import GIB
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def base_layout(height: int, top_pixels: int) -> dict[str, Any]:
         "autosize": True,
         "showlegend": False,
         "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "font": {"family": FONT, "size": 13, "color": INK},
         "margin": {"l": 8, "r": 16, "t": top_pixels, "b": 52},
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
@@ -193,7 +194,7 @@ def _note(curve: Curve) -> dict[str, Any]:
     return note_above(", ".join(notes), pixels=6)
 
 
-_AXIS = {"gridcolor": "#80808033", "zeroline": False, "fixedrange": True}
+_AXIS = {"gridcolor": GRID, "zeroline": False, "fixedrange": True}
 
 
 def _across(curve: Curve) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from planner.errors import PlannerError
 from planner.late import late
 from planner.show.kv_cache import drawn_lines
+from planner.show.palette import CLEAR, GRID
 from planner.surroundings import is_in_browser, is_in_voila
 from planner.units import GIB
 
@@ -96,7 +97,7 @@ def plotly_figure(
         import plotly.graph_objects as go  # noqa: PLC0415 - optional and slow
     except ImportError as error:
         raise PlannerError(
-            "figure() needs plotly. Run: pip install 'vllm-memory-planner[app]'"
+            "figure() needs plotly. Run: pip install 'vllm-memory-planner[notebook]'"
         ) from error
     # Plotly's own renderer stores an image of the figure in the page's output, which
     # is plain JSON in Voilà and has no method for that: an error in each page.
@@ -120,8 +121,8 @@ def bar_layout(
         "autosize": True,
         "showlegend": False,
         "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "font": {"family": FONT, "size": 13, "color": INK},
         "margin": {"l": 8, "r": 16, "t": top_pixels, "b": _BOTTOM_PIXELS},
         "uniformtext": {"mode": "hide", "minsize": 11},
@@ -165,7 +166,7 @@ def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
             "standoff": 6,
             "font": {"size": 12},
         },
-        "gridcolor": "#80808033",
+        "gridcolor": GRID,
         "zeroline": False,
         "fixedrange": True,
         "nticks": 9,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from planner.show.charts.curve import base_layout
 from planner.show.charts.frame import INK, note_above, plotly_figure
 from planner.show.comparison_gpus import price_text
-from planner.show.palette import MISSING, swatch
+from planner.show.palette import EDGE, FAINT, GRID, MISSING, swatch
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -52,18 +52,14 @@ def figure_spec(found: GPUComparison) -> dict[str, Any]:
                 "cliponaxis": False,
                 "hovertemplate": "%{y}: %{text}<extra></extra>",
                 "marker": {
-                    "color": [
-                        colours.fill if c.serves else "#80808022" for c in choices
-                    ],
+                    "color": [colours.fill if c.serves else FAINT for c in choices],
                     "line": {
-                        "color": [
-                            "#00000055" if c.serves else MISSING for c in choices
-                        ],
+                        "color": [EDGE if c.serves else MISSING for c in choices],
                         "width": 1,
                     },
                     "pattern": {
                         "shape": ["" if c.serves else "/" for c in choices],
-                        "fgcolor": "#80808055",
+                        "fgcolor": "rgba(128, 128, 128, 0.33)",
                         "fillmode": "overlay",
                         "size": 8,
                         "solidity": 0.2,
@@ -117,7 +113,7 @@ def _layout(found: GPUComparison, choices: tuple[GPUChoice, ...]) -> dict[str, A
                 "standoff": 6,
                 "font": {"size": 12},
             },
-            "gridcolor": "#80808033",
+            "gridcolor": GRID,
             "zeroline": False,
             "fixedrange": True,
             "rangemode": "tozero",

@@ -13,6 +13,7 @@ from planner.errors import PlannerError
 from planner.show.charts.curve import base_layout
 from planner.show.charts.frame import INK, note_above, plotly_figure
 from planner.show.grid import FIRST, hover_text, legend, short_text, unit_of
+from planner.show.palette import faded
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 MOST_DRAWN = 2_500
 _SCALE = ("#440154", "#3B528B", "#21918C", "#5EC962", "#FDE725")
 """Viridis, whose order is visible with every kind of colour vision."""
-_EMPTY = "#80808018"
+_EMPTY = "rgba(128, 128, 128, 0.09)"
 _STROKE = "#808080"
 _HATCHES = {"does not fit": "/", "too close to call": ".", "refused": "x"}
 _OTHER_HATCH = "x"
@@ -110,10 +111,10 @@ def boxes(  # noqa: PLR0913 - what a box shows
         "hovertemplate": "%{customdata}<extra></extra>",
         "marker": {
             "color": [fill or _EMPTY for fill in fills],
-            "line": {"color": "#80808066", "width": 1},
+            "line": {"color": "rgba(128, 128, 128, 0.4)", "width": 1},
             "pattern": {
                 "shape": list(hatches),
-                "fgcolor": _STROKE + "3A",
+                "fgcolor": faded(_STROKE, 0.23),
                 "fillmode": "overlay",
                 "size": 9,
                 "solidity": 0.15,

@@ -28,7 +28,7 @@ from planner.show.charts.traces import (
     soft_edge,
 )
 from planner.show.host import bar_label, shown_accounts
-from planner.show.palette import swatch
+from planner.show.palette import CLEAR, swatch
 from planner.show.verdict import cache_name
 from planner.units import format_gib
 
@@ -235,8 +235,8 @@ def _layout(groups: Sequence[dict[str, Any]], mode: dict[str, Any]) -> dict[str,
         "height": mode["height"],
         "showlegend": False,
         "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "margin": {"l": _SIDE_PIXELS, "r": _SIDE_PIXELS, "t": 0, "b": 0},
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
     }

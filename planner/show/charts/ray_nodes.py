@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import FONT, INK, in_gib, note_above, plotly_figure
 from planner.show.charts.traces import HOVER, NOTHING, segment_looks
+from planner.show.palette import CLEAR, EDGE, GRID
 from planner.show.ray import placement_headline
 from planner.units import format_gib
 
@@ -206,10 +207,10 @@ def _worker_trace(
         "showlegend": False,
         "marker": {
             "color": fill,
-            "line": {"color": "#00000055", "width": 1},
+            "line": {"color": EDGE, "width": 1},
             "pattern": {
                 "shape": "" if is_engine else "/",
-                "fgcolor": "#00000066",
+                "fgcolor": "rgba(0, 0, 0, 0.4)",
                 "fillmode": "overlay",
                 "size": 6,
             },
@@ -250,8 +251,8 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
         "autosize": True,
         "showlegend": False,
         "template": None,
-        "paper_bgcolor": "#00000000",
-        "plot_bgcolor": "#00000000",
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "font": {"family": FONT, "size": 12, "color": INK},
         "margin": {"l": 56, "r": 16, "t": _TOP, "b": _BOTTOM},
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
@@ -277,7 +278,7 @@ def _axis(text: str, domain: tuple[float, float]) -> dict[str, Any]:
     return {
         "domain": list(domain),
         "title": {"text": text, "font": {"size": 12}},
-        "gridcolor": "#80808033",
+        "gridcolor": GRID,
         "zeroline": False,
         "fixedrange": True,
         "rangemode": "tozero",

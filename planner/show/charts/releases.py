@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.curve import COLOURS, base_layout
 from planner.show.charts.frame import in_gib, note_above, plotly_figure
+from planner.show.palette import GRID
 from planner.show.upgrade import effects
 from planner.units import format_gib
 
@@ -54,7 +55,7 @@ def figure_spec(found: Upgrade) -> dict[str, Any]:
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "size": 7},
     }
-    axis = {"gridcolor": "#80808033", "zeroline": False, "fixedrange": True}
+    axis = {"gridcolor": GRID, "zeroline": False, "fixedrange": True}
     return {
         "data": [band, line],
         "layout": {

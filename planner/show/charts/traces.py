@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import INK, Bar, in_gib
 from planner.show.kv_cache import drawn_lines
-from planner.show.palette import MISSING, PLOTLY_HATCHES, swatch
+from planner.show.palette import (
+    CLEAR,
+    EDGE,
+    FAINT,
+    MISSING,
+    PLOTLY_HATCHES,
+    faded,
+    swatch,
+)
 from planner.show.verdict import cache_name, missing_bytes, range_text
 from planner.units import GIB, format_gib
 
@@ -27,14 +35,17 @@ if TYPE_CHECKING:
     from planner.memory.host.nodes import NodeLine
     from planner.planning.result import Plan
 
-NOTHING = {"color": "#80808022", "line": {"color": "#80808088", "width": 1}}
+NOTHING = {
+    "color": FAINT,
+    "line": {"color": "rgba(128, 128, 128, 0.53)", "width": 1},
+}
 """The look of memory in which vLLM allocates nothing."""
 OVER: dict[str, Any] = {
-    "color": "#00000000",
+    "color": CLEAR,
     "line": {"color": MISSING, "width": 2},
     "pattern": {
         "shape": "\\",
-        "bgcolor": "#D55E0022",
+        "bgcolor": "rgba(213, 94, 0, 0.13)",
         "fgcolor": MISSING,
         "size": 9,
         "solidity": 0.35,
@@ -51,7 +62,7 @@ HOVER = "%{customdata}<extra></extra>"
 _SLICES = 12
 _HALF = _SLICES // 2
 """Steps of the soft edge, which plotly draws as bars: it has no gradient for them."""
-_UNSEEN = "#00000000"
+_UNSEEN = CLEAR
 _HATCH = "/"
 
 
@@ -80,7 +91,7 @@ def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[st
         "textfont": {"color": colours.label, "size": 12},
         "marker": {
             "color": colours.fill,
-            "line": {"color": "#00000055", "width": 1},
+            "line": {"color": EDGE, "width": 1},
             "pattern": {
                 "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
                 "bgcolor": colours.fill,
@@ -252,8 +263,8 @@ def _slices(bar: Bar) -> list[tuple[Bar, int, int, str]]:
         middle, late, [(step + 0.5) / _SLICES for step in reversed(range(_HALF))]
     )
     return [
-        *((bar, at, size, _faded(cache, share)) for at, size, share in rising),
-        *((bar, at, size, _faded(before, share)) for at, size, share in falling),
+        *((bar, at, size, faded(cache, share)) for at, size, share in rising),
+        *((bar, at, size, faded(before, share)) for at, size, share in falling),
     ]
 
 
@@ -275,10 +286,6 @@ def line_before_cache(bar: Bar) -> str:
     cache = cache_name(bar.rank)
     before = names[: names.index(cache)] if cache in names else names
     return before[-1] if before else ""
-
-
-def _faded(colour: str, share: float) -> str:
-    return f"{colour}{round(255 * share):02X}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

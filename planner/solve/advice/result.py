@@ -178,7 +178,7 @@ class Advice:
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
         html: str = late("Advice._repr_html_", self)
-        return {"text/plain": str(self), "text/html": html}
+        return {"text/plain": str(self), "text/html": str(html)}
 
 
 def _gpus_bought(item: AdviceItem) -> int:

@@ -1,0 +1,62 @@
+"""The version stands in one place, and what repeats it agrees."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import planner
+from tests.conftest import ROOT
+
+yaml = pytest.importorskip("yaml")
+pytest.importorskip("check_jsonschema")
+
+
+def text(name: str) -> str:
+    """A file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_build_reads_the_version_of_the_package() -> None:
+    """pyproject.toml names no version of its own."""
+    read = tomllib.loads(text("pyproject.toml"))
+
+    assert "version" not in read["project"]
+    assert "planner/__init__.py" == read["tool"]["hatch"]["version"]["path"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", planner.__version__)
+
+
+def test_the_newest_section_of_the_changelog_is_this_version() -> None:
+    """Before the first release there is none but Unreleased, which is above all."""
+    sections = re.findall(
+        r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", text("CHANGELOG.md"), re.M
+    )
+    released = [name for name, _ in sections[1:]]
+
+    assert ("Unreleased", "") == sections[0]
+    assert released[:1] in ([], [planner.__version__])
+    assert all(date for _, date in sections[1:])
+
+
+def test_the_citation_is_of_this_version() -> None:
+    """By the format's own schema; dated as soon as the changelog is."""
+    cited = yaml.safe_load(text("CITATION.cff"))
+    dates = re.findall(r"^## \[\d.*\] - (\S+)$", text("CHANGELOG.md"), re.M)
+
+    assert planner.__version__ == cited["version"]
+    assert [str(cited[key]) for key in ("date-released",) if key in cited] == dates[:1]
+    words = ["--builtin-schema", "vendor.citation-file-format", "CITATION.cff"]
+    subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", *words], cwd=ROOT, check=True
+    )
+
+
+def test_examples_that_name_a_tag_name_this_one() -> None:
+    """The action and the hook of docs/reading.md."""
+    tags = re.findall(r"(?:@|rev: )v(\d+\.\d+\.\d+)$", text("docs/reading.md"), re.M)
+
+    assert {planner.__version__} == set(tags)

@@ -1,0 +1,1 @@
+"""The explorer in other people's Jupyter: `make test-versions` installs those."""

@@ -1,0 +1,246 @@
+"""The pictures of the workshop's slides: SVG, drawn from the planner's figures.
+
+They are 480 units wide with text of 13, which a phone can show and a projector
+enlarges, and take ink and paper from the slide, so that they read the same in light and
+dark. No figure is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate, pairwise
+
+from planner.learn.account import rank_of
+from planner.memory.account import Line
+from planner.planning.result import Plan
+from planner.show.palette import swatch
+from planner.units import format_gib
+
+WIDTH = 480
+_REQUESTS = ("#0072B2", "#E69F00", "#009E73")
+"""Colours of requests, Okabe and Ito's."""
+_WAITING = 3
+"""Requests of the picture of a preemption."""
+_NARROW = 60
+"""Below it a segment's name stands beneath the bar."""
+
+
+def bar(plan: Plan) -> str:
+    """Draw a card: each line of its account named, vLLM's budget and the total."""
+    rank, total = rank_of(plan), plan.gpu.total_memory_bytes
+    scale = WIDTH / total
+    lines = [line for line in rank.lines if line.size_bytes > 0]
+    edges = [
+        scale * one for one in accumulate((x.size_bytes for x in lines), initial=0)
+    ]
+    drawn = [_rect((0, 44, WIDTH, 54), "none", "rest")]
+    small: list[tuple[Line, float]] = []
+    for line, (left, right) in zip(lines, pairwise(edges), strict=True):
+        colours, middle = swatch(line.name), (left + right) / 2
+        drawn.append(_rect((left, 44, right - left, 54), colours.fill))
+        if right - left < _NARROW:
+            small.append((line, middle))
+            continue
+        for y, text in ((67, line.name), (84, format_gib(line.size_bytes))):
+            style = f"style='fill:{colours.label}'"
+            drawn.append(_text(middle, y, text, "middle", style))
+    for number, (line, middle) in enumerate(small):
+        x = WIDTH * (number + 0.5) / len(small)
+        drawn += [
+            f"<polyline class='lead' points='{middle:.1f},98 {middle:.1f},106 "
+            f"{x:.1f},122 {x:.1f},128'/>",
+            _text(x, 142, line.name, "middle"),
+            _text(x, 159, format_gib(line.size_bytes), "middle", "class='head'"),
+        ]
+    budget = scale * rank.requested_memory_bytes
+    drawn += [
+        f"<line class='budget' x1='{budget:.1f}' x2='{budget:.1f}' y1='30' y2='106'/>",
+        _text(budget, 25, f"vLLM requests {format_gib(rank.requested_memory_bytes)}"),
+        f"<line class='total' x1='{WIDTH - 1}' x2='{WIDTH - 1}' y1='12' y2='106'/>",
+        _text(WIDTH - 6, 10, f"{plan.gpu.name} has {format_gib(total)}"),
+    ]
+    spoken = ", ".join(f"{one.name} {format_gib(one.size_bytes)}" for one in lines)
+    return _svg(drawn, 166, f"The memory of one {plan.gpu.name}: {spoken}.")
+
+
+def budget(plan: Plan) -> str:
+    """Draw how the KV cache is what remains: the total, the request, the rest of it."""
+    rank, total = rank_of(plan), plan.gpu.total_memory_bytes
+    share = plan.resolved.gpu_memory_utilization if plan.resolved else 0.0
+    asked, left = rank.requested_memory_bytes, rank.available_kv_cache_bytes
+    steps = (
+        (f"{plan.gpu.name}, as CUDA reports it", 0, total, "#767676"),
+        (f"vLLM requests {share:g} of it", 0, asked, "#56B4E9"),
+        ("weights, buffers, activations, graphs", 0, asked - left, "#E69F00"),
+        ("left for the KV cache", asked - left, left, swatch("KV cache").fill),
+    )
+    drawn = []
+    for number, (name, begin, size, fill) in enumerate(steps):
+        y = 46 * number
+        drawn += [
+            _text(0, y + 13, name, "start"),
+            _text(WIDTH, y + 13, format_gib(size), "end", "class='head'"),
+            _rect((WIDTH * begin / total, y + 18, WIDTH * size / total, 20), fill),
+        ]
+    spoken = "; ".join(f"{name}: {format_gib(size)}" for name, _, size, _ in steps)
+    return _svg(drawn, 46 * len(steps), spoken)
+
+
+def blocks(plan: Plan) -> str:
+    """Draw every block of the KV cache, and which request of the full length has it."""
+    rank_of(plan)
+    number, size = plan.num_gpu_blocks or 0, _block_tokens(plan)
+    length = plan.resolved.max_model_len if plan.resolved else 0
+    each = -(-length // size)
+    whole = (number - 1) // each
+    columns = 60
+    cell = WIDTH / columns
+    drawn = []
+    for at in range(number):
+        holder = (at - 1) // each
+        fill = "currentColor" if at == 0 else "none"
+        if at > 0 and holder < whole:
+            fill = _REQUESTS[holder % len(_REQUESTS)]
+        x, y = cell * (at % columns), cell * (at // columns)
+        drawn.append(_rect((x + 0.5, y + 0.5, cell - 1, cell - 1), fill, "block"))
+    height = cell * -(-number // columns) + 8
+    rest = number - 1 - whole * each
+    rows = [
+        *(
+            (_REQUESTS[one % len(_REQUESTS)], f"request {one + 1}: {each:,} blocks")
+            for one in range(whole)
+        ),
+        ("none", f"{rest:,} blocks are left, too few for another"),
+        ("currentColor", "one block stays empty"),
+    ]
+    for place, (fill, text) in enumerate(rows):
+        beside = place - whole
+        x, y = (190, beside) if beside >= 0 else (0, place)
+        drawn.append(_rect((x + 0.5, height + 20 * y + 2, 12, 12), fill, "block"))
+        drawn.append(_text(x + 20, height + 20 * y + 13, text, "start"))
+    told = f"{number:,} blocks of {size} tokens; " + "; ".join(text for _, text in rows)
+    return _svg(drawn, height + 20 * max(whole, 2) + 2, told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What each request holds after a number of answered tokens of the first one."""
+
+    answered: int
+    blocks: tuple[int, ...]
+
+
+def grown(plan: Plan, prompt_tokens: int, step: int = 8) -> list[Step]:
+    """Let requests grow to the full length, and the last one give way.
+
+    Blocks are allocated for tokens that exist. Where none is left, the request that
+    came last loses its blocks, and begins again when there is room for what it had.
+
+    Source: vLLM 0.33.0 `v1/core/sched/scheduler.py` Scheduler.schedule (first come,
+    first served; preempts the last of the running requests).
+    """
+    size, free = _block_tokens(plan), (plan.num_gpu_blocks or 1) - 1
+    most = plan.resolved.max_model_len if plan.resolved else 0
+    tokens, runs = [prompt_tokens] * _WAITING, [True] * _WAITING
+    done = [False] * _WAITING
+    steps = []
+
+    def held() -> tuple[int, ...]:
+        return tuple(
+            -(-count // size) if running else 0
+            for count, running in zip(tokens, runs, strict=True)
+        )
+
+    answered = 0
+    while not all(done):
+        for one in range(_WAITING):
+            if runs[one]:
+                tokens[one] += step
+                done[one] = tokens[one] >= most
+                runs[one] = not done[one]
+        while sum(held()) > free:
+            last = max(one for one in range(_WAITING) if runs[one])
+            runs[last] = False
+        for one in range(_WAITING):
+            waits = not runs[one] and not done[one]
+            if waits and sum(held()) + -(-tokens[one] // size) <= free:
+                runs[one] = True
+        answered += step
+        steps.append(Step(answered=answered, blocks=held()))
+    return steps
+
+
+def preemption(plan: Plan, prompt_tokens: int) -> str:
+    """Draw the blocks of three requests over time: one is preempted, and returns."""
+    steps = grown(plan, prompt_tokens)
+    whole = (plan.num_gpu_blocks or 1) - 1
+    last, height = steps[-1].answered, 150
+    drawn = []
+    for one in range(_WAITING):
+        below = [sum(step.blocks[:one]) for step in steps]
+        above = [sum(step.blocks[: one + 1]) for step in steps]
+        xs = [WIDTH * step.answered / last for step in steps]
+        edge = [
+            f"{x:.1f},{20 + height * (1 - y / whole):.1f}"
+            for x, y in zip(xs, above, strict=True)
+        ]
+        back = [
+            f"{x:.1f},{20 + height * (1 - y / whole):.1f}"
+            for x, y in zip(xs, below, strict=True)
+        ]
+        points = " ".join([*edge, *reversed(back)])
+        drawn.append(
+            f"<polygon class='grown' points='{points}' fill='{_REQUESTS[one]}'/>"
+        )
+        ink = "#fff" if one == 0 else "#000"
+        y = 20 + height * (1 - (below[0] + above[0]) / 2 / whole)
+        style = f"style='fill:{ink}'"
+        drawn.append(_text(6, y + 5, f"request {one + 1}", "start", style))
+    gone = next(step.answered for step in steps if step.blocks[-1] == 0)
+    back_at = next(
+        (s.answered for s in steps if s.answered > gone and s.blocks[-1]), last
+    )
+    x = WIDTH * gone / last
+    drawn += [
+        "<line class='budget' x1='0' x2='480' y1='20' y2='20'/>",
+        _text(0, 14, f"{whole:,} blocks", "start"),
+        f"<line class='lead' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height + 26}'/>",
+        _text(x, height + 40, f"full after {gone:,} tokens of answer:"),
+        _text(x, height + 56, f"request {_WAITING} is preempted"),
+        _text(WIDTH, height + 40, f"from {back_at:,} on"),
+        _text(WIDTH, height + 56, "it is computed again"),
+    ]
+    spoken = (
+        f"Three requests fill {whole:,} blocks after {gone:,} tokens of answer; the "
+        f"last one is preempted, and computed again from {back_at:,} on."
+    )
+    return _svg(drawn, height + 62, spoken)
+
+
+def _block_tokens(plan: Plan) -> int:
+    return (plan.kv_cache_size_tokens or 0) // (plan.num_gpu_blocks or 1)
+
+
+def _rect(box: tuple[float, float, float, float], fill: str, kind: str = "part") -> str:
+    x, y, width, height = box
+    return (
+        f"<rect class='{kind}' x='{x:.1f}' y='{y:.1f}' width='{max(width, 0):.1f}' "
+        f"height='{height:.1f}' fill='{fill}'/>"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "end", more: str = "") -> str:
+    return (
+        f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' {more}>"
+        f"{escape(text)}</text>"
+    )
+
+
+def _svg(drawn: Sequence[str] | Iterator[str], height: float, spoken: str) -> str:
+    """Return a picture on one line, so that Markdown takes it as one block of HTML."""
+    return (
+        f"<svg class='picture' viewBox='0 0 {WIDTH} {height:.0f}' role='img' "
+        f"aria-label='{escape(spoken, quote=True)}'>{''.join(drawn)}</svg>"
+    )
