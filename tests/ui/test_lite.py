@@ -108,6 +108,9 @@ def test_the_first_page_is_the_app(app) -> None:
     entry.press("Enter")
     app.locator(".pl-command code", has_text="--max-num-seqs 64").first.wait_for()
     app.wait_for_function("window.location.search.includes('max_num_seqs=64')")
+    # Advice is pale while it is counted anew.
+    app.locator(".planner-advice[aria-busy=true]").wait_for(state="detached")
+    app.wait_for_timeout(500)
     found = []
     for scheme in ("light", "dark"):
         app.emulate_media(color_scheme=scheme)
