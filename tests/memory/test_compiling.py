@@ -313,7 +313,7 @@ def test_a_quantised_first_start_is_as_vllm_measured_it() -> None:
 
 
 def test_blocks_are_kept_only_where_a_small_tensor_takes_of_a_copy() -> None:
-    """Not with adapters or a hidden state's block, and only while large blocks are split."""
+    """Not with adapters or a free hidden state, and only while blocks are split."""
     assert kept_block() > GIB // 2
     assert kept_block(version="0.26.0") == kept_block(version="0.31.0") == 0
     assert kept_block(enforce_eager=True) == kept_block(is_first_stage=False) == 0
