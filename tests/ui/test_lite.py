@@ -143,7 +143,7 @@ def test_the_app_leads_to_each_lesson_and_the_documentation(site, app) -> None:
     )
     lessons = [one.partition("?path=")[2] for one in links if "?path=workshop/" in one]
 
-    assert 6 == len(lessons)
+    assert 7 == len(lessons)
     assert all((site / "files" / one).is_file() for one in lessons)
     assert "docs/index.html" in links
     assert (site / "docs" / "glossary.html").is_file()
