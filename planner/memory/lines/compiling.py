@@ -161,9 +161,9 @@ def pinned(run: ProfileRun) -> Sized:
     """
     if not (_splits_any_block(run) and _copies_for_cublas(run)):
         return NOTHING
-    if _room_bytes(run) >= _workspace_bytes(run):
-        return NOTHING
     block = -(-_table_bytes(run) // _SEGMENT_UNIT) * _SEGMENT_UNIT
+    if not _room_bytes(run) < _workspace_bytes(run) <= block:
+        return NOTHING
     # What the persistent buffers count of the workspace is not counted again.
     size_bytes = max(0, block - blas_workspace_bytes(run))
     return Sized(
