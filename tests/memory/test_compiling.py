@@ -276,8 +276,44 @@ def test_a_workspace_with_room_elsewhere_keeps_no_block() -> None:
     assert kept_block(max_num_seqs=256) == table - 32 * MIB
 
 
+def test_a_quantised_models_head_takes_of_the_copy_too() -> None:
+    """Unless the block of a hidden state, free by then, holds cuBLAS's workspace.
+
+    Blackwell's workspace has 32 MiB. A hidden state of 2,048 tokens x 4,096 x 2 bytes
+    has 16 MiB and one of 4,096 tokens 32 MiB. Ada's 8.125 MiB fit in either.
+    """
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+    config = {**LLAMA_8B, "quantization_config": awq}
+    facts: dict[str, object] = {"config": config, "max_num_batched_tokens": 2048}
+    blackwell, ada = (gpu(compute_capability=one) for one in ((12, 0), (8, 9)))
+    kept = 128_256 * 4096 * 2 - 8 * MIB - MIB // 8
+    assert kept_block(gpu=blackwell, **facts) == kept
+    assert kept_block(gpu=blackwell, version="0.31.0", **facts) == 0
+    assert kept_block(gpu=blackwell, is_last_stage=False, **facts) == 0
+    assert kept_block(gpu=ada, **facts) == 0
+    assert kept_block(gpu=blackwell, config=config, max_num_batched_tokens=4096) == 0
+
+
+def test_a_quantised_first_start_is_as_vllm_measured_it() -> None:
+    """A dry run of 0.30.0 on RTX 5070 Ti has 4.72 GiB: within 0.1 GiB.
+
+    The copy, 151,936 x 4,096 x 2 bytes, is a block of 1,188 MiB; 32 MiB of it remain in
+    use. A published pair with a draft has 3.25 GiB, and 1.09 more with 0.31.0.
+    """
+    start = {
+        **QWEN3_8B,
+        "model": "Qwen/Qwen3-8B-AWQ",
+        "gpu": "RTX5070Ti",
+        "max_model_len": 16_384,
+        "compile_cache": "cold",
+    }
+    before, after = (plan(start, vllm_version=one) for one in ("0.30.0", "0.31.0"))
+    assert peak(before) - peak(after) == 1188 * MIB - 8 * MIB - MIB // 8
+    assert abs(before.ranks[0].available_kv_cache_bytes / GIB - 4.72) < 0.1
+
+
 def test_blocks_are_kept_only_where_a_small_tensor_takes_of_a_copy() -> None:
-    """Not by quantised layers or adapters, and only while large blocks are split."""
+    """Not with adapters or a free hidden state, and only while blocks are split."""
     assert kept_block() > GIB // 2
     assert kept_block(version="0.26.0") == kept_block(version="0.31.0") == 0
     assert kept_block(enforce_eager=True) == kept_block(is_first_stage=False) == 0

@@ -24,8 +24,6 @@ ROWS = [
     .splitlines()
 ]
 IDS = [row["id"] for row in ROWS]
-EXPLAINED = [row for row in ROWS if "unexplained" not in row]
-KNOWN = [row["id"] for row in EXPLAINED]
 MEASURED = [row for row in ROWS if "kv_gib" in row]
 _LOG_GIB = 0.01
 """A log's rounding, at both ends."""
@@ -51,7 +49,7 @@ def kv_cache(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return found.before.to_dict(), found.after.to_dict()
 
 
-@pytest.mark.parametrize("row", EXPLAINED, ids=KNOWN)
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_the_direction_is_the_one_that_was_reported(row: dict[str, Any]) -> None:
     """Of what its users looked at: host memory in one, else tokens of the KV cache."""
     looked_at = "host memory" if row["id"] == "host-offload" else "kv_cache_size_tokens"
@@ -59,7 +57,7 @@ def test_the_direction_is_the_one_that_was_reported(row: dict[str, Any]) -> None
     assert change.change * row["direction"] > 0
 
 
-@pytest.mark.parametrize("row", EXPLAINED, ids=KNOWN)
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_the_rule_that_did_it_is_named(row: dict[str, Any]) -> None:
     """With the release that it came with, and where it is read."""
     rules = {
@@ -72,12 +70,16 @@ def test_the_rule_that_did_it_is_named(row: dict[str, Any]) -> None:
     assert "vLLM" in rule.source
 
 
-def test_one_start_is_not_explained() -> None:
-    """The page says so where it shows it."""
-    (row,) = (row for row in ROWS if row not in EXPLAINED)
-    assert row["id"] == "awq-5070ti"
-    (change,) = [one for one in upgraded(row["id"]).changes if one.name == "KV cache"]
-    assert change.change == 0
+def test_a_first_start_in_awq_is_given_back_the_block_of_the_embeddings() -> None:
+    """A block of 1,188 MiB for 151,936 x 4,096 x 2 bytes, less cuBLAS's workspace.
+
+    The published starts differ by 1.09 GiB; their draft is not known, nor planned.
+    """
+    (change,) = [
+        one for one in upgraded("awq-5070ti").changes if one.name == "KV cache"
+    ]
+    assert change.change / GIB == pytest.approx((1188 - 8.125) / 1024, abs=0.001)
+    assert change.change / GIB == pytest.approx(1.09, abs=0.1)
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=[row["id"] for row in MEASURED])
