@@ -16,6 +16,9 @@ from planner.late import late
 PUBLISHED = "PLANNER_PUBLISHED"
 """Environment variable; 1 for an app that others can open."""
 
+VOILA_BASE_URL = "VOILA_BASE_URL"
+"""Environment variable that Voilà, and the app as well, gives its kernels."""
+
 RUNTIME = "PLANNER_RUNTIME_DIR"
 """Environment variable: a folder that the processes of one server share."""
 
@@ -107,7 +110,7 @@ def is_in_voila() -> bool:
 
     Source: voila 0.5 `handler.py`, `voila_kernel_manager.py`; kernels made ahead too.
     """
-    return "VOILA_BASE_URL" in os.environ
+    return VOILA_BASE_URL in os.environ
 
 
 def is_in_browser() -> bool:

@@ -25,6 +25,7 @@ from traitlets import Bool, Float, Integer, Unicode
 from voila.notebook_renderer import NotebookRenderer
 
 from planner.app.voila.kernels import give_back
+from planner.surroundings import VOILA_BASE_URL
 
 _TEND_MILLISECONDS = 500
 _TIDY_MILLISECONDS = 60_000
@@ -304,7 +305,7 @@ class Sessions(AsyncMappingKernelManager):
         kernel_id = await ensure_async(
             self.start_kernel(
                 kernel_name=renderer.notebook.metadata.kernelspec.name,
-                env=dict(os.environ),
+                env={**os.environ, VOILA_BASE_URL: "/"},
                 cwd=self.kernel_folder or str(Path.cwd()),
             )
         )
@@ -319,7 +320,9 @@ class Sessions(AsyncMappingKernelManager):
             await self._shut_down(kernel_id)
             raise
         loop = asyncio.get_running_loop()
-        packed = await loop.run_in_executor(None, _compress, html)
+        packed = await loop.run_in_executor(
+            None, gzip.compress, html.encode(), _COMPRESSION
+        )
         return Page(kernel_id=kernel_id, html=packed)
 
     def _renderer(self) -> Any:  # noqa: ANN401 - Voila ships no types
@@ -394,7 +397,3 @@ class Sessions(AsyncMappingKernelManager):
             await ensure_async(super().shutdown_kernel(kernel_id, **options))
         finally:
             self._ending.discard(kernel_id)
-
-
-def _compress(html: str) -> bytes:
-    return gzip.compress(html.encode(), _COMPRESSION)
