@@ -44,7 +44,7 @@ def test_a_page_holds_a_plan_and_comes_compressed(address) -> None:
     assert page.status == 200
     assert page.headers["Content-Encoding"] == "gzip"
     assert page.headers["Cache-Control"] == "no-store"
-    assert "planner-snapshot" in page.text
+    assert "planner-snapshot planner-explorer" in page.text
 
 
 def test_a_browser_that_cannot_unpack_gets_the_page_as_it_is(address) -> None:
