@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_client.manager import start_new_kernel
 
 from planner import learn
@@ -35,8 +36,11 @@ every_solution = pytest.mark.parametrize("edition", SOLVED, ids=_name)
 def _results(notebook: Any) -> list[Any]:
     """Return the cells that end with something to show."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    python = TransformerManager().transform_cell  # of "%pip install"
     return [
-        cell for cell in code if isinstance(ast.parse(cell.source).body[-1], ast.Expr)
+        cell
+        for cell in code
+        if isinstance(ast.parse(python(cell.source)).body[-1], ast.Expr)
     ]
 
 
