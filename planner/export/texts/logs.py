@@ -31,6 +31,7 @@ from planner.export.texts.noted import (
 from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.shell import Command, commands_of
+from planner.solve.price_list import list_prices
 from planner.units import GIB, format_gib
 
 _SIGN = re.compile(
@@ -65,8 +66,12 @@ _CODE = re.compile(r"^\s*(?:import|from|def|class|with|for)\s|\w\(", re.MULTILIN
 _MANIFEST = re.compile(r"^(?:apiVersion|kind|services):", re.MULTILINE)
 _AMPERE = (8, 0)
 """The first compute capability with bfloat16."""
-_SAME_SIZE = 0.005
-"""How much totals of one kind of GPU differ between drivers."""
+_SAME_SIZE = 0.2 * GIB, 0.005
+"""How far totals of one kind of GPU are apart, in bytes or as a share: drivers differ.
+
+Source: published logs with 23.65 and 23.52 GiB of an RTX 4090, and with 179.06 and
+178.35 GiB of a B200.
+"""
 _LOOKED_AT = 100_000
 _LONGEST_CODE = 50_000
 _BEFORE = 20_000
@@ -319,17 +324,19 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
 
 
 def _of_size(total: int, *, is_bfloat16: bool) -> list[str]:
-    """Return the GPUs of a size, the newest first."""
+    """Return the GPUs of a size: what one can rent first, then the newest."""
+    rented = list_prices().prices
+    least, share = _SAME_SIZE
     found = [
         gpu
         for gpu in catalogue()
         if not gpu.mig_profile
-        and abs(gpu.total_memory_bytes - total) <= _SAME_SIZE * total
+        and abs(gpu.total_memory_bytes - total) <= max(least, share * total)
         and (gpu.compute_capability >= _AMPERE or not is_bfloat16)
     ]
     found.sort(
         key=lambda gpu: (
-            abs(gpu.total_memory_bytes - total) * 10 // GIB,
+            gpu.name not in rented,
             -gpu.compute_capability[0],
             -gpu.compute_capability[1],
         )

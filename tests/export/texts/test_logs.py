@@ -118,6 +118,30 @@ def test_the_gpu_is_known_by_its_memory() -> None:
     assert found.log.started
 
 
+@pytest.mark.parametrize(
+    ("total", "gpu"),
+    [
+        ("23.64", "RTX4090"),  # an A5000 and an RTX 3090 have as much
+        ("14.75", "T4"),  # and an A2
+        ("22.17", "L4"),
+        ("179.06", "B200"),
+        ("79.18", "H100"),
+    ],
+)
+def test_of_gpus_with_that_memory_it_is_the_one_that_is_rented(
+    total: str, gpu: str
+) -> None:
+    """Drivers report up to 0.2 GiB more or less of the same card."""
+    found = reading_of_log(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. "
+        f"GPU 0 has a total capacity of {total} GiB of which 350.69 MiB is free."
+    )
+
+    assert isinstance(found.gpu, GPU)
+    assert gpu == found.gpu.name
+    assert found.gpu.total_memory_bytes == round(float(total) * 2**30)
+
+
 def test_a_folder_is_taken_for_the_model_of_its_name() -> None:
     """And it is said; the log itself keeps the folder."""
     found = read("log-kubectl-capture.txt")
