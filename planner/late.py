@@ -121,6 +121,8 @@ SLOW = frozenset(
     planner.confirming.start:stage_lines
     planner.engine.devices.attached:first_attached
     planner.engine.devices.processor:processor_gpu
+    planner.engine.machines:counted
+    planner.engine.machines:machine_named
     planner.engine.settings:settings_from
     planner.export.links:link
     planner.export.plan_file:read_yaml

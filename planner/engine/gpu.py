@@ -251,28 +251,35 @@ def _of_size(total_bytes: int) -> GPU:
 
 
 def _find(name: str | None) -> GPU:
-    """Look up a name as written, then its key, then its key without a memory size."""
+    """Look up a name as written, its key, its key without a memory size, a machine."""
     if not isinstance(name, str):
-        raise PlannerError(
-            f"A GPU is named by text such as 'H100', not by {name!r}. {_OWN_GPU}"
-        )
+        what = f"A GPU is named by text such as 'H100', not by {name!r}."
+        raise PlannerError(f"{what} {_OWN_GPU}")
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
-        other = why_not_covered(name)
-        if other:
-            raise PlannerError(other)
-        raise PlannerError(
-            f"GPU {name!r} is not in the catalogue. "
-            f"Nearest: {', '.join(_nearest(name))}. {_OWN_GPU}"
-        )
+        machine: Any = late("planner.engine.machines:machine_named", name)
+        found = index[machine.gpu] if machine else None
+    if found is None:
+        raise PlannerError(why_not_covered(name) or _why_unknown(name))
     return found
 
 
+def _why_unknown(name: str) -> str:
+    found: tuple[str, int] | None = late("planner.engine.machines:counted", name)
+    known = _index().get(_key(found[0])) if found else None
+    if found and known:
+        return (
+            f"{name!r} names {found[1]} GPUs: give one, gpu={known.name!r}, and how "
+            f"many a model is spread over, such as tensor_parallel_size={found[1]}."
+        )
+    nearest = ", ".join(_nearest(name))
+    return f"GPU {name!r} is not in the catalogue. Nearest: {nearest}. {_OWN_GPU}"
+
+
 _OWN_GPU = (
-    "`planner gpus` lists all; describe another as planner.GPU(name=..., "
-    "total_memory_bytes=..., compute_capability=(9, 0)), or in one line: "
-    f"{EXAMPLE}."
+    "`planner gpus` lists all; describe another as planner.GPU(name=..., total_memory_"
+    f"bytes=..., compute_capability=(9, 0)), or in one line: {EXAMPLE}."
 )
 
 
@@ -327,8 +334,7 @@ def _described_processor(facts: Mapping[str, Any]) -> GPU:
     if "total_memory_bytes" not in facts:
         raise PlannerError(
             "Only a machine itself can report its memory: plan with gpu='CPU' there, "
-            "or "
-            "describe it as planner.GPU(name='CPU', total_memory_bytes=...)."
+            "or describe it as planner.GPU(name='CPU', total_memory_bytes=...)."
         )
     return GPU(**{"name": CPU, **facts})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,9 +33,12 @@ _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 _LONGEST_NUMBER = 18
 """Characters; longer ones are no size of anything."""
 _FLAG = re.compile(r"--?[A-Za-z]")
+_SENTENCE = re.compile(r"(?<=\w)[,;:.!?)]+\Z")
+"""What ends a number where a command stands in a sentence."""
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
 _SWITCHES = {"true": True, "false": False}
 _NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
+_ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _PROGRAMS: Mapping[tuple[str, ...], str] = {
     ("serve",): "serve",
@@ -110,11 +113,8 @@ def _own(
     """Split off the arguments that another program reads, each as a note."""
     if not program.of:
         return sites, []
-    known = tuple(
-        site
-        for site in sites
-        if site.name in ARGUMENTS or site.name in (*SERVER_FLAGS, "model")
-    )
+    names = {*ARGUMENTS, *SERVER_FLAGS, "model"}
+    known = tuple(site for site in sites if site.name in names)
     others = [site.written for site in sites if site not in known]
     return known, [f"{written} is read by {program.of} itself." for written in others]
 
@@ -155,6 +155,7 @@ class _Words:
         self.at = program.first
         self.takes_model = program.takes_model
         self.notes: list[str] = []
+        self.strays: list[str] = []
 
     def sites(self) -> Iterator[Site]:
         """Yield the arguments in order."""
@@ -163,27 +164,29 @@ class _Words:
             if word.value == "--":
                 self.at += 1
             elif _FLAG.match(word.value):
+                self._leave_strays()
                 yield self._flag(word)
             else:
                 yield from self._without_flag(word)
+        self._leave_strays()
 
     def _without_flag(self, word: Word) -> Iterator[Site]:
         at = self.at
         self.at += 1
         if self.takes_model:
             self.takes_model = False
+            place, written = (at, at + 1), "the model"
             yield self._site(
-                "model",
-                (at, at + 1),
-                word.value,
-                (word,),
-                written="the model",
-                is_bare=True,
+                "model", place, word.value, (word,), written=written, is_bare=True
             )
         elif word.value:
-            self.notes.append(
-                f"{word.value[:80]!r} belongs to no flag: vLLM would refuse it."
-            )
+            self.strays.append(word.value)
+
+    def _leave_strays(self) -> None:
+        """Note the words before here that belong to no flag."""
+        words, self.strays = " ".join(self.strays)[:80], []
+        if words:
+            self.notes.append(f"{words!r} belongs to no flag: vLLM would refuse it.")
 
     def _flag(self, word: Word) -> Site:
         at = self.at
@@ -200,6 +203,7 @@ class _Words:
         else:
             values = self._values(known, has_path=bool(path))
         self.at = at + 1 + (0 if equals else len(values))
+        values = tuple(self._plain(known, word) for word in values)
         texts = [one.value for one in values]
         value = typed(known, texts, path=path, is_off=is_off)
         return self._site(
@@ -220,6 +224,18 @@ class _Words:
                 break
             taken.append(word)
         return tuple(taken)
+
+    def _plain(self, known: Argument | ServerFlag | None, word: Word) -> Word:
+        """Return a number without what ends its sentence."""
+        end = _SENTENCE.search(word.value)
+        is_number = isinstance(known, Argument) and known.kind in _ALL_NUMBERS
+        if end is None or not is_number:
+            return word
+        found = word.part(0, end.start())
+        self.notes.append(f"{word.value!r} is read as {found.value}.")
+        self.words = tuple(found if one is word else one for one in self.words)
+        self.found = replace(self.found, words=self.words)
+        return found
 
     def _site(  # noqa: PLR0913 - the parts of a flag
         self,
@@ -354,7 +370,7 @@ def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
     has_numbers = any(isinstance(choice, int) for choice in known.choices)
     if known.kind in _NUMBERS or has_numbers:
         return _whole(text)
-    if known.kind in (Kind.NUMBER, Kind.SHARE):
+    if known.kind in _ALL_NUMBERS:
         try:
             return float(text)
         except ValueError:

@@ -38,6 +38,8 @@ _WITHOUT_VALUE = frozenset(
     "-q --sig-proxy --disable-content-trust --replace --tls-verify --help -itP".split()
 )
 """Flags of `docker run` and `podman run` that take no value."""
+_OTHER_BUILD = re.compile(r"rocm|\b(?:tpu|xpu|hpu|gaudi|ascend|neuron)\b")
+"""In the names of images for other accelerators."""
 _VERSION_TAG = re.compile(
     r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)"
 )
@@ -357,6 +359,11 @@ def _release_in(image: Word, start: int, end: int) -> Site:
 
 
 def _image_notes(image: Word | None, version: Site | None) -> list[str]:
+    if image is not None and _OTHER_BUILD.search(image.value):
+        return [
+            f"The image {image.value[:120]} is not vLLM's build for NVIDIA GPUs, "
+            "which a plan is for."
+        ]
     if image is None or version is not None:
         return []
     return [

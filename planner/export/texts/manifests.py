@@ -15,6 +15,7 @@ from planner.errors import PlannerError
 from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
 from planner.export.texts.engine_tables import starts_in_serve, starts_in_table
+from planner.export.texts.jobs import starts_in_job
 from planner.export.texts.passage import Passage
 from planner.export.texts.pods import (
     Surroundings,
@@ -173,7 +174,7 @@ def _of_document(root: Node, text: str) -> Iterator[Found]:
     elif root.get("servingEngineSpec") is not None:
         yield from starts_in_stack(root)
     elif root.kind == "mapping":
-        yield from starts_in_table(root)
+        yield from list(starts_in_job(root, text)) or starts_in_table(root)
 
 
 def _of_object(root: Node, text: str) -> Iterator[Found]:

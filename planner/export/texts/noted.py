@@ -51,6 +51,28 @@ _GPU_WORD = re.compile(
     r"(?:RTX(?: |-)?(?:PRO )?\d{4}(?:[ -]?(?:Ti|SUPER|Ada))*"
     r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
 )
+_GEFORCE_NUMBER = re.compile(
+    r"(?<!\w)(?:a|an|my|the|one|two|three|four|eight|single|dual|\d ?x?) "
+    r"(?P<number>[345]0[6-9]0(?: ?Ti)?)s?\b",
+    re.IGNORECASE,
+)
+"""A GeForce by its number alone, as in "on two 3090s"."""
+_ENGINES = (
+    ("SGLang", r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang"),
+    ("Ollama", r"\bollama (?:run|serve|pull|create)\b|ollama/ollama"),
+    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp"),
+    ("TensorRT-LLM", r"\btrtllm-(?:serve|build)\b|\btensorrt_llm\b"),
+    (
+        "Text Generation Inference",
+        r"\btext-generation-launcher\b|/text-generation-inference\b",
+    ),
+    ("LMDeploy", r"\blmdeploy serve\b"),
+    ("Aphrodite", r"\baphrodite run\b"),
+    ("MLC LLM", r"\bmlc_llm serve\b"),
+    ("KTransformers", r"\bktransformers\b"),
+    ("Transformers", r"\btransformers serve\b"),
+)
+"""Engines that are not vLLM, and what starts them."""
 
 _OTHER = re.compile(
     r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
@@ -138,9 +160,19 @@ def noted_model(text: str) -> str | None:
 def noted_gpu(text: str) -> str | GPU | None:
     """Return the one GPU that a note names; None for several."""
     names = {match[0] for match in _GPU_WORD.finditer(text)}
+    names |= {f"RTX{match['number']}" for match in _GEFORCE_NUMBER.finditer(text)}
     found = [gpu for name in names if (gpu := gpu_named_in(name)) is not None]
     unlike = {gpu.name if isinstance(gpu, GPU) else gpu for gpu in found}
     return found[0] if len(unlike) == 1 else None
+
+
+def other_engine(text: str) -> str:
+    """Return the engine other than vLLM that a text starts; empty for none.
+
+    >>> other_engine("ollama run llama3.1:70b")
+    'Ollama'
+    """
+    return next((name for name, sign in _ENGINES if re.search(sign, text)), "")
 
 
 def planned_model(written: str) -> tuple[str, tuple[str, ...]]:

@@ -35,6 +35,9 @@ _LABELS = (
     "k8s.amazonaws.com/accelerator",
     "gpu.nvidia.com/class",
     "gpu.nvidia.com/model",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
 )
 
 

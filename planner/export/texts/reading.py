@@ -34,6 +34,8 @@ class Kind(StrEnum):
     HELM = "Helm values"
     RECIPE = "vLLM recipe"
     CONFIG = "vLLM configuration file"
+    SKYPILOT = "SkyPilot task"
+    DSTACK = "dstack configuration"
     PLAN_FILE = "plan file"
     PYTHON = "Python code"
     EVALUATION = "evaluation command"

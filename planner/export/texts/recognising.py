@@ -8,12 +8,13 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from planner.errors import PlannerError
+from planner.export.texts.around import job_variables, told_around
 from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
 from planner.export.texts.image_file import starts_in_image_file
 from planner.export.texts.logs import is_log, reading_of_log
 from planner.export.texts.manifests import starts_in_manifest
-from planner.export.texts.noted import is_noted
+from planner.export.texts.noted import is_noted, other_engine
 from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind, Reading, reading_of
 from planner.export.texts.running import is_address, reading_of_server
@@ -29,6 +30,8 @@ _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
 _MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z|(?:~|\.{1,2})?/[^\s:]+\Z|[A-Za-z]:\\\S+\Z")
 """A model of the Hub or the catalogue, or a folder."""
+_WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
+"""Texts that name GPU and release in their own ways, beside the command."""
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -72,7 +75,9 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
             f"start={start}: the text holds {len(found)} starts of vLLM; count from 1."
         )
     chosen = found[start - 1]
-    return reading_of(chosen.kind, given, chosen.start, len(found))
+    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
+    told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
+    return reading_of(chosen.kind, given, told, len(found))
 
 
 def _note(given: str) -> Reading:
@@ -83,6 +88,12 @@ def _note(given: str) -> Reading:
     """
     if is_noted(given):
         return reading_of_log(given)
+    engine = other_engine(given)
+    if engine:
+        raise PlannerError(
+            f"This starts {engine}, which shares out memory in its own way: the "
+            f"planner says what vLLM does. Give {_FORMS}."
+        )
     raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
 
 
@@ -102,7 +113,7 @@ def _first(text: str) -> Sequence[Found]:
 
 
 def _starts_in_shell(text: str) -> Iterator[Found]:
-    yield from starts_in(commands_of(Passage.whole(text)), text)
+    yield from starts_in(commands_of(Passage.whole(text), job_variables(text)), text)
 
 
 def _text_of(given: str | PathLike[str]) -> str:

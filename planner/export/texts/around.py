@@ -1,0 +1,137 @@
+"""What stands around a command: the GPUs and the release that a text names elsewhere.
+
+A job's directives, the function that a cloud runs, an installation, a sentence.
+
+Source: Slurm 24.11 sbatch (--gres, --gpus, --gpus-per-node, --nodes, SLURM_*); PBS
+Professional (select, ngpus); Modal (`gpu="H100:2"`); vLLM's own requirement and images.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.engine.gpu import GPU
+from planner.engine.machines import Machine, machine_named
+from planner.export.texts.command import env_site
+from planner.export.texts.container import gpu_named_in
+from planner.export.texts.noted import noted_gpu
+from planner.export.texts.passage import Passage
+from planner.export.texts.shell import Word
+from planner.export.texts.sites import Site, Start
+
+_LONGEST = 20_000
+"""Characters of a text that is searched."""
+_RELEASE = re.compile(
+    r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?|\bvLLM v?|\bvllm v)"
+    r"(?P<version>\d+\.\d+(?:\.\d+(?:\.?(?:post|rc)\d+)?)?)(?![\w.]*\d)"
+)
+_SLURM = re.compile(
+    r"--?(?P<flag>gres|gpus-per-node|gpus|G)[= ]\s*(?:gpu:)?"
+    r"(?:(?P<gpu>[A-Za-z][\w.-]*):)?(?P<count>[1-9]\d?)\b"
+)
+_SLURM_NODES = re.compile(r"^#SBATCH\s+(?:--nodes=|-N\s*)(?P<count>[1-9]\d?)\b", re.M)
+_PBS = re.compile(r"^#PBS\s.*?\bngpus=(?P<count>[1-9]\d?)\b", re.MULTILINE)
+_BY_NAME = re.compile(
+    r"\b(?:gpu|gpu_type|accelerator|accelerator_type)[\"']?\s*[=:]\s*"
+    r"[fF]?[\"'](?P<gpu>[A-Za-z][\w. -]*?)!?(?::(?P<count>[1-9]\d?))?[\"']"
+)
+_MACHINE = re.compile(r"[A-Za-z][\w-]*[.\w-]*\w")
+_COUNT_OF_JOB = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
+
+
+def told_around(start: Start, text: str) -> Start:
+    """Return a start with the GPU, their number and the release named around it.
+
+    What the command itself tells stays, and what the text names twice is left open.
+    """
+    if len(text) > _LONGEST:
+        return start
+    gpu, count = (start.gpu, None) if start.gpu else _gpu(text)
+    granted = _granted(text) or count
+    notes = [_words(gpu)] if gpu and not start.gpu else []
+    return replace(
+        start,
+        gpu=gpu,
+        gpus=start.gpus if granted is None else start.gpus or granted,
+        version=start.version or release_in(text),
+        notes=(*start.notes, *notes),
+    )
+
+
+def job_variables(text: str) -> dict[str, str]:
+    """Return the variables that a scheduler sets for a job, by its directives.
+
+    >>> job_variables("#SBATCH --gres=gpu:a100:4")["SLURM_GPUS_ON_NODE"]
+    '4'
+    """
+    match = _SLURM.search(text) if "#SBATCH" in text[:_LONGEST] else None
+    if match is None:
+        return {}
+    nodes = _SLURM_NODES.search(text)
+    return dict.fromkeys(_COUNT_OF_JOB, match["count"]) | {
+        "SLURM_NNODES": nodes["count"] if nodes else "1",
+        "SLURM_JOB_NUM_NODES": nodes["count"] if nodes else "1",
+    }
+
+
+def release_in(text: str) -> Site | None:
+    """Return the one release of vLLM that a text names; None for none or several."""
+    found = list(_RELEASE.finditer(text))
+    if len({match["version"] for match in found}) != 1:
+        return None
+    start, end = found[0].span("version")
+    whole = Passage.whole(text).part(start, end)
+    return env_site(
+        "vllm_version", Word(passage=whole, start=start, end=end, write=str)
+    )
+
+
+def _words(gpu: str | GPU) -> str:
+    name = gpu.name if isinstance(gpu, GPU) else gpu
+    return f"Planned on {name}, which the text names."
+
+
+def _gpu(text: str) -> tuple[str | GPU | None, int | None]:
+    """Return the one GPU that a text names, and how many where it says so."""
+    named = list(_named(text))
+    gpus = {_name(gpu): gpu for gpu, _ in named}
+    if not gpus:
+        gpu = noted_gpu(text)
+        return gpu, None
+    counts = [count for _, count in named if count]
+    if len(gpus) > 1:
+        return None, None
+    return next(iter(gpus.values())), counts[0] if counts else None
+
+
+def _name(gpu: str | GPU) -> str:
+    return gpu.name if isinstance(gpu, GPU) else gpu
+
+
+def _named(text: str) -> Iterator[tuple[str | GPU, int | None]]:
+    """Yield the GPUs that directives, arguments and types of machines name."""
+    for match in (*_SLURM.finditer(text), *_BY_NAME.finditer(text)):
+        gpu = gpu_named_in(match["gpu"]) if match["gpu"] else None
+        if gpu is not None:
+            yield gpu, int(match["count"]) if match["count"] else None
+    for machine in _machines(text):
+        yield machine.gpu, machine.gpus
+
+
+def _machines(text: str) -> Iterator[Machine]:
+    for match in _MACHINE.finditer(text):
+        machine = machine_named(match[0])
+        if machine is not None:
+            yield machine
+
+
+def _granted(text: str) -> int | None:
+    """Return the GPUs that a scheduler grants each node, times the nodes."""
+    match = _SLURM.search(text) if "SBATCH" in text or "srun" in text else None
+    match = match or _PBS.search(text)
+    if match is None:
+        return None
+    nodes = _SLURM_NODES.search(text)
+    return int(match["count"]) * (int(nodes["count"]) if nodes else 1)
