@@ -46,6 +46,39 @@ def test_standard_input_as_json(capsys, monkeypatch) -> None:
     assert found["plan"]["gpus_total"] == 2
 
 
+ERROR = "ValueError: No available memory for the cache blocks."
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ("Qwen/Qwen3-32B", "--max-model-len", "8k"),
+        ("--max-model-len", "8k", "Qwen/Qwen3-32B"),
+        ("--", "vllm", "serve", "Qwen/Qwen3-32B", "--max-model-len", "8k"),
+        ("--", "vllm serve Qwen/Qwen3-32B --max-model-len 8k"),
+    ],
+)
+def test_what_an_error_leaves_out_is_said_beside_it(
+    beside: tuple[str, ...], capsys, monkeypatch
+) -> None:
+    """The model and its arguments, or the command that ran: vLLM's weights fill it."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(ERROR))
+    text = printed(capsys, "read", "-", "--gpu", "A100-40GB", *beside)
+
+    assert "Qwen/Qwen3-32B on A100-40GB" in text
+    assert "--max-model-len 8000" in text
+    assert "Does not fit" in text
+
+
+def test_a_file_can_be_standard_input(capsys, monkeypatch) -> None:
+    """As other programs have it."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("vllm serve Qwen/Qwen3-8B -tp 2"))
+
+    assert "Qwen/Qwen3-8B on 2 x L4" in printed(
+        capsys, "plan", "-f", "-", "--gpu", "L4"
+    )
+
+
 def test_a_command_after_two_dashes_takes_the_place_of_arguments(capsys) -> None:
     """What stands before them counts instead."""
     line = printed(

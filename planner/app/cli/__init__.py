@@ -134,7 +134,13 @@ def _run(words: list[str]) -> int:
 def _split(
     parser: argparse.ArgumentParser, words: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Put in what a command after `--` says, and split off the server's flags."""
+    """Put in what a command after `--` says, and split off the server's flags.
+
+    `planner read` gets that command as it is, beside its text.
+    """
+    if words[:1] == ["read"] and "--" in words:
+        at = words.index("--")
+        return words[:at], {"ran": words[at + 1 :]}
     if not words or words[0] not in PLANNING:
         return words, {}
     own = _own_flags(_parser_of(parser, words[0]))

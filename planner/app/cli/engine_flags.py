@@ -23,7 +23,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.units import SUFFIX_FACTORS
-from planner.user_files import MOST_CONFIG_BYTES, read_file, user_path
+from planner.user_files import MOST_CONFIG_BYTES, read_file, read_input, user_path
 
 if TYPE_CHECKING:
     from planner.export.plan_file import PlanFile
@@ -54,8 +54,8 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--file",
         metavar="FILE",
-        help="plan file, manifest, container command, code or log; flags given as "
-        "well count instead of it",
+        help="plan file, manifest, container command, code or log, - for standard "
+        "input; flags given as well count instead of it",
     )
     add_load(parser.add_argument_group("the load that it must serve"))
     add_plan_arguments(parser, is_in_file=True)
@@ -168,7 +168,7 @@ def inputs_of(options: dict[str, Any]) -> Inputs:
     start = {key: options.pop(key) for key in _START}
     start = {key: value for key, value in start.items() if value is not None}
     if name is not None:
-        found = _read(user_path(name))
+        found = _read(name)
     elif "model" in start:
         found = Inputs(model=start["model"])
     else:
@@ -285,14 +285,10 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type i
         return text
 
 
-def _read(path: Path) -> Inputs:
-    what = "The plan file "
-    try:
-        text = read_file(path, MOST_CONFIG_BYTES, what=what).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise PlannerError(
-            f"{what}{path} cannot be read: it is not UTF-8 text."
-        ) from None
+def _read(name: str) -> Inputs:
+    """Return the inputs in a file, or with "-" in standard input."""
+    path = user_path(name)
+    text = read_input() if name == "-" else _text_of(path)
     try:
         plan_file: PlanFile = late("planner.export.plan_file:read_yaml", text)
     except PlannerError as error:
@@ -301,6 +297,16 @@ def _read(path: Path) -> Inputs:
             raise type(error)(f"{path}: {error}") from None
         return found.inputs(found.gpu or "H100")
     return plan_file.inputs
+
+
+def _text_of(path: Path) -> str:
+    what = "The plan file "
+    try:
+        return read_file(path, MOST_CONFIG_BYTES, what=what).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise PlannerError(
+            f"{what}{path} cannot be read: it is not UTF-8 text."
+        ) from None
 
 
 def _other_form(text: str) -> Reading | None:

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from planner.app.cli.engine_flags import add_engine_arguments
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.app.cli.words import without_file
+from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -26,10 +28,12 @@ EXAMPLES = (
     "planner read vllm.log",
     "planner read deployment.yaml --gpu H100",
     "kubectl logs vllm-0 | planner read -",
+    "planner read crash.txt --gpu L4 -- vllm serve Qwen/Qwen3-8B --max-model-len 32K",
 )
 _ABOUT = (
-    "Every command that plans takes the same after `--`: `planner advise --gpu L4 -- "
-    "vllm serve ...`."
+    "What a log or an error leaves out can be said beside it: the model or the command "
+    "that ran, the GPU, and vLLM's arguments. Every command that plans takes a command "
+    "after `--`: `planner advise --gpu L4 -- vllm serve ...`."
 )
 
 
@@ -37,6 +41,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its flags."""
     parser.description = _ABOUT
     parser.add_argument("text", help="a file, - for standard input, or an address")
+    parser.add_argument(
+        "others",
+        nargs="*",
+        metavar="model",
+        help="the model, if the text does not name it; or -- and the command that ran",
+    )
     parser.add_argument(
         "--gpu", metavar="GPU", help="the GPU, where the text does not name it"
     )
@@ -47,6 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--start", type=int, default=1, metavar="N", help="which of several starts"
     )
     add_output(parser)
+    add_engine_arguments(parser)
     parser.set_defaults(run=_run)
 
 
@@ -54,7 +65,8 @@ def _run(options: dict[str, Any]) -> int:
     text = options["text"]
     given = read_input() if text == "-" else text
     found = read(given, start=options["start"])
-    plan, open_ = _planned(found, options)
+    known = _known(options)
+    plan, open_ = _planned(found, known)
     if options["json"]:
         whole = found.to_dict() | {"plan": None if plan is None else plan.to_dict()}
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
@@ -62,7 +74,7 @@ def _run(options: dict[str, Any]) -> int:
         screen = options["screen"]
         sys.stdout.write(f"{found}\n")
         if plan is not None:
-            explained = screen.shown(str(found.explain(**_known(options))))
+            explained = screen.shown(str(found.explain(**known)))
             sys.stdout.write(f"\n{plan_text(plan, screen)}\n\n{explained}\n")
         elif open_:
             sys.stdout.write(f"\nNot planned: {open_}\n")
@@ -70,14 +82,24 @@ def _run(options: dict[str, Any]) -> int:
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
-    given = {name: options[name] for name in ("gpu", "vllm_version")}
-    return {name: value for name, value in given.items() if value is not None}
+    """Return what is said beside the text: by a command, or by flags."""
+    words = options["others"] + options.get("ran", [])
+    told = read(words[0] if len(words) == 1 else shlex.join(words)) if words else None
+    known: dict[str, Any] = {}
+    if told is not None:
+        names = ("model", "gpu", "vllm_version")
+        known = {name: getattr(told, name) for name in names} | {**told.engine_args}
+    env = {**(told.env if told else {}), **options.get("env", {})}
+    changed = {name: options[name] for name in ARGUMENTS if name in options}
+    given = {name: options[name] for name in ("gpu", "vllm_version") if options[name]}
+    known |= {**changed, **given, "env": env or None}
+    return {name: value for name, value in known.items() if value is not None}
 
 
-def _planned(found: Reading, options: dict[str, Any]) -> tuple[Plan | None, str]:
+def _planned(found: Reading, known: dict[str, Any]) -> tuple[Plan | None, str]:
     """Plan what was read; where something is still open, say what."""
     try:
-        return found.plan(**_known(options)), ""
+        return found.plan(**known), ""
     except PlannerError as error:
         return None, str(error)
 
