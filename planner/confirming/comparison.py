@@ -78,9 +78,10 @@ def confirmation_of(
 ) -> Confirmation:
     """Compare a measurement with its plan and explain the difference.
 
-    A plan of both a first start and later ones is compared as the one that it was.
+    A plan of both a first start and later ones is compared as the one that it was; one
+    of either sampler as that whose KV cache was measured.
     """
-    plan = _as_started(plan, measurement)
+    plan = _as_sampled(_as_started(plan, measurement), measurement)
     rows = tuple(rows_of(plan, measurement))
     outcome = Confirmed.OPEN if is_stopped else outcome_of(plan, measurement, rows)
     return Confirmation(
@@ -103,6 +104,23 @@ def _as_started(plan: Plan, measurement: Measurement) -> Plan:
     if was_cold is None or not (is_open and differs):
         return plan
     return plan.changed(compile_cache="cold" if was_cold else "warm")
+
+
+def _as_sampled(plan: Plan, measurement: Measurement) -> Plan:
+    """Return the plan with the sampler that explains the measured KV cache alone."""
+    measured = measurement.available_kv_cache_bytes
+    fitting = [
+        one
+        for one in plan.alternatives
+        if one.argument == "sampler"
+        and measured is not None
+        and one.available_kv_cache_low_bytes
+        <= measured
+        <= one.available_kv_cache_high_bytes
+    ]
+    if plan.settings.sampler is not None or len(fitting) != 1 or fitting[0].is_planned:
+        return plan
+    return plan.changed(sampler=fitting[0].value)
 
 
 def outcome_of(

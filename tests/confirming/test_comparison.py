@@ -121,6 +121,23 @@ def test_a_start_is_compared_with_the_plan_of_what_it_was(was_cold: bool) -> Non
     assert unknown.plan.settings.compile_cache is None
 
 
+def test_a_start_is_compared_with_the_sampler_that_explains_it() -> None:
+    """Until 0.11.0 FlashInfer samples where it is installed: a lower peak."""
+    native = planner.plan("Qwen/Qwen3-8B", gpu="L4", vllm_version="0.10.2")
+    flashinfer = native.changed(sampler="flashinfer")
+
+    sizes = [one.ranks[0].available_kv_cache_bytes for one in (native, flashinfer)]
+    made = [
+        confirmation_of(native, measured(native, available_kv_cache_bytes=size))
+        for size in sizes
+    ]
+
+    assert sizes[0] < sizes[1]
+    planned = [one.plan.ranks[0].available_kv_cache_bytes for one in made]
+    assert planned == sizes
+    assert [row(one, "KV cache").difference for one in made] == [0, 0]
+
+
 def test_another_release_is_the_first_reason(plan) -> None:
     """With what to type."""
     other = replace(measured(plan), vllm_version="0.25.1")

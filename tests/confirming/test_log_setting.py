@@ -218,3 +218,36 @@ def test_a_measurement_of_something_else() -> None:
     """Nothing is measured, and the reading says that it is no log of vLLM."""
     measured = measurement_of("a shopping list")
     assert (None, False) == (measured.is_started, measured.log.is_vllm)
+
+
+@pytest.mark.parametrize(
+    ("line", "sampler"),
+    [
+        ("Using FlashInfer for top-p & top-k sampling.", "flashinfer"),
+        ("FlashInfer is not available. Falling back to the PyTorch-native", "pytorch"),
+        ("FlashInfer is available, but it is not enabled. Falling back", "pytorch"),
+        ("FlashInfer version >= 0.2.3 required. Falling back", "pytorch"),
+        ("Starting vLLM API server", None),
+    ],
+)
+def test_which_code_samples(line: str, sampler: str | None) -> None:
+    """A plan of old releases depends on it, and no argument shows it."""
+    text = f"{CONFIG}\nINFO 11-01 10:00:10 [topk_topp_sampler.py:36] {line}"
+
+    assert sampler == read_log(text).sampler
+
+
+def test_a_log_is_planned_with_the_sampler_that_it_names() -> None:
+    """0.10.2 with FlashInfer: 14 instead of 38 bytes of each logit."""
+    head = (
+        "INFO 11-01 10:00:00 [core.py:75] Initializing a V1 LLM engine (v0.10.2) with "
+        "config: model='Qwen/Qwen2.5-7B-Instruct', max_seq_len=32768\n"
+    )
+    line = "INFO 11-01 10:00:10 [topk_topp_sampler.py:36] Using FlashInfer for top-p "
+    silent, said = planner.read(head), planner.read(f"{head}{line}& top-k sampling.\n")
+
+    assert said.plan("L4").settings.sampler == "flashinfer"
+    assert silent.plan("L4").settings.sampler is None
+    saved = silent.plan("L4").ranks[0].line("peak activation").size_bytes
+    saved -= said.plan("L4").ranks[0].line("peak activation").size_bytes
+    assert saved > 0.8 * GIB

@@ -179,6 +179,11 @@ class LogReading:
         return words[self.is_compile_cache_cold]
 
     @property
+    def sampler(self) -> str | None:
+        """Which code samples tokens: flashinfer, pytorch, or None: unknown."""
+        return self.setting.sampler
+
+    @property
     def message(self) -> str | None:
         """The error without its type, for comparison with a plan's."""
         if self.error is None:
@@ -190,6 +195,8 @@ class LogReading:
         values: dict[str, float | int | bool | str] = dict(self.figures)
         if self.compile_cache is not None:
             values["compile_cache"] = self.compile_cache
+        if self.sampler is not None:
+            values["sampler"] = self.sampler
         if self.started is not None:
             values["started"] = self.started
         if self.error is not None:

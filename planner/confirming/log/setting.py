@@ -115,6 +115,19 @@ _NOTED = (
     ("max_num_seqs", r"warming\s+up\s+sampler\s+with\s+(\d+)\s+dummy\s+requests"),
 )
 _WARM = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
+_SAMPLERS = (
+    ("flashinfer", re.compile(r"Using FlashInfer for top-p & top-k sampling")),
+    (
+        "pytorch",
+        re.compile(
+            r"FlashInfer (?:is not available|is available, but|version >= \S+ req)"
+        ),
+    ),
+)
+"""Which code samples, and what says so.
+
+Source: vLLM 0.10.1 and 0.15.1 `v1/sample/ops/topk_topp_sampler.py`.
+"""
 _SECONDS = {
     "loading_weights": r"Loading\s+weights\s+took\s+([\d.]+)\s+s",
     "loading_model": (
@@ -156,6 +169,8 @@ class Setting:
     """Name of the GPU, if a line has it."""
     is_compile_cache_cold: bool | None = None
     """Whether the model was compiled in this start; None if unknown."""
+    sampler: str | None = None
+    """flashinfer or pytorch, if a line says which samples."""
     is_estimate_charged: bool | None = None
     """Whether the graphs' estimate was subtracted from the budget; None if unknown."""
     is_estimate_in_peak: bool = False
@@ -186,6 +201,7 @@ def setting_of(text: str) -> Setting:
         device=device if isinstance(device, str) else _device(text),
         device_name=_device_name(text),
         is_compile_cache_cold=_is_cold(text),
+        sampler=next((name for name, sign in _SAMPLERS if sign.search(text)), None),
         is_estimate_charged=_is_charged(text),
         is_estimate_in_peak=_is_in_peak(text),
         seconds=dict(_seconds(text)),

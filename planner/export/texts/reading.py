@@ -113,8 +113,7 @@ class Reading:
 
     def _arguments(self, version: str) -> dict[str, Any]:
         """Return the arguments that the planned release still has."""
-        cache = None if self.log is None else self.log.compile_cache
-        told = {} if cache is None else {"compile_cache": cache}
+        told = {} if self.log is None else _told(self.log)
         if self.vllm_version is not None:
             return {**told, **self.engine_args, **self.kept}
         release, _ = resolve_version(version)
@@ -274,6 +273,12 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         num_starts=num_starts,
         start=start,
     )
+
+
+def _told(log: LogReading) -> dict[str, Any]:
+    """Return what no argument shows and a log's lines say."""
+    said = {"compile_cache": log.compile_cache, "sampler": log.sampler}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _is_known(name: str) -> bool:
