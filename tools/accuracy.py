@@ -25,7 +25,6 @@ from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E
 from tools.dry_rows import DryRow, dry_rows  # noqa: E402
 from tools.report_card import (  # noqa: E402
     by_key,
-    family_of,
     features_of_row,
     gpu_of_row,
     machines,
@@ -38,14 +37,13 @@ DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
 SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
 MACHINES = (
-    "CUDA's context reserves local memory for every thread that a GPU can hold at "
-    "once (multiprocessors x resident threads), so that it grows with the card. NCCL "
+    "CUDA's context grows with the card (multiprocessors x resident threads). NCCL "
     "starts before vLLM's first look from 0.11 on. Where GPU and processor share their "
-    "memory, vLLM reads what the system calls available: every program counts, and "
-    "what the start itself allocates in host memory is taken off the KV cache. Models "
-    "with encoders have 0.5 GiB of it in a dry run, others 0.2. More than planned was "
-    "in use by other programs."
+    "memory, every program counts, and what the start allocates in host memory is "
+    "taken off the KV cache: in a dry run 0.5 GiB for models with encoders, 0.2 for "
+    "others. More than planned was in use by other programs."
 )
+LARGEST = 6
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 
@@ -116,14 +114,12 @@ def short(rows: Sequence[Row]) -> str:
 
 
 def patched(rows: Sequence[Row]) -> str:
-    """Write what the starts of patched builds do to the mean."""
+    """Write what is different in the patched builds."""
     figures = summary(rows)
     return (
-        f"{figures['patched_starts']} of them (their names begin with kt-) are not of "
-        "releases as published but of builds of their own, whose default of "
-        "max_num_batched_tokens is 32,768 where the release has 8,192; their records "
-        "give it as an argument. Without them the mean error is "
-        f"{figures['kv_mean_error_of_releases_gib']:.2f} GiB."
+        f"The {figures['patched_starts']} patched builds (their names begin with kt-) "
+        "have a default of 32,768 for max_num_batched_tokens where the release has "
+        "8,192; their records give it as an argument."
     )
 
 
@@ -146,8 +142,6 @@ def report(
             "![Errors by release](accuracy/releases.svg)",
             "### By GPU",
             by_key(rows, runs, gpu_of_row),
-            "### By kind of model",
-            by_key(rows, runs, family_of),
             "### By feature",
             by_key(rows, runs, features_of_row),
             "### By line",
@@ -162,8 +156,7 @@ def report(
             "### The largest errors",
             worst(rows),
             "### Adapters, drafts, offloading, encoders",
-            "Every published start with one of them, scored above or not; weights and "
-            "the encoders' budget need no GPU, the KV cache does.",
+            "Every published start with one of them, scored above or not.",
             features,
             "Every start, with the address of its log: "
             "[accuracy/starts.csv](accuracy/starts.csv).",
@@ -220,7 +213,7 @@ def worst(rows: Sequence[Row]) -> str:
         "| start | release | model | GPU | measured, GiB | planned | range |",
         "| --- | --- | --- | --- | ---: | ---: | --- |",
     ]
-    for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:15]:
+    for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:LARGEST]:
         lines.append(
             f"| {row.start} | {row.release} | {row.model} | {row.gpu} x "
             f"{row.tensor_parallel_size} | {row.measured_gib:.2f} | "

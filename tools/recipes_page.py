@@ -11,26 +11,26 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import planner
 from planner.planning.result import Outcome
-from planner.units import format_gib
+from planner.units import GIB
 
 GOOD = (Outcome.FITS, Outcome.TOO_CLOSE)
 HEAD = """# The commands of vLLM's recipes
 
 The [recipes](https://docs.vllm.ai/projects/recipes) of the vLLM project say how to
-serve a model on a kind of hardware. `planner.read` reads each of their commands for
-NVIDIA GPUs as it stands, and plans it. This page is written by `tools/recipes_page.py`;
-the commands are of 2026-08-21, planned as vLLM {newest}.
+serve a model on a kind of hardware. `planner.read` reads and plans each of their
+commands for NVIDIA GPUs. `tools/recipes_page.py` writes this page; the commands are of
+2026-08-21, planned as vLLM {newest}.
 
 Of {all} commands, {read} are read whole, every flag and variable of them. The model of
-{planned} is in the catalogue; their verdicts:
+{planned} is in the catalogue:
 
 | verdict | verified on that hardware | listed only |
 | --- | ---: | ---: |
@@ -40,19 +40,17 @@ EXCEPTIONS = """
 ## Verified, and yet not "fits" or "too close to call"
 
 Recipes do not name the release that they were verified with, and later ones may count
-more. MiniMax-M3 on B200 was looked into: a dry run of vLLM 0.33.0, eager, refuses it as
-well, with 40.24 GiB of KV cache where the plan of that start has 40.33. Its profile run
-encodes a video of 768,000 patches.
+more. A dry run of vLLM 0.33.0, eager, refuses MiniMax-M3 on B200 as well.
 
 {rows}
 """
 TABLE = """
-## Every verified command of a model in the catalogue
+## Every other verified command
 
-The smallest GPU decides; KV cache is for each GPU.
+GiB of KV cache on each GPU; (?) is too close to call.
 
-| command for | GPUs | verdict | KV cache | tokens |
-| --- | --- | --- | ---: | ---: |
+| command for | GPUs |
+| --- | --- |
 {rows}
 """
 
@@ -109,8 +107,8 @@ def page(answers: Sequence[Answer]) -> str:
             planned=len(planned),
             verdicts="\n".join(_verdicts(planned)),
         )
-        + EXCEPTIONS.format(rows="\n".join(map(_exception, exceptions)) or "None.")
-        + TABLE.format(rows="\n".join(_row(one) for one in verified if one.plan))
+        + EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None.")
+        + TABLE.format(rows="\n".join(_rows(filter(is_good, verified))))
     )
 
 
@@ -131,11 +129,21 @@ def _verdict(one: Answer) -> str:
     return "not modelled" if one.plan is None else str(one.plan.outcome)
 
 
-def _exception(one: Answer) -> str:
+def _exceptions(answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield a line for each model and reason, with the hardware that it holds for."""
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in answers:
+        found[one.case["model"], _verdict(one), _why(one)].append(_hardware(one))
+    for (model, verdict, why), hardware in found.items():
+        yield f"- **{model}** on {', '.join(hardware)}: {verdict}. {why}"
+
+
+def _why(one: Answer) -> str:
+    """Return vLLM's words, without its advice and what pydantic adds."""
     error = None if one.plan is None else one.plan.error
-    why = one.refusal if error is None else error.message
-    text = " ".join(why.split()).replace("<", "&lt;").replace("*", "\\*")
-    return f"- **{one.case['model']}** on {_hardware(one)}: {_verdict(one)}. {text}"
+    text = " ".join((one.refusal if error is None else error.message).split())
+    text = text.partition(". Based on")[0].partition(" [type=")[0]
+    return text.replace("<", "&lt;").replace("*", "\\*")
 
 
 def _hardware(one: Answer) -> str:
@@ -143,16 +151,20 @@ def _hardware(one: Answer) -> str:
     return f"{gpus} x {one.case['gpu']}"
 
 
-def _row(one: Answer) -> str:
-    plan = one.plan
-    rank = None if plan is None else plan.limiting_rank
-    if plan is None or rank is None:
-        return f"| {one.case['model']} | {_hardware(one)} | {_verdict(one)} | | |"
-    return (
-        f"| {one.case['model']} | {_hardware(one)} | {plan.outcome} | "
-        f"{format_gib(rank.available_kv_cache_bytes)} | "
-        f"{plan.kv_cache_size_tokens:,} |"
-    )
+def _rows(answers: Iterable[Answer]) -> Iterator[str]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in answers:
+        found[one.case["model"]].append(_held(one))
+    for model, held in found.items():
+        yield f"| {model} | {', '.join(held)} |"
+
+
+def _held(one: Answer) -> str:
+    rank = None if one.plan is None else one.plan.limiting_rank
+    if one.plan is None or rank is None:
+        return _hardware(one)
+    mark = " (?)" if one.plan.outcome is Outcome.TOO_CLOSE else ""
+    return f"{_hardware(one)}: {rank.available_kv_cache_bytes / GIB:.1f}{mark}"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from planner.memory.lines.calibration import context_of
 from planner.memory.lines.outside import resident_threads
 from planner.show.certainty import FEW
 from planner.units import GIB
-from tools.compared import Row, mean, median
+from tools.compared import Row, mean
 from tools.dry_rows import DryRow
 from tools.fit_non_torch import gone_at_start, world_size
 
@@ -83,9 +83,9 @@ def by_key(
     """Write published starts and dry runs side by side, by a key."""
     starts, dry = _grouped(rows, key), _grouped(runs, key)
     lines = [
-        "| | starts | KV cache: mean error, GiB | median | largest | inside the range "
-        "| dry runs | weights within 1 % | peak within 0.02 GiB |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| | starts | KV cache: mean error, GiB | largest | inside the range | "
+        "dry runs | weights within 1 % | peak within 0.02 GiB |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in _ordered(starts, dry):
         lines.append(
@@ -96,10 +96,10 @@ def by_key(
 
 def _starts(group: Sequence[Any]) -> str:
     if not group:
-        return "0 | - | - | - | -"
+        return "0 | - | - | -"
     errors = [row.error_gib for row in group]
     return (
-        f"{len(group)} | {mean(errors):.2f} | {median(errors):.2f} | "
+        f"{len(group)} | {mean(errors):.2f} | "
         f"{max(errors, key=abs):+.2f} | {sum(row.is_inside for row in group)}"
     )
 
@@ -161,11 +161,6 @@ def minor_of(row: Row | DryRow) -> list[str]:
 def gpu_of_row(row: Row | DryRow) -> list[str]:
     """Return its GPU as a key."""
     return [row.gpu]
-
-
-def family_of(row: Row | DryRow) -> list[str]:
-    """Return its kind of model as a key."""
-    return [row.family]
 
 
 def features_of_row(row: Row | DryRow) -> list[str]:
