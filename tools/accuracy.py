@@ -141,7 +141,7 @@ def report(
             by_key(rows, runs, minor_of),
             "![Errors by release](accuracy/releases.svg)",
             "### By GPU",
-            by_key(rows, runs, gpu_of_row),
+            by_key(rows, [], gpu_of_row),
             "### By feature",
             by_key(rows, runs, features_of_row),
             "### By line",
@@ -210,14 +210,14 @@ def fitted() -> str:
 def worst(rows: Sequence[Row]) -> str:
     """Write the starts with the largest errors."""
     lines = [
-        "| start | release | model | GPU | measured, GiB | planned | range |",
-        "| --- | --- | --- | --- | ---: | ---: | --- |",
+        "| start | GPU | measured, GiB | planned | range |",
+        "| --- | --- | ---: | ---: | --- |",
     ]
     for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:LARGEST]:
         lines.append(
-            f"| {row.start} | {row.release} | {row.model} | {row.gpu} x "
-            f"{row.tensor_parallel_size} | {row.measured_gib:.2f} | "
-            f"{row.planned_gib:.2f} | {row.low_gib:.2f} to {row.high_gib:.2f} |"
+            f"| {row.start} | {row.gpu} x {row.tensor_parallel_size} | "
+            f"{row.measured_gib:.2f} | {row.planned_gib:.2f} | "
+            f"{row.low_gib:.2f} to {row.high_gib:.2f} |"
         )
     return "\n".join(lines)
 

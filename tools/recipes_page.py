@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,6 @@ from typing import Any
 
 import planner
 from planner.planning.result import Outcome
-from planner.units import GIB
 
 GOOD = (Outcome.FITS, Outcome.TOO_CLOSE)
 HEAD = """# The commands of vLLM's recipes
@@ -37,22 +37,19 @@ Of {all} commands, {read} are read whole, every flag and variable of them. The m
 {verdicts}
 """
 EXCEPTIONS = """
-## Verified, and yet not "fits" or "too close to call"
+## Verified, and yet not "fits"
 
 Recipes do not name the release that they were verified with, and later ones may count
 more. A dry run of vLLM 0.33.0, eager, refuses MiniMax-M3 on B200 as well.
 
 {rows}
 """
-TABLE = """
-## Every other verified command
 
-GiB of KV cache on each GPU; (?) is too close to call.
-
-| command for | GPUs |
-| --- | --- |
-{rows}
-"""
+_REQUEST = re.compile(
+    r"To serve at least one .* max seq len \((\d+)\), \(([\d.]+ GiB) .* "
+    r"memory \(([\d.]+ GiB)\)"
+)
+"""vLLM's refusal of a KV cache that does not hold one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,24 +94,23 @@ def answer(case: dict[str, Any]) -> Answer:
 def page(answers: Sequence[Answer]) -> str:
     """Return the page of all answers."""
     planned = [one for one in answers if one.plan is not None or one.refusal]
-    verified = [one for one in planned if one.is_verified]
-    exceptions = [one for one in verified if not is_good(one)]
-    return (
-        HEAD.format(
-            newest=planner.Inputs(model="").vllm_version,
-            all=len(answers),
-            read=sum(one.is_read for one in answers),
-            planned=len(planned),
-            verdicts="\n".join(_verdicts(planned)),
-        )
-        + EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None.")
-        + TABLE.format(rows="\n".join(_rows(filter(is_good, verified))))
-    )
+    exceptions = [one for one in planned if one.is_verified and not _fits(one)]
+    return HEAD.format(
+        newest=planner.Inputs(model="").vllm_version,
+        all=len(answers),
+        read=sum(one.is_read for one in answers),
+        planned=len(planned),
+        verdicts="\n".join(_verdicts(planned)),
+    ) + EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None.")
 
 
 def is_good(one: Answer) -> bool:
     """Whether a command that somebody ran is said to start."""
     return one.plan is not None and one.plan.outcome in GOOD
+
+
+def _fits(one: Answer) -> bool:
+    return one.plan is not None and one.plan.outcome is Outcome.FITS
 
 
 def _verdicts(planned: Sequence[Answer]) -> Iterator[str]:
@@ -135,36 +131,23 @@ def _exceptions(answers: Iterable[Answer]) -> Iterator[str]:
     for one in answers:
         found[one.case["model"], _verdict(one), _why(one)].append(_hardware(one))
     for (model, verdict, why), hardware in found.items():
-        yield f"- **{model}** on {', '.join(hardware)}: {verdict}. {why}"
+        yield f"- **{model}** on {', '.join(hardware)}: {verdict}. {why}".rstrip()
 
 
 def _why(one: Answer) -> str:
     """Return vLLM's words, without its advice and what pydantic adds."""
+    if one.plan is not None and one.plan.outcome is Outcome.TOO_CLOSE:
+        return ""
     error = None if one.plan is None else one.plan.error
     text = " ".join((one.refusal if error is None else error.message).split())
-    text = text.partition(". Based on")[0].partition(" [type=")[0]
+    text = text.partition(" [type=")[0].partition(". Based on")[0]
+    text = _REQUEST.sub(r"For \1 tokens \2 are needed, \3 available.", text)
     return text.replace("<", "&lt;").replace("*", "\\*")
 
 
 def _hardware(one: Answer) -> str:
     gpus = 1 if one.plan is None else one.plan.gpus_total
     return f"{gpus} x {one.case['gpu']}"
-
-
-def _rows(answers: Iterable[Answer]) -> Iterator[str]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for one in answers:
-        found[one.case["model"]].append(_held(one))
-    for model, held in found.items():
-        yield f"| {model} | {', '.join(held)} |"
-
-
-def _held(one: Answer) -> str:
-    rank = None if one.plan is None else one.plan.limiting_rank
-    if one.plan is None or rank is None:
-        return _hardware(one)
-    mark = " (?)" if one.plan.outcome is Outcome.TOO_CLOSE else ""
-    return f"{_hardware(one)}: {rank.available_kv_cache_bytes / GIB:.1f}{mark}"
 
 
 if __name__ == "__main__":

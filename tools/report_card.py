@@ -80,17 +80,21 @@ def by_key(
     runs: Sequence[DryRow],
     key: Callable[[Row | DryRow], Iterable[str]],
 ) -> str:
-    """Write published starts and dry runs side by side, by a key."""
+    """Write published starts and dry runs side by side, by a key.
+
+    Without dry runs the columns of theirs are left out.
+    """
     starts, dry = _grouped(rows, key), _grouped(runs, key)
-    lines = [
-        "| | starts | KV cache: mean error, GiB | largest | inside the range | "
-        "dry runs | weights within 1 % | peak within 0.02 GiB |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    head = "| | starts | KV cache: mean error, GiB | largest | inside the range |"
+    form = "| --- | ---: | ---: | ---: | ---: |"
+    if runs:
+        head += " dry runs | weights within 1 % | peak within 0.02 GiB |"
+        form += " ---: | ---: | ---: |"
+    lines = [head, form]
     for name in _ordered(starts, dry):
-        lines.append(
-            f"| {name} | {_starts(starts.get(name, []))} | {_dry(dry.get(name, []))} |"
-        )
+        cells = [name, _starts(starts.get(name, []))]
+        cells += [_dry(dry.get(name, []))] * bool(runs)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
