@@ -27,7 +27,6 @@ from tools.report_card import (  # noqa: E402
     by_key,
     features_of_row,
     gpu_of_row,
-    machines,
     minor_of,
     unknown,
 )
@@ -40,8 +39,7 @@ MACHINES = (
     "CUDA's context grows with the card (multiprocessors x resident threads). NCCL "
     "starts before vLLM's first look from 0.11 on. Where GPU and processor share their "
     "memory, every program counts, and what the start allocates in host memory is "
-    "taken off the KV cache: in a dry run 0.5 GiB for models with encoders, 0.2 for "
-    "others. More than planned was in use by other programs."
+    "taken off the KV cache."
 )
 LARGEST = 6
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
@@ -62,7 +60,7 @@ def main() -> int:
     draw(rows, folder)
     records = read_records(corpus)
     features = as_table(feature_rows(records))
-    card = report(rows, runs, features, machines(records))
+    card = report(rows, runs, features)
     replace_between(DOCS / "accuracy.md", card)
     replace_between(ROOT / "README.md", short(rows))
     print(json.dumps({k: v for k, v in figures.items() if k != "published"}, indent=1))
@@ -123,9 +121,7 @@ def patched(rows: Sequence[Row]) -> str:
     )
 
 
-def report(
-    rows: Sequence[Row], runs: Sequence[DryRow], features: str, kept: str
-) -> str:
+def report(rows: Sequence[Row], runs: Sequence[DryRow], features: str) -> str:
     """Write the report card: what is not known, then the tables."""
     return "\n\n".join(
         [
@@ -146,10 +142,8 @@ def report(
             by_key(rows, runs, features_of_row),
             "### By line",
             by_line(rows),
-            "### What machines keep before vLLM looks",
-            MACHINES,
-            kept,
             "### What is fitted",
+            MACHINES,
             fitted(),
             "### The range",
             "![Range of each start](accuracy/ranges.svg)",
