@@ -28,11 +28,11 @@ def test_the_tables_add_up_to_what_is_requested() -> None:
     page = PAGES[memory_model.PAGE]
     account = dict(re.findall(r"^\| (.+?) \| ([\d.]+) \| [\d.]+ % \|", page, re.M))
     lines = [
-        float(size) for name, size in account.items() if name in memory_model._DECIDES
+        float(size) for name, size in account.items() if name in memory_model._LINES
     ]
     releases = re.findall(r"^\| (0\.\d+\.\d) \| (.+) \|$", page, re.MULTILINE)
 
-    assert len(lines) == len(memory_model._DECIDES)
+    assert len(lines) == len(memory_model._LINES)
     assert float(account["= requested"]) == pytest.approx(sum(lines), abs=0.036)
     assert [release for release, _ in releases] == list(memory_model._RELEASES)
     for release, cells in releases:

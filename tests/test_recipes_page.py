@@ -47,7 +47,8 @@ def test_a_verified_command_starts_or_the_page_says_why_not(answers) -> None:
     assert len(verified) > 3 * len(others)
     for one in others:
         assert one.plan.outcome in (Outcome.REFUSED, Outcome.DOES_NOT_FIT)
-        assert f"**{one.case['model']}** on {one.plan.gpus_total} x" in page
+        hardware = f"{one.plan.gpus_total} x {one.case['gpu']}"
+        assert re.search(rf"\*\*{one.case['model']}\*\* on [^:]*{hardware}", page)
 
 
 def test_the_page_is_what_the_tool_writes(answers) -> None:

@@ -25,10 +25,8 @@ from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E
 from tools.dry_rows import DryRow, dry_rows  # noqa: E402
 from tools.report_card import (  # noqa: E402
     by_key,
-    family_of,
     features_of_row,
     gpu_of_row,
-    machines,
     minor_of,
     unknown,
 )
@@ -38,14 +36,12 @@ DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
 SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
 MACHINES = (
-    "CUDA's context reserves local memory for every thread that a GPU can hold at "
-    "once (multiprocessors x resident threads), so that it grows with the card. NCCL "
+    "CUDA's context grows with the card (multiprocessors x resident threads). NCCL "
     "starts before vLLM's first look from 0.11 on. Where GPU and processor share their "
-    "memory, vLLM reads what the system calls available: every program counts, and "
-    "what the start itself allocates in host memory is taken off the KV cache. Models "
-    "with encoders have 0.5 GiB of it in a dry run, others 0.2. More than planned was "
-    "in use by other programs."
+    "memory, every program counts, and what the start allocates in host memory is "
+    "taken off the KV cache."
 )
+LARGEST = 6
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 
@@ -64,7 +60,7 @@ def main() -> int:
     draw(rows, folder)
     records = read_records(corpus)
     features = as_table(feature_rows(records))
-    card = report(rows, runs, features, machines(records))
+    card = report(rows, runs, features)
     replace_between(DOCS / "accuracy.md", card)
     replace_between(ROOT / "README.md", short(rows))
     print(json.dumps({k: v for k, v in figures.items() if k != "published"}, indent=1))
@@ -116,20 +112,27 @@ def short(rows: Sequence[Row]) -> str:
 
 
 def patched(rows: Sequence[Row]) -> str:
-    """Write what the starts of patched builds do to the mean."""
+    """Write what is different in the patched builds."""
     figures = summary(rows)
     return (
-        f"{figures['patched_starts']} of them (their names begin with kt-) are not of "
-        "releases as published but of builds of their own, whose default of "
-        "max_num_batched_tokens is 32,768 where the release has 8,192; their records "
-        "give it as an argument. Without them the mean error is "
-        f"{figures['kv_mean_error_of_releases_gib']:.2f} GiB."
+        f"The {figures['patched_starts']} patched builds (their names begin with kt-) "
+        "have a default of 32,768 for max_num_batched_tokens where the release has "
+        "8,192; their records give it as an argument."
     )
 
 
-def report(
-    rows: Sequence[Row], runs: Sequence[DryRow], features: str, kept: str
-) -> str:
+def beside_dry_runs(runs: Sequence[DryRow]) -> str:
+    """Write how many dry runs the planner agrees with."""
+    equal = sum(run.has_equal_weights for run in runs)
+    close = sum(run.has_close_peak for run in runs)
+    return (
+        f"Of {len(runs)} dry runs, vLLM's own starts without a GPU "
+        f"([dry-run.md](dry-run.md)), {equal} have the planned weights within 1 % and "
+        f"{close} the planned peak within 0.02 GiB."
+    )
+
+
+def report(rows: Sequence[Row], runs: Sequence[DryRow], features: str) -> str:
     """Write the report card: what is not known, then the tables."""
     return "\n\n".join(
         [
@@ -138,32 +141,25 @@ def report(
             "### In short",
             short(rows),
             patched(rows),
-            "In the tables, a dry run is vLLM's own start without a GPU "
-            "([dry-run.md](dry-run.md)), which shows weights and peak, not what a "
-            "driver takes. A start has every feature that it is counted under.",
+            beside_dry_runs(runs),
             "### By release",
-            by_key(rows, runs, minor_of),
+            by_key(rows, [], minor_of),
             "![Errors by release](accuracy/releases.svg)",
             "### By GPU",
-            by_key(rows, runs, gpu_of_row),
-            "### By kind of model",
-            by_key(rows, runs, family_of),
+            by_key(rows, [], gpu_of_row),
             "### By feature",
             by_key(rows, runs, features_of_row),
             "### By line",
             by_line(rows),
-            "### What machines keep before vLLM looks",
-            MACHINES,
-            kept,
             "### What is fitted",
+            MACHINES,
             fitted(),
             "### The range",
             "![Range of each start](accuracy/ranges.svg)",
             "### The largest errors",
             worst(rows),
             "### Adapters, drafts, offloading, encoders",
-            "Every published start with one of them, scored above or not; weights and "
-            "the encoders' budget need no GPU, the KV cache does.",
+            "Every published start with one of them, scored above or not.",
             features,
             "Every start, with the address of its log: "
             "[accuracy/starts.csv](accuracy/starts.csv).",
@@ -217,14 +213,14 @@ def fitted() -> str:
 def worst(rows: Sequence[Row]) -> str:
     """Write the starts with the largest errors."""
     lines = [
-        "| start | release | model | GPU | measured, GiB | planned | range |",
-        "| --- | --- | --- | --- | ---: | ---: | --- |",
+        "| start | GPU | measured, GiB | planned | range |",
+        "| --- | --- | ---: | ---: | --- |",
     ]
-    for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:15]:
+    for row in sorted(rows, key=lambda row: -abs(row.error_gib))[:LARGEST]:
         lines.append(
-            f"| {row.start} | {row.release} | {row.model} | {row.gpu} x "
-            f"{row.tensor_parallel_size} | {row.measured_gib:.2f} | "
-            f"{row.planned_gib:.2f} | {row.low_gib:.2f} to {row.high_gib:.2f} |"
+            f"| {row.start} | {row.gpu} x {row.tensor_parallel_size} | "
+            f"{row.measured_gib:.2f} | {row.planned_gib:.2f} | "
+            f"{row.low_gib:.2f} to {row.high_gib:.2f} |"
         )
     return "\n".join(lines)
 

@@ -1,12 +1,13 @@
-"""Published start-ups with adapters, drafts, offloading or encoders, one by one.
+"""Published start-ups with adapters, drafts, offloading or encoders.
 
-They are few, and many lack the model's config or the GPU: each has a row, and one that
-cannot be planned says why.
+They are few, and many lack the model's config or the GPU: those that cannot be planned
+are counted by the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,19 +28,20 @@ FEATURES = (
 )
 ENCODER_BUDGET = "encoder budget"
 LEFT_OUT = ("moe_backend",)
-"""Which kernel experts run on is not modelled; the table names rows that chose one."""
+"""Which kernel experts run on is not modelled."""
+
+Pair = tuple[float, float]
+"""Planned and measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRow:
     """What a start has, and planned beside measured; `reason` where it has no plan."""
 
-    start: str
-    release: str
-    features: str
-    weights: str = ""
-    kv_cache: str = ""
-    budget: str = ""
+    features: tuple[str, ...]
+    weights: Pair | None = None
+    kv_cache: Pair | None = None
+    budget: Pair | None = None
     reason: str = ""
 
 
@@ -49,28 +51,34 @@ def feature_rows(records: Iterable[dict[str, Any]]) -> list[FeatureRow]:
     return [_row(record, names) for record, names in found if names]
 
 
-def as_table(rows: list[FeatureRow]) -> str:
-    """Write those that can be planned as a table, and count the others by reason."""
+def as_table(rows: Sequence[FeatureRow]) -> str:
+    """Write the largest errors by feature, and count those without a plan."""
+    planned = [row for row in rows if not row.reason]
+    names = dict.fromkeys(name for row in planned for name in row.features)
     lines = [
-        "| start | release | with | weights, planned / measured GiB | KV cache | "
-        "encoder budget, tokens |",
-        "| --- | --- | --- | ---: | ---: | ---: |",
+        "| with | starts | weights: largest error, GiB | KV cache known: largest "
+        "error, GiB | encoder budgets alike |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
-    lines += [
-        f"| {row.start} | {row.release} | {row.features} | {row.weights or '-'} | "
-        f"{row.kv_cache or '-'} | {row.budget or '-'} |"
-        for row in rows
-        if not row.reason
-    ]
-    left = [row for row in rows if row.reason]
-    reasons: dict[str, list[str]] = {row.reason: [] for row in left}
-    for row in left:
-        reasons[row.reason].append(row.start)
-    others = [
-        f"- {reason}: {len(starts)} ({', '.join(starts)})"
-        for reason, starts in reasons.items()
-    ]
-    return "\n".join([*lines, "", "Not planned, and why:", "", *others])
+    for name in names:
+        having = [row for row in planned if name in row.features]
+        weights = [row.weights for row in having if row.weights]
+        caches = [row.kv_cache for row in having if row.kv_cache]
+        budgets = [row.budget for row in having if row.budget]
+        alike = sum(round(one) == measured for one, measured in budgets)
+        same = f"{alike} of {len(budgets)}" if budgets else "-"
+        lines.append(
+            f"| {name} | {len(having)} | {_largest(weights)} | "
+            f"{len(caches)}: {_largest(caches)} | {same} |"
+        )
+    reasons = Counter(row.reason for row in rows if row.reason)
+    others = [f"{count} because {reason}" for reason, count in reasons.items()]
+    return "\n".join([*lines, "", f"Not planned: {', '.join(others)}."])
+
+
+def _largest(pairs: Sequence[Pair]) -> str:
+    errors = [planned - measured for planned, measured in pairs]
+    return f"{max(errors, key=abs):+.2f}" if errors else "-"
 
 
 def _features(record: dict[str, Any]) -> list[str]:
@@ -78,20 +86,14 @@ def _features(record: dict[str, Any]) -> list[str]:
     names = [name for name in FEATURES if given.get(name)]
     if record["measured"].get("encoder_budget_tokens"):
         names.append(ENCODER_BUDGET)
-    if names:
-        names += [f"{name} left out" for name in LEFT_OUT if given.get(name)]
     return names
 
 
 def _row(record: dict[str, Any], names: list[str]) -> FeatureRow:
-    given = {
-        "start": record["id"],
-        "release": record["vllm_version"] or "?",
-        "features": ", ".join(names),
-    }
+    features = tuple(names)
     reason = _lacking(record)
     if reason:
-        return FeatureRow(**given, reason=reason)
+        return FeatureRow(features=features, reason=reason)
     try:
         plan = planner.plan(
             configs.folder(record["config"]),
@@ -101,8 +103,8 @@ def _row(record: dict[str, Any], names: list[str]) -> FeatureRow:
             **{k: v for k, v in record["args"].items() if k not in LEFT_OUT},
         )
     except PlannerError as error:
-        return FeatureRow(**given, reason=f"{type(error).__name__}: {error}")
-    return _compared(plan, record, given)
+        return FeatureRow(features=features, reason=str(error))
+    return _compared(plan, record, features)
 
 
 def _lacking(record: dict[str, Any]) -> str:
@@ -110,36 +112,37 @@ def _lacking(record: dict[str, Any]) -> str:
     if not record["vllm_version"]:
         return "its release is not known"
     if number_of(record["vllm_version"]) < number_of(OLDEST):
-        return f"older than {OLDEST}"
+        return f"it is older than {OLDEST}"
     if not record["config"]:
         return "the model's config.json is not known"
     return ""
 
 
 def _compared(
-    plan: planner.Plan, record: dict[str, Any], given: dict[str, str]
+    plan: planner.Plan, record: dict[str, Any], features: tuple[str, ...]
 ) -> FeatureRow:
     measured = record["measured"]
     rank = plan.ranks[0] if plan.ranks else None
     run = rank.profile_run if rank else None
     if rank is None or run is None:
-        return FeatureRow(**given, reason=f"refused: {plan.error}")
+        message = plan.error.message if plan.error else "it has no memory of a GPU"
+        return FeatureRow(
+            features=features, reason=f"vLLM refuses: {message.rstrip('.')}"
+        )
     weights = rank.allocated_weights_bytes / GIB
     kv_cache = plan.to_dict()["available_kv_cache_bytes"] / GIB
     knows_gpu = record["gpu"] is not None
     return FeatureRow(
-        **given,
-        weights=_beside(weights, measured.get("weights_gib"), "{:.2f}"),
+        features=features,
+        weights=_beside(weights, measured.get("weights_gib")),
         kv_cache=_beside(
-            kv_cache, measured.get("available_kv_gib") if knows_gpu else None, "{:.2f}"
+            kv_cache, measured.get("available_kv_gib") if knows_gpu else None
         ),
         budget=_beside(
-            encoder_budget_tokens(run), measured.get("encoder_budget_tokens"), "{:,.0f}"
+            encoder_budget_tokens(run), measured.get("encoder_budget_tokens")
         ),
     )
 
 
-def _beside(planned: float, measured: float | None, form: str) -> str:
-    if measured is None:
-        return ""
-    return f"{form.format(planned)} / {form.format(measured)}"
+def _beside(planned: float, measured: float | None) -> Pair | None:
+    return None if measured is None else (planned, measured)

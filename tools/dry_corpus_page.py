@@ -92,30 +92,16 @@ def _summary(starts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def table(starts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the starts as a table in Markdown, sizes in GiB."""
-    yield (
-        "| Start | Model | GPUs | Release | Dry | Cache | Weights, log | dry | "
-        "Peak, log | dry | KV cache, log | dry | difference | |"
-    )
-    yield "|" + " --- |" * 6 + " ---: |" * 7 + " --- |"
+    """Yield the starts as a table in Markdown, each with what differs."""
+    yield "| Start | GPUs | Release | Dry run of | Differs |"
+    yield "|" + " --- |" * 5
     for start in starts:
         tensor, pipeline = start["ranks"]
         gpus = f"{tensor * pipeline} x {start['gpu']}" + (pipeline > 1) * ", pipeline"
-        sizes = " | ".join(_pair(start, *names) for names in SIZES.items())
-        off = compared(start).get("available_kv_gib")
         yield (
-            f"| `{start['id']}` | {start['model'].replace('--', '/')} | {gpus} | "
-            f"{start['release']} | {start.get('dry_release', '-')} | {start['cache']} "
-            f"| {sizes} | {f'{off[0]:+.2f}' if off else '-'} | {_words(start)} |"
+            f"| `{start['id']}` | {gpus} | {start['release']} | "
+            f"{start.get('dry_release', '-')}, {start['cache']} | {_words(start)} |"
         )
-
-
-def _pair(start: Mapping[str, Any], logged: str, size: str) -> str:
-    dry = start.get(size)
-    here = "-" if dry is None else f"{dry / GIB:.4f}"
-    mark = "*" if size == "available_kv_cache_bytes" else ""
-    divided = mark if start.get("is_divided_here") and dry is not None else ""
-    return f"{start['logged'].get(logged, '-')} | {here}{divided}"
 
 
 def _words(start: Mapping[str, Any]) -> str:

@@ -51,14 +51,10 @@ _KEPT = {
     "MLAAttentionSpec": "one vector for each token",
     "MambaSpec": "a state",
 }
-_DECIDES = {
-    "weights": "the model and vLLM's classes",
-    "persistent buffers": "vLLM's code",
-    "peak activation": "vLLM's code, and what the compiler makes of it",
-    "non-torch": "CUDA, the kernels, NCCL",
-    "CUDA graphs": "CUDA",
-    "KV cache": "what the others leave",
-}
+_LINES = (
+    *("weights", "persistent buffers", "peak activation"),
+    *("non-torch", "CUDA graphs", "KV cache"),
+)
 
 
 def pages() -> dict[Path, str]:
@@ -101,7 +97,6 @@ def _figures(plan: Plan) -> dict[str, Any]:
         "by_ranks": _by_ranks,
         "by_release": _by_release,
         "block_sum": _block_sum,
-        "certainty": _certainty,
     }
 
 
@@ -143,7 +138,7 @@ def _alt(plan: Plan) -> str:
 def _account(plan: Plan) -> str:
     rank, total = _rank(plan), plan.gpu.total_memory_bytes
     rest = total - rank.requested_memory_bytes
-    rows = [(one.name, one.size_bytes, str(one.basis)) for one in rank.lines]
+    rows = [(one.name, one.size_bytes, _known(one)) for one in rank.lines]
     return _rows(
         (name, _bare(size), f"{100 * size / total:.1f} %", known)
         for name, size, known in [
@@ -162,6 +157,12 @@ def _beside(plan: Plan) -> str:
     free = rest - sum(one.high_bytes for one in found)
     items = [f"- {one.name}: {_span(one)} ({one.basis})" for one in found]
     return "\n".join([*items, f"- what stays, at least: {format_gib(free)}"])
+
+
+def _known(line: Line) -> str:
+    """Write how a line is known, and its range where it has one."""
+    is_exact = line.low_bytes == line.high_bytes
+    return str(line.basis) if is_exact else f"{line.basis}, {_span(line)}"
 
 
 def _span(line: Line) -> str:
@@ -223,7 +224,7 @@ def _by_release(plan: Plan) -> str:
     for release in _RELEASES:
         then = plan.changed(vllm_version=release)
         asked = _bare(_rank(then).requested_memory_bytes)
-        rows.append([release, asked, *_sizes(then, tuple(_DECIDES))])
+        rows.append([release, asked, *_sizes(then, _LINES)])
     return _rows(rows)
 
 
@@ -247,13 +248,6 @@ def _block_sum(plan: Plan) -> str:
         f"{rank.bytes_per_block:,} bytes a block; {rank.available_kv_cache_bytes:,} / "
         f"{rank.bytes_per_block:,} = {rank.num_blocks:,} blocks, or "
         f"{rank.num_blocks * group.block_size:,} tokens"
-    )
-
-
-def _certainty(plan: Plan) -> str:
-    rank = _rank(plan)
-    return _rows(
-        (one.name, _DECIDES[one.name], one.basis, _span(one)) for one in rank.lines
     )
 
 

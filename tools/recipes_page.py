@@ -10,51 +10,46 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import planner
 from planner.planning.result import Outcome
-from planner.units import format_gib
 
 GOOD = (Outcome.FITS, Outcome.TOO_CLOSE)
 HEAD = """# The commands of vLLM's recipes
 
 The [recipes](https://docs.vllm.ai/projects/recipes) of the vLLM project say how to
-serve a model on a kind of hardware. `planner.read` reads each of their commands for
-NVIDIA GPUs as it stands, and plans it. This page is written by `tools/recipes_page.py`;
-the commands are of 2026-08-21, planned as vLLM {newest}.
+serve a model on a kind of hardware. `planner.read` reads and plans each of their
+commands for NVIDIA GPUs. `tools/recipes_page.py` writes this page; the commands are of
+2026-08-21, planned as vLLM {newest}.
 
 Of {all} commands, {read} are read whole, every flag and variable of them. The model of
-{planned} is in the catalogue; their verdicts:
+{planned} is in the catalogue:
 
 | verdict | verified on that hardware | listed only |
 | --- | ---: | ---: |
 {verdicts}
 """
 EXCEPTIONS = """
-## Verified, and yet not "fits" or "too close to call"
+## Verified, and yet not "fits"
 
 Recipes do not name the release that they were verified with, and later ones may count
-more. MiniMax-M3 on B200 was looked into: a dry run of vLLM 0.33.0, eager, refuses it as
-well, with 40.24 GiB of KV cache where the plan of that start has 40.33. Its profile run
-encodes a video of 768,000 patches.
+more. A dry run of vLLM 0.33.0, eager, refuses MiniMax-M3 on B200 as well.
 
 {rows}
 """
-TABLE = """
-## Every verified command of a model in the catalogue
 
-The smallest GPU decides; KV cache is for each GPU.
-
-| command for | GPUs | verdict | KV cache | tokens |
-| --- | --- | --- | ---: | ---: |
-{rows}
-"""
+_REQUEST = re.compile(
+    r"To serve at least one .* max seq len \((\d+)\), \(([\d.]+ GiB) .* "
+    r"memory \(([\d.]+ GiB)\)"
+)
+"""vLLM's refusal of a KV cache that does not hold one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +94,23 @@ def answer(case: dict[str, Any]) -> Answer:
 def page(answers: Sequence[Answer]) -> str:
     """Return the page of all answers."""
     planned = [one for one in answers if one.plan is not None or one.refusal]
-    verified = [one for one in planned if one.is_verified]
-    exceptions = [one for one in verified if not is_good(one)]
-    return (
-        HEAD.format(
-            newest=planner.Inputs(model="").vllm_version,
-            all=len(answers),
-            read=sum(one.is_read for one in answers),
-            planned=len(planned),
-            verdicts="\n".join(_verdicts(planned)),
-        )
-        + EXCEPTIONS.format(rows="\n".join(map(_exception, exceptions)) or "None.")
-        + TABLE.format(rows="\n".join(_row(one) for one in verified if one.plan))
-    )
+    exceptions = [one for one in planned if one.is_verified and not _fits(one)]
+    return HEAD.format(
+        newest=planner.Inputs(model="").vllm_version,
+        all=len(answers),
+        read=sum(one.is_read for one in answers),
+        planned=len(planned),
+        verdicts="\n".join(_verdicts(planned)),
+    ) + EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None.")
 
 
 def is_good(one: Answer) -> bool:
     """Whether a command that somebody ran is said to start."""
     return one.plan is not None and one.plan.outcome in GOOD
+
+
+def _fits(one: Answer) -> bool:
+    return one.plan is not None and one.plan.outcome is Outcome.FITS
 
 
 def _verdicts(planned: Sequence[Answer]) -> Iterator[str]:
@@ -131,28 +125,29 @@ def _verdict(one: Answer) -> str:
     return "not modelled" if one.plan is None else str(one.plan.outcome)
 
 
-def _exception(one: Answer) -> str:
+def _exceptions(answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield a line for each model and reason, with the hardware that it holds for."""
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in answers:
+        found[one.case["model"], _verdict(one), _why(one)].append(_hardware(one))
+    for (model, verdict, why), hardware in found.items():
+        yield f"- **{model}** on {', '.join(hardware)}: {verdict}. {why}".rstrip()
+
+
+def _why(one: Answer) -> str:
+    """Return vLLM's words, without its advice and what pydantic adds."""
+    if one.plan is not None and one.plan.outcome is Outcome.TOO_CLOSE:
+        return ""
     error = None if one.plan is None else one.plan.error
-    why = one.refusal if error is None else error.message
-    text = " ".join(why.split()).replace("<", "&lt;").replace("*", "\\*")
-    return f"- **{one.case['model']}** on {_hardware(one)}: {_verdict(one)}. {text}"
+    text = " ".join((one.refusal if error is None else error.message).split())
+    text = text.partition(" [type=")[0].partition(". Based on")[0]
+    text = _REQUEST.sub(r"For \1 tokens \2 are needed, \3 available.", text)
+    return text.replace("<", "&lt;").replace("*", "\\*")
 
 
 def _hardware(one: Answer) -> str:
     gpus = 1 if one.plan is None else one.plan.gpus_total
     return f"{gpus} x {one.case['gpu']}"
-
-
-def _row(one: Answer) -> str:
-    plan = one.plan
-    rank = None if plan is None else plan.limiting_rank
-    if plan is None or rank is None:
-        return f"| {one.case['model']} | {_hardware(one)} | {_verdict(one)} | | |"
-    return (
-        f"| {one.case['model']} | {_hardware(one)} | {plan.outcome} | "
-        f"{format_gib(rank.available_kv_cache_bytes)} | "
-        f"{plan.kv_cache_size_tokens:,} |"
-    )
 
 
 if __name__ == "__main__":

@@ -8,16 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from planner.engine.gpu import GPU, catalogue
-from planner.engine.layout import UNIFIED
+from planner.engine.gpu import catalogue
 from planner.engine.releases import MODELLED
-from planner.memory.lines.calibration import context_of
-from planner.memory.lines.outside import resident_threads
 from planner.show.certainty import FEW
-from planner.units import GIB
-from tools.compared import Row, mean, median
+from tools.compared import Row, mean
 from tools.dry_rows import DryRow
-from tools.fit_non_torch import gone_at_start, world_size
 
 _CALIBRATION = (
     pathlib.Path(__file__).resolve().parents[1] / "planner" / "data" / "calibration"
@@ -80,26 +75,30 @@ def by_key(
     runs: Sequence[DryRow],
     key: Callable[[Row | DryRow], Iterable[str]],
 ) -> str:
-    """Write published starts and dry runs side by side, by a key."""
+    """Write published starts and dry runs side by side, by a key.
+
+    Without dry runs the columns of theirs are left out.
+    """
     starts, dry = _grouped(rows, key), _grouped(runs, key)
-    lines = [
-        "| | starts | KV cache: mean error, GiB | median | largest | inside the range "
-        "| dry runs | weights within 1 % | peak within 0.02 GiB |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    head = "| | starts | KV cache: mean error, GiB | largest | inside the range |"
+    form = "| --- | ---: | ---: | ---: | ---: |"
+    if runs:
+        head += " dry runs | weights within 1 % | peak within 0.02 GiB |"
+        form += " ---: | ---: | ---: |"
+    lines = [head, form]
     for name in _ordered(starts, dry):
-        lines.append(
-            f"| {name} | {_starts(starts.get(name, []))} | {_dry(dry.get(name, []))} |"
-        )
+        cells = [name, _starts(starts.get(name, []))]
+        cells += [_dry(dry.get(name, []))] * bool(runs)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _starts(group: Sequence[Any]) -> str:
     if not group:
-        return "0 | - | - | - | -"
+        return "0 | - | - | -"
     errors = [row.error_gib for row in group]
     return (
-        f"{len(group)} | {mean(errors):.2f} | {median(errors):.2f} | "
+        f"{len(group)} | {mean(errors):.2f} | "
         f"{max(errors, key=abs):+.2f} | {sum(row.is_inside for row in group)}"
     )
 
@@ -111,48 +110,6 @@ def _dry(group: Sequence[Any]) -> str:
     return f"{len(group)} | {equal} | {sum(run.has_close_peak for run in group)}"
 
 
-def machines(records: Iterable[dict[str, Any]]) -> str:
-    """Write what each kind of machine keeps before vLLM looks, seen and planned."""
-    parts = _table("non_torch")["parts"]
-    seen: dict[str, list[float]] = defaultdict(list)
-    planned: dict[str, str] = {}
-    for _name, (record, gpu, kept) in gone_at_start(records):
-        kind = _kind(record, gpu)
-        seen[kind].append(kept)
-        planned[kind] = _planned(record, gpu, parts)
-    lines = [
-        "| machine | starts | total less free memory, GiB | planned |",
-        "| --- | ---: | --- | ---: |",
-    ]
-    for kind in sorted(seen):
-        values = sorted(seen[kind])
-        span = f"{values[0]:.2f}"
-        if values[-1] - values[0] > _ALIKE_GIB:
-            span += f" to {values[-1]:.2f}"
-        lines.append(f"| {kind} | {len(values)} | {span} | {planned[kind]} |")
-    return "\n".join(lines)
-
-
-def _kind(record: Mapping[str, Any], gpu: GPU) -> str:
-    ranks = world_size(dict(record))
-    name = gpu.name if ranks == 1 else f"{gpu.name} x {ranks}"
-    return f"{name} under Windows (WSL)" if record.get("is_under_wsl") else name
-
-
-def _planned(
-    record: Mapping[str, Any], gpu: GPU, parts: Mapping[str, Mapping[str, float]]
-) -> str:
-    if gpu.compute_capability in UNIFIED:
-        part = parts["unified memory at start"]
-        return f"{part['low_gib']:.1f} to {part['high_gib']:.1f}"
-    context = context_of(resident_threads(gpu)).size_bytes / GIB
-    if record.get("is_under_wsl"):
-        context += parts["Windows"]["gib"]
-    if world_size(dict(record)) > 1:
-        return f"{context:.2f}, and NCCL where it starts before"
-    return f"{context:.2f}"
-
-
 def minor_of(row: Row | DryRow) -> list[str]:
     """Return its release as a key."""
     return [_minor(row.release)]
@@ -161,11 +118,6 @@ def minor_of(row: Row | DryRow) -> list[str]:
 def gpu_of_row(row: Row | DryRow) -> list[str]:
     """Return its GPU as a key."""
     return [row.gpu]
-
-
-def family_of(row: Row | DryRow) -> list[str]:
-    """Return its kind of model as a key."""
-    return [row.family]
 
 
 def features_of_row(row: Row | DryRow) -> list[str]:

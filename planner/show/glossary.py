@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -53,49 +53,41 @@ GPU memory.'
 
 
 def glossary_markdown() -> str:
-    """Return all entries as a page: terms, the planner's inputs, engine arguments."""
+    """Return terms and the planner's inputs as a page, engine arguments by effect."""
     terms = [one for one in entries().values() if not one.is_argument]
     inputs = [one for one in terms if one.name in _OF_THE_PLANNER]
-    arguments = [one for one in entries().values() if one.is_argument]
-    harmless = [one for one in arguments if ARGUMENTS[one.name].memory is Memory.NONE]
     parts = {
-        "Terms": [one for one in terms if one not in inputs],
-        "Fields of the page": inputs,
-        "Engine arguments": sorted(
-            (one for one in arguments if one not in harmless), key=lambda one: one.name
-        ),
+        "## Terms": _texts(one for one in terms if one not in inputs),
+        "## Fields of the page": _texts(inputs),
+        _ARGUMENTS: "",
+        "### Counted by plans": _names(Memory.MODELLED, Memory.BOUNDED),
+        "### Not counted, as plans that use them say": _names(Memory.UNKNOWN),
+        "### Without effect on GPU memory": _names(Memory.NONE),
     }
-    sections = [
-        f"## {title}\n\n" + "\n".join(_line(one) for one in found)
-        for title, found in parts.items()
-    ]
-    names = ", ".join(f"`{one.name}`" for one in sorted(harmless, key=_name))
-    return "\n\n".join([_HEAD, *sections, f"{_HARMLESS}\n\n- {names}"]) + "\n"
+    sections = [f"{title}\n\n{found}".strip() for title, found in parts.items()]
+    return "\n\n".join([_HEAD, *sections]) + "\n"
 
 
-_HEAD = f"""# Glossary
+_HEAD = """# Glossary
 
-What each word on the planner's page means and what it does to GPU memory. The page has
-the same texts behind the name of each control. Arguments are those of vLLM
-{NEWEST}.
-
-This page is written by `python tools/glossary_page.py`."""
+What each word on the planner's page means and what it does to GPU memory; the page has
+the same texts behind each control. `python tools/glossary_page.py` writes this page."""
 
 
-_HARMLESS = """## Arguments that do not change GPU memory
+_ARGUMENTS = f"""## Engine arguments
 
-What each of them does is in the app, where "All engine arguments" explains every name,
-in [the reference of engine arguments](reference/arguments.md), and in `planner plan
---help`."""
-
-
-def _name(entry: Entry) -> str:
-    return entry.name
+What each argument of vLLM {NEWEST} does is in
+[the reference of engine arguments](reference/arguments.md), in the app at its control,
+and in `planner plan --help`."""
 
 
-def _line(entry: Entry) -> str:
-    name = f"`{entry.name}`" if entry.is_argument else f"**{entry.name}**"
-    return f"- {name}: {entry.text}"
+def _texts(found: Iterable[Entry]) -> str:
+    return "\n".join(f"- **{one.name}**: {one.text}" for one in found)
+
+
+def _names(*effects: Memory) -> str:
+    names = sorted(one.name for one in ARGUMENTS.values() if one.memory in effects)
+    return f"- {', '.join(f'`{name}`' for name in names)}"
 
 
 def _entries() -> Iterator[Entry]:

@@ -138,6 +138,7 @@ def test_the_search_finds_an_argument_offline(browser, folder):
     places = found.evaluate_all("links => links.map(link => link.href)")
     page.context.close()
 
-    assert (folder / "glossary.html").as_uri() + "#word-max-num-seqs" == places[0]
+    reference = (folder / "reference" / "arguments.html").as_uri()
+    assert f"{reference}#argument-max-num-seqs" == places[0]
     assert len(places) > 1
     assert [] == [url for url in asked if not url.startswith(folder.as_uri())]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -122,9 +123,11 @@ class EngineArguments(SphinxDirective):
 
     def _item(self, entry: Entry) -> nodes.definition_list_item:
         term = nodes.term("", "", nodes.literal(entry.words, entry.words))
-        term["ids"].append(nodes.make_id(f"argument-{entry.name}"))
+        name = nodes.make_id(f"argument-{entry.name}")
+        term["ids"].append(name)
+        found = addnodes.index(entries=[("single", entry.name, name, "main", None)])
         said = [nodes.paragraph("", words) for words in (entry.text, entry.facts)]
-        return nodes.definition_list_item("", term, nodes.definition("", *said))
+        return nodes.definition_list_item("", term, nodes.definition("", found, *said))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -11,9 +11,9 @@ GLOSSARY = "glossary"
 
 
 class Words(SphinxTransform):
-    """Give each item of the glossary a name and a place in Sphinx's index.
+    """Give each word of the glossary a name and a place in Sphinx's index.
 
-    An item of names alone has one for each of them.
+    In an item of names alone each has a name; the index leads to the reference.
     """
 
     # Before Sphinx reads the index of a page, at 850.
@@ -27,20 +27,15 @@ class Words(SphinxTransform):
             said = [child for child in item[0] if child.astext().strip(", ")]
             if all(isinstance(child, nodes.literal) for child in said):
                 for child in said:
-                    _name(child, child.astext())
+                    child["ids"].append(nodes.make_id(f"word-{child.astext()}"))
             elif isinstance(said[0], nodes.strong | nodes.literal):
                 _name(item, said[0].astext())
 
 
-def _name(named: nodes.Element, word: str) -> None:
+def _name(item: nodes.list_item, word: str) -> None:
     name = nodes.make_id(f"word-{word}")
-    named["ids"].append(name)
-    entry = ("single", word, name, "main", None)
-    index = addnodes.index(entries=[entry])
-    if isinstance(named, nodes.list_item):
-        named.insert(0, index)
-    else:
-        named.parent.insert(named.parent.index(named), index)
+    item["ids"].append(name)
+    item.insert(0, addnodes.index(entries=[("single", word, name, "main", None)]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
