@@ -25,8 +25,10 @@ from tools.compared import LINES, Row, mean, median, rows_of, summary  # noqa: E
 from tools.dry_rows import DryRow, dry_rows  # noqa: E402
 from tools.report_card import (  # noqa: E402
     by_key,
+    family_of,
     features_of_row,
     gpu_of_row,
+    machines,
     minor_of,
     unknown,
 )
@@ -60,7 +62,7 @@ def main() -> int:
     draw(rows, folder)
     records = read_records(corpus)
     features = as_table(feature_rows(records))
-    card = report(rows, runs, features)
+    card = report(rows, runs, features, machines(records))
     replace_between(DOCS / "accuracy.md", card)
     replace_between(ROOT / "README.md", short(rows))
     print(json.dumps({k: v for k, v in figures.items() if k != "published"}, indent=1))
@@ -132,7 +134,9 @@ def beside_dry_runs(runs: Sequence[DryRow]) -> str:
     )
 
 
-def report(rows: Sequence[Row], runs: Sequence[DryRow], features: str) -> str:
+def report(
+    rows: Sequence[Row], runs: Sequence[DryRow], features: str, kept: str
+) -> str:
     """Write the report card: what is not known, then the tables."""
     return "\n\n".join(
         [
@@ -143,16 +147,20 @@ def report(rows: Sequence[Row], runs: Sequence[DryRow], features: str) -> str:
             patched(rows),
             beside_dry_runs(runs),
             "### By release",
-            by_key(rows, [], minor_of),
+            by_key(rows, runs, minor_of),
             "![Errors by release](accuracy/releases.svg)",
             "### By GPU",
-            by_key(rows, [], gpu_of_row),
+            by_key(rows, runs, gpu_of_row),
+            "### By family",
+            by_key(rows, runs, family_of),
             "### By feature",
             by_key(rows, runs, features_of_row),
             "### By line",
             by_line(rows),
-            "### What is fitted",
+            "### What machines keep before vLLM looks",
             MACHINES,
+            kept,
+            "### What is fitted",
             fitted(),
             "### The range",
             "![Range of each start](accuracy/ranges.svg)",

@@ -8,11 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from planner.engine.gpu import catalogue
+from planner.engine.gpu import GPU, catalogue
+from planner.engine.layout import UNIFIED
 from planner.engine.releases import MODELLED
+from planner.memory.lines.calibration import context_of
+from planner.memory.lines.outside import resident_threads
 from planner.show.certainty import FEW
+from planner.units import GIB
 from tools.compared import Row, mean
 from tools.dry_rows import DryRow
+from tools.fit_non_torch import gone_at_start, world_size
 
 _CALIBRATION = (
     pathlib.Path(__file__).resolve().parents[1] / "planner" / "data" / "calibration"
@@ -75,21 +80,17 @@ def by_key(
     runs: Sequence[DryRow],
     key: Callable[[Row | DryRow], Iterable[str]],
 ) -> str:
-    """Write published starts and dry runs side by side, by a key.
-
-    Without dry runs the columns of theirs are left out.
-    """
+    """Write published starts and dry runs side by side, by a key."""
     starts, dry = _grouped(rows, key), _grouped(runs, key)
-    head = "| | starts | KV cache: mean error, GiB | largest | inside the range |"
-    form = "| --- | ---: | ---: | ---: | ---: |"
-    if runs:
-        head += " dry runs | weights within 1 % | peak within 0.02 GiB |"
-        form += " ---: | ---: | ---: |"
-    lines = [head, form]
+    lines = [
+        "| | starts | KV cache: mean error, GiB | largest | inside the range "
+        "| dry runs | weights within 1 % | peak within 0.02 GiB |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for name in _ordered(starts, dry):
-        cells = [name, _starts(starts.get(name, []))]
-        cells += [_dry(dry.get(name, []))] * bool(runs)
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(
+            f"| {name} | {_starts(starts.get(name, []))} | {_dry(dry.get(name, []))} |"
+        )
     return "\n".join(lines)
 
 
@@ -108,6 +109,48 @@ def _dry(group: Sequence[Any]) -> str:
         return "0 | - | -"
     equal = sum(run.has_equal_weights for run in group)
     return f"{len(group)} | {equal} | {sum(run.has_close_peak for run in group)}"
+
+
+def machines(records: Iterable[dict[str, Any]]) -> str:
+    """Write what each kind of machine keeps before vLLM looks, seen and planned."""
+    parts = _table("non_torch")["parts"]
+    seen: dict[str, list[float]] = defaultdict(list)
+    planned: dict[str, str] = {}
+    for _name, (record, gpu, kept) in gone_at_start(records):
+        kind = _kind(record, gpu)
+        seen[kind].append(kept)
+        planned[kind] = _planned(record, gpu, parts)
+    lines = [
+        "| machine | starts | total less free memory, GiB | planned |",
+        "| --- | ---: | --- | ---: |",
+    ]
+    for kind in sorted(seen):
+        values = sorted(seen[kind])
+        span = f"{values[0]:.2f}"
+        if values[-1] - values[0] > _ALIKE_GIB:
+            span += f" to {values[-1]:.2f}"
+        lines.append(f"| {kind} | {len(values)} | {span} | {planned[kind]} |")
+    return "\n".join(lines)
+
+
+def _kind(record: Mapping[str, Any], gpu: GPU) -> str:
+    ranks = world_size(dict(record))
+    name = gpu.name if ranks == 1 else f"{gpu.name} x {ranks}"
+    return f"{name} under Windows (WSL)" if record.get("is_under_wsl") else name
+
+
+def _planned(
+    record: Mapping[str, Any], gpu: GPU, parts: Mapping[str, Mapping[str, float]]
+) -> str:
+    if gpu.compute_capability in UNIFIED:
+        part = parts["unified memory at start"]
+        return f"{part['low_gib']:.1f} to {part['high_gib']:.1f}"
+    context = context_of(resident_threads(gpu)).size_bytes / GIB
+    if record.get("is_under_wsl"):
+        context += parts["Windows"]["gib"]
+    if world_size(dict(record)) > 1:
+        return f"{context:.2f}, and NCCL where it starts before"
+    return f"{context:.2f}"
 
 
 def minor_of(row: Row | DryRow) -> list[str]:
