@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
-from planner.errors import ModelUnavailable
+from planner.errors import TooOften
 from planner.surroundings import runtime_folder
 from planner.values import frozen
 
@@ -52,10 +52,6 @@ class Question(Enum):
     def share(self) -> int:
         """How many of these are allowed for one model of the allowance."""
         return 1 if self is Question.MODEL else 2
-
-
-class TooOften(ModelUnavailable):
-    """The allowance is used up; the message says when there is more."""
 
 
 @frozen

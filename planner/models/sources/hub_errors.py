@@ -9,9 +9,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import (
+    GatedModel,
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+    TooOften,
+)
 from planner.models.catalogue import nearest
-from planner.models.sources.allowance import TooOften
 from planner.surroundings import is_in_browser
 from planner.values import frozen
 

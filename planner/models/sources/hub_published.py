@@ -21,6 +21,7 @@ from planner.errors import (
     ModelNotFound,
     ModelUnavailable,
     PlannerError,
+    TooOften,
 )
 from planner.models import catalogue
 from planner.models.files import ModelFiles
@@ -32,7 +33,7 @@ from planner.models.sources import (
     hub_store,
     safetensors,
 )
-from planner.models.sources.allowance import Question, TooOften, take
+from planner.models.sources.allowance import Question, take
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
