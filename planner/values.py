@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class")
 _Method = Callable[..., Any]
+_Fields = tuple[Field[Any], ...]
 
 
 @overload
@@ -65,11 +66,12 @@ def frozen(
         cls = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(
             cls
         )
-        methods = _METHODS | {"__init__": _init_of(cls)}
+        known = fields(cls)
+        methods = _METHODS | {"__init__": _init_of(cls, known)}
         if repr:
             methods["__repr__"] = _repr
         if eq:
-            methods |= _comparison_of(cls)
+            methods |= _comparison_of(known)
         for name, method in methods.items():
             if name not in vars(cls):
                 setattr(cls, name, method)
@@ -78,12 +80,12 @@ def frozen(
     return made if cls is None else made(cls)
 
 
-def _init_of(cls: type[Any]) -> _Method:
+def _init_of(cls: type[Any], known: _Fields) -> _Method:
     """Compile `__init__`, which is called too often to loop over the fields."""
     scope: dict[str, Any] = {"_store": object.__setattr__}
     parameters = {False: ["self"], True: ["*"]}
     lines = []
-    for one in fields(cls):
+    for one in known:
         name = value = default = one.name
         if one.default is not MISSING:
             scope[f"_default_{name}"] = one.default
@@ -108,15 +110,13 @@ def _init_of(cls: type[Any]) -> _Method:
     exec(text, vars(sys.modules[cls.__module__]), compiled)
     init: _Method = compiled["within"](**scope)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {one.name: one.type for one in fields(cls)} | {
-        "return": None
-    }
+    init.__annotations__ = {one.name: one.type for one in known} | {"return": None}
     return init
 
 
-def _comparison_of(cls: type[Any]) -> dict[str, _Method]:
+def _comparison_of(known: _Fields) -> dict[str, _Method]:
     """Return `__eq__` and `__hash__` by the fields that are compared."""
-    names = [one.name for one in fields(cls) if one.compare]
+    names = [one.name for one in known if one.compare]
     values: Callable[[Any], Any] = attrgetter(*names) if names else _no_values
 
     def equal(self: DataclassInstance, other: object) -> object:
