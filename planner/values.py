@@ -2,9 +2,9 @@
 
 `dataclasses.dataclass(frozen=True)` writes six methods as source text and compiles each
 when a class is defined. A cold `planner plan` defines 170 classes, and half of its time
-went there. Here `__init__` alone is compiled; the other methods are functions over the
-names of the fields. The rest is the standard library's: `field`, `fields`, `replace`,
-`asdict`, copying, pickling and pattern matching take these values as any dataclass.
+went there. Here `__init__` alone is compiled, when it is first used, and the others are
+functions over the names of the fields. The rest is the standard library's: `field`,
+`fields`, `replace`, `asdict`, pickling and patterns take a value as any dataclass.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def frozen(
             cls
         )
         known = fields(cls)
-        methods = _METHODS | {"__init__": _init_of(cls, known)}
+        methods = _METHODS | {"__init__": _Init(cls)}
         if repr:
             methods["__repr__"] = _repr
         if eq:
@@ -80,12 +80,26 @@ def frozen(
     return made if cls is None else made(cls)
 
 
-def _init_of(cls: type[Any], known: _Fields) -> _Method:
+class _Init:
+    """Stands for `__init__` until it is looked up: a command uses half of them."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self._cls = cls
+
+    def __get__(self, value: object, cls: type[Any] | None = None) -> _Method:
+        """Compile it, put it in its place, and return it."""
+        init = _init_of(self._cls)
+        self._cls.__init__ = init
+        bound: _Method = init.__get__(value, cls)
+        return bound
+
+
+def _init_of(cls: type[Any]) -> _Method:
     """Compile `__init__`, which is called too often to loop over the fields."""
     scope: dict[str, Any] = {"_store": object.__setattr__}
     parameters = {False: ["self"], True: ["*"]}
     lines = []
-    for one in known:
+    for one in fields(cls):
         name = value = default = one.name
         if one.default is not MISSING:
             scope[f"_default_{name}"] = one.default
@@ -110,14 +124,15 @@ def _init_of(cls: type[Any], known: _Fields) -> _Method:
     exec(text, vars(sys.modules[cls.__module__]), compiled)
     init: _Method = compiled["within"](**scope)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {one.name: one.type for one in known} | {"return": None}
+    types = {one.name: one.type for one in fields(cls)}
+    init.__annotations__ = types | {"return": None}
     return init
 
 
 def _comparison_of(known: _Fields) -> dict[str, _Method]:
     """Return `__eq__` and `__hash__` by the fields that are compared."""
     names = [one.name for one in known if one.compare]
-    values: Callable[[Any], Any] = attrgetter(*names) if names else _no_values
+    values: Callable[[Any], Any] = attrgetter(*names) if names else type
 
     def equal(self: DataclassInstance, other: object) -> object:
         if other.__class__ is not self.__class__:
@@ -128,10 +143,6 @@ def _comparison_of(known: _Fields) -> dict[str, _Method]:
         return hash(values(self))
 
     return {"__eq__": equal, "__hash__": hashed}
-
-
-def _no_values(_value: object) -> tuple[()]:
-    return ()
 
 
 @recursive_repr()
@@ -159,7 +170,7 @@ def _setstate(self: DataclassInstance, state: list[Any]) -> None:
         object.__setattr__(self, one.name, value)
 
 
-_METHODS: dict[str, _Method] = {
+_METHODS: dict[str, object] = {
     "__setattr__": _setattr,
     "__delattr__": _delattr,
     "__getstate__": _getstate,

@@ -188,3 +188,19 @@ def test_a_value_matches_a_pattern() -> None:
     match Load(tokens=5):
         case Load(tokens=tokens):
             assert 5 == tokens
+
+
+def test_init_is_compiled_when_it_is_first_used() -> None:
+    """Until then the class holds what compiles it; the same function stays after."""
+
+    @frozen
+    class Late:
+        """A class of which no value was made."""
+
+        size: int
+
+    before = vars(Late)["__init__"]
+    assert not inspect.isfunction(before)
+    assert 3 == Late(size=3).size
+    assert inspect.isfunction(vars(Late)["__init__"])
+    assert Late.__init__ is vars(Late)["__init__"]
