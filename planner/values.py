@@ -106,7 +106,7 @@ def _init_of(cls: type[Any]) -> _Method:
             default = f"{name}=_default_{name}"
         elif one.default_factory is not MISSING:
             scope[f"_new_{name}"] = one.default_factory
-            default = f"{name}=..."
+            default = f"{name}=..."  # as stubs write a default that is made
             value = f"_new_{name}() if {name} is ... else {name}"
         parameters[bool(one.kw_only)].append(default)
         lines.append(f"_store(self, {name!r}, {value})")
