@@ -37,6 +37,10 @@ class ModelUnavailable(PlannerError):  # noqa: N818 - reads as the sentence it i
     """The model exists but cannot be read: gated, offline, or no reply of the Hub."""
 
 
+class TooOften(ModelUnavailable):
+    """No more requests to the Hub for now; the message says when there are more."""
+
+
 class GatedModel(ModelUnavailable):
     """The model's files are given only to accounts that accepted its terms."""
 

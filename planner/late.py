@@ -100,10 +100,12 @@ SHOWN = {
 # Needed by few runs, and slow to import.
 SLOW = frozenset(
     """
+    decimal:Decimal
     difflib:get_close_matches
     hashlib:sha256
     http.client:HTTPConnection
     http.client:HTTPSConnection
+    shutil:get_terminal_size
     tempfile:gettempdir
     textwrap:wrap
     planner.app.cli.read:expanded

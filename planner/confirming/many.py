@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.late import late
 from planner.planning.result import Plan
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,7 +34,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Sweep(Sequence[SweepRow]):
     """The rows of a sweep, in the order of its plans."""
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,7 @@ from planner.confirming.options import RunOptions
 from planner.errors import PlannerError
 from planner.planning.result import Plan
 from planner.user_files import MOST_TEXT_BYTES, read_file
+from planner.values import frozen
 
 try:
     import fcntl
@@ -23,7 +23,7 @@ except ImportError:  # Windows, where vLLM does not run
     fcntl = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SweepRow:
     """One plan of a sweep and its result, as plain values."""
 

@@ -7,17 +7,18 @@ log alone has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from planner.confirming.log import LogReading
 from planner.planning.result import KVCacheGroup
 from planner.units import GIB
+from planner.values import frozen
 
 _GROUPED = ("persistent buffers", "non-torch")
 _KV_CACHE = "KV cache"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WorkerFigures:
     """One worker's account; None where its release or backend has no such figure.
 
@@ -55,7 +56,7 @@ class WorkerFigures:
     groups: tuple[KVCacheGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EngineFigures:
     """Figures of the engine's configuration after its start.
 
@@ -73,7 +74,7 @@ class EngineFigures:
     gpu_memory_utilization: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoadFigures:
     """The result of a load: requests of the planned length, sent all at once."""
 
@@ -96,7 +97,7 @@ class LoadFigures:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MeasuredLine:
     """One part of the measured account, and the lines of a plan that it covers."""
 
@@ -106,7 +107,7 @@ class MeasuredLine:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Measurement:
     """Everything that was measured in one start of vLLM."""
 

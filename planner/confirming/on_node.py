@@ -10,7 +10,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
 from planner.planning.result import Plan
 from planner.user_files import user_path
+from planner.values import frozen
 
 Report: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -34,7 +35,7 @@ _WEIGHTS = (
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Job:
     """A plan with what a machine needs to confirm it."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planner.confirming.stages import StartStage
 from planner.errors import PlannerError
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.ray.bundles import NodeType
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 WEIGHTS = ("dummy", "real")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunOptions:
     """How to start vLLM for a plan.
 
@@ -61,7 +62,7 @@ def check_time_limit(seconds: float) -> None:
         raise PlannerError(f"time_limit_seconds={seconds!r}: a number above 0.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClusterOptions:
     """How to start vLLM on the machines of a Ray cluster.
 
@@ -105,7 +106,7 @@ class ClusterOptions:
 CLUSTER = tuple(one.name for one in fields(ClusterOptions) if one.name != "address")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Event:
     """A new stage, new lines of the log, or both."""
 
@@ -121,7 +122,7 @@ class Event:
     """The stages until now, this one included; empty: unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClusterEvent(Event):
     """An event of one of several starts on a cluster."""
 

@@ -27,13 +27,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from planner.data import DATA
 from planner.engine.releases import Release, came_later
 from planner.errors import PlannerError
+from planner.values import frozen
 
 _DATA = DATA / "arguments.json"
 _CHOICES_SHOWN = 6
@@ -158,7 +159,7 @@ class Feature(StrEnum):
     GRAPH_SIZES = "graph sizes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Argument:
     """One engine argument under vLLM's name."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from planner.data import DATA
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
 from planner.late import late
+from planner.values import frozen
 
 KNOWN = (
     "VLLM_PP_LAYER_PARTITION",
@@ -116,7 +116,7 @@ Source: vLLM 0.10.0 and 0.10.1 `envs.py`.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Environment:
     """The values of vLLM's environment variables.
 

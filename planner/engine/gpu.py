@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from planner.engine.not_covered import why_not_covered
 from planner.errors import PlannerError
 from planner.late import late
 from planner.units import GIB, format_gib
+from planner.values import frozen
 
 _NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
 _MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
@@ -34,7 +35,7 @@ _SAME_SIZE = 0.01
 """How much a total may differ from that of the GPU it identifies."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Processor:
     """What vLLM's CPU build needs to know about its processor.
 
@@ -55,7 +56,7 @@ class Processor:
         return None if self.flags is None else flag in self.flags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPU:
     """One GPU as vLLM sees it, or the processor where vLLM's CPU build runs.
 

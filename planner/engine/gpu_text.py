@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
+from planner.late import late
 from planner.units import GIB, MIB, parse_size
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from planner.engine.gpu import GPU
 
 EXAMPLE = "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s"
@@ -163,7 +165,8 @@ def _scaled(key: str, text: str, units: Mapping[str, int]) -> int:
     scale = None if match is None else by_name.get(match[2].lower())
     if match is None or scale is None:
         raise _wrong(f"{key}={text!r} needs a number and one of {', '.join(units)}")
-    return int(Decimal(match[1]) * scale)
+    number: Decimal = late("decimal:Decimal", match[1])
+    return int(number * scale)
 
 
 def _shortest(value: int, names: tuple[str, ...], units: Mapping[str, int]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import Refused
+from planner.values import frozen
 
 HOPPER = 9
 """Major compute capability of H100, H200, H20 and similar GPUs."""
@@ -38,7 +37,7 @@ def pad_vocabulary(num_embeddings: int) -> int:
     return -(-num_embeddings // 64) * 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ParallelLayout:
     """The ranks of one deployment, and what their weights and buffers depend on.
 

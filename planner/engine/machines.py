@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from planner.data import DATA
+from planner.values import frozen
 
 _PREFIXES = ("ml.", "standard_")
 """SageMaker's before EC2's names, and Azure's, which people leave out."""
@@ -19,7 +19,7 @@ _COUNTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Machine:
     """A type of machine that a cloud rents: its GPU, and how many it has."""
 

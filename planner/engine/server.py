@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.values import frozen
 
 _DATA = DATA / "server_flags.json"
 _OFF = (("--no-", "--"), ("--disable-", "--enable-"), ("--enable-", "--disable-"))
@@ -39,7 +39,7 @@ class Takes(StrEnum):
     """One word, which is JSON."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ServerFlag:
     """One flag of `vllm serve` that is not an engine argument of today."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from math import prod
 from typing import Any, TypeGuard
 
@@ -18,9 +18,10 @@ from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError, Refused
 from planner.late import late
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EngineSettings:
     """Engine arguments as given; `planner.engine.arguments` explains each.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from planner.errors import PlannerError
 from planner.surroundings import is_published
 from planner.units import GIB
 from planner.user_files import user_path
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -40,7 +40,7 @@ def port(plan: Plan) -> int:
     return given if isinstance(given, int) else PORT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Nodes:
     """Identical machines, and the GPUs of each."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from math import isfinite
@@ -25,6 +24,7 @@ from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -37,7 +37,7 @@ _KEYS = ("model", "gpu", "vllm_version", "entrypoint", "env", "load", "engine_ar
 _LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node:
     """A value of the file."""
 
@@ -182,7 +182,7 @@ def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML
     return Node(value=value, line=line)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PlanFile:
     """The content of a plan file."""
 

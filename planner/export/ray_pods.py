@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.export import machines
 from planner.ray import Node, NodeType, Pipeline, State
 from planner.units import GIB
+from planner.values import frozen
 
 _ACTOR_GIB = 1
 """CPU memory of a worker of a stage on CPUs, mostly a tokenizer: assumed."""
@@ -24,7 +25,7 @@ Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPO
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Group:
     """Identical pods, between a minimum and a maximum number."""
 

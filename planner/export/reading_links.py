@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -31,6 +31,7 @@ from planner.models import catalogue
 from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.values import frozen
 
 DEFAULT_GPU = "H100"
 LONGEST_LINK = 8000
@@ -46,7 +47,7 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories of characters that are invisible or unassigned."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ReadLink:
     """The plan that a link opens."""
 
@@ -153,7 +154,7 @@ def _check_size(name: str, value: object) -> None:
             raise PlannerError(f"{name}={number}: a link takes at most {MOST:,}.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Reading:
     """Turns names and texts into inputs, and notes what it ignores."""
 

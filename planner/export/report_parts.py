@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.engine.releases import NEWEST, number_of
@@ -15,12 +14,13 @@ from planner.export.machines import environment
 from planner.export.python_code import python
 from planner.export.values import to_text
 from planner.solve.upgrading import Upgrade, upgrade
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Way:
     """One way to start the plan: text to copy, or the reason why there is none."""
 

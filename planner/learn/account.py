@@ -7,7 +7,6 @@ log and its inputs; the comparison with the plan is computed each time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from planner.confirming.comparison import confirmation_of
@@ -29,6 +28,7 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.units import format_gib
+from planner.values import frozen
 
 _COLUMNS = ("Line", ("Size", "pl-number"), "How it is known")
 _FOLDER = DATA / "recorded"
@@ -75,7 +75,7 @@ def message_of(plan: Plan) -> str:
     return "" if plan.error is None else plan.error.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Account(ShownAsText):
     """The lines of one GPU's memory, shown as a table."""
 
@@ -126,7 +126,7 @@ def certainty(plan: Plan) -> Shown:
     return Shown(title="How sure is this plan", text="\n".join(sentences(plan)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Recorded(ShownAsText):
     """A recorded start: its plan for the machine of the record, and vLLM's log."""
 
@@ -212,7 +212,7 @@ def _named(name: str) -> GPU | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Words(ShownAsText):
     """Words of the glossary with their explanations."""
 

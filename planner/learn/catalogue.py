@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +18,7 @@ from planner.planning.result import Plan
 from planner.show.html import tag
 from planner.show.page import whole
 from planner.show.pieces import row, table
+from planner.values import frozen
 
 LESSONS = (
     "where_memory_goes",
@@ -148,7 +148,7 @@ def exercise(name: str) -> Exercise:
     return known[name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Progress(ShownAsText):
     """The state of each exercise."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from string import ascii_lowercase
 from typing import Any
@@ -27,6 +26,7 @@ from planner.show.explanation import explanation_html
 from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
+from planner.values import frozen
 
 _READ = "planner.export.texts.recognising:read"
 CAUSES: Mapping[str, tuple[str, str]] = {
@@ -54,7 +54,7 @@ CAUSES: Mapping[str, tuple[str, str]] = {
 """Each kind of failure by the name of its check: what happened, and how to tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Remedy:
     """A change that may help."""
 
@@ -65,7 +65,7 @@ class Remedy:
     is_right: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class DebugThisStart(ShownAsText):
     """A start that failed: its command, its error, and what to choose from."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.learn.parts import State
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, to_open
+from planner.values import frozen
 
 _SYMBOLS = {State.RIGHT: "✔", State.NOT_YET: "✘", State.NOT_ATTEMPTED: "…"}
 TONES = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open"}
@@ -22,7 +21,7 @@ class ShownAsText:
         return str(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Shown(ShownAsText):
     """A hint or a solution: a title, text with a paragraph on each line, and code."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from planner.errors import PlannerError
 from planner.late import late
@@ -12,9 +11,10 @@ from planner.learn.parts import Judgement, Part, State, together
 from planner.show.html import Html
 from planner.show.page import whole
 from planner.show.pieces import listed, verdict_box
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Outcome(ShownAsText):
     """The result of a check, for a notebook and for a terminal."""
 
@@ -34,7 +34,7 @@ class Outcome(ShownAsText):
         return outcome_html(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Exercise:
     """One exercise of a lesson.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from planner.learn.display import ShownAsText, paragraphs
 from planner.learn.progress import keep_prediction, kept
@@ -11,9 +10,10 @@ from planner.learn.quantity import is_untouched
 from planner.show.html import tag
 from planner.show.page import whole
 from planner.show.pieces import listed
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Question:
     """What a lesson asks to be explained in words."""
 
@@ -25,7 +25,7 @@ class Question:
     """What a good explanation names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Explained(ShownAsText):
     """A learner's words, and an expert's once there are any."""
 

@@ -6,7 +6,6 @@ One pair a day, the same for everybody: the date (UTC) chooses it from the catal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -24,6 +23,7 @@ from planner.show.palette import swatch
 from planner.show.pieces import table_html, to_open
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib
+from planner.values import frozen
 
 _MODELS, _STRIDE, _OTHERS = 149, 53, 71
 """The most used published models; a prime, so that each has its turn before one comes
@@ -45,7 +45,7 @@ _LINES = {
 _REST = _LINES["peak activation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Part:
     """A segment of the bar, and the arithmetic of its lines."""
 
@@ -54,7 +54,7 @@ class Part:
     why: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Round(ShownAsText):
     """A model and a GPU whose bar is to be guessed."""
 
@@ -140,7 +140,7 @@ def points(wrong: float, total: float) -> int:
     return max(0, round(100 - 100 * wrong / total))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class GuessTheBar(ShownAsText):
     """The pair of a day, and others to go on with."""
 

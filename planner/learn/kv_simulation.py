@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from planner.values import frozen
+
 Content: TypeAlias = tuple[str, int]
 """Whose tokens a full block holds, and the place of the block in the request."""
 SHARED = "shared"
@@ -37,7 +39,7 @@ class Phase(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Arrival:
     """A request, before it arrives."""
 
@@ -55,7 +57,7 @@ class Arrival:
         return self.prompt_tokens + self.answer_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Block:
     """What a block of the cache holds after a step."""
 
@@ -67,7 +69,7 @@ class Block:
     owners the tokens are kept until the block is allocated again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Standing:
     """How a request stands after a step."""
 
@@ -79,7 +81,7 @@ class Standing:
     preemptions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Step:
     """The cache after a step, and what happened in it."""
 

@@ -7,7 +7,6 @@ large cache only a part is drawn. The picture says both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import PlannerError
@@ -22,6 +21,7 @@ from planner.show.page import wide_page
 from planner.show.pieces import table_html
 from planner.show.verdict import subject
 from planner.units import counted, format_size
+from planner.values import frozen
 
 _SQUARES = 60
 _MOST_AT_ONCE = 2.7
@@ -34,7 +34,7 @@ _LEAST_SQUARES = 4
 _STORES_EACH_TOKEN = ("FullAttentionSpec", "MLAAttentionSpec")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class LivingCache(ShownAsText):
     """A KV cache at work, step by step."""
 

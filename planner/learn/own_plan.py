@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from planner.show.html import tag
 from planner.show.page import whole
 from planner.show.pieces import command_line
 from planner.show.verdict import subject, verdict
+from planner.values import frozen
 
 APP = "http://127.0.0.1:8866/"
 """Where `planner app` and `make app` open the page."""
 PAGE = "my-plan.html"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class TakenHome(ShownAsText):
     """The command, the link and the page of a plan."""
 

@@ -7,7 +7,7 @@ judged as right, not yet right, or not attempted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from planner.learn.quantity import (
     size_readings,
 )
 from planner.planning.result import Plan
+from planner.values import frozen
 
 _CLOSE = 0.02
 """Tolerance of a figure read off a chart or worked out by hand, as a share."""
@@ -32,7 +33,7 @@ class State(StrEnum):
     NOT_ATTEMPTED = "not attempted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Judgement:
     """The state of one part of an answer, and a remark that helps the learner."""
 
@@ -65,7 +66,7 @@ def together(states: list[State]) -> State:
     return State.NOT_YET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mistake:
     """A plausible wrong answer, and the reply to it."""
 
@@ -74,7 +75,7 @@ class Mistake:
     """A reply that helps without giving the answer away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Size:
     """A size: bytes, or a number in any unit, with or without its name."""
 
@@ -102,7 +103,7 @@ class Size:
         return judged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Number:
     """A count or a ratio; counts are exact unless a tolerance is given."""
 
@@ -126,7 +127,7 @@ class Number:
         return _judged((reading,), expected, self.tolerance, self.mistakes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Choice:
     """One of several statements, given by its letter."""
 
@@ -150,7 +151,7 @@ class Choice:
         return not_yet(self.says.get(letter, "It is another one. Read them again."))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Condition:
     """A condition on a learner's plan."""
 
@@ -161,7 +162,7 @@ class Condition:
     """The end of the sentence "Yours ..." about a plan that does not meet it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Made:
     """A plan or a pipeline made by the learner, which has to meet conditions."""
 

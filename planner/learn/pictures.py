@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.learn.display import ShownAsText
 from planner.planning.result import Plan
 from planner.show.html import Html, tag
@@ -11,11 +9,12 @@ from planner.show.page import whole
 from planner.show.palette import css_background
 from planner.show.pieces import row, table
 from planner.units import format_gib
+from planner.values import frozen
 
 _COLUMNS = ("Model", ("Of one request", "pl-number"), "Beside the first model")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class PerRequest(ShownAsText):
     """The KV cache of one request of the same length, model by model."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.learn.display import ShownAsText, folded, paragraphs
 from planner.learn.parts import Mistake
 from planner.learn.progress import keep_prediction, kept
@@ -11,6 +9,7 @@ from planner.learn.quantity import is_untouched, number_reading, size_readings
 from planner.show.html import tag
 from planner.show.page import whole
 from planner.units import format_size
+from planner.values import frozen
 
 _NEAR = 0.1
 """As near as a guess should be; the sentence says so."""
@@ -18,7 +17,7 @@ _SAME = 0.03
 """A guess this near to what a slip gives was made by it; guesses are rounded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Prediction(ShownAsText):
     """A learner's guess; it is not judged before the figure is revealed."""
 
@@ -48,7 +47,7 @@ class Prediction(ShownAsText):
         return whole(tag("p", str(self)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Revealed(ShownAsText):
     """A guess and the figure that was calculated."""
 

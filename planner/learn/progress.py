@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from planner.learn.display import Shown
 from planner.learn.parts import State
 from planner.surroundings import data_folder
+from planner.values import frozen
 
 _FILE = "workshop.json"
 _ORDER = (State.NOT_ATTEMPTED, State.NOT_YET, State.RIGHT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kept:
     """The best state of each exercise, and predictions as they were written."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from planner.units import GIB, KIB, MIB
+from planner.values import frozen
 
 _WRITTEN = re.compile(r"(-?[0-9]+(?:\.[0-9]*)?(?:e-?[0-9]+)?)\s*([a-z]*)\Z")
 _BYTES_PER_UNIT = {
@@ -46,7 +46,7 @@ OTHER_UNIT = "You wrote "
 """Begins the remark on a number that is right in another unit than the written one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reading:
     """One way to read what a learner wrote."""
 

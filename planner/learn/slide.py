@@ -7,7 +7,6 @@ was run before, in slides, and in a file of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import PlannerError
@@ -24,6 +23,7 @@ from planner.show.page import wide_page
 from planner.show.pieces import table_html
 from planner.show.verdict import cache_name, shown_lines, verdict
 from planner.units import format_gib
+from planner.values import frozen
 
 LEAST_VALUES, MOST_VALUES = 2, 60
 """A plan takes milliseconds and 3 kB of the page."""
@@ -37,7 +37,7 @@ _SHORTEST = 1024
 _COLUMNS = ("Verdict", "KV cache", "KV tokens", "Requests at once")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Slider(ShownAsText):
     """The plans of several values of one argument, shown as a slider.
 

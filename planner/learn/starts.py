@@ -7,7 +7,7 @@ thank; their plans are computed each time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.confirming import installation
@@ -25,6 +25,7 @@ from planner.show.page import whole
 from planner.show.pieces import listed, row, table
 from planner.surroundings import is_in_browser
 from planner.units import GIB, format_gib
+from planner.values import frozen
 
 _FILE = DATA / "recorded" / "published.json"
 _COLUMNS = (
@@ -42,7 +43,7 @@ _ELSEWHERE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PublishedStart:
     """A start that somebody published: what vLLM logged, and its plan."""
 
@@ -79,7 +80,7 @@ class PublishedStart:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Published(ShownAsText):
     """Published starts beside their plans, shown as a table."""
 

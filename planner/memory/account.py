@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from planner.values import frozen
 
 
 class Basis(StrEnum):
@@ -16,7 +17,7 @@ class Basis(StrEnum):
     ASSUMED = "assumed"  # an assumption of the planner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Variant:
     """A line as it is where something is so that no engine argument shows."""
 
@@ -29,7 +30,7 @@ class Variant:
     """Whether the user has not said which it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Line:
     """One line of a rank's memory account."""
 
@@ -47,7 +48,7 @@ class Line:
     """What the line is otherwise; the range holds for what is planned."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WeightPart:
     """Bytes of one part of the weights (attention, mlp, experts, ...) on a rank."""
 
@@ -55,7 +56,7 @@ class WeightPart:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class VLLMError:
     """Why vLLM would not start, as vLLM words it."""
 
@@ -73,7 +74,7 @@ class Per(StrEnum):
     NODE = "node"  # once per machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostLine:
     """Something that one worker, engine or node allocates in CPU memory."""
 
@@ -89,7 +90,7 @@ class HostLine:
     """Whether every start allocates it, so that it alone needs no mention."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sized:
     """A size and its arithmetic."""
 

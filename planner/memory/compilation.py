@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +17,7 @@ from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
 from planner.models.architecture import ModelArchitecture
+from planner.values import frozen
 
 _MODES = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
 _NO_COMPILATION, _VLLM_COMPILE = 0, 3
@@ -97,7 +97,7 @@ _BY_LEVEL = (
 _FUSES_FROM_LEVEL = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Compilation:
     """How a start compiles and captures graphs, as its arguments request."""
 

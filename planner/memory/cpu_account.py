@@ -9,7 +9,6 @@ Source: vLLM 0.29.0 to 0.33.0 `v1/worker/cpu_worker.py` CPUWorker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from planner.engine.gpu import GPU
@@ -22,6 +21,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights
 from planner.models.layers import Part
 from planner.units import MIB, format_size, vllm_gib
+from planner.values import frozen
 
 _TABLE_ENTRY_BYTES = 5
 """A token id of 4 bytes, and a flag that tells ids from embeddings."""
@@ -144,7 +144,7 @@ def _process(stage: StageWeights) -> Line:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Share:
     """A worker's share of a memory node, and how much of it the process uses."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from planner.memory.media import frontend
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, explain
 from planner.units import MIB, format_gib, format_size
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.account import HostLine
@@ -29,7 +30,7 @@ _REPEATED_BYTES = 160 * MIB
 _OWN_REPEATED_BYTES = 64 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankMemory:
     """The memory account of a pipeline stage; its tensor-parallel ranks are alike."""
 
@@ -191,7 +192,7 @@ def _profiled_lines(run: ProfileRun, *, is_charged: bool) -> tuple[Line, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Budget:
     """A rank's memory budget, and the part of it that the user set for the KV cache."""
 

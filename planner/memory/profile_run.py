@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from planner.engine.releases import Release
 from planner.memory.compilation import GraphMode
 from planner.models.architecture import DummySizes, ModelArchitecture, Tower
 from planner.units import MIB
+from planner.values import frozen
 
 _Figure = TypeVar("_Figure")
 
@@ -53,7 +54,7 @@ def once_for_all_lengths(
     return remembered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProfileRun:
     """One rank's profile run: `max_num_batched_tokens` tokens, `max_num_seqs` requests.
 

@@ -14,6 +14,7 @@ from planner.memory.account import HostLine, WeightPart
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
+from planner.values import frozen
 
 _ALLOCATION_UNIT = 512
 _LARGE_BYTES = 10 * MIB
@@ -32,7 +33,7 @@ which builds them on every stage.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StageWeights:
     """The weights on one rank of a pipeline stage."""
 

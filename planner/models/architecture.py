@@ -11,12 +11,13 @@ from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.models.layers import Module
 from planner.models.passes import TowerPass
 from planner.models.states import StateLayer
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.models.files import ModelFiles, Reconciliation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LayerKind:
     """Decoder layers that are alike."""
 
@@ -27,7 +28,7 @@ class LayerKind:
     """What a stage holds once for all its layers that name it: rotary caches."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Frames:
     """What the longest video becomes."""
 
@@ -36,7 +37,7 @@ class Frames:
     """Of one frame."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Resizing:
     """How mm_processor_kwargs sets an item's size: as many tokens as pixels allow.
 
@@ -55,7 +56,7 @@ class Resizing:
     """First release for which this holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DummySizes:
     """Sizes that limit_mm_per_prompt sets for the items of the profile run.
 
@@ -93,7 +94,7 @@ class Sizing(Protocol):
         """Return the item that the profile run encodes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MediaItem:
     """The largest image, video or sound with which vLLM profiles a tower.
 
@@ -130,7 +131,7 @@ class MediaItem:
     """The values of max_model_len for which it is the largest; None: all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Tower:
     """An encoder of images, videos or sounds with its projector.
 
@@ -166,7 +167,7 @@ class Tower:
     """Whether it is published in Mistral's own format beside Transformers'."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RopeParameters:
     """One set of rotary embedding parameters, as far as lengths depend on it."""
 
@@ -176,7 +177,7 @@ class RopeParameters:
     """Tokens before stretching, which older releases start from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QuantizationLimits:
     """What a quantisation method requires of the engine, checked once that resolved."""
 
@@ -200,7 +201,7 @@ class QuantizationLimits:
     """Whether earlier releases took it, and are modelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Speculation:
     """How tokens are guessed ahead of a model, which then checks them.
 
@@ -309,7 +310,7 @@ class ModelArchitecture:
     """First layers that take a tower's features, all on the first pipeline stage."""
     quantization: str | None = None
     """vLLM's name of the quantisation method, the checkpoint's or the user's."""
-    quantization_limits: QuantizationLimits = QuantizationLimits()
+    quantization_limits: QuantizationLimits = QuantizationLimits()  # noqa: RUF009 - frozen
     num_experts: int = 0
     kv_sources: tuple[int, ...] = ()
     """For each layer the one whose keys and values it reads; empty: its own."""

@@ -6,12 +6,11 @@ them into KV cache specs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.models.states import StateLayer
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionLayer:
     """The attention of a layer, as far as it keeps a KV cache.
 
@@ -44,7 +43,7 @@ class AttentionLayer:
     cache then keeps the model's dtype whatever `kv_cache_dtype` says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CrossAttentionLayer:
     """Attention of a decoder to its encoder's output.
 
@@ -56,7 +55,7 @@ class CrossAttentionLayer:
     head_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EncoderOnlyAttentionLayer:
     """Attention of an encoder: it keeps nothing, but needs a kernel that supports it.
 
@@ -68,7 +67,7 @@ class EncoderOnlyAttentionLayer:
     head_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MLALayer:
     """Multi-head latent attention: one compressed vector per token, for all heads.
 
@@ -99,7 +98,7 @@ class MLALayer:
         return 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexerCacheLayer:
     """Keys of DeepSeek's lightning indexer: one row of bytes per token.
 
@@ -114,7 +113,7 @@ FLASHINFER_HEADS = (8, 16, 32, 64, 128)
 """Query heads on a rank that kernels of DeepSeek-V4 read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SlidingWindowMLALayer:
     """The last tokens of DeepSeek-V4's attention: one vector each, for all heads.
 
@@ -125,7 +124,7 @@ class SlidingWindowMLALayer:
     window: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressedMLALayer:
     """All tokens of DeepSeek-V4's attention, several of them compressed into one.
 
@@ -136,7 +135,7 @@ class CompressedMLALayer:
     compress_ratio: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressorStateLayer:
     """The tokens that a compressor has not compressed yet.
 
@@ -147,7 +146,7 @@ class CompressorStateLayer:
     compress_ratio: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressedIndexerLayer:
     """Keys of DeepSeek-V4's indexer, one for several tokens.
 
@@ -158,7 +157,7 @@ class CompressedIndexerLayer:
     compress_ratio: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BlockSparseAttentionLayer:
     """MiniMax-M3's attention to blocks that an indexer chooses.
 
@@ -171,7 +170,7 @@ class BlockSparseAttentionLayer:
     topk_blocks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexKeysLayer:
     """Keys of MiniMax-M3's indexer: one vector a token, for all heads.
 
@@ -181,7 +180,7 @@ class IndexKeysLayer:
     head_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PooledIndexerLayer:
     """Keys of GLM-5.3-Flash's indexer: one row of bytes for several tokens.
 
@@ -192,7 +191,7 @@ class PooledIndexerLayer:
     tokens_per_state: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexerTailLayer:
     """Tokens that GLM-5.3-Flash's indexer has not pooled yet.
 
@@ -203,7 +202,7 @@ class IndexerTailLayer:
     num_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ConvolutionStreamsLayer:
     """Inkling's last inputs of a layer's four short convolutions, in pages.
 
@@ -217,7 +216,7 @@ class ConvolutionStreamsLayer:
     kernel_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SummarisedAttentionLayer:
     """Step 5's sparse attention, whose indexer summarises regions of eight tokens.
 
@@ -229,7 +228,7 @@ class SummarisedAttentionLayer:
     head_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RegionSummaryLayer:
     """Step 5's summaries of regions.
 
@@ -239,7 +238,7 @@ class RegionSummaryLayer:
     width: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RegionTailLayer:
     """Tokens of Step 5's region that is not full yet, on a page of its attention.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from planner.late import late
 from planner.models import estimates
 from planner.models.files import ModelFiles, merged
 from planner.models.module_names import with_names
+from planner.values import frozen
 
 _DATA = DATA / "models.jsonl"
 _CLOSEST = "difflib:get_close_matches"
@@ -44,7 +45,7 @@ _WHOLE, _BEGINS, _OWNER_BEGINS, _WORD_BEGINS, _HOLDS, _LETTERS = range(6)
 _MISS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Entry:
     """One bundled model, as a list shows it."""
 
@@ -251,7 +252,7 @@ def _modules(names: Sequence[str] | None) -> Mapping[str, Any] | None:
     return {"modules": listed}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Named:
     """A name taken apart for searching."""
 

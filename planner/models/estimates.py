@@ -12,18 +12,19 @@ bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from planner.errors import PlannerError
 from planner.models.files import ModelFiles
+from planner.values import frozen
 
 MARK = "~"
 """Between a model's name and the format of the estimate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Format:
     """A kind of checkpoint, as most of its kind are published."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused
@@ -15,6 +13,7 @@ from planner.models.tensors import (
     ServedExperts,
     Tensor,
 )
+from planner.values import frozen
 
 _FLASHINFER_ACTIVATIONS = ("silu", "relu2_no_mul", "gelu_tanh")
 """Of unquantised experts that FlashInfer's CUTLASS kernel is used for."""
@@ -39,7 +38,7 @@ _ASKED = {
 """Kernels that moe_backend may name for unquantised experts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FusedMoE:
     """The routed experts of a layer: w13 (gate and up) and w2 (down).
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
 from planner.units import format_size
+from planner.values import frozen
 
 _POOLING_MODULES = (
     "sentence_transformers.models.Pooling",
@@ -21,7 +22,7 @@ _WORTH_SAYING = 0.005
 """From this share of the weights on a difference is shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class ModelFiles:
     """The small files of a model: never the weights themselves.
 
@@ -125,7 +126,7 @@ def merged(held: Mapping[str, Any], updates: Mapping[str, Any]) -> dict[str, Any
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PartDifference:
     """One part of the weights, as computed and in the files."""
 
@@ -139,7 +140,7 @@ class PartDifference:
         return self.computed_bytes - self.checkpoint_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reconciliation:
     """The weights of a whole model on one GPU, as computed and in the files."""
 

@@ -11,7 +11,6 @@ layers that vLLM packs into one; checkpoints name exceptions by them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from typing import Protocol
@@ -25,6 +24,7 @@ from planner.engine.layout import (
 )
 from planner.errors import Refused
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 
 class Part(StrEnum):
@@ -65,7 +65,7 @@ class Module(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Replicated:
     """Tensors that every rank holds in full, never quantised: norms, scalars.
 
@@ -83,7 +83,7 @@ class Replicated:
         return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TokenBuffer:
     """Buffers with a row for each token of a step, alike on every rank."""
 
@@ -99,7 +99,7 @@ class TokenBuffer:
         return (Tensor(rows * self.columns, self.dtype),) * self.count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sharded:
     """Tensors whose first dimension is divided over the ranks, never quantised.
 
@@ -120,7 +120,7 @@ class Sharded:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ReplicatedLinear:
     """A linear layer that every rank holds in full.
 
@@ -152,7 +152,7 @@ class ReplicatedLinear:
         return _linear(self, on_rank, layout, bias_rows=sum(self.output_sizes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ColumnParallelLinear:
     """A linear layer divided along its outputs, of which several may be merged.
 
@@ -186,7 +186,7 @@ class ColumnParallelLinear:
         return _linear(self, on_rank, layout, bias_rows=sum(rows))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QKVParallelLinear:
     """Query, key and value in one; KV heads are repeated when there are too few.
 
@@ -225,7 +225,7 @@ class QKVParallelLinear:
         return _linear(self, on_rank, layout, bias_rows=sum(rows))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RowParallelLinear:
     """A linear layer divided along its inputs; every rank holds the whole bias.
 
@@ -257,7 +257,7 @@ class RowParallelLinear:
         return _linear(self, on_rank, layout, bias_rows=self.output_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QKNormPerRank:
     """Query and key norms over all heads, of which a rank holds its own.
 
@@ -282,7 +282,7 @@ class QKNormPerRank:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class VocabParallelEmbedding:
     """Word embeddings or the LM head: vocabulary padded to 64, cut by rows.
 
@@ -315,7 +315,7 @@ class VocabParallelEmbedding:
         return _linear(self, on_rank, layout, bias_rows=rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Float32Gate:
     """A router that computes in float32, in full on every rank and never quantised.
 

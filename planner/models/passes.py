@@ -7,10 +7,10 @@ were compared with the allocations of vLLM's own starts without a GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Moment:
     """A point of the pass, by what one row has at once."""
 
@@ -31,7 +31,7 @@ class Moment:
         return self.whole + cut + (self.reduced if ranks > 1 else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Attention:
     """Attention over sequences of one length, as its kernel splits them."""
 
@@ -41,7 +41,7 @@ class Attention:
     """Rows of a sequence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Turns:
     """How a tower that encodes its items in turns limits a turn.
 
@@ -58,7 +58,7 @@ class Turns:
     """First release that encodes several pieces in a turn; before, one at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TowerPass:
     """The widest points of a tower's forward pass."""
 

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from planner.data import DATA
 from planner.errors import PlannerError
 from planner.late import late
 from planner.surroundings import data_folder, is_published
+from planner.values import frozen
 
 KIND = "vllm-memory-planner recording"
 SCHEMA = 1
@@ -27,7 +28,7 @@ _IRRELEVANT = ("_name_or_path", "transformers_version", "_commit_hash", "use_cac
 _KEY_DIGITS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Recording:
     """A model as vLLM built it on one rank, and on one of two where it was cut."""
 

@@ -8,11 +8,11 @@ Source: vLLM 0.33.0 `layers/mamba/mamba_utils.py` MambaStateShapeCalculator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from planner.engine.layout import divide
+from planner.values import frozen
 
 
 class Role(StrEnum):
@@ -29,7 +29,7 @@ class State(NamedTuple):
     role: Role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mamba1State:
     """Of a Mamba layer of the first kind.
 
@@ -52,7 +52,7 @@ class Mamba1State:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mamba2State:
     """Of a Mamba layer of the second kind.
 
@@ -90,7 +90,7 @@ def held_groups(n_groups: int, ranks: int) -> int:
     return n_groups if n_groups % ranks == 0 else ranks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GatedDeltaNetState:
     """Of a gated delta net layer: a matrix of keys by values per value head.
 
@@ -118,7 +118,7 @@ class GatedDeltaNetState:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KimiDeltaAttentionState:
     """Of a Kimi delta attention layer; its recurrence is float32 unless set.
 
@@ -146,7 +146,7 @@ class KimiDeltaAttentionState:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ShortConvolutionState:
     """Of a short convolution: the last few inputs.
 
@@ -163,7 +163,7 @@ class ShortConvolutionState:
         return (State(channels * (self.conv_kernel - 1 + num_spec), Role.CONVOLUTION),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinearAttentionState:
     """Of a linear attention layer: a square matrix per head, of the cache's dtype.
 
@@ -181,7 +181,7 @@ class LinearAttentionState:
         return (State(heads * self.head_dim * self.head_dim, Role.CONVOLUTION),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RecordedState:
     """Of a layer that is known from a recording, whatever its kind."""
 

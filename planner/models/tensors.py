@@ -6,11 +6,11 @@ Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from planner.engine.layout import ParallelLayout
+from planner.values import frozen
 
 
 class Tensor(NamedTuple):
@@ -26,7 +26,7 @@ class Tensor(NamedTuple):
     """Weights that the kernel unpacks to 16 bits at once while it computes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinearOnRank:
     """A linear layer as vLLM's create_weights sees it on one rank."""
 
@@ -53,7 +53,7 @@ class LinearOnRank:
         return self.input_size != self.input_size_per_partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ExpertsOnRank:
     """Routed experts as vLLM's create_weights sees them on one rank."""
 
@@ -103,7 +103,7 @@ class InputCopy(NamedTuple):
         return -(-columns * self.bits // 8) + scales * self.scale_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ServedExperts:
     """Which kernel computes routed experts on a rank, and on what sizes."""
 

@@ -8,7 +8,6 @@ although its KV cache was large enough: while graphs are captured, or just after
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor, isqrt
 
 from planner.engine.gpu import GPU
@@ -17,6 +16,7 @@ from planner.memory.lines.calibration import error_bytes
 from planner.memory.lines.outside import CUDA_CONTEXT, NOT_CHARGED, WARM_UP
 from planner.planning.defaults import ResolvedSettings
 from planner.units import MIB, format_gib
+from planner.values import frozen
 
 OUTSIDE_BUDGET = "outside_budget"
 """Kind of the error of a start that fails after its KV cache was sized."""
@@ -25,7 +25,7 @@ _SMALLEST_BYTES = 64 * MIB
 _SMALLEST_NAMED_BYTES = 16 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Shortage:
     """A rank whose memory outside the budget may not suffice."""
 

@@ -6,8 +6,6 @@ Source of all rules: vLLM 0.33.0 `config/vllm.py` _set_cudagraph_sizes;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL
 from planner.engine.releases import NEWEST_RELEASE, Release
@@ -15,6 +13,7 @@ from planner.engine.settings import EngineSettings
 from planner.errors import Refused
 from planner.memory.compilation import Compilation, GraphMode, resolve_compilation
 from planner.models.architecture import ModelArchitecture
+from planner.values import frozen
 
 _GPT_OSS = "GptOssForCausalLM"
 _FIRST = (1, 2, 4)
@@ -131,7 +130,7 @@ def in_whole_requests(
     return kept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Requests:
     """The number of requests in a step, and the tokens of each in a decode step."""
 

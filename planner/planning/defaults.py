@@ -5,8 +5,6 @@ Source of all rules: vLLM 0.33.0 `config/model.py` _resolve_auto_dtype.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.dtypes import canonical_dtype
 from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
@@ -18,6 +16,7 @@ from planner.memory.lines.eplb import redundant_experts
 from planner.models.architecture import ModelArchitecture
 from planner.models.states import Mamba1State, Mamba2State
 from planner.units import parse_size
+from planner.values import frozen
 
 _SCHEDULES_AHEAD_SINCE = (0, 14)
 """Async scheduling is on by default.
@@ -91,7 +90,7 @@ Source: vLLM 0.32.0 `models/config.py` GlmMoeDsaForCausalLM.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ResolvedSettings:
     """Engine arguments after vLLM's defaults."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -13,12 +13,13 @@ from planner.models.architecture import ModelArchitecture
 from planner.planning.load import Load
 from planner.planning.planning import plan as plan_again
 from planner.planning.result import Plan
+from planner.values import frozen
 
 _START = ("model", "gpu", "vllm_version", "entrypoint", "env", "load")
 """Inputs that are not engine arguments."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Inputs:
     """A model, a GPU, a release and engine arguments, as a user gives them.
 

@@ -5,7 +5,7 @@ Checks run in vLLM's order, because the user sees only its first complaint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
@@ -71,13 +71,14 @@ from planner.planning.refusals import (
     check_speculation,
     check_states,
 )
+from planner.values import frozen
 
 _ATTACH = "planner.models.drafts.attaching:speculating"
 _OLDER_POOLING_TOKENS = 32768
 _OLDER_IMAGE_TOKENS = 5120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Question:
     """All inputs of a plan, read and checked."""
 
@@ -297,14 +298,13 @@ def _older_engine_batch(
 def _waits_for_draft_tokens(model: ModelArchitecture) -> bool:
     """Whether the first model runner cannot schedule before draft tokens are known.
 
-    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig.__post_init__
-    (v1_async_sched_incompat).
+    Source: vLLM 0.33.0 `config/vllm.py` VllmConfig (v1_async_sched_incompat).
     """
     found = model.speculation
     return found is not None and (found.draft is None or found.method == "medusa")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Batch:
     """Lengths and dtypes as resolved so far."""
 

@@ -6,7 +6,6 @@ These are values, and their form as plain data for other programs;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from planner.engine.settings import EngineSettings, command
 from planner.late import late
 from planner.memory.account import VLLMError
 from planner.memory.estimate import RankMemory
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # vLLM refuses the settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KVCacheGroup:
     """Layers that share one block table.
 
@@ -56,7 +56,7 @@ class KVCacheGroup:
     """Bytes of one block of one layer on one rank."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Alternative:
     """The KV cache where something is so that no argument of vLLM's shows.
 
@@ -80,7 +80,7 @@ class Alternative:
     max_concurrency: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Engines:
     """The KV cache of all engines together, each a copy of the model."""
 
@@ -92,7 +92,7 @@ class Engines:
     """Requests of `max_model_len` that all engines hold at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Plan:
     """What vLLM would do with a model, a GPU and engine arguments.
 

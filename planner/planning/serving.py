@@ -8,13 +8,13 @@ parallel, each replica serves its share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.values import frozen
 
 NULL_BLOCKS = 1
 """Blocks that are never given to a request.
@@ -26,7 +26,7 @@ Counted: TypeAlias = "dict[tuple[object, ...], int]"
 """Blocks of a request, by everything that they depend on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Serving:
     """A plan and the load that it should serve."""
 

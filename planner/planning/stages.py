@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.engine.arguments import ARGUMENTS, Memory
@@ -54,6 +54,7 @@ from planner.planning.calibrations.apply import (
 from planner.planning.defaults import ResolvedSettings, hybrid_manager
 from planner.planning.resolve import Question
 from planner.units import MIB
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.lora.lora_stacks import LoRAConfig
@@ -68,7 +69,7 @@ Source: vLLM 0.20.1 `v1/core/kv_cache_utils.py` get_kv_cache_configs.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Stage:
     """One pipeline stage: the memory of a rank, and its KV cache at three sizes."""
 

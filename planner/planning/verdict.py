@@ -7,7 +7,7 @@ starts and the other does not, the plan is too close to call and names what deci
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.releases import Release
 from planner.memory import cpu_account
@@ -26,6 +26,7 @@ from planner.planning.resolve import Question
 from planner.planning.result import Alternative, Outcome
 from planner.planning.stages import Stage
 from planner.units import GIB, counted, format_gib, vllm_gib
+from planner.values import frozen
 
 _NOT_HELD_YET = ("KV cache", "not planned")
 """Lines of a rank that are not allocated yet when the cache is sized."""
@@ -46,7 +47,7 @@ Source: vLLM 0.14.0 `v1/worker/utils.py` request_memory.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Verdict:
     """The outcome of a start."""
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from planner.solve.speed.bound import speed_bound
 from planner.solve.speed.speed import SpeedBound
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.ray.pipelines import Pipeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Throughput:
     """A bound, not a forecast: no run is faster, and most are slower."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.values import frozen
 
 SCALE = 10_000
 """Ray's units in one of a resource: its smallest fraction is 1/10,000."""
@@ -42,7 +43,7 @@ def plain(amount: float) -> float:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Bundle:
     """Resources that are reserved together on one node, under Ray's names.
 
@@ -100,7 +101,7 @@ def total(bundles: Iterable[Bundle]) -> Bundle:
     return Bundle.of(amounts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PlacementGroup:
     """Bundles that are reserved together or not at all."""
 
@@ -183,7 +184,7 @@ def types_in(totals: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Machine:
     """The resources of a node, or of each node of a type."""
 
@@ -209,7 +210,7 @@ class _Machine:
             _check_amount(self.name, name, amount)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node(_Machine):
     """One node as Ray sees it: logical resources, independent of the hardware.
 
@@ -239,7 +240,7 @@ class Node(_Machine):
         return self.total if self.free is None else Bundle.of(self.free)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodeType(_Machine):
     """A type of node that a user or an autoscaler can add.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
@@ -12,6 +11,7 @@ from planner.ray.bundles import ACCELERATOR, Node, NodeType, types_in
 from planner.ray.placement import Placement, State
 from planner.ray.remote import Agent
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.ray.pipelines import Pipeline
@@ -23,7 +23,7 @@ _PLACE = "node:"
 """Prefix of the resource that names a node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cluster:
     """What a cluster reported about itself; nothing was started on it."""
 
@@ -109,7 +109,7 @@ class Cluster:
         return "\n".join([head, *map(_line, self.nodes), self.autoscaler])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClusterCheck:
     """A pipeline on a live cluster."""
 

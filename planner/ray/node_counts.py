@@ -14,9 +14,10 @@ from planner.ray.node_usage import Capacity, reserve
 from planner.ray.pipelines import Pipeline
 from planner.ray.scheduler import starts_in_group, why_never
 from planner.ray.stages import Stage
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodesNeeded:
     """The number of nodes of each type, in the order of `node_types`."""
 

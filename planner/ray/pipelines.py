@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.late import late
@@ -11,6 +10,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
 from planner.ray.stages import Stage, in_flight_bytes
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.ray.placement import Placement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Asked:
     """The user's settings under Ray's names; None: Ray's default."""
 
@@ -44,7 +44,7 @@ class Asked:
     prepare_multimodal_stage: Mapping[str, Any] | bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Caution:
     """One way in which a pipeline behaves unlike its numbers."""
 
@@ -55,7 +55,7 @@ class Caution:
     """Whether no engine can start with these settings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Pipeline:
     """A Ray Data LLM pipeline: stages, what they reserve, and one replica's memory."""
 

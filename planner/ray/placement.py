@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from planner.late import late
 from planner.ray.bundles import Node, PlacementGroup
 from planner.ray.stages import usable_bytes
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,7 +26,7 @@ class State(StrEnum):
     NEVER = "never"  # does not fit on these nodes, even when they are empty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BundlePlace:
     """Where one bundle is reserved."""
 
@@ -36,7 +37,7 @@ class BundlePlace:
     """Each GPU's index on the node, and the fraction of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WorkerPlacement:
     """One worker of a stage: an engine replica, an actor or a running task."""
 
@@ -58,7 +59,7 @@ class WorkerPlacement:
     resources."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Placement:
     """A pipeline on nodes."""
 

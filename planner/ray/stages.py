@@ -15,10 +15,10 @@ resource_manager.py` DEFAULT_OBJECT_STORE_MEMORY_LIMIT_FRACTION,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from planner.ray.bundles import Bundle, Node, PlacementGroup
+from planner.values import frozen
 
 PREPROCESS, POSTPROCESS = "preprocess", "postprocess"
 ENGINE = "vLLMEngineStage"
@@ -30,7 +30,7 @@ MOST_OF_A_NODE = 200 * 10**9
 """Ray's upper bound on the object store of one node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Stage:
     """One stage of a pipeline."""
 

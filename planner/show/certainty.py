@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, listed, to_open
 from planner.show.verdict import KV_CACHE
 from planner.units import counted, format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.models.architecture import ModelArchitecture
@@ -119,7 +119,7 @@ def overall_sentence() -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Compared:
     """A published start, or a dry run, beside its plan."""
 

@@ -7,7 +7,7 @@ are here too; `planner.show.charts.confirmed_bars` draws them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.memory.account import Basis
@@ -38,6 +38,7 @@ from planner.show.pieces import (
     table,
     verdict_box,
 )
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import ComparisonRow, Confirmation
@@ -56,7 +57,7 @@ _FIGURES = (
 _MEASURED_AT = [heading for heading, _kind in _FIGURES].index(_MEASURED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Segment:
     """One part of a bar."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.show.terminal import legible
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib, format_size
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import ComparisonRow, Confirmation, GivenMemory
@@ -19,7 +19,7 @@ MAX_TOKENS_SHOWN = 16
 _FINEST_IN_GIB = GIB // 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OutcomeWords:
     """The outcome as a symbol, a headline and a sentence; never by colour alone."""
 

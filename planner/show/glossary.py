@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.releases import NEWEST
+from planner.values import frozen
 
 _DATA = DATA / "glossary.json"
 _OF_THE_PLANNER = (
@@ -25,7 +25,7 @@ _OF_THE_PLANNER = (
 """Inputs of the page that are not engine arguments."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Entry:
     """An explained term or argument."""
 

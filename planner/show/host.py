@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from planner.show.lines import line_rows, named, paired_rows, why
 from planner.show.pieces import NOTHING, table, to_open
 from planner.show.terminal import row
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.host.loading import Loading
@@ -77,7 +77,7 @@ def host_lines(plan: Plan, width: int) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoadingRow:
     """One figure of loading."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.palette import css_background
 from planner.show.pieces import NOTHING, number
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.account import Basis, Line
@@ -69,7 +69,7 @@ def paired_rows(
     return fragment(shown, _explained(_whole_row(explained)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LineFacts:
     """What a memory line is, and the code that decides it."""
 

@@ -7,7 +7,6 @@ is written and sent when the reader opens it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from planner.show.tables import (
 )
 from planner.show.verdict import budget, cache_name, missing_bytes, noted
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.estimate import RankMemory
@@ -123,7 +123,7 @@ def mimebundle(plan: Plan) -> dict[str, str]:
     return bundle(plan_text(plan), plan_html(plan))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Panel:
     """A title with its figure, and the content that it opens."""
 

@@ -6,13 +6,13 @@ has WCAG's contrast of 4.5:1 on its fill and on the hatch, which a test checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.memory.account import Basis
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Swatch:
     """How one line of the account is drawn."""
 

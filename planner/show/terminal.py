@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import wraps
 from io import StringIO, TextIOWrapper
 from itertools import groupby, pairwise
@@ -22,6 +21,7 @@ from typing import ParamSpec, TextIO
 
 from planner.errors import PlannerError
 from planner.late import late
+from planner.values import frozen
 
 NARROWEST, USUAL, WIDEST = 60, 80, 200
 UNBOUNDED = 1 << 20
@@ -67,7 +67,7 @@ _COMMAND = re.compile(r" *(?:vllm |planner |docker |--\w|\[-|\w+=\S+ vllm )")
 _Given = ParamSpec("_Given")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Screen:
     """Where text is shown."""
 

@@ -5,7 +5,7 @@ The verdict, in words, a symbol and a signed number, is what a reader sees first
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from planner.planning.after_sizing import OUTSIDE_BUDGET
 from planner.planning.serving import NULL_BLOCKS, Serving
 from planner.planning.words import fails, otherwise
 from planner.units import counted, format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.account import Line, VLLMError
@@ -64,7 +65,7 @@ _HEADLINES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Verdict:
     """The answer to "will it start, does it serve the load, how close is it?"."""
 
@@ -214,9 +215,7 @@ def _sentence(plan: Plan, margin: int | None) -> str:
     if stores_nothing(plan):
         return _budget_sentence(plan, margin)
     request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"
-    if margin < 0:
-        return f"of KV cache missing for {request}"
-    return f"of KV cache left after {request}"
+    return f"of KV cache {'missing for' if margin < 0 else 'left after'} {request}"
 
 
 def _budget_sentence(plan: Plan, margin: int) -> str:
@@ -235,7 +234,7 @@ def _budget_sentence(plan: Plan, margin: int) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Figure:
     """One of the key figures, under vLLM's name for it."""
 

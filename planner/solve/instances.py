@@ -10,7 +10,7 @@ Source: vLLM 0.33.0 `v1/worker/utils.py` request_memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -29,13 +29,14 @@ from planner.solve.search import STEP, Shares, at_share, largest, smallest_share
 from planner.solve.search import largest_share as largest_free
 from planner.solve.solution import Solution
 from planner.units import counted, format_gib
+from planner.values import frozen
 
 _NOT_PLANNED = "not planned"
 _MOST_INSTANCES = 1024
 _QUESTION = "instances"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Instance:
     """One of several instances on the same GPU."""
 
@@ -52,7 +53,7 @@ class Instance:
         return self.serving.is_served and self.held_bytes <= self.free_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EqualShares:
     """Identical instances: the model, the load of each, and the smallest share."""
 

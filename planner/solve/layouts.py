@@ -7,7 +7,7 @@ layout is legal when its plan is not refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -16,11 +16,12 @@ from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.arguments import Start, read_start, refuse_load, whole_number
+from planner.values import frozen
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Room:
     """The machines that may be used."""
 
@@ -57,7 +58,7 @@ class Room:
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Layout:
     """How a model is spread over GPUs.
 

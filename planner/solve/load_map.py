@@ -21,6 +21,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,7 +33,7 @@ _TIMES = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Prompts and requests of the map, as multiples of the load's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoadCell:
     """A load on a start."""
 
@@ -45,7 +46,7 @@ class LoadCell:
     """Why it does not start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class LoadMap:
     """The loads that a start serves, by prompt length and requests at once."""
 

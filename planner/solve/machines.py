@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from planner.engine.gpu import GPU
 from planner.errors import UnknownArchitecture
@@ -19,9 +19,10 @@ from planner.solve.layouts import (
     variants,
 )
 from planner.solve.search import STEP, Shares, at_share, largest_share
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Machine:
     """The result for one kind of GPU."""
 
@@ -92,7 +93,7 @@ def _fewest_for_weights(start: Plan, room: Room) -> int:
     return min(room.gpus, 1 + weights // start.gpu.total_memory_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Tried:
     """A layout that was tried, and its start."""
 
@@ -106,7 +107,7 @@ class _Tried:
         return room_for(self.serving, self.layout.data_parallel_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Search:
     """The layouts of one kind of GPU, with cached results that bound other layouts."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import UnknownArchitecture
@@ -14,12 +14,13 @@ from planner.planning.words import either, first_sentence, load_text
 from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.machines import Machine, fewest
 from planner.solve.search import longest, most_at_once, with_length
+from planner.values import frozen
 
 _NODES = 4
 """Machines that are tried where one is not enough."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Nearest:
     """The nearest loads that can be served, and a sentence that names them."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -21,6 +21,7 @@ from planner.given import named_in_errors
 from planner.planning.calibrations.record import write_whole
 from planner.surroundings import data_folder, is_in_browser, is_published
 from planner.user_files import MOST_CONFIG_BYTES, read_file
+from planner.values import frozen
 
 OWN = "your own price"
 MOST = 1e6
@@ -29,7 +30,7 @@ _DATA = Path(__file__).resolve().parents[1] / "data"
 _FILE = "prices.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Price:
     """Price of one GPU for an hour, and where it comes from."""
 
@@ -44,7 +45,7 @@ class Price:
         return not self.date
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PriceList:
     """Prices by the catalogue's names of GPUs, in one currency."""
 

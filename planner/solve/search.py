@@ -10,7 +10,7 @@ vLLM may use (the smallest share, the smallest KV cache).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -20,6 +20,7 @@ from planner.models.lengths import derived_max_model_len
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.serving import NULL_BLOCKS, Serving, serve
+from planner.values import frozen
 
 MOST_TOKENS = 1 << 30
 """Upper limit of the search for models that have no limit."""
@@ -115,7 +116,7 @@ def _serving_beyond(serves: Callable[[int], bool], edge: int, most: int) -> int 
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Found:
     """The boundary between numbers that serve and numbers that do not."""
 
@@ -211,7 +212,7 @@ def _guessed_length(serving: Serving) -> int:
     return max(1, serving.load.request_tokens * blocks // serving.blocks_per_request)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Shares:
     """Possible values of `gpu_memory_utilization`, as multiples of a step."""
 

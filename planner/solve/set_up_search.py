@@ -36,6 +36,7 @@ from planner.solve.set_ups import (
     layout_rank,
 )
 from planner.solve.speed.bound import speed_bound
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.solve.speed.speed import SpeedBound
@@ -101,7 +102,7 @@ def page_search(inputs: Inputs, nodes: int, prices: PriceList) -> SetUpSearch:
     return SetUpSearch.of(inputs, None, None, prices=prices, room=Room.of(8, nodes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Floor:
     """The least memory that any layout of a model takes on one kind of GPU.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.gpu import GPU, catalogue
@@ -15,6 +15,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import Serving
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,7 +27,7 @@ ORDERS = ("fewest", "cheapest")
 _SECONDS = 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class SetUp:
     """GPUs and a layout that serve the load."""
 
@@ -128,7 +129,7 @@ class SetUp:
         return f"SetUp({self.gpus_total} x {self.gpu.name}, {self.layout})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Miss:
     """A kind of GPU that does not serve the load, and what is missing."""
 
@@ -150,7 +151,7 @@ class Miss:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class SetUps:
     """The set-ups that serve a load, and the GPUs that do not, nearest first."""
 

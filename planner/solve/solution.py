@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@frozen(repr=False)
 class Solution:
     """The largest load or the smallest machine.
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.errors import TooOften
 from planner.models.sources import allowance
-from planner.models.sources.allowance import Bucket, Question, TooOften, take
+from planner.models.sources.allowance import Bucket, Question, take
 from planner.surroundings import PUBLISHED, RUNTIME
 
 FILE = "hub-allowance"

@@ -11,7 +11,13 @@ import pytest
 
 from planner.engine.devices import gpu_named
 from planner.engine.devices.attached import processor_line, survey
-from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import (
+    GatedModel,
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+    TooOften,
+)
 from planner.export import links, machines
 from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
 from planner.models.sources.load import load
@@ -355,7 +361,7 @@ def test_the_allowance_holds_for_models(hub: Hub, monkeypatch) -> None:
     with pytest.raises(ModelNotFound):
         load("nobody/one")
     asked = len(hub.asked)
-    with pytest.raises(allowance.TooOften, match=r"One visitor .* at most 1 times"):
+    with pytest.raises(TooOften, match=r"One visitor .* at most 1 times"):
         load("nobody/two")
 
     assert len(hub.asked) == asked

@@ -1,7 +1,5 @@
 """Qwen3-Next and Qwen3.5: gated delta nets, also quantised, beside gated attention."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from planner.engine.layout import ParallelLayout
@@ -12,6 +10,7 @@ from planner.models.quantization.choosing import apply
 from planner.models.quantization.interface import BaseConfig
 from planner.models.states import GatedDeltaNetState
 from planner.models.tensors import Tensor
+from planner.values import frozen
 from tests.configs import architecture
 from tests.hybrids import QWEN3_NEXT, parts
 
@@ -112,7 +111,7 @@ def test_layer_scales_are_two_vectors() -> None:
     assert 4 * 2 * 2 * 8 == more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Untouched(BaseConfig):
     """A method that quantises nothing, by whatever name."""
 

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from os import terminal_size
 from typing import Any, NoReturn, TypeAlias
 
 from planner.errors import PlannerError
@@ -23,16 +24,30 @@ FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _WIDEST_HELP, _FLAGS_COLUMN, _LONGEST_COMMAND = 100, 32, 15
+_RIGHT_MARGIN, _NARROWEST_TEXT, _LEAST_COLUMN = 2, 20, 4
+"""As in argparse itself."""
 _LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 class Help(argparse.HelpFormatter):
-    """Help with a short usage, and with examples that keep their lines."""
+    """Help with a short usage, and with examples that keep their lines.
+
+    A parser makes one for each of its flags; only what is shown needs a terminal.
+    """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=_FLAGS_COLUMN)
-        self._width = min(self._width, _WIDEST_HELP)
+        super().__init__(prog, max_help_position=_FLAGS_COLUMN, width=_WIDEST_HELP)
         self._action_max_length = _LONGEST_COMMAND
+
+    def format_help(self) -> str:
+        """Write the help, no wider than the terminal."""
+        terminal: terminal_size = late("shutil:get_terminal_size")
+        width = terminal.columns - _RIGHT_MARGIN
+        self._width = min(width, _WIDEST_HELP)
+        self._max_help_position = min(
+            _FLAGS_COLUMN, max(width - _NARROWEST_TEXT, _LEAST_COLUMN)
+        )
+        return super().format_help()
 
     def _format_usage(
         self,

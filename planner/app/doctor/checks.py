@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
@@ -13,6 +13,7 @@ from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import whole
 from planner.show.pieces import row, table
+from planner.values import frozen
 
 _SYMBOL = {State.WORKS: "✔", State.LIMITED: "!", State.MISSING: "✘"}
 _COLUMNS = ("Part", "State", "Found", "What to do")
@@ -32,7 +33,7 @@ _CHECKS: dict[str, Callable[[], Finding]] = {
 NAMES = tuple(_CHECKS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Report:
     """The findings of all checks."""
 

@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -24,6 +23,7 @@ from planner.errors import PlannerError
 from planner.late import late
 from planner.surroundings import data_folder
 from planner.units import GIB, format_gib
+from planner.values import frozen
 
 _LESSON_BYTES = GIB
 """Free memory below which a notebook beside a browser becomes slow: an estimate."""
@@ -51,7 +51,7 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Finding:
     """The result of one check."""
 

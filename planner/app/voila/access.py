@@ -12,12 +12,13 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from planner.errors import PlannerError
+from planner.values import frozen
 
 TOKEN = "token"
 """The parameter of the start address that holds the token."""
@@ -30,7 +31,7 @@ _FRAMES = ("iframe", "frame")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Owner:
     """The one person who may use the app: whoever has the start address.
 
@@ -72,7 +73,7 @@ class Owner:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Visitors:
     """Tells visitors apart, by a keyed hash of the address: none is stored."""
 

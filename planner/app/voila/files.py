@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tornado.web import HTTPError, RequestHandler
 
+from planner.values import frozen
+
 PREFIX = "assets"
 _COMPRESSIBLE = {".css", ".js", ".json", ".map", ".mjs", ".svg", ".ttf", ".txt", ".eot"}
 _TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".map": "text/plain"}
@@ -22,7 +24,7 @@ _HASH_LENGTH = 16
 _A_YEAR_SECONDS = 365 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Asset:
     """A file, ready to send."""
 

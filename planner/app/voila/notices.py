@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from planner.show.html import fragment, tag
+from planner.values import frozen
 
 RETRY_SECONDS = 20
 """When such a page reloads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Notice:
     """The text of one of these pages."""
 

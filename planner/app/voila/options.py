@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
+
+from planner.values import frozen
 
 NOTEBOOK = Path(__file__).parent / "app.ipynb"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Options:
     """The app's address, its capacity, and whether it is published."""
 

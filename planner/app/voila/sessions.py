@@ -26,6 +26,7 @@ from voila.notebook_renderer import NotebookRenderer
 
 from planner.app.voila.kernels import give_back
 from planner.surroundings import VOILA_BASE_URL
+from planner.values import frozen
 
 _TEND_MILLISECONDS = 500
 _TIDY_MILLISECONDS = 60_000
@@ -42,7 +43,7 @@ class NetworkIsFull(AppIsFull):
     """One network has as many pages open as it may."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Page:
     """The page that a kernel has rendered, compressed by gzip."""
 

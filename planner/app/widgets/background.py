@@ -14,10 +14,9 @@ from threading import Thread
 from typing import Any
 
 from planner.app.widgets.callbacks import running_loop
-from planner.errors import PlannerError
+from planner.errors import PlannerError, TooOften
 from planner.models import catalogue
 from planner.models.sources import hub_search
-from planner.models.sources.allowance import TooOften
 from planner.models.sources.hub_models import HubGroup
 from planner.models.sources.load import load, period
 from planner.surroundings import is_in_browser

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import anywidget
@@ -22,13 +21,14 @@ from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.static_files import script, sheet
 from planner.models.sources.hub_models import HubGroup
 from planner.show import glossary
+from planner.values import frozen
 
 log = logging.getLogger(__name__)
 
 LONGEST_SEARCH = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Group:
     """Fields under one heading; an empty title shows no heading."""
 

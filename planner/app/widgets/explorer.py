@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -27,6 +26,7 @@ from planner.planning.inputs import Inputs
 from planner.show.html import bundle
 from planner.show.verdict import subject
 from planner.surroundings import is_in_voila
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
@@ -42,7 +42,7 @@ ADDRESS_SECONDS = 0.3
 """Browsers refuse to change the address with every step of a slider."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Remembered:
     """The state of all controls."""
 

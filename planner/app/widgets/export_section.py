@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -19,6 +19,7 @@ from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.pieces import to_copy
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Format:
     """One format in which a plan is exported."""
 

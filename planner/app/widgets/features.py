@@ -8,7 +8,6 @@ their own. Plain words stand beside vLLM's names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.app.widgets import parsing
@@ -30,6 +29,7 @@ from planner.memory.media.pixels import understood_keys
 from planner.memory.media.towers import UNLIMITED
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.methods import mtp_type
+from planner.values import frozen
 
 MODALITIES: Mapping[str, str] = {
     "image": "images",
@@ -84,7 +84,7 @@ _ADAPTERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Planned:
     """What of the current plan decides which fields apply."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from planner.app.widgets import parsing
@@ -11,6 +10,7 @@ from planner.app.widgets.controls import Group
 from planner.app.widgets.fields import EntryField, Field
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.values import frozen
 
 TITLE = "What I need"
 FOLLOWS = {
@@ -20,7 +20,7 @@ FOLLOWS = {
 """Controls whose value follows from the load until it is set by hand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Preset:
     """A usual load, with the sentence that says where its numbers come from."""
 
@@ -64,7 +64,7 @@ _GIVEN = {
 """Title, hint, and what counts where only the others are given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Recipe:
     """A question to begin with, and the inputs that answer it."""
 

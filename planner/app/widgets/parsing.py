@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, Kind
@@ -14,6 +13,7 @@ from planner.engine.flags import plain
 from planner.errors import PlannerError
 from planner.export.values import checked, from_text
 from planner.units import SUFFIX_FACTORS
+from planner.values import frozen
 
 _NUMBER = re.compile(r"[0-9][0-9,_ ]*\Z", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z", re.ASCII)
@@ -24,7 +24,7 @@ AUTO_LENGTH = -1
 _ITEMS = re.compile(r"[,\s]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Entry:
     """How a text is parsed into a value, and a value written as text."""
 

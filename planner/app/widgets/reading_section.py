@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets as w
@@ -37,6 +37,7 @@ from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.show.html import Content, Html, fragment, tag
 from planner.surroundings import is_published
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
@@ -75,7 +76,7 @@ class Host(Protocol):
         """Offer the user's own text among the exports; None: no longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Found:
     """What the thread read."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from planner.app.widgets.fields import Callback, EntryField, Field
 from planner.errors import PlannerError
+from planner.values import frozen
 
 Values = Mapping[str, Any]
 
@@ -21,7 +21,7 @@ _ALONE = "count"
 """The key that a value means in the place of a table: {"image": 2}."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Part:
     """A field, and the place of its value in the table."""
 

@@ -14,13 +14,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from planner.confirming.installation import Installation
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.surroundings import cache_folder
+from planner.values import frozen
 
 DRIVER = Path(__file__).parent / "driver"
 """The sources in C."""
@@ -75,7 +75,7 @@ _L2_MIB = {
 _OTHER_L2_MIB = {8: 6, 9: 50, 10: 126, 12: 48}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Library:
     """One library of CUDA that is replaced."""
 

@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from planner.models.sources.load import load
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.surroundings import cache_folder
+from planner.values import frozen
 
 _PROBE = "planner_memory_probe.MemoryProbe"
 _HERE = Path(__file__).parent / "alone"
@@ -45,7 +46,7 @@ _STAND_IN = "Qwen/Qwen3-8B"
 """Whose driver memory is assumed for a model that the planner does not read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Prepared:
     """What all starts of one dry run share."""
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 from planner.confirming.confirmation import measurement_dict
 from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.engine.gpu import GPU
 from planner.late import late
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
     from planner.planning.result import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DriverMemory:
     """Memory of a rank that only a driver allocates: the planner's estimate of it.
 
@@ -31,7 +32,7 @@ class DriverMemory:
     """Allocated before vLLM's first snapshot, such as the CUDA context."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DryRun:
     """One start of vLLM without a GPU, and the plan of the same start."""
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from planner.planning.batches import check_entrypoint
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.surroundings import cache_folder
+from planner.values import frozen
 
 HOW_TO_INSTALL = (
     f"A dry run starts vLLM's build for NVIDIA GPUs, on any Linux machine: python -m "
@@ -46,7 +47,7 @@ HOW_TO_INSTALL = (
 CACHES = ("shared", "cold", "both")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DryOptions:
     """How vLLM is started without a GPU.
 

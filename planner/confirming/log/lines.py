@@ -10,7 +10,8 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from planner.values import frozen
 
 _COLOUR = re.compile(
     r"(?:\x1b|\\u001b|\\x1b|\\033|\u241b|\^\[)\[[0-9;?]*[A-Za-z]"
@@ -87,7 +88,7 @@ _FULL_LINES = 2
 """Number of different lines of the greatest length that shows a terminal's width."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogLine:
     """One line of a log, without the prefixes of its message."""
 
@@ -311,7 +312,7 @@ def _stripped(text: str) -> tuple[str, str]:
         text = text[max(ends) :]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Tail:
     """A text, and the process named at its end, which belongs to the next record."""
 

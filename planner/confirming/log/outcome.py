@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from planner.confirming.log.lines import LogLine
+from planner.values import frozen
 
 # Source: vLLM of each release, `entrypoints/openai/api_server.py`,
 # `entrypoints/common/startup.py`, `v1/engine/core.py`, `engine/llm_engine.py`.
@@ -101,7 +101,7 @@ _NO_CAUSE = 2
 """Rank of an error that is not the cause of a failed start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Outcome:
     """How a start ended."""
 
@@ -180,7 +180,7 @@ def is_error(line: LogLine) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Error:
     type: str
     words: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from planner.confirming.log.lines import (
     LogLine,
@@ -26,6 +26,7 @@ from planner.confirming.log.setting import (
     setting_of,
 )
 from planner.given import named_in_errors
+from planner.values import frozen
 
 _OF_VLLM = re.compile(
     r"\bvLLM (?:API )?server|LLM engine \(v|\bEngineCore|vllm serve\b|/vllm/|\bvllm\."
@@ -69,7 +70,7 @@ _OTHER_PROCESS = re.compile(rf"Process (\d+) has {_A_SIZE} memory in use")
 _BYTES_OF = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Allocation:
     """PyTorch's account of the allocation that failed; None where it has no figure.
 
@@ -124,7 +125,7 @@ def _size_of(digits: str, unit: str) -> int:
     return round(float(digits) * _BYTES_OF[unit])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogReading:
     """What one start of vLLM logged, as `read_log` chooses it from several."""
 

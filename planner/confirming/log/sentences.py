@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
+
+from planner.values import frozen
 
 Figure: TypeAlias = float | int
 
@@ -32,7 +33,7 @@ COUNTS = frozenset(
 """Figures that are whole numbers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sentence:
     """Wordings of one figure; the first one that a log has counts."""
 

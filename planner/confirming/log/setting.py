@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeAlias
 
 from planner.confirming.log.lines import LogLine
+from planner.values import frozen
 
 Argument: TypeAlias = (
     "str | int | float | bool | list[object] | dict[str, object] | None"
@@ -150,7 +151,7 @@ _UNREADABLE = "\0"
 _OPENING, _CLOSING = "([{", ")]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Setting:
     """What was started, and how long the parts of the start took."""
 

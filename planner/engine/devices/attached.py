@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -23,6 +23,7 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.surroundings import is_in_browser, is_published
 from planner.units import format_gib
+from planner.values import frozen
 
 Answer: TypeAlias = Any
 """NVML's functions return different types, and the binding is untyped."""
@@ -42,7 +43,7 @@ _NOT_INSTALLED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Process:
     """A process that holds memory on a GPU."""
 
@@ -53,7 +54,7 @@ class Process:
     """None if the driver does not report it (WSL, unified memory)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttachedGPU:
     """A GPU of this machine, or a MIG slice of one."""
 
@@ -73,7 +74,7 @@ class AttachedGPU:
     """Where the CUDA runtime's total comes from, which differs from NVML's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Survey:
     """The GPUs that were found on this machine."""
 

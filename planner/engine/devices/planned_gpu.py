@@ -6,18 +6,19 @@ hundred MiB less. The catalogue has the runtime's figure for known GPUs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.units import KIB, format_gib
+from planner.values import frozen
 
 _SAME_MEMORY = 0.03
 """How much two totals may differ; boards with other memory differ by far more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Memory:
     """A memory as the driver or the operating system reports it."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from planner.engine.gpu import CPU, GPU, Processor
 from planner.errors import PlannerError
 from planner.units import KIB
+from planner.values import frozen
 
 _ROOT = Path("/")
 _NODES = Path("sys/devices/system/node")
@@ -29,7 +29,7 @@ _AUTO, _UNBOUND = "auto", "nobind"
 _AVAILABLE_FIELDS = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodeMemory:
     """The memory of one NUMA node."""
 
@@ -38,7 +38,7 @@ class NodeMemory:
     """Free, or used by caches that can be dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GroupMemory:
     """A control group's memory limit and usage."""
 

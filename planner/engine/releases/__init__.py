@@ -23,7 +23,6 @@ the newest rules, and the plan says so.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from planner.engine.releases.facts import (
     KVCacheFacts,
@@ -33,6 +32,7 @@ from planner.engine.releases.facts import (
 )
 from planner.engine.releases.facts import came_later as came_later
 from planner.errors import PlannerError
+from planner.values import frozen
 
 MODELLED = (
     *("0.33.0", "0.32.0", "0.31.0", "0.30.0", "0.29.0", "0.28.0", "0.27.1", "0.27.0"),
@@ -47,7 +47,7 @@ NEWEST, OLDEST = MODELLED[0], MODELLED[-1]
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Release(StartFacts, ProfilingFacts, KVCacheFacts, WeightsFacts):
     """One release of vLLM, with the facts that several rules share."""
 

@@ -8,14 +8,14 @@ as the package's docstring says.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from planner.data import DATA
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ReleaseNumber:
     """A release's number, which compares with tuples such as (0, 21)."""
 

@@ -6,16 +6,16 @@ Planning under it shows which rules a difference between two releases comes from
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.engine.releases import Release
+from planner.values import frozen
 
 _CALLER = 2
 """Frames from `WatchedRelease._is_since` to the rule."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Boundary:
     """Where a rule compares the release, and with which."""
 

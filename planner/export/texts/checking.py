@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,6 +16,7 @@ from planner.errors import PlannerError
 from planner.export.texts.reading import Reading
 from planner.export.texts.recognising import read
 from planner.planning.result import Outcome, Plan
+from planner.values import frozen
 
 _LISTS = (".jsonl", ".json")
 """Endings of files that may be a list of starts instead of one text."""
@@ -41,7 +42,7 @@ _ANSWERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Checked:
     """One start that a file describes, and whether vLLM would start."""
 
@@ -86,7 +87,7 @@ class Checked:
         return f"{self.place}: {self.model or 'no model named'}{where}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Checks:
     """Every start of the files that were checked, in their order."""
 

@@ -8,8 +8,9 @@ around it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from planner.values import frozen
 
 
 class Check(StrEnum):
@@ -41,7 +42,7 @@ class Stage(StrEnum):
     UNKNOWN = "at a stage that the text does not tell"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Failure:
     """Why a start, or a running engine, stopped."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.export.texts.sites import Site, Start, WordList
 from planner.units import SUFFIX_FACTORS
+from planner.values import frozen
 
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 _LONGEST_NUMBER = 18
@@ -54,7 +55,7 @@ _SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
 _EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Program:
     """A program that starts vLLM: where its own words begin, and how."""
 

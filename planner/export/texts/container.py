@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -25,6 +25,7 @@ from planner.export.texts.passage import Edit
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
+from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
     r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
@@ -59,7 +60,7 @@ _LABELS: Mapping[str, str] = {
 _DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Found:
     """A start and the form that it was found in."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from planner.confirming.comparison import confirmation_of
@@ -42,6 +42,7 @@ from planner.planning.serving import serving
 from planner.show.verdict import verdict
 from planner.solve.advice.result import Advice
 from planner.units import GIB, MIB, format_gib
+from planner.values import frozen
 
 _ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
@@ -54,7 +55,7 @@ _REDUNDANCY_BYTES = 150 * MIB
 _OWN_ADVICE = re.compile(r"--kv-cache-memory(?:-bytes)?=(\d+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Explanation:
     """Why a start failed, or how it compares with its plan, and what would help."""
 
@@ -200,7 +201,7 @@ def _length(reading: Reading) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Case:
     """A text with its plan."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from planner.confirming.log import LogReading
@@ -22,6 +22,7 @@ from planner.show.verdict import verdict
 from planner.solve.advice.result import AdviceItem
 from planner.solve.advice.situation import Burden
 from planner.units import MIB, format_gib
+from planner.values import frozen
 
 _NOT_FLAGS = ("gpu", "entrypoint", "env", "vllm_version", "model")
 _SPARE_BYTES = 256 * MIB
@@ -33,7 +34,7 @@ _MOST_SHARE = 0.97
 _FEWEST_TOKENS = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Answer:
     """A change that may help, before it is planned."""
 
@@ -43,7 +44,7 @@ class Answer:
     burden: Burden
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fix:
     """One change, planned, with the user's own text changed."""
 

@@ -9,14 +9,15 @@ layer therefore changes its own place in the whole text, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from planner.values import frozen
 
 
 def _as_it_is(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Edit:
     """Characters `start` to `end` of the whole text, replaced."""
 
@@ -25,7 +26,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Passage:
     """Text as its reader sees it.
 

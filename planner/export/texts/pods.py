@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
@@ -21,6 +21,7 @@ from planner.export.texts.sites import Start, WordList, shell_list
 from planner.export.texts.yaml_edits import passage_of
 from planner.export.texts.yaml_nodes import Node
 from planner.export.texts.yaml_words import Reads, joined_lists, list_of, word_of
+from planner.values import frozen
 
 _OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
 _OF_COMPOSE = re.compile(
@@ -88,7 +89,7 @@ def _dollars(text: str) -> str:
     return text.replace("$", "$$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Surroundings:
     """What the pod around a container tells."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ from planner.export.texts.sites import Start, merged
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
+from planner.values import frozen
 
 _START = ("model", "gpu", "vllm_version", "env")
 
@@ -44,7 +45,7 @@ class Kind(StrEnum):
     SERVER = "running server"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reading:
     """What a text says of one start of vLLM.
 

@@ -14,7 +14,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +28,7 @@ from planner.export.texts.noted import planned_model
 from planner.export.texts.reading import Kind, Reading
 from planner.late import late
 from planner.surroundings import is_published
+from planner.values import frozen
 
 _ADDRESS = re.compile(
     r"https?://[^\s/?#@]+(?:/\S*)?"
@@ -102,7 +102,7 @@ def is_address(text: str) -> bool:
     return len(text) < _LONGEST and _ADDRESS.fullmatch(text.strip()) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sample:
     """One value of a metric of vLLM."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from planner.errors import PlannerError
@@ -43,6 +43,7 @@ from planner.export.texts.yaml_words import (
     list_of,
     word_of,
 )
+from planner.values import frozen
 
 _HIDDEN = re.compile("[\ue000-\ue07f]")
 """A template, as `manifests` hides it."""
@@ -94,7 +95,7 @@ def mounted_models(root: Node) -> Iterator[Site]:
             yield site
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Given:
     """What a service's own fields say of the start in its container."""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from planner.export.texts.passage import Edit, Passage
+from planner.values import frozen
 
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;<>()#]+")
 _PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#]+(?=\s|\Z)")
@@ -39,7 +40,7 @@ _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Word:
     """One word of a command, or one item of a list of words."""
 
@@ -74,7 +75,7 @@ class Word:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Command:
     """A simple command: variables set before it, and its words."""
 

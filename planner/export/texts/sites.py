@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Site:
     """One argument where it is written."""
 
@@ -33,7 +34,7 @@ class Site:
     """Whether the value joins a list: `--flag+ value`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Start:
     """One start of vLLM as a text holds it."""
 
@@ -56,7 +57,7 @@ class Start:
     """What the text leaves open, in sentences."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WordList:
     """The words of a command, or the items of a list of words, with their places."""
 

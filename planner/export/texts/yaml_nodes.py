@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
 from planner.export.texts.passage import Passage
+from planner.values import frozen
 
 _MOST_NODES = 20_000
 _DEEPEST = 40
@@ -34,7 +35,7 @@ _BLANK = re.compile(r"\s*")
 _Opened: TypeAlias = "tuple[Any, list[Node]]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Node:
     """A value of a document: a scalar, a list or a table."""
 

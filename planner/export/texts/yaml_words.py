@@ -6,7 +6,7 @@ Each list is written on in its own style: dashes or commas, quotes, --flag=value
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import pairwise
 
@@ -23,9 +23,10 @@ from planner.export.texts.yaml_edits import (
     written,
 )
 from planner.export.texts.yaml_nodes import Node
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Layout:
     """How words are written in one of the lists that make up a command."""
 
@@ -37,7 +38,7 @@ class Layout:
     """Where the first item of a list in one line stands: it has no comma before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class YamlList(WordList):
     """Words of a command that stand in one list or several of a document."""
 

@@ -11,7 +11,6 @@ Source: vLLM 0.33.0 `config/kv_transfer.py` KVTransferConfig,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.releases import Release
@@ -19,6 +18,7 @@ from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.account import Basis, HostLine, Per
 from planner.models.architecture import ModelArchitecture
 from planner.units import format_size
+from planner.values import frozen
 
 _ROLES = ("kv_producer", "kv_both", "kv_consumer")
 _SINCE = (0, 28)
@@ -36,7 +36,7 @@ _ONE_GROUP = (_LMCACHE, "ExampleConnector", "LMCacheMPConnector")
 _KNOWN = (*_NIXL, *_ELSEWHERE, _LMCACHE, _OFFLOADING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Connector:
     """One configured connector."""
 

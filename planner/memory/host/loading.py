@@ -11,7 +11,7 @@ fastsafetensors_weights_iterator; `sharded_state_loader.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from math import ceil
 
@@ -20,6 +20,7 @@ from planner.errors import PlannerError, Refused
 from planner.memory.account import Basis
 from planner.models.architecture import ModelArchitecture
 from planner.units import format_gib
+from planner.values import frozen
 
 DISK_BYTES_PER_SECOND = 2 * 10**9
 """Assumed: a cloud machine's disk; local NVMe reads 3 to 7 GB/s."""
@@ -53,7 +54,7 @@ _FORMATS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Loading:
     """The loading of a checkpoint on the machine that loads most of it."""
 

@@ -9,11 +9,11 @@ machines take them in that order. A feature that allocates CPU memory returns a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from planner.memory.account import Basis, HostLine, Per
 from planner.units import format_size
+from planner.values import frozen
 
 GPUS_IN_A_NODE = 8
 """GPUs of a server; more GPUs are assumed to be in several servers."""
@@ -21,7 +21,7 @@ _MOST = 64
 """Nodes that are modelled one by one; a larger cluster repeats them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node:
     """One machine."""
 
@@ -71,7 +71,7 @@ def nodes(tensor: int, stages: int, engines: int, gpus: int) -> tuple[Node, ...]
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodeLine:
     """What all workers, engines or the node together allocate under one name."""
 
@@ -84,7 +84,7 @@ class NodeLine:
     is_usual: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodeAccount:
     """The CPU memory of one node, or of several that are alike."""
 

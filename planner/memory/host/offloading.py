@@ -13,7 +13,6 @@ budget of cpu_offload_gb. `model_executor/models/`, the __init__ of each decoder
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from planner.engine.layout import HOPPER, ParallelLayout
 from planner.engine.releases import Release
@@ -25,6 +24,7 @@ from planner.models.experts import FusedMoE
 from planner.models.layers import Module
 from planner.models.tensors import ExpertsKernel
 from planner.units import GIB
+from planner.values import frozen
 
 _ALWAYS = (0, 9, 2)
 _COMPARED = (0, 32)
@@ -33,7 +33,7 @@ _KEEPS_OBJECTS_SINCE = (0, 33)
 """First release that replaces the contents of parameters after loading, not objects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Order:
     """The order of parameters in a class, from a release on."""
 
@@ -128,7 +128,7 @@ def order_of(architecture: str, release: Release) -> Order | None:
     return order if order is not None and release >= order.since else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Offloading:
     """Which parameters of a rank leave the GPU."""
 

@@ -11,12 +11,13 @@ Source: vLLM 0.33.0 `v1/attention/backend.py` AttentionBackend,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout
+from planner.values import frozen
 
 PLAIN = ("auto", "float16", "bfloat16")
 """KV cache dtypes that are not quantised."""
@@ -33,7 +34,7 @@ def is_quantized(kv_cache_dtype: str) -> bool:
     return kv_cache_dtype not in PLAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionSelectorConfig:
     """What a layer requires of a backend, under vLLM's names.
 
@@ -254,7 +255,7 @@ def customized(
     return spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CacheFamily:
     """The backend and the spec of a class of `planner.models.caches`.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.models.caches import MLALayer
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CacheContext:
     """The deployment, as far as kernels and KV cache specs depend on it."""
 
@@ -76,7 +75,7 @@ class CacheContext:
         return max(1, self.num_kv_heads // self.layout.tensor_parallel_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BlockSizes:
     """Sizes of blocks and pages, common to all layers of a model."""
 

@@ -29,6 +29,7 @@ from planner.memory.kv_cache.kv_groups import (
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, Request
 from planner.memory.kv_cache.layout import KVCacheLayout
 from planner.units import GIB, vllm_gib
+from planner.values import frozen
 
 _SEE = (
     " See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ "
@@ -157,7 +158,7 @@ class StageCache:
         return bisect_right(range(1, limit), usable, key=needed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Capacity:
     """The capacity of the KV cache, as vLLM logs it."""
 

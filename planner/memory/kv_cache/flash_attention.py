@@ -5,10 +5,11 @@ Source: vLLM 0.33.0 `v1/attention/backends/fa_utils.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.memory.kv_cache.cache_context import CacheContext
+from planner.values import frozen
 
 V2, V3, V4 = 2, 3, 4
 HEAD_256_PAGE = 128
@@ -25,7 +26,7 @@ Source: vLLM 0.24.0 `models/config.py` Gemma4Config.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Heads:
     """The properties of a layer that determine the version; by default of no layer."""
 

@@ -8,7 +8,7 @@ Source: vLLM 0.33.0 `platforms/interface.py` update_block_size_for_backend.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from planner.engine.gpu import GPU
@@ -51,6 +51,7 @@ from planner.memory.kv_cache.specs_of_latent import (
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer, MLALayer
 from planner.models.layers import Module
+from planner.values import frozen
 
 _REMEMBERED = 256
 """Models times deployments; a sweep over lengths and batches needs only one."""
@@ -69,7 +70,7 @@ _CAPTURE_MIXED_BATCHES = ("TRITON_ATTN", "TRITON_ATTN_DIFFKV", "FLEX_ATTENTION")
 _FLASH_BACKENDS = ("FLASH_ATTN", "FLASH_ATTN_DIFFKV")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class LayerKernels:
     """The kernels of a model's layers, independent of the batch.
 
@@ -89,7 +90,7 @@ class LayerKernels:
     """Caches of latent attention, in the model's order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kernels:
     """The kernels of a model's layers, and their buffers."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 
 from planner.engine.releases import NEWEST_RELEASE, Release
@@ -23,6 +22,7 @@ from planner.memory.kv_cache.kv_spec import (
     is_uniform_type,
 )
 from planner.memory.kv_cache.layout import Kept, KVCacheLayout, packed
+from planner.values import frozen
 
 _MIXES_SIZES_OF_A_KIND_SINCE = (0, 11)
 """Layers of one kind and several sizes can share a group.
@@ -60,7 +60,7 @@ _get_kv_cache_groups_uniform_page_size.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LayerGroup:
     """Layers that share a block table, by their indices in the model."""
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from math import gcd
 from typing import TYPE_CHECKING, Self
 
 from planner.errors import Refused
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -25,7 +26,7 @@ class CannotMergeError(Exception):
     """Raised for specs that cannot be one group; vLLM then tries something else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MultipleOf:
     """Any multiple of a block size.
 
@@ -35,7 +36,7 @@ class MultipleOf:
     base: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Request:
     """The request that must fit in the KV cache."""
 
@@ -63,7 +64,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KVCacheSpec(ABC):
     """How one layer stores what it needs between steps.
 
@@ -154,7 +155,7 @@ class KVCacheSpec(ABC):
         return None if rest else replace(self, block_size=self.block_size * ratio)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionSpec(KVCacheSpec):
     """Keys and values per head and token.
 
@@ -217,7 +218,7 @@ class AttentionSpec(KVCacheSpec):
 ATTENTION_FIELDS = tuple(field.name for field in fields(AttentionSpec))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FullAttentionSpec(AttentionSpec):
     """Layers that store K and V for every token of a request.
 
@@ -273,7 +274,7 @@ def _one_size(sizes: set[int | None]) -> int | None:
     return given[0] if given else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UniformTypeKVCacheSpecs(KVCacheSpec):
     """Layers of one kind but different sizes in one group: their pages add up.
 

@@ -5,7 +5,7 @@ Each family of caches is a module with a table `FAMILIES`, which is added here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import lcm
 
@@ -27,6 +27,7 @@ from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
+from planner.values import frozen
 
 _FLASHINFER_NOPE = 128
 _FAMILIES: dict[type, CacheFamily] = {
@@ -47,7 +48,7 @@ Source: vLLM 0.18.0 `platforms/interface.py` update_block_size_for_backend.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BackedCache:
     """A cache of one layer with the backend that serves it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.engine.layout import (
     DATACENTER_BLACKWELL,
@@ -19,6 +18,7 @@ from planner.models.caches import MLALayer
 from planner.models.layers import Module, Part, Replicated
 from planner.models.tensors import Tensor
 from planner.units import MIB
+from planner.values import frozen
 
 _WORKSPACE_BYTES = 128 * MIB
 _CUTLASS_MLA_WORKSPACE_SINCE = (0, 10)
@@ -81,7 +81,7 @@ def sparse_buffers(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ImportedWorkspace:
     """The workspace that a module of vLLM allocates on import, for all layers."""
 

@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 `v1/kv_cache_interface.py` MLAAttentionSpec and others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.errors import Refused
 from planner.memory.kv_cache.kv_spec import (
@@ -18,6 +17,7 @@ from planner.memory.kv_cache.kv_spec import (
     Request,
 )
 from planner.memory.kv_cache.specs_of_states import SlidingWindowSpec
+from planner.values import frozen
 
 SPARSE, INDEXER = "sparse", "indexer"
 """The roles of a cache of sparse attention, under vLLM's names."""
@@ -25,7 +25,7 @@ DS_MLA_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Bytes per token of the packed layouts: latent vector, rotated key and scales."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MLAAttentionSpec(FullAttentionSpec):
     """Layers that store one vector per token, for all heads and on every rank.
 
@@ -52,7 +52,7 @@ class MLAAttentionSpec(FullAttentionSpec):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressedMLASpec(FullAttentionSpec):
     """Layers that store one vector for every token, or for several tokens together.
 
@@ -90,7 +90,7 @@ class CompressedMLASpec(FullAttentionSpec):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SlidingWindowMLASpec(SlidingWindowSpec):
     """Layers that store one vector for each of the most recent tokens.
 
@@ -147,7 +147,7 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CircularBufferSpec(AttentionSpec):
     """Layers that store the tokens of a pool until it is complete: one block each.
 

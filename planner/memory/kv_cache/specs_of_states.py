@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `v1/kv_cache_interface.py` MambaSpec and others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from planner.errors import Refused
@@ -17,13 +17,14 @@ from planner.memory.kv_cache.kv_spec import (
     KVCacheSpec,
     Request,
 )
+from planner.values import frozen
 
 ALIGN, NONE = "align", "none"
 """Values of vLLM's mamba_cache_mode: states at the ends of blocks are stored for other
 requests, or each request has only one state."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MambaSpec(KVCacheSpec):
     """Layers that store a fixed amount whatever the length of a request."""
 
@@ -90,7 +91,7 @@ def kept_in_full(
     return FullAttentionSpec(**{**same, **changes})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SlidingWindowSpec(AttentionSpec):
     """Layers that store K and V for the last `sliding_window` tokens.
 
@@ -131,7 +132,7 @@ class SlidingWindowSpec(AttentionSpec):
         return kept_in_full(self, block_size, sliding_window=self.sliding_window)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ChunkedLocalAttentionSpec(AttentionSpec):
     """Layers that store K and V of one chunk of tokens (Llama 4).
 
@@ -159,7 +160,7 @@ class ChunkedLocalAttentionSpec(AttentionSpec):
         return kept_in_full(self, block_size, attention_chunk_size=chunk)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CrossAttentionSpec(AttentionSpec):
     """Cross-attention layers of a decoder (Whisper).
 
@@ -171,7 +172,7 @@ class CrossAttentionSpec(AttentionSpec):
         return -(-request.max_num_encoder_input_tokens // self.block_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RSWASpec(FullAttentionSpec):
     """Prompts in full and the last generated tokens, planned as if all were kept.
 
@@ -181,7 +182,7 @@ class RSWASpec(FullAttentionSpec):
     rswa_window: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SinkFullAttentionSpec(FullAttentionSpec):
     """Full attention with learned tokens before every request.
 

@@ -11,7 +11,7 @@ the widest step of the largest layer, plus what its caller still holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.memory.account import Basis, Line, Variant
 from planner.memory.lines.calibration import experts_range
@@ -48,6 +48,7 @@ from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once
 from planner.units import MIB, format_size
+from planner.values import frozen
 
 _SMALL_BYTES = 192 * MIB
 """A first start is planned where it takes no more than this beside later ones."""
@@ -63,7 +64,7 @@ _EXAMPLES_SPREAD_PERCENT = 2
 """Dry runs and logs differ from the sum of the example values by less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Moment:
     size_bytes: int
     low_bytes: int

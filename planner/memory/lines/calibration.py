@@ -7,15 +7,15 @@ which `tools/calibrate.py` generates.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from planner.data import DATA
 from planner.units import GIB
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fitted:
     """A fitted figure, with the bounds that contain nine of ten starts."""
 
@@ -26,7 +26,7 @@ class Fitted:
     """The number of published starts behind it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GraphFit:
     """Memory of CUDA graphs: a pool, and a constant for each graph of each layer."""
 

@@ -8,7 +8,6 @@ before, and still for some kernels, each layer allocates and frees them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.memory.account import Sized, larger
@@ -16,6 +15,7 @@ from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel, ServedExperts
 from planner.units import format_size
+from planner.values import frozen
 
 _ALIGNMENT = 256
 _DEEPGEMM_ROWS = 128
@@ -55,7 +55,7 @@ class _Shapes(NamedTuple):
     output: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Block:
     """A layer's routed experts, as a rank computes them."""
 

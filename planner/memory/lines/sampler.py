@@ -8,10 +8,9 @@ in vLLM's code add up to its logged figures to within a few MiB.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.units import MIB, format_size
+from planner.values import frozen
 
 _FP32, _INT64 = 4, 8
 # torch.sort: values, indices, a second copy of the indices, and its own copies of keys
@@ -68,7 +67,7 @@ first snapshot).
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sampling:
     """Peak memory of sampling, and what it keeps."""
 

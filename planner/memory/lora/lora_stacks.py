@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 `lora/layers/` create_lora_weights, `lora/punica_wrapper/`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
@@ -20,6 +20,7 @@ from planner.models.layers import (
     kv_heads_per_rank,
 )
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 _EXTRA_VOCABULARY = 256
 HEAD_PADDING = 256
@@ -59,7 +60,7 @@ def plain_linear(base: Linear | PackedLinear, layout: ParallelLayout) -> Linear:
     return base if isinstance(base, Linear) else base.as_linear(layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoRAConfig:
     """The adapter slots of a rank.
 
@@ -107,7 +108,7 @@ class LoRAConfig:
         return divide(self.max_lora_rank, layout.tensor_parallel_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinearStacks:
     """Both factors of each adapter for a linear layer, for each of its pieces.
 
@@ -204,7 +205,7 @@ class LinearStacks:
         return whole if self.num_packed == 1 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClassifierStacks:
     """Both factors of each adapter for a classification head, and its own head.
 
@@ -236,7 +237,7 @@ class ClassifierStacks:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EmbeddingStacks:
     """Both factors of each adapter for word embeddings, unsharded on every rank.
 
@@ -266,7 +267,7 @@ class EmbeddingStacks:
         return (*factors, added) if extra else factors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogitsStacks:
     """Both factors of each adapter for the head, and the order of the ranks' rows.
 
@@ -300,7 +301,7 @@ class LogitsStacks:
         return tuple(tensors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexBuffers:
     """Index buffers: which adapter each token and each sequence of a step uses.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from planner.memory.media.towers import built_towers
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import format_size
+from planner.values import frozen
 
 BuiltTower = tuple[Tower, ParallelLayout]
 _GEMMA_PATCHES = 16
@@ -57,7 +58,7 @@ _IGNORES_FLAG_SINCE = (0, 30)
 """First release in which classes without the feature ignore the argument."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Encoding:
     """The limits of what vLLM encodes."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
@@ -35,6 +35,7 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.layers import Module, Part, ReplicatedLinear, VocabParallelEmbedding
 from planner.models.tensors import ExpertsKernel, Tensor
+from planner.values import frozen
 
 WIDE = (0, 22, 0)
 """First release of which all models were analysed; before, only dense text models."""
@@ -68,7 +69,7 @@ _CLASSIFIERS = ("score", "classifier")
 """Heads that adapters may replace, whatever lora_target_modules says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoRAClass:
     """A model class, as far as adapters may change it.
 
@@ -137,7 +138,7 @@ def _classes() -> dict[str, list[dict[str, Any]]]:
     return classes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ExpertStacks:
     """Both factors of each adapter for every expert on a rank, and flags of use.
 
@@ -216,7 +217,7 @@ def unknown(what: str) -> UnknownArchitecture:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Wrapping:
     """Which modules of a model vLLM wraps, and in which layers."""
 

@@ -7,7 +7,7 @@ language model runs, and the peak of the encoder itself (`peak`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -15,6 +15,7 @@ from planner.memory.media.pixels import resized
 from planner.memory.media.towers import is_of
 from planner.memory.profile_run import ProfileRun, once
 from planner.models.architecture import MediaItem, Tower
+from planner.values import frozen
 
 _ASSUMED_PATCHES = 4
 """Patches per token of an unknown family: most merge 2 x 2."""
@@ -23,7 +24,7 @@ _ASSUMED_INPUTS = 1176
 _UNLIMITED = 999
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EncoderBatch:
     """The items that the profile run encodes at once."""
 

@@ -6,13 +6,13 @@ Source: vLLM 0.33.0 `config/multimodal.py` MultiModalConfig.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.media.towers import UNLIMITED, is_of, served_towers
 from planner.models.architecture import DummySizes, MediaItem, ModelArchitecture
+from planner.values import frozen
 
 SIZES: Mapping[str, tuple[str, ...]] = {
     "image": ("width", "height"),
@@ -24,7 +24,7 @@ _MODES = ("weights", "data")
 _NO_SIZES = DummySizes()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Limit:
     """The limit that limit_mm_per_prompt sets for a modality."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.memory.media.encoder import (
     EncoderBatch,
@@ -14,6 +12,7 @@ from planner.memory.media.towers import widths
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import Tower
 from planner.units import format_size
+from planner.values import frozen
 
 _ASSUMED_RANGE = 4
 _SHARE_OF_A_TURN = 10
@@ -31,7 +30,7 @@ Qwen2_5_VisionTransformer.forward, `models/qwen2_vl.py` the same.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PeakRange:
     """A number of bytes of which only the range is known."""
 
@@ -41,7 +40,7 @@ class PeakRange:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Rows:
     """Rows of a tower that exist at its peak."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 
@@ -28,6 +28,7 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.passes import Attention, TowerPass
+from planner.values import frozen
 
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
 """The possible tokens per image of Gemma 4 (_SUPPORTED_SOFT_TOKENS)."""
@@ -205,7 +206,7 @@ def limit_per_prompt(modality: str, settings: EngineSettings) -> int:
     return UNLIMITED if given is None else int(given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Linear:
     """A linear layer of a tower on one rank."""
 

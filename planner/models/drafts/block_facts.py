@@ -8,7 +8,6 @@ Source: vLLM 0.33.0 `models/qwen3_dflash.py`, `qwen3_dspark.py`;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import Refused
@@ -16,6 +15,7 @@ from planner.models.drafts.shared import Target
 from planner.models.families.decoder import AttentionShape
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
+from planner.values import frozen
 
 PLAIN = ("DFlashDraftModel", "DFlashQwen3ForCausalLM")
 SECOND = "DFlash2DraftModel"
@@ -33,7 +33,7 @@ _SECOND_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BlockHead:
     """A draft's config beside its target."""
 

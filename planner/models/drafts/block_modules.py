@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `models/qwen3_dflash.py`, `qwen3_dflash2.py`, `qwen3_dspark.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout, pad_vocabulary
@@ -34,9 +34,10 @@ from planner.models.layers import (
     kv_heads_per_rank,
 )
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FusedContext:
     """Projections to keys and values of all layers, copied into one.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
+from planner.values import frozen
 
 _SPELLINGS = {
     "spec_method": ("--spec-method", "method"),
@@ -38,7 +38,7 @@ _DEFAULT_LOOKUP = 5
 _SUFFIX_DEPTH = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SpeculativeConfig:
     """speculative_config, with vLLM's defaults."""
 

@@ -11,7 +11,7 @@ Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/dflash/utils.py`, `dspark/utils.p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
@@ -38,13 +38,14 @@ from planner.models.families.rope import rope_cache
 from planner.models.files import ModelFiles
 from planner.models.layers import Module
 from planner.models.quantization import quantised
+from planner.values import frozen
 
 _FIRST_MODELLED = (0, 31, 0)
 _FIRST_QUANTISED = (0, 32, 0)
 _QUANTISED = "fp8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BlockDraft:
     """A draft of this kind, with its facts that the rest of a plan needs."""
 

@@ -13,7 +13,7 @@ Source: vLLM 0.33.0 `models/llama_eagle.py`, `llama_eagle3.py`, `deepseek_eagle3
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
@@ -34,6 +34,7 @@ from planner.models.layers import (
     ReplicatedLinear,
 )
 from planner.models.quantization import quantised
+from planner.values import frozen
 
 _EAGLE = ("LlamaForCausalLM", "EagleLlamaForCausalLM")
 _EAGLE3 = (
@@ -118,7 +119,7 @@ def _positions(config: Mapping[str, Any], target: Target, release: Release) -> i
     return Facts(config, "llama").integer("max_position_embeddings", default=8192)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Head:
     facts: Facts
     method: str

@@ -10,7 +10,7 @@ Source: vLLM 0.33.0 `models/deepseek_mtp.py`, `glm4_moe_mtp.py`, `glm4_moe_lite_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from planner.models.architecture import ModelArchitecture
@@ -23,9 +23,10 @@ from planner.models.layers import (
     ReplicatedLinear,
     TokenBuffer,
 )
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HeadShape:
     """What surrounds the decoder layer of one family."""
 

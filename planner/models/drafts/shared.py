@@ -12,7 +12,6 @@ verify_supports_aux_hidden_states_over_pp.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -23,6 +22,7 @@ from planner.models.drafts.config import SpeculativeConfig
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
 from planner.models.lengths import derived_max_model_len
+from planner.values import frozen
 
 _CACHE_ONLY = ("default", "linear", "llama3", "ntk", "proportional")
 
@@ -38,7 +38,7 @@ _PASSING_STATES_ON = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Target:
     """The model that a draft guesses for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from math import inf
 
@@ -14,6 +14,7 @@ from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_parameters
 from planner.models.layers import Module, Part, ReplicatedLinear
 from planner.models.states import StateLayer
+from planner.values import frozen
 
 _LENGTH_KEYS = (
     "max_position_embeddings",
@@ -48,7 +49,7 @@ class Placement(Enum):
     EVERYWHERE = "on every stage, used or not"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Label:
     """What a model is called: by the user, and in config.json's `architectures`."""
 
@@ -56,7 +57,7 @@ class Label:
     architecture: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Skeleton:
     """What surrounds the decoder layers of a model."""
 
@@ -77,7 +78,7 @@ class Skeleton:
     """Replaces the LM head: a score layer, or nothing for an embedding model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Stages:
     first: tuple[Module, ...]
     last: tuple[Module, ...]
@@ -120,7 +121,7 @@ def _stages(skeleton: Skeleton) -> _Stages:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Body:
     """The decoder layers of a model: kinds, and which kind each layer is."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -33,6 +33,7 @@ from planner.models.layers import (
 )
 from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.states import KimiDeltaAttentionState
+from planner.values import frozen
 
 
 def read_bailing_v3(facts: Facts, label: Label) -> ModelArchitecture:
@@ -118,7 +119,7 @@ def _delta_attention(state: KimiDeltaAttentionState, hidden: int) -> tuple[Modul
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FilledBlocks(WholeBlocks):
     """A layer of the shared experts, filled up where it is in blocks of FP8.
 

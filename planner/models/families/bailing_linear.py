@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -23,9 +21,10 @@ from planner.models.layers import (
 )
 from planner.models.states import LinearAttentionState
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GroupNorm:
     """A norm of each rank's share, in groups that ranks must not cut.
 

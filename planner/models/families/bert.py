@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from planner.engine.layout import ParallelLayout
@@ -27,6 +26,7 @@ from planner.models.families.embedding import colbert_linear
 from planner.models.families.facts import Facts
 from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 
 def _nothing(_facts: Facts, _size: int) -> tuple[Module, ...]:
@@ -89,7 +89,7 @@ Source: vLLM 0.25.0 `models/roberta.py` RobertaEmbedding.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RobertaEmbedding:
     """An embedding that every rank held in full, and that is cut by rows since."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout, divide
@@ -24,13 +23,14 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 INDEXED = 4
 """Tokens compressed into one in the layers that choose among them."""
 _HALF, _SINGLE = 2, 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressedShape:
     """Dimensions of the attention of all layers."""
 
@@ -46,7 +46,7 @@ class CompressedShape:
     index_head_dim: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionSinks:
     """One float32 per query head, for as many heads as the kernel reads.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.facts import Facts
@@ -18,9 +16,10 @@ from planner.models.layers import (
     RowParallelLinear,
     VocabParallelEmbedding,
 )
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionShape:
     """Dimensions and biases of one attention layer."""
 
@@ -218,7 +217,7 @@ def plain_mlp(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ExpertsShape:
     """Dimensions of a mixture-of-experts block."""
 

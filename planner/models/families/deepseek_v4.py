@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -29,6 +29,7 @@ from planner.models.layers import (
     TokenBuffer,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _RATIO_OF = {
     "sliding_attention": 0,
@@ -67,7 +68,7 @@ _DEFAULT_ROTARY_FACTOR = 64 / 512
 _BLOCK = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WholeBlocks:
     """A layer of the shared experts, filled up so that ranks hold whole blocks of FP8.
 

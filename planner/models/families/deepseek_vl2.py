@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import ModelArchitecture, Tower
@@ -14,6 +14,7 @@ from planner.models.families.towers import blocks
 from planner.models.families.towers.facts import deepseek_vl2_items
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _RENAMES = (("language.", "language_model."),)
 _PROJECTOR = {
@@ -85,7 +86,7 @@ def _projector(facts: Facts) -> Module:
     return blocks.replicated("projector", *first, *between, (size, wide), (size,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _DividedWhenSeveral:
     """A linear layer that is torch's own on one rank, and vLLM's on several.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import (
     DATACENTER_BLACKWELL,
     HOPPER,
@@ -13,13 +11,14 @@ from planner.engine.layout import (
 )
 from planner.models.layers import Part
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _FUSED_HEADS = (12, 24, 48, 96)
 _FUSED_HEAD_SIZE = 128
 _FUSED_KERNEL = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PartlyDividedLinear:
     """Several projections in one, of which ranks divide some and hold the others whole.
 
@@ -59,7 +58,7 @@ class PartlyDividedLinear:
         return self.method.tensors(on_rank, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FusedDecodeCopies:
     """The convolution and the norm once more, as one kernel of decoding reads them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from planner.models.layers import (
     Replicated,
     RowParallelLinear,
 )
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.models.families.registry import Reader
@@ -124,7 +125,7 @@ def _value_head(_facts: Facts, size: int) -> tuple[Module, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Kind:
     """What becomes of a language model: its head, its attention, its stages."""
 

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `models/ernie45_vl.py`, `models/ernie45_vl_moe.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -27,6 +27,7 @@ from planner.models.families.towers import blocks, items
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 _RENAMES = (
     ("lm_head.", "language_model.lm_head."),
@@ -79,7 +80,7 @@ def _with_marks(model: ModelArchitecture, facts: Facts) -> ModelArchitecture:
     return replace(model, every_stage=(*model.every_stage, cache))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _TiedHead:
     """A head that vLLM's class ties on each pipeline stage, also where none is.
 

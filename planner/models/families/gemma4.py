@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
@@ -29,6 +27,7 @@ from planner.models.layers import (
     VocabParallelEmbedding,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _GLOBAL_HEAD_DIM = 512
@@ -179,7 +178,7 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
     return LayerKind(caches=() if is_shared else (cache,), modules=modules)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QueryProjection:
     """The projection of a layer that attends to an earlier one's keys and values.
 

@@ -7,7 +7,6 @@ HunyuanOCR are left to Transformers, encoder and all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
@@ -39,6 +38,7 @@ from planner.models.layers import (
     Sharded,
     TokenBuffer,
 )
+from planner.values import frozen
 
 _SPARSE = ("sparse_attention", "sparse", "indexed_attention")
 _TEXT: Mapping[str, Any] = {
@@ -62,7 +62,7 @@ _VISION: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Streams:
     """The residual streams of a model: how many, and how wide."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
@@ -27,6 +27,7 @@ from planner.models.layers import (
     kv_heads_per_rank,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _DEFAULTS: Mapping[str, Any] = {
     "vocab_size": 201024,
@@ -53,7 +54,7 @@ RENAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Heads:
     """The attention of a kind of layer."""
 
@@ -63,7 +64,7 @@ class _Heads:
     window: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WithRelative:
     """Queries, keys, values, and of each head a vector for relative positions.
 
@@ -106,7 +107,7 @@ class WithRelative:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ConvolvedHeads:
     """The short convolutions of a rank's keys and values."""
 
@@ -122,7 +123,7 @@ class ConvolvedHeads:
         return (Tensor(rows * self.kernel_size),) * 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SinkExperts:
     """Shared experts that each token uses, divided among ranks and never quantised.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Label
@@ -19,6 +19,7 @@ from planner.models.families.multimodal import (
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import Module
+from planner.values import frozen
 
 _IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "qianfan_ocr", "skywork_chat")
 _WITH_VIDEO_WORD = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
@@ -213,7 +214,7 @@ def _whole(
     return known_as(whole, facts, label)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class InternShape:
     """A layer of InternViT: dummy heads fill up to the tensor-parallel size."""
 

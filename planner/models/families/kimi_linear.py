@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -41,6 +41,7 @@ from planner.models.layers import (
 )
 from planner.models.states import KimiDeltaAttentionState
 from planner.models.tensors import ServedExperts, Tensor
+from planner.values import frozen
 
 _LEAST_COLUMNS = 256
 # vLLM's own configuration class, KimiLinearConfig.
@@ -60,7 +61,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WidenedExperts(FusedMoE):
     """Experts of which a rank holds at least this many columns, padded with zeros.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
@@ -17,11 +16,12 @@ from planner.models.families.rope import (
     rotary_dim,
 )
 from planner.models.layers import Module, Part, Sharded
+from planner.values import frozen
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Frame:
     """What surrounds the layers."""
 

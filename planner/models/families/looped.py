@@ -5,7 +5,7 @@ Each of these times has a KV cache of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -31,6 +31,7 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 
 def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
@@ -70,7 +71,7 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     return decoder(facts, label, frame, layers, supports_pp=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OneRankOnly:
     """What refuses to be divided."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.layers import (
@@ -16,6 +14,7 @@ from planner.models.layers import (
 )
 from planner.models.states import Mamba1State, Mamba2State, held_groups
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 
 def mamba1(  # noqa: PLR0913 - what vLLM's class takes
@@ -92,7 +91,7 @@ def mamba1(  # noqa: PLR0913 - what vLLM's class takes
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MixerProjection:
     """A projection of Mamba 2 into x and z, the groups' B and C, and the heads' steps.
 

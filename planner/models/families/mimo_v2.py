@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 `models/mimo_v2.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -25,9 +25,10 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Attention:
     """One of the two kinds of attention."""
 
@@ -39,7 +40,7 @@ class _Attention:
     has_sinks: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _ChunkedQKV:
     """Query, key and value as a block-quantised checkpoint packs them, in chunks.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
@@ -38,6 +37,7 @@ from planner.models.layers import (
     kv_heads_per_rank,
 )
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _SPARSE_FROM = 3
 # vLLM's own configuration class, MiniMaxM3TextConfig.
@@ -67,7 +67,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QKVParallelLinearWithIndexer:
     """Query, key and value with the indexer's queries and its one key.
 
@@ -109,7 +109,7 @@ class QKVParallelLinearWithIndexer:
         return self.method.tensors(on_rank, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ChosenBlocks:
     """Which blocks each token attends to: a buffer for the tokens of a step.
 

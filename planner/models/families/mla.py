@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from planner.engine.layout import ParallelLayout, divide
@@ -19,6 +18,7 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _INDEXER_BLOCK = 128
 """Elements of an index key that share a float32 scale."""
@@ -30,7 +30,7 @@ Source: vLLM 0.14.0 `layers/rotary_embedding/deepseek_scaling_rope.py`
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LatentShape:
     """Dimensions of one attention layer, by the names of the config."""
 
@@ -67,7 +67,7 @@ def latent_shape(facts: Facts) -> LatentShape:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KVUpProjection:
     """kv_b_proj, and what vLLM absorbs of it into queries and outputs.
 
@@ -179,7 +179,7 @@ def _down_projections(shape: LatentShape, name: str) -> tuple[Module, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexerShape:
     """Dimensions of DeepSeek's lightning indexer."""
 
@@ -257,7 +257,7 @@ def is_plain_rope(facts: Facts) -> bool:
     return str(rope_dict(facts)["rope_type"]) == "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StretchedRotaryCache:
     """Tables of positions that YaRN stretches, DeepSeek's way.
 

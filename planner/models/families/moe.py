@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
@@ -22,9 +22,10 @@ from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.families.windows import layer_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Family:
     """How a family of mixture-of-experts decoders differs from the next."""
 

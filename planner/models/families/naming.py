@@ -6,16 +6,17 @@ their own, and by the layers of the checkpoint that vLLM packs into one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module
+from planner.values import frozen
 
 _QKV = ("q_proj", "k_proj", "v_proj")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Naming:
     """The names of one class."""
 

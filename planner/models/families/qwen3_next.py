@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -24,6 +24,7 @@ from planner.models.layers import (
 )
 from planner.models.states import GatedDeltaNetState
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
 _MOE = "qwen3_5_moe_text"
@@ -31,7 +32,7 @@ _NAME = "linear_attn"
 _MARLIN_METHODS = ("auto_awq", "auto_gptq", "inc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Family:
     """In what Qwen3-Next and Qwen3.5 differ."""
 
@@ -270,7 +271,7 @@ def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GateProjection:
     """The projection to a delta net's two gates per value head.
 

@@ -7,7 +7,7 @@ its module tell how many ways (KV heads are repeated, experts go to other ranks)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.dtypes import ELEMENT_BYTES
@@ -22,6 +22,7 @@ from planner.models.layers import Module, Part
 from planner.models.recordings import Recording
 from planner.models.states import RecordedState
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 _EXPERTS = ("FusedMoE", "RoutedExperts")
 _TWO = 2
@@ -40,7 +41,7 @@ _PARTS = (
 _PARAMETERS_FIRST = ("embed", "wte", "wpe", "visual", "vision", "audio", "image")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RecordedTensor:
     """A tensor's bytes: a part that every rank holds, and one that is cut."""
 
@@ -50,7 +51,7 @@ class RecordedTensor:
     """None: the model's dtype; else it keeps this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RecordedModule:
     """A module whose tensors were recorded."""
 

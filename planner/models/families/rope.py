@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -13,6 +12,7 @@ from planner.models.architecture import RopeParameters
 from planner.models.families.facts import Facts
 from planner.models.layers import Part, Replicated
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 _ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
 _CHOOSES_MROPE_ROWS_SINCE = (0, 32)
@@ -122,7 +122,7 @@ def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RotaryCache:
     """The cosine and sine table that all layers of a rank share."""
 

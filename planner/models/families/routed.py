@@ -5,7 +5,7 @@ Also Param2MoE and Cohere 2 MoE.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label, Placement
@@ -26,9 +26,10 @@ from planner.models.families.layered import (
     is_sliding,
 )
 from planner.models.families.rope import rope_cache
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Parts:
     """What a layer has, and how many of the first have a plain MLP.
 

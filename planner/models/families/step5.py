@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
@@ -37,6 +37,7 @@ from planner.models.layers import (
     kv_heads_per_rank,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 _DEFAULTS: Mapping[str, Any] = {
     "hidden_size": 5120,
@@ -60,7 +61,7 @@ _WORKSPACES = (128 << 20, 8 << 20)
 """Of FlashInfer's kernels for prompts, made with the model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Indexer:
     """What the config says of the sparse attention.
 
@@ -96,7 +97,7 @@ class Indexer:
         return kv_heads_per_rank(self.num_groups, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class IndexedProjection:
     """Queries, keys, values, the gate and all of the indexer in one plain weight.
 

@@ -5,7 +5,7 @@ Laguna, Step 3 and Step 3.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -41,9 +41,10 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Gate:
     """A projection whose output scales that of the attention."""
 

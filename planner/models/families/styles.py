@@ -8,12 +8,11 @@ that vLLM leaves to Transformers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.models.families.assembly import Placement
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Style:
     """How a decoder differs from Llama."""
 

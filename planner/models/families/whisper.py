@@ -5,8 +5,6 @@ Voxtral is Whisper's encoder beside a Mistral, published in Mistral's own format
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
@@ -29,6 +27,7 @@ from planner.models.layers import (
 )
 from planner.models.passes import block_pass
 from planner.models.tensors import Tensor
+from planner.values import frozen
 
 _MOST_SOUNDS = 5
 _SAMPLES = 1280
@@ -223,7 +222,7 @@ def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
     return joined(facts, label, model, tower, ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OneStage:
     """What cannot be planned in several pipeline stages.
 

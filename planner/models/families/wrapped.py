@@ -8,7 +8,7 @@ modeling file of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
@@ -30,9 +30,10 @@ from planner.models.families.rope import (
     inverse_frequencies,
 )
 from planner.models.layers import Module, Part, Replicated
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Sparse:
     """How a mixture-of-experts model of Transformers differs from Mixtral."""
 

@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 `layers/quantization/auto_awq.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -30,6 +29,7 @@ from planner.models.quantization.packed_ints import (
 )
 from planner.models.quantization.padding import WORD_BITS, Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _BITS = 4
 _CHOOSES_A_KERNEL_SINCE = (0, 19)
@@ -40,7 +40,7 @@ AWQMarlinConfig.get_quant_method, AWQMarlinLinearMethod.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AWQLinear:
     """4 bit weights with a scale and a zero point for each group of columns.
 
@@ -102,7 +102,7 @@ class AWQLinear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AWQConfig(BaseConfig):
     """AWQ as read from a checkpoint."""
 

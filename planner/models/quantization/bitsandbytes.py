@@ -11,7 +11,6 @@ Source: vLLM 0.27.1 `layers/quantization/bitsandbytes.py` and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -34,6 +33,7 @@ from planner.models.tensors import (
     ServedExperts,
     Tensor,
 )
+from planner.values import frozen
 
 _BLOCK = 64
 """Weights that share a scale, which Transformers and vLLM leave at its default.
@@ -78,7 +78,7 @@ def _check_dtype(layout: ParallelLayout) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FourBitLinear:
     """Two weights in a byte, and for each part of the layer its scales and codes.
 
@@ -111,7 +111,7 @@ class FourBitLinear:
         return (weight, *scales, *(_CODE,) * len(parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EightBitLinear:
     """A byte for each weight, a scale for each row.
 
@@ -132,7 +132,7 @@ class EightBitLinear:
         return (Tensor(elements, "int8"), Tensor(rows, "float32"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BitsAndBytesExperts:
     """Experts in 4 bits; all of a layer are unpacked each time they are used.
 
@@ -176,7 +176,7 @@ class BitsAndBytesExperts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BitsAndBytesConfig(BaseConfig):
     """bitsandbytes as read from a checkpoint, or 4 bits made while loading."""
 

@@ -8,10 +8,10 @@ Source: compressed-tensors `quantization/quant_args.py` QuantizationArgs, which 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import UnknownArchitecture
+from planner.values import frozen
 
 _ACTIVATION_FORMATS = (
     "naive-quantized",
@@ -24,7 +24,7 @@ _NV_GROUP, _MX_GROUP = 16, 32
 _FOUR, _EIGHT = 4, 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Args:
     """How weights, or activations, are quantised."""
 
@@ -128,7 +128,7 @@ def _block(given: Any) -> tuple[int, ...] | None:  # noqa: ANN401 - untyped bord
     return tuple(int(size) for size in sizes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Scheme:
     """A group of the config: the settings its layers share."""
 

@@ -5,8 +5,6 @@ Source: vLLM 0.33.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.compressed_args import Scheme
@@ -25,6 +23,7 @@ from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.experts.wna16 import PackedExperts
 from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 USUAL_NAMES = ("gate_proj", "up_proj", "down_proj")
 """By which older releases look for the scheme of every model's experts."""
@@ -36,7 +35,7 @@ Source: vLLM 0.32.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_m
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UsuallyNamedExperts:
     """Experts that the config's targets know by their usual names only.
 

@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/schemes/`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
@@ -21,6 +21,7 @@ from planner.models.quantization.padding import (
     round_up,
 )
 from planner.models.tensors import LinearOnRank, Tensor
+from planner.values import frozen
 
 _SHAPE = Tensor(2, "int64")
 """The weight's shape before it was packed, which is kept with it."""
@@ -85,7 +86,7 @@ def _assert_groups(on_rank: LinearOnRank, group_size: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PackedLinear:
     """Integers packed into words, 16 bit activations.
 
@@ -115,7 +116,7 @@ class PackedLinear:
         return made if kernel is Kernel.HUMMING else (*made, _SHAPE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8Linear:
     """FP8 weights with a scale per tensor, row ("channel") or block.
 
@@ -181,7 +182,7 @@ def _unpacked_fp8(
     return (weight, scales, *others)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Int8Linear:
     """INT8 weights and activations.
 
@@ -214,7 +215,7 @@ class Int8Linear:
         return tuple(tensors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class W4A8Fp8Linear:
     """INT4 weights in groups of 128, FP8 activations: on Hopper only.
 
@@ -249,7 +250,7 @@ class W4A8Fp8Linear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PackedEmbedding:
     """Word embeddings in packed integers.
 

@@ -8,7 +8,7 @@ Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/compressed_tensors.p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.errors import Refused, RefusedSince, UnknownArchitecture
@@ -35,12 +35,13 @@ from planner.models.quantization.linear_kernels import (
 from planner.models.quantization.matching import matched_target, should_ignore
 from planner.models.quantization.padding import Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.values import frozen
 
 _PACKED = "pack-quantized"
 _WIDTHS = range(2, 9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompressedTensorsConfig(BaseConfig):
     """compressed-tensors as read from a checkpoint."""
 

@@ -8,7 +8,6 @@ Source: vLLM 0.33.0 `layers/quantization/fp8.py` and `fbgemm_fp8.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.engine.layout import ParallelLayout
@@ -25,9 +24,10 @@ from planner.models.quantization.interface import (
 from planner.models.quantization.matching import is_layer_skipped
 from planner.models.quantization.padding import round_up
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8TensorLinear:
     """A weight with one scale, which vLLM makes from one per merged part.
 
@@ -53,7 +53,7 @@ class Fp8TensorLinear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8BlockLinear:
     """A weight with one scale for each 128 x 128 block.
 
@@ -79,7 +79,7 @@ class Fp8BlockLinear:
         return fp8_kernels.block_tensors(on_rank, layout, model_type=self.model_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8ChannelLinear:
     """A weight with one scale for each row, activations with one for each token.
 
@@ -107,7 +107,7 @@ class Fp8ChannelLinear:
         return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8OnlineBlockLinear:
     """A weight quantised while loading, with one scale for each 128 x 128 block.
 
@@ -172,7 +172,7 @@ def check_block_shape(on_rank: LinearOnRank, layout: ParallelLayout) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8Config(BaseConfig):
     """FP8 as read from a checkpoint."""
 
@@ -247,7 +247,7 @@ Source: vLLM 0.19.1 and 0.20.0 `layers/quantization/fbgemm_fp8.py`.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FbgemmLinear:
     """A weight with one scale for each row, activations with a limit of theirs.
 
@@ -289,7 +289,7 @@ def _check_fbgemm_on_marlin(layout: ParallelLayout) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FbgemmConfig(BaseConfig):
     """FBGEMM's FP8 as read from a checkpoint: linear layers only."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -28,6 +28,7 @@ from planner.models.tensors import (
     ServedExperts,
     Tensor,
 )
+from planner.values import frozen
 
 _PLAIN = ("F32", "F16", "BF16")
 _NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
@@ -60,7 +61,7 @@ _NAMES = {
 _EXPERTS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GGUFLinear:
     """Blocks of a type for each merged part, whose rows are padded to the longest.
 
@@ -91,7 +92,7 @@ class GGUFLinear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GGUFExperts:
     """Blocks of a type for gate and up, and one for down.
 
@@ -123,7 +124,7 @@ class GGUFExperts:
         return served(on_rank, ExpertsKernel.TRITON, keeps_workspace=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GGUFConfig(BaseConfig):
     """The types of a file's tensors."""
 

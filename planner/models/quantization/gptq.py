@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -30,6 +30,7 @@ from planner.models.quantization.packed_ints import (
 )
 from planner.models.quantization.padding import Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _WIDTHS = (4, 8)
 _REFUSES_ORDER_SINCE = (0, 30, 0)
@@ -41,7 +42,7 @@ AutoGPTQLinearMethod.create_weights.
 _NOT_SUPPORTED = "GPTQ group activation ordering (desc_act=True) is no longer supported"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPTQLinear:
     """Integer weights with a scale for each group of columns.
 
@@ -63,7 +64,7 @@ class GPTQLinear:
         return repacked(self.packing, on_rank, layout, leftovers=leftovers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Weights:
     """How some of a checkpoint's layers are quantised."""
 
@@ -85,7 +86,7 @@ class Weights:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Rule:
     """An exception of GPTQModel's `dynamic`, by regex of the layer's name."""
 
@@ -94,7 +95,7 @@ class Rule:
     """None: not quantised."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPTQConfig(BaseConfig):
     """GPTQ as read from a checkpoint."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -33,6 +33,7 @@ from planner.models.quantization.linear_kernels import Mxfp4Linear, Mxfp8Linear
 from planner.models.quantization.packed_ints import is_marlin_group
 from planner.models.quantization.padding import Packing, humming_tensors
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _WIDTHS = range(2, 9)
 _FORMATS = (
@@ -56,7 +57,7 @@ Source: vLLM 0.29.0 and 0.30.0 `layers/quantization/inc/schemes/inc_wna16_scheme
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SinceLinear:
     """A format that earlier releases refuse."""
 
@@ -77,7 +78,7 @@ class SinceLinear:
         return self.method.tensors(on_rank, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HummingLinear:
     """Integers of any width, as Humming's kernel holds them.
 
@@ -93,7 +94,7 @@ class HummingLinear:
         return humming_tensors(self.packing, on_rank, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Settings:
     """How a layer is quantised; 16 bits: not at all."""
 
@@ -102,7 +103,7 @@ class Settings:
     is_sym: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class INCConfig(BaseConfig):
     """AutoRound as read from a checkpoint."""
 

@@ -9,17 +9,17 @@ Source: vLLM 0.33.0 `layers/quantization/base_config.py` QuantizationConfig.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from planner.errors import Refused, RefusedSince, UnknownArchitecture
 from planner.models.files import ModelFiles
 from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.values import frozen
 
 _FLOATS = ("F16", "BF16", "F32")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Place:
     """A layer, by vLLM's names."""
 
@@ -45,7 +45,7 @@ class Place:
         return tuple(f"{parent}.{shard}" if parent else shard for shard in self.shards)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BaseConfig:
     """Base of the methods: leaves every layer in the model's dtype."""
 
@@ -127,7 +127,7 @@ _ROUTERS = ("gate", "router", "shared_expert_gate")
 """Last parts of the names of layers that choose experts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Usual:
     """A method with what published checkpoints usually leave in 16 bits.
 
@@ -181,7 +181,7 @@ class Usual:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Context:
     """The model that a quantisation config belongs to."""
 

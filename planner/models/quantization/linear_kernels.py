@@ -11,7 +11,7 @@ ModelOptLinearMethod, resolve.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
 from planner.errors import Refused
@@ -27,6 +27,7 @@ from planner.models.quantization.padding import (
     round_up,
 )
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _NV_GROUP, _MX_GROUP = 16, 32
 _MX_SCALE = "float8_e8m0fnu"
@@ -42,7 +43,7 @@ pad_nvfp4_weight_for_cutlass.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NvFp4Linear:
     """A weight of 4 bit floats with an FP8 scale for 16 columns and one for all."""
 
@@ -107,7 +108,7 @@ def _marlin(
     return tensors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mxfp4Linear:
     """A weight of 4 bit floats with a power of two for 32 columns."""
 
@@ -126,7 +127,7 @@ class Mxfp4Linear:
         return _marlin(on_rank, "int32", _MX_GROUP, _MX_SCALE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mxfp8Linear:
     """A weight in FP8 with a power of two for 32 columns."""
 
@@ -171,7 +172,7 @@ def _swizzled(on_rank: LinearOnRank) -> tuple[Tensor, ...]:
     return (Tensor(rows * columns, FP8), Tensor(scales, "uint8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelOptNvFp4Linear:
     """NVFP4, whose input size must be a multiple of 16."""
 
@@ -199,7 +200,7 @@ class ModelOptNvFp4Linear:
         return tensors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelOptChannelLinear:
     """FP8 with one scale for each row, activations with one for each token."""
 
@@ -211,7 +212,7 @@ class ModelOptChannelLinear:
         return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelOptBlockLinear:
     """FP8 with one scale for 128 x 128; rows are padded to whole blocks."""
 

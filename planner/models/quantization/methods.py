@@ -11,7 +11,7 @@ get_supported_act_dtypes and get_min_capability of each config class;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,7 @@ from planner.models.quantization.mxfp4 import (
 from planner.models.quantization.quark import read_quark
 from planner.models.quantization.torchao import read_torchao
 from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.values import frozen
 
 Reader = Callable[[Mapping[str, Any], Context], QuantizationConfig]
 _WITHOUT_SETTINGS = {
@@ -104,7 +105,7 @@ _INSTEAD = {
 """What to do in place of methods that are not modelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Method:
     """A quantisation method of vLLM."""
 
@@ -140,7 +141,7 @@ Source: vLLM 0.20.0 `config/quantization.py`, which came with the engine argumen
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OnlineConfig(BaseConfig):
     """One method for all linear layers and one for all routed experts."""
 

@@ -9,7 +9,6 @@ Source: vLLM 0.33.0 `layers/quantization/modelopt.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,6 +23,7 @@ from planner.models.quantization.interface import BaseConfig, Context, Place, li
 from planner.models.quantization.linear_kernels import linear_method
 from planner.models.quantization.matching import is_layer_skipped
 from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.values import frozen
 
 _ALGORITHMS = (
     "FP8",
@@ -51,7 +51,7 @@ _KV_DTYPES = {"fp8": "fp8_e4m3"}
 _KV_BITS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelOptConfig(BaseConfig):
     """One algorithm for all layers except those left out."""
 
@@ -114,7 +114,7 @@ class ModelOptConfig(BaseConfig):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelOptMixedConfig(ModelOptConfig):
     """An algorithm for each layer that is named; the others are not quantised."""
 

@@ -13,7 +13,6 @@ Source: vLLM 0.33.0 `layers/quantization/mxfp4.py` Mxfp4Config, GptOssMxfp4Confi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -35,11 +34,12 @@ from planner.models.quantization.interface import (
 )
 from planner.models.quantization.matching import is_layer_skipped
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _EXPERT_DTYPES = ("fp4", "fp8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mxfp4Config(BaseConfig):
     """MXFP4 experts; vLLM reads no exceptions from the checkpoint's settings."""
 
@@ -63,7 +63,7 @@ def read_gpt_oss_mxfp4(
     return Mxfp4Config(name="gpt_oss_mxfp4", source=Mxfp4Source.GPT_OSS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeepseekV4Fp8Config(Fp8Config):
     """FP8 with experts of their own dtype.
 
@@ -110,7 +110,7 @@ def read_deepseek_v4_fp8(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FPQuantLinear:
     """Four bits a weight with one-byte scales, and what rotates the activations.
 
@@ -149,7 +149,7 @@ class FPQuantLinear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FPQuantConfig(BaseConfig):
     """FP-Quant as read from a checkpoint: linear layers only."""
 
@@ -193,7 +193,7 @@ def read_fp_quant(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MoeWNA16Config(BaseConfig):
     """Linear layers as the checkpoint's own method holds them, experts in bytes."""
 

@@ -11,11 +11,11 @@ package humming-kernels 0.1.19, which vLLM requires;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 
 from planner.engine.layout import ParallelLayout
 from planner.models.tensors import LinearOnRank, Tensor
+from planner.values import frozen
 
 # Compute capabilities, under NVIDIA's names, from which on kernels differ;
 # `planner.engine.layout` names generations by their major number only.
@@ -46,7 +46,7 @@ def round_up(value: int, to: int) -> int:
     return ceil_div(value, to) * to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Packing:
     """How the weights of one layer are packed into words."""
 

@@ -9,7 +9,7 @@ Source: vLLM 0.33.0 `layers/quantization/quark/quark.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatch
 from typing import Any
 
@@ -31,12 +31,13 @@ from planner.models.quantization.quark_schemes import (
     single,
 )
 from planner.models.tensors import ExpertsMethod, LinearMethod
+from planner.values import frozen
 
 _INT4 = ("int4", "uint4")
 _PACKED = ("order", "reorder")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QuarkConfig(BaseConfig):
     """Quark as read from a checkpoint."""
 

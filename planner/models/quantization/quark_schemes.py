@@ -10,7 +10,6 @@ Source: vLLM 0.33.0 `layers/quantization/quark/schemes/`, `quark.py` QuarkConfig
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -29,6 +28,7 @@ from planner.models.quantization.linear_kernels import Mxfp4Linear, Mxfp8Linear
 from planner.models.quantization.packed_ints import repacked
 from planner.models.quantization.padding import SM89, Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 FP8 = "fp8_e4m3"
 _FP4, _INT8 = "fp4", "int8"
@@ -39,7 +39,7 @@ _KNOWS_INT4_SINCE = (0, 31)
 """Packed INT4 weights are served; source: vLLM 0.30.0 and 0.31.0 `quark/schemes/`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QuarkFp8Linear:
     """FP8 weights with a scale per tensor or row, on GPUs with FP8 arithmetic only.
 
@@ -69,7 +69,7 @@ class QuarkFp8Linear:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QuarkMxLinear:
     """MXFP4 or MXFP8, whose groups no rank cuts through.
 
@@ -97,7 +97,7 @@ class QuarkMxLinear:
         return self.method.tensors(on_rank, layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class QuarkInt4Linear:
     """INT4 weights with 16 bit activations; zero points stay, needed or not.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -19,6 +19,7 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.interface import BaseConfig, Context, Place, listed
 from planner.models.quantization.padding import SM89, round_up
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.values import frozen
 
 _VERSION = 2
 _INT8 = ("Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig")
@@ -32,7 +33,7 @@ _TILE_ROWS, _TILE_COLUMNS = 8, 1024
 _FORMATS = ("PLAIN", "PRESHUFFLED", _TILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchAOInt8Linear:
     """A byte for each weight, a scale and a zero point for each row.
 
@@ -50,7 +51,7 @@ class TorchAOInt8Linear:
         return (Tensor(elements, "int8"), Tensor(rows, "float32"), Tensor(rows, "int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchAOFp8Linear:
     """FP8 with a scale for each row, or one for all.
 
@@ -84,7 +85,7 @@ class TorchAOFp8Linear:
         return (Tensor(elements, "float8_e4m3fn"), Tensor(scales, "float32"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchAOInt4Linear:
     """Two weights in a byte, a scale and a zero point for each group.
 
@@ -115,7 +116,7 @@ class TorchAOInt4Linear:
         return (Tensor(rows * columns // 2, "uint8"), scales, scales)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchAOConfig(BaseConfig):
     """torchao as read from a checkpoint."""
 

@@ -15,12 +15,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from planner.errors import ModelUnavailable
+from planner.errors import TooOften
 from planner.surroundings import runtime_folder
+from planner.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +54,7 @@ class Question(Enum):
         return 1 if self is Question.MODEL else 2
 
 
-class TooOften(ModelUnavailable):
-    """The allowance is used up; the message says when there is more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Bucket:
     """What is left of an allowance, and when that was counted."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +21,7 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources.gguf_config import config_of
 from planner.user_files import MOST_CONFIG_BYTES, opened, read_file, user_path
+from planner.values import frozen
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -99,7 +100,7 @@ vllm-gguf-plugin 0.0.5 `gguf_utils.py` is_nonstandard_gguf_quant_type.
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Header:
     """What a file says before its weights."""
 

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.errors import GatedModel, ModelNotFound, ModelUnavailable, PlannerError
+from planner.errors import (
+    GatedModel,
+    ModelNotFound,
+    ModelUnavailable,
+    PlannerError,
+    TooOften,
+)
 from planner.models.catalogue import nearest
-from planner.models.sources.allowance import TooOften
 from planner.surroundings import is_in_browser
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
@@ -45,7 +50,7 @@ def missing() -> str:
     return _NOT_IN_A_BROWSER if is_in_browser() else _LIBRARY_MISSING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HubQuery:
     """A model that was requested of the Hub."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.models.sources.hub_errors import is_repo_id
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
@@ -62,7 +62,7 @@ _WRITTEN = {"BNB": "bitsandbytes", "AUTOROUND": "AutoRound", "QUARK": "quark"}
 _WRITTEN |= {"TORCHAO": "torchao", "4BIT": "4-bit", "8BIT": "8-bit"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HubModel:
     """One model in an answer of the Hub."""
 
@@ -87,7 +87,7 @@ class HubModel:
         return (self.relation == "quantized" and self.base_model) or self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HubGroup:
     """A model and its quantised releases."""
 

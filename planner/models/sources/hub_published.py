@@ -11,7 +11,7 @@ import json
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from planner.errors import (
     ModelNotFound,
     ModelUnavailable,
     PlannerError,
+    TooOften,
 )
 from planner.models import catalogue
 from planner.models.files import ModelFiles
@@ -32,7 +33,7 @@ from planner.models.sources import (
     hub_store,
     safetensors,
 )
-from planner.models.sources.allowance import Question, TooOften, take
+from planner.models.sources.allowance import Question, take
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
@@ -47,6 +48,7 @@ from planner.models.sources.hub_errors import HubQuery, is_repo_id
 from planner.models.sources.hub_models import HubModel, Query
 from planner.models.sources.hub_store import Kept
 from planner.models.sources.safetensors import TensorFacts
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -82,7 +84,7 @@ class NoAnswer(ModelUnavailable):
     """The Hub gave no answer, rather than a refusal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Hub:
     """One model on the Hub."""
 

@@ -16,13 +16,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from planner.models.module_names import can_pack, pack, unpack
 from planner.models.sources.safetensors import Shapes, TensorFacts
 from planner.surroundings import runtime_folder
+from planner.values import frozen
 
 CACHE_MIB = "PLANNER_HUB_CACHE_MIB"
 """Environment variable: MiB of disk for models read from the Hub; 0 for none."""
@@ -80,7 +80,7 @@ def unpacked(rows: list[list[Any]]) -> Mapping[str, tuple[str, tuple[int, ...]]]
     return shapes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kept:
     """A model as it was read from the Hub."""
 

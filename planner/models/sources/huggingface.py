@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from planner.models.sources.folder import (
 from planner.models.sources.hub_errors import HubQuery
 from planner.models.sources.hub_models import Query
 from planner.models.sources.safetensors import TensorFacts
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -46,7 +47,7 @@ _SHORT_COMMIT = 8
 _TRUE = frozenset(("1", "on", "yes", "true"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Hub:
     """One model on the Hub, and how to request it."""
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -22,6 +22,7 @@ from planner.errors import PlannerError
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
 from planner.user_files import opened
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -70,7 +71,7 @@ _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TensorFacts:
     """The tensors of a checkpoint, by the headers of all its files."""
 

@@ -9,7 +9,7 @@ that does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
@@ -20,6 +20,7 @@ from planner.memory.lines.outside import NOT_CHARGED
 from planner.planning.calibrations import may_have_records
 from planner.planning.calibrations.key import Start, is_kin, is_same, key_of
 from planner.units import MIB, format_gib, format_size
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.calibrations.record import (
@@ -50,7 +51,7 @@ _OTHER_WEIGHTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Found:
     """Stored measurements that apply to a plan."""
 

@@ -7,14 +7,15 @@ byte. What only a driver allocates stays the planner's estimate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.units import format_size
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DryRank:
     """What vLLM measured on one pipeline stage, in bytes."""
 
@@ -28,7 +29,7 @@ class DryRank:
     """The same of a start that compiled the model; None: unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DryFigures:
     """A dry run of the very start that is planned."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,6 +25,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.states import StateLayer
 from planner.planning.defaults import ResolvedSettings
+from planner.values import frozen
 
 _DIGITS = 16
 _FACTS = (
@@ -81,7 +82,7 @@ _OF_THE_BATCH = (
 _IRRELEVANT = ("VLLM_", "HF_", "PLANNER_", "CUDA_VISIBLE_DEVICES")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Start:
     """The facts of a start that its key is made from."""
 
@@ -93,7 +94,7 @@ class Start:
     release: Release
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Key:
     """Everything that two starts must have in common, except the GPU."""
 

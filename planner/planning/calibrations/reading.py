@@ -17,12 +17,13 @@ from planner.planning.calibrations.record import (
     move_aside,
 )
 from planner.user_files import opened
+from planner.values import frozen
 
 _MOST_BYTES = 4 << 20
 """A record has a few KiB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reading:
     """The records of a folder."""
 

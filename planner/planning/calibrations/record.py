@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from uuid import uuid4
 from planner.engine.gpu import GPU
 from planner.planning.calibrations.key import Key, as_text
 from planner.units import MIB
+from planner.values import frozen
 
 SCHEMA = 1
 KIND = "vllm-memory-planner calibration"
@@ -37,7 +38,7 @@ class NewerRecord(NotARecord):
     """A record that a later version of the planner wrote."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CoveredLines:
     """A measured figure, and the lines of a plan whose sum it is."""
 
@@ -45,7 +46,7 @@ class CoveredLines:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MeasuredRank:
     """Measurements of one pipeline stage: of its rank with the least memory left."""
 
@@ -62,7 +63,7 @@ class MeasuredRank:
         return dict(self.figures).get(name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Record:
     """A start that was measured."""
 

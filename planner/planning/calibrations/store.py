@@ -11,7 +11,6 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from planner.errors import PlannerError
@@ -27,6 +26,7 @@ from planner.planning.calibrations.record import (
 )
 from planner.planning.calibrations.record import to_dict as record_dict
 from planner.user_files import read_file
+from planner.values import frozen
 
 _EXPORT_KIND = KIND + "s"
 _RECENT_NANOSECONDS = 100_000_000
@@ -41,7 +41,7 @@ class NotStored(PlannerError):  # noqa: N818 - reads as the sentence it is
     """Figures could not be stored; nothing else changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Stored:
     """A record and the file that holds it."""
 
@@ -49,7 +49,7 @@ class Stored:
     path: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Known:
     """The records of a folder when it was read, by release and architecture."""
 

@@ -7,7 +7,6 @@ gets the chart in plotly's JSON and draws it with the plotly.js of the explorer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ from planner.show.kv_cache import drawn_lines
 from planner.show.palette import CLEAR, GRID
 from planner.surroundings import is_in_browser, is_in_voila
 from planner.units import GIB
+from planner.values import frozen
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,7 +39,7 @@ _UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
 """Otherwise plotly measures whether each label fits whenever a chart changes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Drawn:
     """A chart in plotly's JSON; a notebook shows it as the last value of a cell."""
 
@@ -174,7 +174,7 @@ def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Bar:
     """One bar: its label, the account that it shows, and its number of GPUs."""
 

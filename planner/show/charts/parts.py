@@ -6,7 +6,6 @@ same parts with the same sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.show.charts.frame import Bar, bars
@@ -22,6 +21,7 @@ from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, swatch
 from planner.show.verdict import missing_bytes, verdict_text
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ FREE = "free CPU memory"
 MISSING_CPU = "missing CPU memory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Part:
     """One segment of a bar, and where it can be seen."""
 

@@ -9,7 +9,6 @@ not memory, so the two rows differ.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import FONT, INK, in_gib, note_above, plotly_figure
@@ -17,6 +16,7 @@ from planner.show.charts.traces import HOVER, NOTHING, segment_looks
 from planner.show.palette import CLEAR, EDGE, GRID
 from planner.show.ray import placement_headline
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,7 +35,7 @@ _DARK = ("#0072B2", "#009E73", "#D55E00")
 _TOP, _BOTTOM, _MEMORY, _SHARES = 34, 64, 250, 84
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Column:
     """One GPU of a node, and the workers on it."""
 

@@ -9,7 +9,6 @@ changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from planner.show.palette import (
 )
 from planner.show.verdict import cache_name, missing_bytes, range_text
 from planner.units import GIB, format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -288,7 +288,7 @@ def line_before_cache(bar: Bar) -> str:
     return before[-1] if before else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Segment:
     """One bar of one trace."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AdviceItem:
     """One change that helps, and its effect.
 
@@ -70,7 +70,7 @@ class AdviceItem:
         return self.burden is Burden.HARDWARE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AdviceGroup:
     """Changes of one cost class, those that gain most first.
 
@@ -83,7 +83,7 @@ class AdviceGroup:
     items: tuple[AdviceItem, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Advice:
     """Changes that help a plan, best first."""
 

@@ -6,7 +6,7 @@ Each change is planned once, however many makers propose it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ from planner.planning.load import Load
 from planner.planning.model import estimated_model
 from planner.planning.result import Plan
 from planner.planning.serving import Counted, serving
+from planner.values import frozen
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -77,7 +78,7 @@ _CLASSES: Mapping[Burden, CostClass] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Candidate:
     """A change that might help, before it is planned."""
 
@@ -91,7 +92,7 @@ class Candidate:
     burden: Burden
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Situation:
     """A plan, the load that it must serve, and the plans made from it so far."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -16,7 +16,7 @@ NOT_PLANNED = "not planned"
 """The verdict of a cell whose input could not be planned."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Cell:
     """The figures of one plan of a sweep; the plan itself can be made again.
 
@@ -72,7 +72,7 @@ class Cell:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Value:
     """A figure that a sweep or a comparison can show."""
 

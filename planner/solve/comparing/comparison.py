@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import zip_longest
@@ -16,6 +16,7 @@ from planner.late import late
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
 from planner.solve.comparing.differences import Difference, differences, short_names
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,7 +45,7 @@ FIGURES = {name: _OTHERS.get(name) or VALUES[name] for name in _NAMES}
 MOST_PLANS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Comparison:
     """Plans side by side; differences are relative to the first.
 
@@ -148,7 +149,7 @@ def _check(plans: Sequence[Plan], names: Sequence[str] | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Row:
     """One figure of every plan."""
 
@@ -218,7 +219,7 @@ class Change(StrEnum):
     ADDED = "added"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Word:
     """One word of a command line, quoted for a shell."""
 
@@ -226,7 +227,7 @@ class Word:
     change: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CommandDiff:
     """The differences between two command lines, word by word."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.planning.inputs import Inputs
 from planner.units import format_gib
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
@@ -20,7 +21,7 @@ _MOST_NAMED = 2
 """The most differing inputs in a name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Difference:
     """One input that is not the same in all plans."""
 

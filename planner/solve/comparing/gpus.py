@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.devices import gpu_named
@@ -19,6 +19,7 @@ from planner.solve.comparing.comparison import MOST_PLANS, Comparison, compare
 from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 from planner.units import counted
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +29,7 @@ MOST_RANKS = 8
 """Largest tensor parallel size that is tried: the GPUs of a usual server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPUChoice:
     """The result for GPUs of one kind."""
 
@@ -100,7 +101,7 @@ class GPUChoice:
         return _per(self.price_per_hour, None if speed is None else speed * 3600 / 1e6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPUComparison:
     """One model with the same arguments on GPUs of several kinds, best first."""
 

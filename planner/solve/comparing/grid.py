@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.gpu import GPU
@@ -13,6 +13,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Cell, check_value
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Axis:
     """One swept argument and its values."""
 
@@ -34,7 +35,7 @@ class Axis:
         return tuple(label_of(value) for value in self.values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Grid:
     """The plans of a sweep over one or two arguments.
 
@@ -166,7 +167,7 @@ class Grid:
         return late("Grid._repr_mimebundle_", self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Curve:
     """A grid as lines: one figure over an argument or over another figure."""
 

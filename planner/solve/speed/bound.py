@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.errors import PlannerError
 from planner.given import named_in_errors
@@ -25,9 +25,10 @@ from planner.solve.speed.step import (
 )
 from planner.solve.speed.work import Work, work_of
 from planner.units import counted
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Case:
     """The inputs of all figures."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from planner.memory.kv_cache.kernels import Kernels
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec
@@ -20,12 +19,13 @@ from planner.models.caches import (
     CompressedMLALayer,
     MLALayer,
 )
+from planner.values import frozen
 
 _READ_AND_WRITTEN = 2
 """A state is read and written with every token."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Reach:
     """Which earlier tokens a layer attends to.
 
@@ -58,7 +58,7 @@ class Reach:
         return whole + (tokens - limit) * limit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Attention:
     """Reads and operations of layers with the same reach, on one rank."""
 

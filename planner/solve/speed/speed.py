@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from planner.late import late
@@ -10,6 +10,7 @@ from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.units import counted
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,7 +22,7 @@ CAUTION = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BoundFigure:
     """One figure of a bound with its arithmetic."""
 
@@ -35,7 +36,7 @@ class BoundFigure:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SpeedBound:
     """An upper bound on the speed of a plan's GPUs under a load."""
 

@@ -11,13 +11,14 @@ from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.solve.speed.reach import Reach
 from planner.solve.speed.work import StageWork, Work
+from planner.values import frozen
 
 Seen = Callable[[Reach], float]
 """Number of earlier tokens that a layer attends to, averaged over the steps."""
 _MOST_REQUESTS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Peaks:
     """The peak rates of a GPU."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.dtypes import element_bytes
@@ -20,6 +20,7 @@ from planner.planning.defaults import layout_of
 from planner.planning.resolve import Question, resolve
 from planner.planning.result import Plan
 from planner.solve.speed.reach import Attention, attention_of
+from planner.values import frozen
 
 _NOT_READ = (Part.EMBEDDINGS, Part.TOWERS, Part.LORA, Part.BUFFERS, Part.CLASSIFIER)
 """Parts of which a step reads only a few rows, or nothing."""
@@ -32,7 +33,7 @@ _COMPUTED_IN = {
 """The fastest dtype for matrix products with a weight of each storage dtype."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Experts:
     """Identical routed experts in the layers of a stage, on one rank."""
 
@@ -53,7 +54,7 @@ class Experts:
         return self.size_bytes * (1 - untouched)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StageWork:
     """Reads and operations of one rank of a pipeline stage."""
 
@@ -71,7 +72,7 @@ class StageWork:
         return self.dense_bytes + sum(x.touched_bytes(tokens) for x in self.experts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Work:
     """All stages, and the model's active parameters."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import NEWEST
@@ -19,6 +19,7 @@ from planner.solve.upgrading.steps import (
     figures_of,
     steps,
 )
+from planner.values import frozen
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -48,7 +49,7 @@ _DERIVED = frozenset(
 """Resolved values that follow from others, or that no argument sets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Change:
     """A memory line, or a number of blocks or tokens, under both releases."""
 
@@ -62,7 +63,7 @@ class Change:
         return self.after - self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Way:
     """A setting that brings the new release back towards the old one."""
 
@@ -76,7 +77,7 @@ class Way:
     """What it changes in the KV cache of the limiting rank."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Upgrade:
     """The same start under one release after another."""
 

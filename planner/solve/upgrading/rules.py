@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
 
 from planner.engine.releases.watched import Boundary
+from planner.values import frozen
 
 _PACKAGE = Path(__file__).resolve().parents[3]
 _SOURCE = "Source:"
 _OPENINGS = ("Return whether ", "Whether ", "Return ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Rule:
     """A rule of vLLM that changed with a release."""
 
@@ -113,7 +113,7 @@ def _sentence(text: str) -> str:
     return told if is_name else told[:1].upper() + told[1:]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Code:
     functions: dict[int, ast.FunctionDef]
     """By the line on which their code begins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.releases import MODELLED, number_of, resolve_version
 from planner.engine.releases.watched import Boundary, watched
@@ -12,6 +12,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.planning import plan_as
 from planner.planning.result import Plan
 from planner.solve.upgrading.rules import Rule, rule_of
+from planner.values import frozen
 
 _FIGURES = ("num_gpu_blocks", "kv_cache_size_tokens")
 HOST = "host memory"
@@ -20,7 +21,7 @@ _MOST_ROUNDS = 8
 _Number = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Setting:
     """An argument that vLLM resolves to another value."""
 
@@ -29,7 +30,7 @@ class Setting:
     after: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cause:
     """A rule that changed, and what it changes in this start."""
 
@@ -43,7 +44,7 @@ class Cause:
     """The new verdict, where it is another one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Step:
     """One release beside the one before it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.layers import (
@@ -15,9 +15,10 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.tensors import LinearMethod, Tensor
+from planner.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DividedHeads:
     """Attention heads that the ranks must divide, where no layer is cut by them."""
 
@@ -35,7 +36,7 @@ class DividedHeads:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WholeUnlessDivided:
     """A linear layer that ranks hold in full where they do not divide its heads."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
 from planner.models.layers import Module
 from planner.models.passes import Attention, TowerPass, block_pass
+from planner.values import frozen
 
 QKV = ("q_proj", "k_proj", "v_proj")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Depth:
     """How far vLLM builds a tower."""
 

@@ -7,20 +7,21 @@ does not have: unless mm_processor_kwargs says so, it is as the checkpoints publ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, sqrt
 
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
 from planner.models.families.towers.facts import RGB, Items, if_known
 from planner.models.families.towers.sizing import SIDES
+from planner.values import frozen
 
 _PHI4_CROPS, _PHI3_CROPS = 36, 16
 """As microsoft/Phi-4-multimodal-instruct and Phi-3-vision-128k-instruct publish them:
 dynamic_hd and num_crops."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PaddedCrops:
     """Phi-4-multimodal's images: crops below each other, rows of padding left out.
 
@@ -70,7 +71,7 @@ class PaddedCrops:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ScaledCrops:
     """Phi-3-vision's images, enlarged to as many crops as their shape allows.
 
@@ -110,7 +111,7 @@ class ScaledCrops:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PaddedPatches:
     """Kimi-VL's images: patches as they are, up to a limit, merged two by two.
 
@@ -158,7 +159,7 @@ class PaddedPatches:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Spectrogram:
     """Phi-4-multimodal's sounds: steps of 10 milliseconds, several in a token.
 

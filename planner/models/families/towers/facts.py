@@ -6,7 +6,6 @@ Also DeepSeek-VL2's images, resized to whichever of several sizes fits them best
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
@@ -15,6 +14,7 @@ from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
 from planner.models.families.towers.grids import Size, best_fit
 from planner.models.families.towers.sizing import SIDES
+from planner.values import frozen
 
 P = ParamSpec("P")
 Items = tuple[MediaItem, ...]
@@ -34,7 +34,7 @@ def if_known(reader: Callable[P, Items]) -> Callable[P, Items]:
     return guarded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Candidates:
     """Tiles of the size that fits best, and the whole image as one more.
 

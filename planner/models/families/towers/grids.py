@@ -6,12 +6,13 @@ LLaVA-NeXT, Idefics 3 and SmolVLM, MiniCPM-V and Molmo.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, log
 from math import inf as infinity
 
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.towers.sizing import SIDES, scaled
+from planner.values import frozen
 
 Size = tuple[int, int]
 """Width and height, or columns and rows."""
@@ -33,7 +34,7 @@ def best_fit(sizes: tuple[Size, ...], image: Size) -> Size:
     return max(sizes, key=worth)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Grid:
     """Base of the grids, which have no settings except sides."""
 
@@ -47,7 +48,7 @@ class _Grid:
         return item
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PinPoints(_Grid):
     """LLaVA-NeXT's images: tiles of the size that fits best, less its padding.
 
@@ -91,7 +92,7 @@ class PinPoints(_Grid):
         return (wide // self.side) * (high // self.side) + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Splits(_Grid):
     """Idefics 3's images: the long side always has the same length, in this many tiles.
 
@@ -116,7 +117,7 @@ class Splits(_Grid):
         return scaled(item, self.along * rows + 1, self.along**2 + 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Slices(_Grid):
     """MiniCPM-V's images: slices in the shape nearest to theirs, and the whole.
 
@@ -162,7 +163,7 @@ class Slices(_Grid):
         return columns * rows + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Overlaps(_Grid):
     """Molmo's images: crops that share a margin, and the whole, pooled two by two.
 

@@ -11,10 +11,11 @@ Source: vLLM 0.33.0 `multimodal/processing/dummy_inputs.py` BaseDummyInputsBuild
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, isqrt, sqrt
 
 from planner.models.architecture import DummySizes, MediaItem
+from planner.values import frozen
 
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
 """Tokens that an image of Gemma 4 may have."""
@@ -22,7 +23,7 @@ SIDES = ("width", "height")
 FRAMES = ("num_frames",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AnySize:
     """Items that the processor resizes to one size."""
 
@@ -41,7 +42,7 @@ class AnySize:
         return item
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PaddedSound:
     """Sounds that the processor pads with silence, which yields no tokens.
 
@@ -68,7 +69,7 @@ class PaddedSound:
         return replace(item, embeddings=max(0, min(item.tokens, tokens)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AnyPixels:
     """Images and frames of Qwen-VL, whose sides are rounded to those of a token.
 
@@ -117,7 +118,7 @@ class AnyPixels:
         return rows * columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Clip:
     """A video counted with all its frames.
 
@@ -142,7 +143,7 @@ class Clip:
         return replace(shorter, pieces=pieces)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FrameByFrame:
     """A video of which each frame is a part of one size.
 
@@ -164,7 +165,7 @@ class FrameByFrame:
         return replace(item, most_parts=min(most, sizes.num_frames or most))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SoftTokens:
     """Gemma 4's images, whose number of tokens is a setting.
 
@@ -189,7 +190,7 @@ class SoftTokens:
         return item
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PatchGrid:
     """Mistral's images: one token for each square, cut off ones among them.
 
@@ -218,7 +219,7 @@ class PatchGrid:
         return replace(scaled(item, rows * columns, item.tokens), marks=rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Tiles:
     """InternVL's images: tiles in the shape nearest to theirs, and a small copy.
 
@@ -278,7 +279,7 @@ class Tiles:
         return best
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Canvas:
     """Llama 4's images: tiles of the canvas that fits best, and the whole once more.
 

@@ -8,7 +8,6 @@ ModelOptMxFp8FusedMoE, `layers/fused_moe/oracle/mxfp8.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
@@ -32,6 +31,7 @@ from planner.models.quantization.experts.serving import (
 )
 from planner.models.quantization.padding import ceil_div, round_up
 from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 _FP8 = "float8_e4m3fn"
 _FINEST_BLOCK = 32
@@ -52,7 +52,7 @@ _MX_HUMMING = HummingWeights(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8TensorExperts:
     """One scale for each expert's w13 and w2, as vLLM makes of gate's and up's."""
 
@@ -92,7 +92,7 @@ class Fp8TensorExperts:
         return serving.by_fp8(on_rank, layout, kernel, copy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8ChannelExperts:
     """One scale for each row; activations are scaled token by token."""
 
@@ -125,7 +125,7 @@ class Fp8ChannelExperts:
         return serving.by_fp8(on_rank, layout, kernel, serving.BY_TOKEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp8BlockExperts:
     """One scale for each block of rows and columns."""
 
@@ -271,7 +271,7 @@ def fp8_experts(
     return Fp8TensorExperts(is_static=is_static)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mxfp8Experts:
     """FP8 with a power of two for each 32 inputs, a byte each."""
 

@@ -5,21 +5,20 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`, `w4a8.py` and `w4a8_int8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.serving import biases, w13_rows, weights
 from planner.models.quantization.padding import SM90
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 _CPU_ONLY = "W4A8 Int8 MoE is only supported on CPU platforms"
 _SCALE_COPIES = 8
 """How often the kernel repeats each scale."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Int8ChannelExperts:
     """Weights and activations in INT8, as compressed-tensors publishes them.
 
@@ -45,7 +44,7 @@ class Int8ChannelExperts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Int8OnlineExperts:
     """Weights quantised to INT8 while loading.
 
@@ -78,7 +77,7 @@ def _by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class W4A8Fp8Experts:
     """INT4 weights in groups, FP8 activations; kernels exist for Hopper only.
 
@@ -135,7 +134,7 @@ class W4A8Fp8Experts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class W4A8Int8Experts:
     """INT4 weights, INT8 activations: CPUs only."""
 

@@ -7,7 +7,6 @@ compressed_tensors_moe/compressed_tensors_moe_w4a4_mxfp4.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
@@ -24,6 +23,7 @@ from planner.models.quantization.experts.serving import (
 )
 from planner.models.quantization.padding import SM90, SM100, ceil_div, round_up
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 _GROUP = 32
 _HUMMING = HummingWeights(num_bits=4, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
@@ -57,7 +57,7 @@ class Mxfp4Source(StrEnum):
     COMPRESSED_TENSORS = "compressed-tensors"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mxfp4Experts:
     """As gpt-oss, DeepSeek-V4 and compressed-tensors checkpoints publish them."""
 

@@ -7,7 +7,6 @@ compressed_tensors_moe_w4a4_nvfp4.py`, `layers/fused_moe/oracle/nvfp4.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.engine.layout import ParallelLayout
@@ -27,6 +26,7 @@ from planner.models.quantization.experts.serving import (
 )
 from planner.models.quantization.padding import round_up
 from planner.models.tensors import ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 _GROUP = 16
 _HUMMING = HummingWeights(
@@ -48,7 +48,7 @@ class _Padded(NamedTuple):
     scales_2: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NvFp4Experts:
     """As ModelOpt and compressed-tensors publish them."""
 
@@ -91,7 +91,7 @@ class NvFp4Experts:
         return serving.by_nvfp4(on_rank, layout, kernel)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NvFp4OnlineExperts:
     """Weights made NVFP4 while loading, activations scaled token by token.
 

@@ -12,7 +12,7 @@ requires.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.quantization.experts.kernels import Kernel, marlin_columns
@@ -24,6 +24,7 @@ from planner.models.tensors import (
     ServedExperts,
     Tensor,
 )
+from planner.values import frozen
 
 _HUMMING_ROWS, _HUMMING_COLUMNS = 256, 128
 """The tile to which Humming's kernels pad both weights."""
@@ -113,7 +114,7 @@ def prefers_humming(layout: ParallelLayout) -> bool:
     return is_hopper and layout.release.prefers_humming and not layout.enable_lora
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HummingWeights:
     """Weights of a few bits, in groups along the inputs, as Humming holds them."""
 

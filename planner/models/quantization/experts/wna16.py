@@ -5,8 +5,6 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int_wna16.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.quantization.experts import serving
@@ -23,6 +21,7 @@ from planner.models.quantization.experts.serving import (
 )
 from planner.models.quantization.padding import WORD_BITS
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.values import frozen
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 _MARLIN_COLUMNS = 64
@@ -47,7 +46,7 @@ Source: vLLM 0.27.0 `layers/quantization/moe_wna16.py`.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Grouped:
     """Integers in groups along the inputs, packed in 32 bit words."""
 
@@ -115,7 +114,7 @@ class _Grouped:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GPTQExperts:
     """As `auto_gptq` checkpoints publish them; zero points stay, needed or not.
 
@@ -175,7 +174,7 @@ class GPTQExperts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AWQExperts:
     """As `auto_awq` checkpoints publish them.
 
@@ -232,7 +231,7 @@ def _marlin_or_not(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PackedExperts:
     """As compressed-tensors checkpoints of format pack-quantized publish them.
 
@@ -320,7 +319,7 @@ class PackedExperts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MoeWNA16Experts:
     """As `moe_wna16` holds GPTQ and AWQ checkpoints: bytes, in groups that fit.
 
