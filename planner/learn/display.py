@@ -35,8 +35,12 @@ class Shown(ShownAsText):
 
     def _repr_html_(self) -> str:
         title = tag("p", tag("strong", self.title))
-        code = tag("pre", tag("code", self.code)) if self.code else None
-        return whole(title, paragraphs(self.text), code)
+        return whole(title, paragraphs(self.text), self._code)
+
+    @property
+    def _code(self) -> Html | None:
+        code = tag("code", self.code)
+        return tag("pre", code, class_="pl-plain-command") if self.code else None
 
 
 def symbol(state: State) -> str:
