@@ -176,13 +176,10 @@ learn.per_request(llama, gemma, deepseek, qwen_next)
 
 # %% [markdown]
 # None of the four starts on one L4 with that length, but what a request takes does not depend on the card.
-# The kinds of their layers by vLLM's names, and how many layers there are of each:
+# The groups of their layers, with vLLM's names of their kinds:
 
 # %%
-{
-    plan.name: [(group.kind, group.num_layers) for group in plan.kv_groups]
-    for plan in (gemma, deepseek, qwen_next)
-}
+gemma.kv_groups, deepseek.kv_groups, qwen_next.kv_groups
 
 # %% [markdown]
 # ### Exercise 3.3: Three models that store less (2 minutes)
