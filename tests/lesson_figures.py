@@ -117,6 +117,15 @@ def _left(plan: Plan) -> int:
     return rank_of(plan).available_kv_cache_bytes
 
 
+def _if_all_were_stored(model: str) -> float:
+    """Return the bytes of lesson 3's request, if no layer had a window."""
+    length = _typed(3, "max_model_len", at_least=20_000)
+    groups = DESK.changed(model=model, max_model_len=length).kv_groups
+    return sum(
+        group.num_layers * group.page_size_bytes / group.block_size for group in groups
+    ) * float(length)
+
+
 def _all_at_full_length() -> float:
     requests = _setting(DESK, "max_num_seqs")
     return requests * _setting(DESK, "max_model_len") * token_bytes(DESK)
@@ -173,13 +182,9 @@ def _words(number: float) -> str:
 FIRST: Computed = {
     "8 %": _not_requested,
     "24 GB": lambda: f"{_as_sold():.0f} GB",
-    "24 GB on a box are less than 24 GiB": lambda: (
-        "24 GB on a box are "
-        f"{'less' if _as_sold() * 1e9 < 24 * GIB else 'more'} than 24 GiB"
-    ),
+    "A GiB is 7 % more": lambda: f"A GiB is {100 * (GIB / 1e9 - 1):.0f} % more",
     "16": lambda: f"{line_of(DESK, 'weights').size_bytes / 1e9:.0f}",
     "16.4 GB": lambda: f"{_files():.1f} GB",
-    "30 bytes": lambda: f"{GIB.bit_length() - 1} bytes",
     "8,192": lambda: f"{_setting(DESK, 'max_model_len'):,.0f}",
     "8,192 tokens": lambda: _tokens(_setting(DESK, "max_model_len")),
     "12,000": lambda: f"{where_memory_goes._LONG:,}",
@@ -202,7 +207,11 @@ SECOND: Computed = {
     "32.8 billion parameters": lambda: _billions(LARGEST),
     "24 GB": lambda: f"{_as_sold():.0f} GB",
     "48": lambda: f"{2 * _as_sold():.0f}",
-    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "20.27 GiB": lambda: format_gib(rank_of(DESK).requested_memory_bytes),
+    "22.03 GiB, of which vLLM may use 20.27.": lambda: (
+        f"{format_gib(DESK.gpu.total_memory_bytes)}, of which vLLM may use "
+        f"{format_gib(rank_of(DESK).requested_memory_bytes).split()[0]}."
+    ),
     "16": lambda: _bits("bfloat16").split()[0],
     "16 bits": lambda: _bits("bfloat16"),
     "2 bytes": lambda: f"{ELEMENT_BYTES['bfloat16']} bytes",
@@ -249,11 +258,12 @@ THIRD: Computed = {
         if 90 < _all_at_full_length() / _left(DESK) < 100
         else "many times"
     ),
-    "eighty times as large as Llama": lambda: (
-        "eighty times as large as Llama"
+    "DeepSeek-V3 eighty times": lambda: (
+        "DeepSeek-V3 eighty times"
         if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / _of_llama(), -1)
-        else "another number of times as large"
+        else "another number of times"
     ),
+    "12 GiB": lambda: f"{_if_all_were_stored('google/gemma-3-12b-it') / GIB:.0f} GiB",
     "Six visitors": lambda: f"{_words(kv_cache._AT_ONCE).capitalize()} visitors",
     "16,384 tokens": lambda: _tokens(kv_cache._LONG),
     "98,304 tokens": lambda: _tokens(kv_cache._AT_ONCE * kv_cache._LONG),
@@ -338,6 +348,12 @@ SIXTH: Computed = {
     "144 KiB": lambda: f"{token_bytes(DESK) / KIB:.0f} KiB",
     "72 KiB": lambda: f"{token_bytes(CITY) / KIB:.0f} KiB",
     "8 bits": lambda: _bits("float8_e4m3fn"),
+    "9.46 GiB": lambda: format_gib(_left(CITY)),
+    "half of what it cost in lesson 3": lambda: (
+        "half of what it cost in lesson 3"
+        if 2 * token_bytes(CITY) == token_bytes(DESK)
+        else "another part of it"
+    ),
     "1.8": lambda: f"{capacity_plan._BUDGET}",
     "2 or 4 cards": lambda: _divisors(4),
     "1,024 x 1,024": lambda: f"{KIB:,} x {GIB // KIB // KIB:,}",
@@ -357,6 +373,7 @@ SEVENTH: Computed = {
         f"{_words(at_night.REPLICAS[1])} replicas of "
         f"{_words(at_night._night().gpus_per_replica)} cards"
     ),
+    "eight cards, for": lambda: f"{_words(at_night._night().gpus_maximum)} cards, for",
     "eight cards, and I have four": lambda: (
         f"{_words(at_night._night().gpus_maximum)} cards, and I have "
         f"{_words(at_night._cards_there())}"

@@ -118,7 +118,8 @@ def lines(plan: Plan) -> Account:
 
 def says(plan: Plan) -> Shown:
     """Quote what vLLM says to a plan that does not start."""
-    return Shown(title="vLLM says", text=message_of(plan) or "It starts.")
+    said = message_of(plan)
+    return Shown(title="vLLM says", text="" if said else "It starts.", code=said)
 
 
 def certainty(plan: Plan) -> Shown:

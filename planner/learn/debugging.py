@@ -121,6 +121,7 @@ class DebugThisStart(ShownAsText):
             exercise=f"debug {self.number}",
             title=self.title,
             judgements={one.name: one.judge(given[one.name]) for one in self.parts},
+            to_go_on=f"learn.debug_this_start({self.number}).explain()",
         )
 
     def __str__(self) -> str:

@@ -30,12 +30,17 @@ class Shown(ShownAsText):
     code: str = ""
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (f"{self.title}: {self.text}", self.code)))
+        said = f"{self.title}: {self.text}".strip()
+        return "\n".join(filter(None, (said, self.code)))
 
     def _repr_html_(self) -> str:
         title = tag("p", tag("strong", self.title))
-        code = tag("pre", tag("code", self.code)) if self.code else None
-        return whole(title, paragraphs(self.text), code)
+        return whole(title, paragraphs(self.text), self._code)
+
+    @property
+    def _code(self) -> Html | None:
+        code = tag("code", self.code)
+        return tag("pre", code, class_="pl-plain-command") if self.code else None
 
 
 def symbol(state: State) -> str:
@@ -44,8 +49,8 @@ def symbol(state: State) -> str:
 
 
 def paragraphs(text: str) -> list[Html]:
-    """Write a paragraph for each line."""
-    return [tag("p", line) for line in text.split("\n")]
+    """Write a paragraph for each line that is not empty."""
+    return [tag("p", line) for line in text.split("\n") if line]
 
 
 def folded(title: str, text: str) -> Html:

@@ -21,6 +21,8 @@ class Outcome(ShownAsText):
     exercise: str
     title: str
     judgements: dict[str, Judgement]
+    to_go_on: str
+    """What to type for help."""
 
     @property
     def state(self) -> State:
@@ -64,6 +66,7 @@ class Exercise:
             judgements={
                 part.name: part.judge(given.get(part.name)) for part in self.parts
             },
+            to_go_on=f'learn.exercise("{self.name}").hint()',
         )
         late("planner.learn.progress:keep", self.name, outcome.state)
         return outcome
@@ -135,7 +138,7 @@ def _lines(outcome: Outcome) -> list[str]:
         if several or judgement.remark
     ]
     if outcome.state is State.NOT_YET:
-        lines.append(f'Stuck? learn.exercise("{outcome.exercise}").hint()')
+        lines.append(f"Stuck? {outcome.to_go_on}")
     return lines
 
 

@@ -7,7 +7,7 @@ judged as right, not yet right, or not attempted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -86,6 +86,8 @@ class Size:
     tolerance: float = _CLOSE
     needs_its_unit: bool = False
     """Whether a number with the wrong unit is wrong: where units are the lesson."""
+    is_difference: bool = False
+    """Whether a sign does not matter."""
 
     def judge(self, answer: object) -> Judgement:
         """Judge a size, and name the unit that was meant."""
@@ -97,6 +99,8 @@ class Size:
                 f"{answer!r} was not understood as a size. Write a number with GiB, "
                 "GB, MiB, KiB or bytes, such as '3.5 GiB'."
             )
+        if self.is_difference:
+            readings = tuple(replace(one, value=abs(one.value)) for one in readings)
         judged = _judged(readings, self.expected(), self.tolerance, self.mistakes)
         if self.needs_its_unit and judged.remark.startswith(OTHER_UNIT):
             return not_yet(f"{judged.remark} Here the two differ by too much.")
@@ -208,6 +212,11 @@ def _judged(
         for value, says in replies:
             if _is_close(reading.value, value, tolerance / 2):
                 return not_yet(says)
+    # As it is on the screen: 0.16 GiB of 162.1 MiB is rounded by more than that.
+    as_written = [one for one in readings if not one.remark.startswith(OTHER_UNIT)]
+    for value, says in replies:
+        if any(_is_close(one.value, value, tolerance) for one in as_written):
+            return not_yet(says)
     return not_yet("That is not the figure. Try a hint.")
 
 
@@ -217,6 +226,7 @@ def _is_close(value: float, expected: float, tolerance: float) -> bool:
 
 _HOW = 'Make one with planner.plan("Qwen/Qwen3-8B", gpu="L4", ...).'
 _NUMBERS = {1: "one", 2: "two", 4: "four"}
+_TOO_CLOSE = "Too close to call"
 
 
 def made_plan(
@@ -238,8 +248,10 @@ def made_plan(
 def _stopped_by(plan: Plan) -> str:
     """Quote the first sentence of the error, or say that it is too close to call."""
     said = "" if plan.error is None else plan.error.message.strip()
-    first = said.split(". ")[0].splitlines()[0] if said else "too close to call"
-    return f"does not: {first.rstrip('.')}"
+    first = said.split(". ")[0].splitlines()[0].rstrip(".") if said else _TOO_CLOSE
+    if first.startswith(_TOO_CLOSE):
+        return f"is {first[0].lower()}{first[1:]}"
+    return f"does not start: {first}"
 
 
 def of_model(name: str) -> Condition:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from planner.learn.display import ShownAsText, folded, paragraphs
 from planner.learn.parts import Mistake
 from planner.learn.progress import keep_prediction, kept
-from planner.learn.quantity import is_untouched, number_reading, size_readings
+from planner.learn.quantity import (
+    Reading,
+    is_untouched,
+    number_reading,
+    size_readings,
+)
 from planner.show.html import tag
 from planner.show.page import whole
 from planner.units import format_size
@@ -13,8 +20,8 @@ from planner.values import frozen
 
 _NEAR = 0.1
 """As near as a guess should be; the sentence says so."""
-_SAME = 0.03
-"""A guess this near to what a slip gives was made by it; guesses are rounded."""
+_SAME = 0.08
+"""As near to what a slip gives as a guess in whole GB is, such as 7 or 8 for 7.6."""
 
 
 @frozen(repr=False)
@@ -61,8 +68,8 @@ class Revealed(ShownAsText):
         """The guess as a multiple of the figure; None where nothing was guessed."""
         if not self.prediction.written or not self.calculated:
             return None
-        ratios = [value / self.calculated for value in self._values()]
-        return min(ratios, key=lambda ratio: abs(ratio - 1), default=None)
+        likeliest = self._likeliest()
+        return None if likeliest is None else likeliest.value / self.calculated
 
     @property
     def slip(self) -> str:
@@ -73,24 +80,31 @@ class Revealed(ShownAsText):
         if self.ratio is None or abs(self.ratio - 1) <= _NEAR:
             return ""
         found = [
-            (abs(value / slip.value() - 1), slip.says)
-            for value in self._values()
+            (abs(one.value / slip.value() - 1), slip.says)
+            for one in self._readings()
             for slip in self.slips
             if slip.value() > 0
         ]
         off, says = min(found, default=(1.0, ""))
         return says if off <= _SAME else ""
 
-    def _values(self) -> list[float]:
-        """Return the guess as numbers: of a size without a unit, every reading."""
-        if not isinstance(self.calculated, int):
-            reading = number_reading(self.prediction.written)
-            return [] if reading is None else [reading.value]
-        values = [one.value for one in size_readings(self.prediction.written)]
-        if any(letter.isalpha() for letter in self.prediction.written):
-            # Only a number without a unit takes the nearest reading.
-            values = values[:1]
-        return values
+    def _readings(self) -> list[Reading]:
+        """Return what the guess may mean: with other units too, where it is a size."""
+        if isinstance(self.calculated, int):
+            return list(size_readings(self.prediction.written))
+        reading = number_reading(self.prediction.written)
+        return [] if reading is None else [reading]
+
+    def _likeliest(self) -> Reading | None:
+        """Return the guess as written; without a unit, in the one that is nearest."""
+        readings = self._readings()
+        if not readings or any(map(str.isalpha, self.prediction.written)):
+            return readings[0] if readings else None
+        return min(readings, key=self._orders_away)
+
+    def _orders_away(self, reading: Reading) -> float:
+        ratio = reading.value / self.calculated
+        return abs(math.log(ratio)) if ratio > 0 else math.inf
 
     def __str__(self) -> str:
         return "\n".join([*self._said, *([f"How: {self.why}"] if self.why else [])])
@@ -105,10 +119,11 @@ class Revealed(ShownAsText):
         lines = [
             f"{self.prediction.name}: you expected {guess}; calculated: {self._figure}."
         ]
-        if self.ratio is not None:
-            lines.append(_compared(self.ratio))
+        likeliest = self._likeliest()
+        if self.ratio is not None and likeliest is not None:
+            lines.append(f"{likeliest.remark} {_compared(self.ratio)}".strip())
         if self.slip:
-            lines.append(f"That figure comes out like this: {self.slip}")
+            lines.append(f"A figure like that comes out this way: {self.slip}")
         return lines
 
     @property

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from planner.units import GIB, KIB, MIB
 from planner.values import frozen
 
-_WRITTEN = re.compile(r"(-?[0-9]+(?:\.[0-9]*)?(?:e-?[0-9]+)?)\s*([a-z]*)\Z")
+_WRITTEN = re.compile(
+    r"[~≈]?\s*(-?[0-9]+(?:\.[0-9]*)?(?:e-?[0-9]+)?)\s*([a-z]*)(?:\s+[a-z]+)?\Z"
+)
+_THOUSANDS = re.compile(r"(?<=[0-9])[,_](?=[0-9]{3}(?![0-9]))")
+_DECIMAL = re.compile(r"(?<=[0-9]),(?=[0-9])")
+_TIMES = {"k": 10**3, "thousand": 10**3, "m": 10**6, "million": 10**6}
+"""What multiplies a count."""
 _BYTES_PER_UNIT = {
     "bytes": 1,
     "GiB": GIB,
@@ -86,11 +92,14 @@ def size_readings(answer: object) -> Iterator[Reading]:
 def number_reading(answer: object) -> Reading | None:
     """Return `answer` as a number; a word after it, such as x or GPUs, is ignored.
 
-    >>> number_reading("1,024 tokens").value, number_reading("many")
-    (1024.0, None)
+    >>> number_reading("1,024 tokens").value, number_reading("22k tokens").value
+    (1024.0, 22000.0)
     """
     written = _written(answer)
-    return None if written is None else Reading(value=written[0])
+    if written is None:
+        return None
+    number, word = written
+    return Reading(value=number * _TIMES.get(word, 1))
 
 
 def _written(answer: object) -> tuple[float, str] | None:
@@ -101,7 +110,7 @@ def _written(answer: object) -> tuple[float, str] | None:
         return (float(answer), "") if math.isfinite(answer) else None
     if not isinstance(answer, str):
         return None
-    plain = answer.lower().replace(",", "").replace("_", "").strip()
+    plain = _DECIMAL.sub(".", _THOUSANDS.sub("", answer.lower().strip()))
     plain = plain.replace("billion bytes", "gb").replace("million bytes", "mb")
     match = _WRITTEN.match(plain)
     if match is None:

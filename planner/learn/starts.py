@@ -130,12 +130,13 @@ def _figures(one: PublishedStart) -> list[str]:
         format_gib(one.weights_bytes),
         format_gib(rank.available_kv_cache_bytes),
         format_gib(one.kv_cache_bytes),
-        _signed(one.error_bytes),
+        _signed(-one.error_bytes),
         _inside(one),
     ]
 
 
 def _signed(size_bytes: int) -> str:
+    """Write what was logged beyond the plan, as a confirmation does."""
     if abs(size_bytes) < GIB // 200:
         return "none, as logged"
     sign = "+" if size_bytes > 0 else "-"

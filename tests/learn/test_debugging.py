@@ -88,6 +88,9 @@ def test_the_right_letters_are_right_and_the_others_are_not(number: int) -> None
 
     assert start.check(**_right(number)).state is State.RIGHT
     assert start.check().state is State.NOT_ATTEMPTED
+    assert f"Stuck? learn.debug_this_start({number}).explain()" in str(
+        start.check(**_right(number) | {"remedy": "z"})
+    )
     for part in start.parts:
         wrong = [letter for letter in part.options if letter != part.expected]
         remarks = [part.judge(letter).remark for letter in wrong]

@@ -14,6 +14,7 @@ from planner.learn.exercise import Exercise
 from planner.learn.parts import Choice, Condition, Made, Mistake, Number, Size, State
 from planner.learn.prediction import predict
 from planner.learn.progress import forget, keep, kept
+from planner.learn.quantity import number_reading
 from planner.units import GIB
 
 EXPECTED = 15 * GIB
@@ -104,6 +105,30 @@ def test_a_mistake_as_it_is_written_counts_before_another_unit(answer) -> None:
     assert share.judge("21.8 GiB").remark == (
         "You wrote GiB; the number is right in GB."
     )
+
+
+@pytest.mark.parametrize("answer", ["120.9 GiB", 121.9, "121,9"])
+def test_a_mistake_may_be_rounded_as_the_screen_shows_it(answer) -> None:
+    """A line of 162.1 MiB is shown as 0.16 GiB; a comma may be a decimal point."""
+    assert WEIGHTS.judge(answer).remark == "Bits are not bytes."
+
+
+def test_a_difference_is_right_with_either_sign() -> None:
+    """A table may write it as -0.91 GiB; a size has no sign."""
+    off = Size(name="off", expected=lambda: GIB, is_difference=True)
+
+    assert off.judge("-1 GiB").state is off.judge("1 GiB").state is State.RIGHT
+    assert WEIGHTS.judge("-15 GiB").state is State.NOT_YET
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [("1,024 tokens", 1024), ("22k tokens", 22_000), ("1.5 million", 1_500_000),
+     ("1,5", 1.5), ("~1_000", 1000), ("12,160", 12_160)],
+)  # fmt: skip
+def test_a_count_is_read_as_people_write_it(answer, value) -> None:
+    """Three digits after a comma are thousands, others decimals."""
+    assert number_reading(answer).value == value
 
 
 @pytest.mark.parametrize("answer", ["fifteen", True, float("nan"), "15 parsecs", [15]])
@@ -237,6 +262,17 @@ def test_a_prediction_is_kept_and_laid_beside_the_figure() -> None:
     assert revealed.ratio == pytest.approx(2.0)
     assert "you expected 6 GiB; calculated: 3.00 GiB" in str(revealed)
     assert "20 - 17 = 3 GiB" in str(revealed)
+
+
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [("7", "Read as GB. Your guess is 2.2 times as large."),
+     ("1.5", "Read as GiB. Your guess is 50% of it."),
+     ("5,27 GiB", "Your guess is 1.8 times as large.")],
+)  # fmt: skip
+def test_a_guess_without_a_unit_is_read_in_the_nearest(guess, said) -> None:
+    """Not as bytes, which would be 0 % of it."""
+    assert said in str(predict("KV cache", guess).reveal(3 * GIB)).splitlines()
 
 
 @pytest.mark.parametrize(("figure", "said"), [(22112.0, "22,112."), (2.7, "2.70.")])

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import planner
 from planner import learn
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -20,6 +21,7 @@ from planner.learn.lessons import at_night, capacity_plan
 from planner.learn.parts import Choice, Made, Number, Part, Size, State
 from planner.planning.result import Plan
 from planner.units import GIB, format_gib
+from tests import lesson_prose
 from tests.lesson_runs import LEARNERS
 from tests.wrong_answers import wrong_answers
 from tools.notebooks import Edition
@@ -292,6 +294,19 @@ def test_a_lesson_starts_from_its_checkpoint(edition: Edition) -> None:
 
     assert f"learn.checkpoint({number})" in edition.path.read_text(encoding="utf-8")
     assert learn.checkpoint(number) == learn.checkpoint(lesson_name(number))
+
+
+def test_what_the_words_tell_to_type_is_there() -> None:
+    """Every `planner.name(` and `learn.name(` of texts and hints."""
+    words = "\n".join(lesson_prose.places().values())
+    named = set(re.findall(r"\b((?:planner|learn|solve)(?:\.\w+)+)\(", words))
+
+    assert len(named) >= 10
+    for name in sorted(named):
+        found = planner
+        for part in name.removeprefix("planner.").split("."):
+            found = getattr(found, part)
+        assert callable(found), name
 
 
 @every_lesson

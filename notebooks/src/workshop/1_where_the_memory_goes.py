@@ -29,6 +29,7 @@
 # A question with its answer may have up to 8,192 tokens.
 #
 # Run each cell with Shift and Enter, from the top down.
+# From "What could go wrong" on, a lesson is for reading at home.
 
 # %% tags=["install"]
 # tools/notebooks.py writes this cell: it installs what is missing.
@@ -44,7 +45,7 @@ learn.set_aside()
 
 # %% [markdown]
 # Some words you will meet.
-# A GiB is 2 to the power of 30 bytes; 24 GB on a box are less than 24 GiB.
+# A GiB is 7 % more than a GB.
 
 # %%
 learn.words("token", "weights", "KV cache", "GiB")
@@ -69,6 +70,7 @@ guess
 # `checkpoint(1)` is the plan that this lesson starts from.
 # It says what vLLM would do on this card, and nothing is started.
 # Read the verdict first, then the bar from left to right.
+# The first start of a model compiles it and has less room; the bar is that of later starts.
 
 # %%
 desk = learn.checkpoint(1)
@@ -78,6 +80,7 @@ desk
 # Your guess and the plan.
 # If a forgotten step gives your figure, it says which one.
 # Open "The arithmetic": what vLLM requests, minus everything that is allocated before the KV cache.
+# `limiting_rank` is the GPU with the least room; here there is only one.
 
 # %%
 guess.reveal(
@@ -114,9 +117,8 @@ learn.exercise("1.1").solution()
 # ## Investigate: which lines are there?
 #
 # Each line of the plan is one use of memory.
-# The column "How it is known" says how certain it is: `exact` is certain to the byte, `assumed` is a guess with a wide range.
+# "How it is known" says how certain it is: `exact` to the byte, `formula` derived from vLLM's source, `measured` in published starts, `assumed` a guess with a wide range.
 # The KV cache comes last because it gets whatever remains.
-# `desk.to_frame()` returns the same lines as a pandas table, if pandas is installed.
 
 # %%
 learn.lines(desk)
@@ -152,7 +154,7 @@ learn.exercise("1.2").solution()
 #
 # Most questions are short.
 # How many requests of 4,096 tokens fit into the KV cache at once?
-# A whole number is enough, and so is one with a decimal or two.
+# A whole number is enough.
 
 # %% tags=["learner"]
 learn.exercise("1.3").check(requests=...)
@@ -171,16 +173,15 @@ learn.exercise("1.3").solution()
 #
 # `changed` plans again with other settings.
 # Without `max_model_len`, vLLM uses the model's own maximum length: 40,960 tokens.
-# This plan does not fit, and that is a useful answer too.
-# The sentence is the one that vLLM itself would print.
+# This plan does not fit; the grey box has the words that vLLM itself would print.
 
 # %%
 desk.changed(max_model_len=None)
 
 # %% [markdown]
-# vLLM has one condition before it starts: one request of the full length has to fit.
-# The length in its message is the longest that fits into the memory of that one start.
-# Starts differ a little, so the plan's line "Longest max_model_len" counts with the low end of its range.
+# vLLM starts only if one request of the full length fits.
+# Its message names the longest one that would have fitted in this start.
+# Starts differ a little, so the plan's "Longest max_model_len" is shorter: it fits at the low end of the range too.
 
 # %% [markdown]
 # ## Drag: the length of requests

@@ -84,7 +84,7 @@ guess.reveal(
 # There is an even larger model, Qwen3-32B, with 32.8 billion parameters.
 # How much memory do its weights take in bfloat16?
 # Write the size with its unit: GB and GiB differ by 7 %, and here that counts.
-# And how many L4 cards do the weights alone need, if vLLM may use `gpu_memory_utilization`, 0.92, of each?
+# And how many L4 cards do the weights alone need, if vLLM may use 20.27 GiB of each, as the plan above says?
 
 # %% tags=["learner"]
 learn.exercise("2.1").check(weights=..., cards=...)

@@ -79,8 +79,7 @@ guess.reveal(float(desk.kv_cache_size_tokens), slips=learn.slips(3))
 # %% [markdown]
 # ## Investigate: one token
 #
-# `kv_groups` names the layers that store something: how many there are, and of what kind.
-# The other numbers are in the model's configuration.
+# `kv_groups` names the layers that store something: of what kind they are, how many, and how many tokens a block of theirs holds.
 
 # %%
 desk.kv_groups
@@ -165,7 +164,8 @@ desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
 # Some models are designed to store less.
 # The measure is Llama-3.1-8B, which stores every token in every layer.
 # How much does one request of 32,768 tokens take, beside three other models?
-# DeepSeek-V3 is eighty times as large as Llama.
+# All three are larger than Llama, DeepSeek-V3 eighty times.
+# Gemma would take 12 GiB if all of its layers stored every token.
 
 # %%
 llama = planner.plan("meta-llama/Llama-3.1-8B-Instruct", gpu="L4", max_model_len=32768)
@@ -175,11 +175,11 @@ qwen_next = llama.changed(model="Qwen/Qwen3-Next-80B-A3B-Instruct")
 learn.per_request(llama, gemma, deepseek, qwen_next)
 
 # %% [markdown]
-# None of the four starts on one L4 with that length; what a request takes does not depend on it.
-# The kinds of their layers, by vLLM's names:
+# None of the four starts on one L4 with that length, but what a request takes does not depend on the card.
+# The groups of their layers, with vLLM's names of their kinds:
 
 # %%
-[gemma.kv_groups[0], gemma.kv_groups[-1], deepseek.kv_groups[0], *qwen_next.kv_groups]
+gemma.kv_groups, deepseek.kv_groups, qwen_next.kv_groups
 
 # %% [markdown]
 # ### Exercise 3.3: Three models that store less (2 minutes)
@@ -276,7 +276,7 @@ learn.exercise("3.4").check(plan=mine)
 #
 # Prefix caching lets requests with the same beginning share blocks, so a long common instruction is stored once.
 # An fp8 cache can change answers slightly: try it with your own questions.
-# When blocks run out, vLLM preempts a request: it frees the request's blocks and computes them again later, and the user sees a pause.
+# A user whose request is preempted sees a pause.
 #
 # ## Further reading
 #

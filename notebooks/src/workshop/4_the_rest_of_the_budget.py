@@ -199,11 +199,11 @@ learn.exercise("4.3").check(
 learn.exercise("4.3").solution()
 
 # %% [markdown]
-# ### Debug this start
+# ### If you have time: debug this start
 #
 # These errors are real: somebody published each of them.
 # Say what caused it and what helps; the planner's explanation follows.
-# There are ten, of two minutes each: change the number, now or at home.
+# There are ten, of two minutes each: change the number.
 
 # %%
 learn.debug_this_start(1)
@@ -255,7 +255,7 @@ mine = desk.changed(max_num_seqs=64)
 learn.exercise("4.4").check(plan=mine)
 
 # %% [markdown]
-# ## Play: guess the bar
+# ## If you have time: guess the bar
 #
 # You know every line by now.
 # Drag the parts of another model on another card to where you expect them, then look at the plan's bar.
@@ -301,7 +301,7 @@ learn.guess_the_bar()
 #
 # Some memory is outside the budget: the driver's context, and tables and workspaces that are allocated after the KV cache.
 # A share near 1 leaves no room for it, and vLLM fails late in the start or while serving.
-# CUDA graphs are inside the budget since vLLM 0.20; up to 0.19 they came in addition, so an old share may be too high or too low today.
+# CUDA graphs are inside the budget since vLLM 0.20; up to 0.19 they came in addition, so the same share leaves less KV cache today.
 # `planner.advise(plan)` lists what would help, and what each change costs.
 #
 # ## Further reading

@@ -18,7 +18,7 @@
 #
 # - "How far can I trust a plan?"
 # - "Where does vLLM say how much memory it takes?"
-# - "It differs by a quarter of a GiB. Is that much?"
+# - "It differs by a quarter of a GiB. Why?"
 
 # %% [markdown]
 # ## The story
@@ -69,6 +69,16 @@ small = learn.checkpoint(5)
 small
 
 # %% [markdown]
+# Your guess and the plan:
+
+# %%
+guess.reveal(
+    small.limiting_rank.available_kv_cache_bytes,
+    small.limiting_rank.line("KV cache").why,
+    learn.slips(5),
+)
+
+# %% [markdown]
 # ### Exercise 5.1: Before it starts (2 minutes)
 #
 # How large are the weights, and how much memory does vLLM request in total?
@@ -90,22 +100,12 @@ learn.exercise("5.1").solution()
 
 # %% [markdown]
 # Now the start.
-# This one was recorded: vLLM really ran, on the date in the label, and nothing is started here.
-# The log is stored as vLLM wrote it; the comparison is computed from it now.
+# This one was recorded: nothing is started here, and the comparison is computed from vLLM's log.
+# A difference is what was measured minus what was planned.
 
 # %%
 run = learn.recorded()
 run
-
-# %% [markdown]
-# Your guess and the estimate:
-
-# %%
-guess.reveal(
-    small.limiting_rank.available_kv_cache_bytes,
-    small.limiting_rank.line("KV cache").why,
-    learn.slips(5),
-)
 
 # %% [markdown]
 # ## Investigate: vLLM's own words
@@ -198,7 +198,7 @@ learn.exercise("5.4").solution()
 
 # %% [markdown]
 # How sure is the plan of your own desk?
-# It says with what it was compared, and with what it was not: no published start of this release or of this card is among those.
+# It says with what it was compared, and with what it was not.
 
 # %%
 learn.certainty(learn.checkpoint(1))
@@ -219,7 +219,7 @@ RunPanel(learn.start_here())
 #
 # A dry run lets vLLM's own code start for the desk's plan, on an L4 that is not there.
 # It needs vLLM's build for NVIDIA GPUs; without one, the cell says how to get it.
-# With one, write `start=True`, and compare the answer with the plan of lesson 1 after a minute.
+# With one, write `start=True`, and after a minute compare its answer with the plan of lesson 1.
 # What PyTorch allocates is measured; only the driver's part is assumed.
 
 # %%

@@ -50,6 +50,7 @@ learn.words("Maximum concurrency", "max_num_seqs", "tensor parallel", "data para
 # %% [markdown]
 # ## Predict: how many on one card?
 #
+# A token costs half of what it cost in lesson 3, and the KV cache has 9.46 GiB now.
 # How many such visitors does the desk's one L4 serve at the same time?
 
 # %%
@@ -59,11 +60,17 @@ guess
 # %% [markdown]
 # ## Run: the desk as it is
 #
-# `Load` describes the requirement.
-# `solve.serving` compares a plan with it, and counts at the low end of the estimate's range.
+# The soft edge of the bar is the range of the estimate.
 
 # %%
 desk = learn.checkpoint(6)
+desk
+
+# %% [markdown]
+# `Load` describes the requirement.
+# `solve.serving` compares a plan with it, and counts at the low end of that range.
+
+# %%
 visitors = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=40)
 guess.reveal(float(solve.serving(desk, visitors).requests_served), slips=learn.slips(6))
 
@@ -120,7 +127,13 @@ learn.exercise("6.2").solution()
 
 # %%
 prices = {"L4": 0.8, "L40S": 1.9, "H100": 3.6}
-planner.compare_gpus(desk, prices, prices, visitors, currency="euros")
+planner.compare_gpus(
+    desk,
+    gpus=["L4", "L40S", "H100"],
+    price_per_hour=prices,
+    load=visitors,
+    currency="euros",
+)
 
 # %% [markdown]
 # ## Drag: how many at once
@@ -167,13 +180,13 @@ learn.exercise("6.3").check(plan=mine)
 # Memory bandwidth sets a limit: each step reads all weights and the KV cache of each request.
 
 # %%
-planner.speed_bound(desk.changed(tensor_parallel_size=2), visitors)
+planner.speed_bound(desk.changed(tensor_parallel_size=2, max_num_seqs=40), visitors)
 
 # %% [markdown]
 # ### Exercise 6.4: Your own model (3 minutes)
 #
 # Now plan what you will run: your model, your card, your load.
-# No idea yet? `planner.models.search("llama")` lists models, `planner gpus` in a terminal lists cards.
+# No idea yet? Type `planner.Explorer()` into a new cell: it has a list of models and one of cards.
 # Write the load first: how long are the questions, how long the answers, how many at once?
 
 # %% tags=["learner"]

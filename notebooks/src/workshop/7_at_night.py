@@ -51,7 +51,8 @@ learn.words("tensor parallel", "data parallel", "max_num_seqs")
 # %% [markdown]
 # ## Predict: how long does it take?
 #
-# With four replicas of two cards each, how many minutes do the letters take at least?
+# Suppose there were eight cards, for four replicas of two cards each.
+# How many minutes would the letters take at least?
 
 # %%
 guess = learn.predict("minutes for all letters", ...)

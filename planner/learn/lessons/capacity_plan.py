@@ -242,10 +242,10 @@ YOUR_OWN = Exercise(
         ),
     ),
     hints=(
-        "planner.models.search('llama') lists what the catalogue holds.",
+        "planner.Explorer() has a list of models and one of cards.",
         "Write the load first: planner.Load(prompt_tokens=..., output_tokens=..., "
         "requests=...).",
-        "It does not serve? planner.advise(mine) says what would help.",
+        "It does not serve? planner.advise(own) says what would help.",
     ),
     solved=lambda: Shown(
         title="Solution",

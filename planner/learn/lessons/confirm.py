@@ -252,6 +252,7 @@ THE_ONE_IT_MISSED = Exercise(
         Size(
             name="off",
             expected=lambda: abs(_missed()[0].error_bytes),
+            is_difference=True,
             mistakes=(
                 Mistake(
                     value=lambda: _missed()[0].kv_cache_bytes,

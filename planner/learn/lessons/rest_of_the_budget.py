@@ -77,7 +77,15 @@ WHAT_IS_ALLOWED = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
-                    says="That is a share of the KV cache. It is a share of the card.",
+                    says="That is a share of the KV cache. The setting is one of the "
+                    "card.",
+                ),
+                Mistake(
+                    value=lambda: round(
+                        rank_of(_desk()).requested_memory_bytes * (_HIGHER - _share())
+                    ),
+                    says="That is a share of what vLLM requests now. The setting is "
+                    "one of the whole card.",
                 ),
                 Mistake(
                     value=lambda: _kv_cache(_higher()),
@@ -258,9 +266,9 @@ def _why_full() -> str:
         f"gpu_memory_utilization={_share()} lets vLLM take "
         f"{format_gib(rank.requested_memory_bytes)} of the card, and it takes all of "
         f"it at the start: {format_gib(_kv_cache(_desk()))} are KV cache that is "
-        "allocated before the first request, because allocating while it serves would "
-        "be slow. nvidia-smi shows what is allocated, not what is in use. A leak would "
-        "grow from hour to hour; this does not change."
+        "allocated before the first request, so that no request can fail for want of "
+        "memory later. nvidia-smi shows what is allocated, not what is in use. A leak "
+        "would grow from hour to hour; this does not change."
     )
 
 

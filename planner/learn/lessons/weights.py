@@ -80,8 +80,12 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
             mistakes=(
                 Mistake(
                     value=lambda: _cards() - 1,
-                    says="Divide by what vLLM may use of a card, not by the whole "
-                    "card, and round up.",
+                    says="Divide GiB by GiB: the 24 GB of the box are 22.03 GiB, of "
+                    "which vLLM may use 20.27. Then round up.",
+                ),
+                Mistake(
+                    value=lambda: round(_budgets(), 2),
+                    says="Cards come whole.",
                 ),
                 Mistake(
                     value=lambda: 1,

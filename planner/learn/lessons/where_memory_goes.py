@@ -44,6 +44,15 @@ def _kv_cache() -> int:
     return rank_of(_desk()).available_kv_cache_bytes
 
 
+def _one_request() -> int:
+    return _desk().needed_kv_cache_bytes
+
+
+def _at_first() -> int:
+    """Return the KV cache of the first start, which has less room."""
+    return min(one.available_kv_cache_bytes for one in _desk().alternatives)
+
+
 READ_THE_BAR = Exercise(
     name="1.1",
     title="Read the bar",
@@ -83,6 +92,16 @@ READ_THE_BAR = Exercise(
                     value=_total,
                     says="That is the whole card. The KV cache gets what is left.",
                 ),
+                Mistake(
+                    value=lambda: _kv_cache() - _one_request(),
+                    says="That is what is left beside one request of the full length. "
+                    "How large is the KV cache itself?",
+                ),
+                Mistake(
+                    value=_at_first,
+                    says="That is the first start, which compiles the model. The plan "
+                    "is for later starts.",
+                ),
             ),
         ),
     ),
@@ -93,8 +112,8 @@ READ_THE_BAR = Exercise(
     ),
     solved=lambda: Shown(
         title="Solution",
-        text=f"The card has {_desk().gpu.total_memory_bytes:,} bytes; vLLM requests a "
-        f"share of it, {_requested():,} bytes.\n{why(_desk(), 'KV cache')}",
+        text=f"The card has {format_gib(_total())}; vLLM requests a share of it, "
+        f"{format_gib(_requested())}.\n{why(_desk(), 'KV cache')}",
     ),
 )
 
