@@ -11,6 +11,7 @@ import pytest
 
 import planner
 from tests.conftest import ROOT
+from tools import versions
 
 yaml = pytest.importorskip("yaml")
 pytest.importorskip("check_jsonschema")
@@ -60,3 +61,17 @@ def test_examples_that_name_a_tag_name_this_one() -> None:
     tags = re.findall(r"(?:@|rev: )v(\d+\.\d+\.\d+)$", text("docs/reading.md"), re.M)
 
     assert {planner.__version__} == set(tags)
+
+
+def test_the_run_of_one_environment_leaves_the_other_rows_as_they_are() -> None:
+    """The table of releases is written by the tool, in the order of its list."""
+    row = ["app-lowest", "3.11", "8.1.9", "2.0.3", "5.24.0", "1.0.0", "0.5.13", "app"]
+    page = text("docs/releasing.md")
+    others = [line for line in page.splitlines() if not line.startswith("| app-lowest")]
+    written = versions.with_rows(page, [row]).splitlines()
+
+    assert f"| {' | '.join(row)} |" in written
+    assert others == [line for line in written if not line.startswith("| app-lowest")]
+    names = [one.name for one in versions.ENVIRONMENTS]
+    rows = [name for line in written if (name := line[2:].split(" |")[0]) in names]
+    assert [name for name in names if name in rows] == rows

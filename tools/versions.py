@@ -5,9 +5,9 @@
 
 Each environment is installed into build/versions, takes a minute or two, and is tested:
 in the clone by a part of the tests, outside of it by the built wheel alone, and with
-the versions of Google Colab in a real browser. The table is written into
-docs/releasing.md, unless --only names some. A Python that this machine lacks is said to
-be missing.
+the versions of Google Colab in a real browser. Each result goes into the table of
+docs/releasing.md at once; what --only leaves out keeps its row. A Python that this
+machine lacks is said to be missing.
 """
 
 from __future__ import annotations
@@ -114,15 +114,13 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     options = parser.parse_args()
     wheel = build()
-    rows = [
-        result(environment, wheel)
-        for environment in ENVIRONMENTS
-        if not options.only or environment.name in options.only
-    ]
-    table = write_table(rows)
-    print(table)
-    if not options.only:
-        write_page(table)
+    rows = []
+    for environment in ENVIRONMENTS:
+        if not options.only or environment.name in options.only:
+            rows.append(result(environment, wheel))
+            text = PAGE.read_text(encoding="utf-8")
+            PAGE.write_text(with_rows(text, rows), encoding="utf-8")
+    print(write_table(rows))
     return int(any("failed" in cell for row in rows for cell in row))
 
 
@@ -325,12 +323,17 @@ def write_table(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def write_page(table: str) -> None:
-    """Put the table into the page on releases."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
+def with_rows(page: str, rows: list[list[str]]) -> str:
+    """Return the page on releases with these rows in its table, in their own order."""
+    before, rest = page.split(BEGIN)
+    table, after = rest.split(END)
+    kept = [
+        [cell.strip() for cell in line[1:-1].split("|")]
+        for line in table.splitlines()[2:]
+    ]
+    found = {row[0]: row for row in (*kept, *rows)}
+    known = [found[one.name] for one in ENVIRONMENTS if one.name in found]
+    return f"{before}{BEGIN}{write_table(known)}{END}{after}"
 
 
 if __name__ == "__main__":
