@@ -42,6 +42,8 @@ COLAB = (
     *("ipywidgets==7.7.1", "ipykernel==6.17.1", "pandas==2.2.2", "plotly==5.24.1"),
     *("huggingface_hub==0.36.0", "anywidget", "pyyaml"),
 )
+# pandas before 2.2.2 is built for numpy 1, and does not say so.
+OF_LOWEST = "numpy<2\n"
 NAMED = ("ipywidgets", "pandas", "plotly", "huggingface_hub", "voila")
 # Libraries of years ago warn of what the newest Pythons deprecate.
 QUIET = (
@@ -199,17 +201,24 @@ def _installed(environment: Environment, wheel: Path) -> bool:
     if environment.pins:
         run(*install, *environment.pins)
     elif environment.extra:
-        lowest = "lowest-direct" if environment.is_lowest else "highest"
         run(
             *install,
-            *("--resolution", lowest, "-r", "pyproject.toml"),
-            *("--extra", environment.extra),
+            *_resolution(is_lowest=environment.is_lowest),
+            *("-r", "pyproject.toml", "--extra", environment.extra),
         )
     # Beside the clone, whose source is tested first: the wheel alone.
     run(*install, "--no-deps", "--reinstall-package", "vllm-memory-planner", str(wheel))
     if environment.tests:
         run(*install, *TESTED, *([] if environment.extra else ["pyyaml"]))
     return True
+
+
+def _resolution(*, is_lowest: bool) -> tuple[str, ...]:
+    if not is_lowest:
+        return ("--resolution", "highest")
+    limits = BUILD / "lowest.txt"
+    limits.write_text(OF_LOWEST, encoding="utf-8")
+    return ("--resolution", "lowest-direct", "--constraint", str(limits))
 
 
 def _python(version: str) -> str:
