@@ -181,15 +181,19 @@ class Desk:
             process.end()
 
 
-class PlanHandler(AppHandler):
+class ProgramHandler(AppHandler):
+    """The base of what programs ask: they have the owner's token, and no cookie."""
+
+    def _may_enter(self, owner: Owner) -> bool:
+        return owner.is_at(self) or owner.is_named_by(self)
+
+
+class PlanHandler(ProgramHandler):
     """POST /api/plan: a question in JSON; GET is not answered."""
 
     def initialize(self, desk: Desk, rate: Rate | None) -> None:
         """Store what all requests share; no rate on one's own machine."""
         self._desk, self._rate = desk, rate
-
-    def _may_enter(self, owner: Owner) -> bool:
-        return owner.is_at(self) or owner.is_named_by(self)
 
     async def post(self) -> None:
         """Send the plan, or what is wrong with the question."""
@@ -258,7 +262,7 @@ class PlanHandler(AppHandler):
         """
 
 
-class DescriptionHandler(AppHandler):
+class DescriptionHandler(ProgramHandler):
     """GET /api and /api/openapi.json: what the app answers, for people and programs."""
 
     def get(self, name: str = "") -> None:

@@ -26,7 +26,7 @@ from traitlets.config import Config
 from voila.app import Voila
 from voila.utils import get_page_config
 
-from planner.app.voila import api, files, log, pages, provisioner, sockets
+from planner.app.voila import api, files, log, openapi, pages, provisioner, sockets
 from planner.app.voila.access import TOKEN, Owner, Visitors, trusted_networks
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.files import AssetHandler
@@ -131,7 +131,7 @@ class App(Voila):
             "guess": (pages.GuessHandler,),
             "healthz": (pages.HealthHandler,),
             "api": (api.DescriptionHandler,),
-            f"api/({api.DOCUMENT})": (api.DescriptionHandler,),
+            f"api/({openapi.DOCUMENT})": (api.DescriptionHandler,),
             "api/plan": (api.PlanHandler, shared),
             kernel: (pages.KernelHandler,),
             f"{kernel}/channels": (sockets.KernelSocket,),

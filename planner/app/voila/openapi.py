@@ -153,7 +153,7 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 def _example(given: Mapping[str, Any], described: Mapping[str, Any], path: str) -> Html:
     body = json.dumps(given["value"]).replace("'", "'\\''")
     text = (
-        f"curl {_root(described) or ''}{path} -H 'Content-Type: application/json' "
+        f"curl http://ADDRESS{_root(described)}{path} -H 'Content-Type: application/json' "
         f"-d '{body}'"
     )
     return fragment(

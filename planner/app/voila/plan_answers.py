@@ -68,13 +68,14 @@ def answer(body: str) -> tuple[int, dict[str, Any]]:
 
     >>> answer('{"model": "Qwen/Qwen3-8B", "gpu": "L4"}')[1]["fits"]
     False
-    >>> answer('{"model": "Qwen/Qwen3-8B", "engine_args": {"seed": "x"}}')[1]["where"]
-    '/engine_args/seed'
+    >>> answer('{"model": "Qwen/Qwen3-8B", "load": {"prompt_tokens": 1}}')[1]
+    {'error': 'load needs output_tokens.', 'where': '/load'}
     """
     try:
-        return HTTPStatus.OK, plain(_plan(_entries(body)).to_dict())
+        planned: Any = plain(_plan(_entries(body)).to_dict())
     except Wrong as wrong:
         return wrong.status, {"error": wrong.sentence, "where": wrong.where}
+    return HTTPStatus.OK, planned
 
 
 def _entries(body: str) -> dict[str, Any]:
