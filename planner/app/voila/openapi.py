@@ -152,10 +152,8 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 
 def _example(given: Mapping[str, Any], described: Mapping[str, Any], path: str) -> Html:
     body = json.dumps(given["value"]).replace("'", "'\\''")
-    text = (
-        f"curl http://ADDRESS{_root(described)}{path} -H 'Content-Type: application/json' "
-        f"-d '{body}'"
-    )
+    address = f"http://ADDRESS{_root(described)}{path}"
+    text = f"curl {address} -H 'Content-Type: application/json' -d '{body}'"
     return fragment(
         tag("p", given["summary"], class_="pl-heading"),
         command_line(text, is_reached=True),
