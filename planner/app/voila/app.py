@@ -83,6 +83,7 @@ class App(Voila):
         self.options = options
         base = url_path_join("/", options.base_url, "/")
         self.visitors = Visitors(trusted=trusted_networks(options.trusted_proxies))
+        self.desk = api.Desk(is_limited=options.published)
         self.owner = None if options.published else Owner(port=options.port, path=base)
         if provisioner.is_available():
             provisioner.ForkServer.instance()  # imports while Voila starts
@@ -122,10 +123,9 @@ class App(Voila):
     def init_handlers(self) -> list[Any]:
         """Return the handlers; all other addresses are not found."""
         kernel = rf"api/kernels/{_KERNEL_ID}"
-        is_published = self.options.published
-        self.desk = api.Desk(is_limited=is_published)
         rate = api.Rate(per_minute=api.PER_MINUTE, at_once=api.AT_ONCE)
-        shared = {"desk": self.desk, "rate": rate if is_published else None}
+        is_counted = self.options.published
+        shared = {"desk": self.desk, "rate": rate if is_counted else None}
         addresses: dict[str, tuple[Any, ...]] = {
             "": (pages.PageHandler,),
             "guess": (pages.GuessHandler,),
