@@ -34,6 +34,7 @@ VIEWS = (
     *("tests/app/test_magic.py", "tests/app/test_notebook_services.py"),
     *("tests/models/test_hub_search.py", "tests/models/test_huggingface.py"),
 )
+COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
 # Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
@@ -99,7 +100,11 @@ ENVIRONMENTS = (
         name="newest-3.13", python="3.13", extra="all", tests=VIEWS, is_alone=True
     ),
     Environment(
-        name="newest-3.14", python="3.14", extra="all", tests=CORE, is_alone=True
+        name="newest-3.14",
+        python="3.14",
+        extra="all",
+        tests=(*CORE, *VIEWS, *COMMANDS),
+        is_alone=True,
     ),
     Environment(name="colab-6", python="3.11", pins=(*COLAB, "notebook==6.5.7")),
     Environment(
@@ -284,7 +289,7 @@ def _summary(tested: subprocess.CompletedProcess[str]) -> str:
     if tested.returncode:
         print(tested.stdout[-6000:])
         return f"failed: {last}"
-    return re.sub(r" in [\d.]+s.*", "", last)
+    return re.sub(r"(, \d+ deselected)? in [\d.]+s.*", "", last)
 
 
 def _alone(environment: Environment) -> str:
