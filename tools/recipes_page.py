@@ -44,8 +44,9 @@ more. MiniMax-M3 on B200 was looked into: a dry run of vLLM 0.33.0, eager, refus
 well, with 40.24 GiB of KV cache where the plan of that start has 40.33. Its profile run
 encodes a video of 768,000 patches.
 
-The flag that DeepSeek-V4-Flash-0731 is refused for is gone: vLLM 0.33.0's own
-`AttentionConfig` ends in the same words, and has `indexer_kv_dtype` in its place.
+Llama-3.3-70B on one B200 likewise: 30.12 GiB of KV cache, and 30.13 in the plan of that
+start. DeepSeek-V4-Flash-0731 on GB300 ends in the words of its plan: the flag is gone,
+and `indexer_kv_dtype` is in its place.
 
 {rows}
 """
