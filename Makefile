@@ -56,6 +56,7 @@ lite: $(LITE_VENV)/lite.stamp docs ## the app, the lessons and the documentation
 test: $(VENV)/test.stamp ## every check and every test, after setting them up
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
 		NGINX=$$(sh tools/system.sh nginx "$(CURDIR)/$(VENV)/nginx") && export NGINX && \
+		HELM=$$(sh tools/system.sh helm "$(CURDIR)/$(VENV)") && export HELM && \
 		$(MAKE) --no-print-directory check && \
 		exec $(BIN)/python -m pytest
 

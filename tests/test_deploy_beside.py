@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import planner
+from planner.app.cli import app as app_cli
 from planner.app.cli import build_parser
 from tests.conftest import ROOT
 
@@ -50,7 +52,7 @@ def manifests() -> list[dict[str, Any]]:
 
 
 # As much of Helm's language as the chart's templates use; `test_the_templates_use_only`
-# holds that. No registry of packages for Python or JavaScript has Helm itself.
+# holds that, and `test_helm_itself` that it is rendered as Helm does.
 _WORD = r"(?:\.\w+)+"
 _VALUE = re.compile(
     rf"\{{\{{ ({_WORD})(?: \| (quote|toJson|default ({_WORD})))? \}}\}}"
@@ -129,6 +131,27 @@ def test_the_chart_renders_what_kubernetes_takes(changes) -> None:
     assert len(found) == 3 + len(changes)
     for document in found:
         _as_kubernetes(document)
+
+
+@pytest.mark.parametrize("changes", [{}, WITH_INGRESS], ids=["defaults", "ingress"])
+def test_helm_itself_passes_the_chart_and_renders_the_same(changes, tmp_path) -> None:
+    """`make test` sets HELM, see `tools/system.sh`."""
+    helm = os.environ.get("HELM") or shutil.which("helm")
+    if not helm:
+        pytest.skip("no helm: set HELM to its path")
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps(changes))
+
+    def run(*words: str) -> str:
+        whole = [helm, *words, str(CHART), "--values", str(values)]
+        return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
+
+    linted = run("lint", "--strict")
+    written = yaml.safe_load_all(run("template", "planner"))
+
+    assert "1 chart(s) linted, 0 chart(s) failed" in linted
+    kinds = {one["kind"]: one for one in written}
+    assert {one["kind"]: one for one in rendered(**changes)} == kinds
 
 
 def test_the_chart_and_the_manifests_are_one() -> None:
@@ -215,6 +238,23 @@ def test_every_start_of_the_app_has_flags_that_it_knows() -> None:
     for words in ([*entry, *rest], [*app["entrypoint"], *app["command"]]):
         assert parser.parse_args(words[1:]).published is True
     assert parser.parse_args(["app", *pod["args"]]).pool == 4
+
+
+def test_the_hub_may_show_a_space_in_a_frame_and_nobody_else() -> None:
+    """By the header that the app sends with the flags of the Space's Dockerfile."""
+    app = pytest.importorskip("planner.app.voila.app")
+    flags = json.loads(
+        re.findall(r"^CMD (\[.*\])$", (SPACE / "Dockerfile").read_text(), re.M)[0]
+    )
+    parsed = vars(build_parser().parse_args(["app", "--published", *flags]))
+    options = app_cli.options_of(parsed)
+    headers = app._headers(options)
+    (allowed,) = re.findall(
+        r"frame-ancestors ([^;]+)", headers["Content-Security-Policy"]
+    )
+
+    assert ["'self'", "https://huggingface.co", "https://*.hf.space"] == allowed.split()
+    assert "X-Frame-Options" not in headers
 
 
 def test_a_space_is_described_as_the_hub_asks() -> None:

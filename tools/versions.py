@@ -5,9 +5,9 @@
 
 Each environment is installed into build/versions, takes a minute or two, and is tested:
 in the clone by a part of the tests, outside of it by the built wheel alone, and with
-the versions of Google Colab in a real browser. The table is written into
-docs/releasing.md, unless --only names some. A Python that this machine lacks is said to
-be missing.
+the versions of Google Colab in a real browser. Each result goes into the table of
+docs/releasing.md at once; what --only leaves out keeps its row. A Python that this
+machine lacks is said to be missing.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ VIEWS = (
     *("tests/app/test_magic.py", "tests/app/test_notebook_services.py"),
     *("tests/models/test_hub_search.py", "tests/models/test_huggingface.py"),
 )
+COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
 # Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
@@ -42,6 +43,8 @@ COLAB = (
     *("ipywidgets==7.7.1", "ipykernel==6.17.1", "pandas==2.2.2", "plotly==5.24.1"),
     *("huggingface_hub==0.36.0", "anywidget", "pyyaml"),
 )
+# pandas before 2.2.2 is built for numpy 1, and does not say so.
+OF_LOWEST = "numpy<2\n"
 NAMED = ("ipywidgets", "pandas", "plotly", "huggingface_hub", "voila")
 # Libraries of years ago warn of what the newest Pythons deprecate.
 QUIET = (
@@ -97,7 +100,11 @@ ENVIRONMENTS = (
         name="newest-3.13", python="3.13", extra="all", tests=VIEWS, is_alone=True
     ),
     Environment(
-        name="newest-3.14", python="3.14", extra="all", tests=CORE, is_alone=True
+        name="newest-3.14",
+        python="3.14",
+        extra="all",
+        tests=(*CORE, *VIEWS, *COMMANDS),
+        is_alone=True,
     ),
     Environment(name="colab-6", python="3.11", pins=(*COLAB, "notebook==6.5.7")),
     Environment(
@@ -114,15 +121,13 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     options = parser.parse_args()
     wheel = build()
-    rows = [
-        result(environment, wheel)
-        for environment in ENVIRONMENTS
-        if not options.only or environment.name in options.only
-    ]
-    table = write_table(rows)
-    print(table)
-    if not options.only:
-        write_page(table)
+    rows = []
+    for environment in ENVIRONMENTS:
+        if not options.only or environment.name in options.only:
+            rows.append(result(environment, wheel))
+            text = PAGE.read_text(encoding="utf-8")
+            PAGE.write_text(with_rows(text, rows), encoding="utf-8")
+    print(write_table(rows))
     return int(any("failed" in cell for row in rows for cell in row))
 
 
@@ -201,17 +206,24 @@ def _installed(environment: Environment, wheel: Path) -> bool:
     if environment.pins:
         run(*install, *environment.pins)
     elif environment.extra:
-        lowest = "lowest-direct" if environment.is_lowest else "highest"
         run(
             *install,
-            *("--resolution", lowest, "-r", "pyproject.toml"),
-            *("--extra", environment.extra),
+            *_resolution(is_lowest=environment.is_lowest),
+            *("-r", "pyproject.toml", "--extra", environment.extra),
         )
     # Beside the clone, whose source is tested first: the wheel alone.
     run(*install, "--no-deps", "--reinstall-package", "vllm-memory-planner", str(wheel))
     if environment.tests:
         run(*install, *TESTED, *([] if environment.extra else ["pyyaml"]))
     return True
+
+
+def _resolution(*, is_lowest: bool) -> tuple[str, ...]:
+    if not is_lowest:
+        return ("--resolution", "highest")
+    limits = BUILD / "lowest.txt"
+    limits.write_text(OF_LOWEST, encoding="utf-8")
+    return ("--resolution", "lowest-direct", "--constraint", str(limits))
 
 
 def _python(version: str) -> str:
@@ -277,7 +289,7 @@ def _summary(tested: subprocess.CompletedProcess[str]) -> str:
     if tested.returncode:
         print(tested.stdout[-6000:])
         return f"failed: {last}"
-    return re.sub(r" in [\d.]+s.*", "", last)
+    return re.sub(r"(, \d+ deselected)? in [\d.]+s.*", "", last)
 
 
 def _alone(environment: Environment) -> str:
@@ -325,12 +337,17 @@ def write_table(rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def write_page(table: str) -> None:
-    """Put the table into the page on releases."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
+def with_rows(page: str, rows: list[list[str]]) -> str:
+    """Return the page on releases with these rows in its table, in their own order."""
+    before, rest = page.split(BEGIN)
+    table, after = rest.split(END)
+    kept = [
+        [cell.strip() for cell in line[1:-1].split("|")]
+        for line in table.splitlines()[2:]
+    ]
+    found = {row[0]: row for row in (*kept, *rows)}
+    known = [found[one.name] for one in ENVIRONMENTS if one.name in found]
+    return f"{before}{BEGIN}{write_table(known)}{END}{after}"
 
 
 if __name__ == "__main__":

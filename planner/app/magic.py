@@ -130,6 +130,11 @@ class Pasted:
 class _Parser(argparse.ArgumentParser):
     """A parser that raises the planner's error instead of ending the program."""
 
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - argparse's own
+        super().__init__(**options)
+        # Python 3.14 colours help where a kernel sets FORCE_COLOR; a pager shows codes.
+        self.color = False
+
     def error(self, message: str) -> NoReturn:
         """Raise an error with argparse's message.
 

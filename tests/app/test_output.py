@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,12 +70,15 @@ def test_half_of_a_character_is_printed_as_its_number() -> None:
 def test_deep_json_of_a_flag_is_a_sentence(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python's parser of JSON gives up at a thousand."""
-    with pytest.raises(SystemExit) as end:
-        main(["plan", "Qwen/Qwen3-8B", "--hf-overrides", text])
+    """Python's parser of JSON gives up at a thousand; from 3.14 on it reads more."""
+    try:
+        status: object = main(["plan", "Qwen/Qwen3-8B", "--hf-overrides", text])
+    except SystemExit as end:
+        status = end.code
+    (said,) = capsys.readouterr().err.splitlines()
 
-    assert end.value.code == 2
-    assert "--hf-overrides: its JSON is nested too deeply" in capsys.readouterr().err
+    assert status == 2
+    assert re.match(r"planner: .*hf.overrides(: (its JSON is )?nested|='\[\[)", said)
 
 
 def test_an_export_into_a_pipe_does_not_wait_for_a_reader(tmp_path: Path) -> None:
@@ -83,5 +87,5 @@ def test_an_export_into_a_pipe_does_not_wait_for_a_reader(tmp_path: Path) -> Non
     with pytest.raises(PlannerError, match=r"--output .*/pipe: No such device"):
         write_whole(tmp_path / "pipe", "text")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(PlannerError, match=r"--output .*/loop: .*loop"):
+    with pytest.raises(PlannerError, match=r"--output .*/loop: .*(loop|links)"):
         write_whole(tmp_path / "loop", "text")

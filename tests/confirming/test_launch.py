@@ -40,3 +40,46 @@ def test_a_switch_without_an_off_is_no_word(tiny_folder, tmp_path):
     start = prepared(tiny_folder, tmp_path, aggregate_engine_logging=False)
 
     assert not any("aggregate-engine-logging" in word for word in start.command)
+
+
+def on_t4(folder, scratch, **arguments):
+    """Return the plan of a T4, and how vLLM would be started on one."""
+    plan = planner.plan(folder, gpu="T4", **arguments)
+    start = launch.prepare(
+        plan,
+        RunOptions(),
+        installation.find(),
+        Devices(device_name="Tesla T4"),
+        scratch,
+        None,
+    )
+    return plan, start
+
+
+def test_a_t4_needs_no_flag_of_its_own(tiny_folder, tmp_path, monkeypatch):
+    """vLLM chooses dtype and attention for capability 7.5; caches stay where they are.
+
+    Source: vLLM 0.33.0 `platforms/cuda.py` CudaPlatformBase.supported_dtypes and
+    _get_backend_priorities; `v1/attention/backends` supports_compute_capability.
+    """
+    monkeypatch.setenv("HF_HOME", "/content/huggingface")
+    plan, start = on_t4(tiny_folder, tmp_path, max_model_len=64)
+    flags = {word for word in start.command if word.startswith("--")}
+    ours = {
+        *("--load-format", "--worker-extension-cls", "--skip-tokenizer-init"),
+        *("--served-model-name", "--host", "--port", "--disable-uvicorn-access-log"),
+    }
+
+    assert "float16" == plan.resolved.dtype
+    assert {"--max-model-len"} <= flags <= {"--max-model-len", *ours}
+    assert "127.0.0.1" == start.command[start.command.index("--host") + 1]
+    assert "/content/huggingface" == start.environment["HF_HOME"]
+
+
+def test_what_a_t4_lacks_is_refused_before_anything_starts(tiny_folder):
+    """As vLLM would: bfloat16 below 8.0, and since 0.24 an FP8 KV cache below 8.9."""
+    bfloat = planner.plan(tiny_folder, gpu="T4", dtype="bfloat16")
+    packed = planner.plan(tiny_folder, gpu="T4", kv_cache_dtype="fp8")
+
+    assert "compute capability of at least 8.0" in bfloat.error.message
+    assert "requires SM89+" in packed.error.message

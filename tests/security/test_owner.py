@@ -67,6 +67,25 @@ def test_without_the_token_nothing_opens(own, kernel) -> None:
     assert state.status == 200
 
 
+def test_a_question_of_a_program_needs_the_token(own) -> None:
+    """In the header for it, or as the page's cookie; its description too."""
+    token = start_address(own.address).partition("=")[2]
+    question, kind = b'{"model": "Qwen/Qwen3-8B"}', {"Content-Type": "application/json"}
+
+    def post(headers: dict[str, str]) -> int:
+        sent = {**kind, **headers}
+        path = "/api/plan"
+        return ask(own.address, path, method="POST", headers=sent, body=question).status
+
+    bearer = {"Authorization": f"Bearer {token}"}
+    for wrong in ({}, {"Authorization": f"Bearer {token}x"}, {"Authorization": token}):
+        assert 403 == post(wrong)
+        assert 403 == ask(own.address, "/api", headers=wrong).status
+    assert 200 == post(bearer)
+    assert 200 == post({"Cookie": cookie(own.address)})
+    assert 200 == ask(own.address, "/api/openapi.json", headers=bearer).status
+
+
 def test_the_owners_cookie_opens_the_kernels_socket(own, kernel) -> None:
     """The control of the test before."""
     visitor = Visitor(own.address, {"kernelId": kernel})

@@ -105,30 +105,34 @@ def _run(options: dict[str, Any]) -> int:
             f"The app needs {', '.join(missing)}. "
             "Run: pip install 'vllm-memory-planner[app]'"
         )
+    late("planner.app.voila.app:serve", options_of(options))
+    return FITS
+
+
+def options_of(options: dict[str, Any]) -> chosen.Options:
+    """Return the options of the app from parsed flags.
+
+    Raises:
+        PlannerError: for a number that is out of bounds, or an origin that is none.
+    """
     published = options["published"] or not chosen.is_loopback(options["address"])
     pool = _PUBLISHED_POOL if published else _LOCAL_POOL
     most = _PUBLISHED_SESSIONS if published else _LOCAL_SESSIONS
     sessions = _between("--max-sessions", options["max_sessions"], 1, 1000, most)
     share = (sessions + 1) // 2 if published else sessions
-    late(
-        "planner.app.voila.app:serve",
-        chosen.Options(
-            address=options["address"],
-            port=_between("--port", options["port"], 1, _HIGHEST_PORT),
-            base_url=options["base_url"],
-            published=published,
-            pool=_between("--pool", options["pool"], 0, 1000, pool),
-            max_sessions=sessions,
-            per_network=_between(
-                "--per-network", options["per_network"], 1, 1000, share
-            ),
-            trusted_proxies=tuple(options["trusted_proxy"]),
-            frame_ancestors=tuple(map(_origin, options["frame_ancestor"])),
-            opens_browser=not (published or options["no_browser"]) and _has_browser(),
-            notebook=options["notebook"] or chosen.NOTEBOOK,
-        ),
+    return chosen.Options(
+        address=options["address"],
+        port=_between("--port", options["port"], 1, _HIGHEST_PORT),
+        base_url=options["base_url"],
+        published=published,
+        pool=_between("--pool", options["pool"], 0, 1000, pool),
+        max_sessions=sessions,
+        per_network=_between("--per-network", options["per_network"], 1, 1000, share),
+        trusted_proxies=tuple(options["trusted_proxy"]),
+        frame_ancestors=tuple(map(_origin, options["frame_ancestor"])),
+        opens_browser=not (published or options["no_browser"]) and _has_browser(),
+        notebook=options["notebook"] or chosen.NOTEBOOK,
     )
-    return FITS
 
 
 def _origin(text: str) -> str:

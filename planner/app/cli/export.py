@@ -111,13 +111,27 @@ def write_whole(path: Path, text: str) -> None:
         PlannerError: where it cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():
+        if _is_there(path) and not path.is_file():
             _write_into(path, text)
             return
         _replace(path, text)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         reason = getattr(error, "strerror", None) or str(error)
         raise PlannerError(f"--output {path}: {reason}.") from None
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a path leads anywhere.
+
+    Raises:
+        OSError: for links in a circle, which `Path.exists` passes over, and
+            `Path.resolve` as well from Python 3.13 on.
+    """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _write_into(path: Path, text: str) -> None:

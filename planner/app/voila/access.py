@@ -53,6 +53,13 @@ class Owner:
         """Return whether a request has the cookie."""
         return self._is_token(handler.get_cookie(self.cookie_name))
 
+    def is_named_by(self, handler: RequestHandler) -> bool:
+        """Return whether a program sends the token, as RFC 6750 says."""
+        scheme, _, token = handler.request.headers.get("Authorization", "").partition(
+            " "
+        )
+        return scheme.lower() == "bearer" and self._is_token(token.strip())
+
     def let_in(self, handler: RequestHandler) -> bool:
         """Set the cookie where the address has the token; return whether it has."""
         given = handler.get_query_arguments(TOKEN)

@@ -26,7 +26,7 @@ from traitlets.config import Config
 from voila.app import Voila
 from voila.utils import get_page_config
 
-from planner.app.voila import files, log, pages, provisioner, sockets
+from planner.app.voila import api, files, log, openapi, pages, provisioner, sockets
 from planner.app.voila.access import TOKEN, Owner, Visitors, trusted_networks
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.files import AssetHandler
@@ -83,6 +83,7 @@ class App(Voila):
         self.options = options
         base = url_path_join("/", options.base_url, "/")
         self.visitors = Visitors(trusted=trusted_networks(options.trusted_proxies))
+        self.desk = api.Desk(is_limited=options.published)
         self.owner = None if options.published else Owner(port=options.port, path=base)
         if provisioner.is_available():
             provisioner.ForkServer.instance()  # imports while Voila starts
@@ -122,10 +123,16 @@ class App(Voila):
     def init_handlers(self) -> list[Any]:
         """Return the handlers; all other addresses are not found."""
         kernel = rf"api/kernels/{_KERNEL_ID}"
+        rate = api.Rate(per_minute=api.PER_MINUTE, at_once=api.AT_ONCE)
+        is_counted = self.options.published
+        shared = {"desk": self.desk, "rate": rate if is_counted else None}
         addresses: dict[str, tuple[Any, ...]] = {
             "": (pages.PageHandler,),
             "guess": (pages.GuessHandler,),
             "healthz": (pages.HealthHandler,),
+            "api": (api.DescriptionHandler,),
+            f"api/({openapi.DOCUMENT})": (api.DescriptionHandler,),
+            "api/plan": (api.PlanHandler, shared),
             kernel: (pages.KernelHandler,),
             f"{kernel}/channels": (sockets.KernelSocket,),
             rf"voila/api/shutdown/{_KERNEL_ID}": (pages.ShutdownHandler,),
@@ -171,6 +178,7 @@ class App(Voila):
         # Requests that wait for a kernel fail now; their errors need no log.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         provisioner.ForkServer.end()
+        self.desk.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def disconnect(self, kernel_id: str) -> None:

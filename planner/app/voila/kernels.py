@@ -78,13 +78,16 @@ class OneKernelSpec(KernelSpecManager):
         return {name: {"spec": spec} for name in self.find_kernel_specs()}
 
 
-def limit() -> None:
-    """Limit this process; limits that are already lower stay."""
+def limit(pid: int = 0) -> None:
+    """Limit a process, 0 for this one; limits that are already lower stay.
+
+    Source: Linux `prlimit(2)`.
+    """
     for kind, most in _LIMITS.items():
-        hard = resource.getrlimit(kind)[1]
+        hard = resource.prlimit(pid, kind)[1]
         if hard != resource.RLIM_INFINITY:
             most = min(most, hard)
-        resource.setrlimit(kind, (most, most))
+        resource.prlimit(pid, kind, (most, most))
 
 
 def keep_little() -> None:
