@@ -104,7 +104,7 @@ class LivingCache(ShownAsText):
         for rule, group in zip(self.rules, self.plan.kv_groups, strict=True):
             stores = _stores(rule)
             layers[stores] = layers.get(stores, 0) + group.num_layers
-        parts = ", ".join(
+        parts = "; ".join(
             f"{counted(count, 'layers')} {'stores' if count == 1 else 'store'} {stores}"
             for stores, count in layers.items()
         )
@@ -350,8 +350,7 @@ def _stores(rule: Rule) -> str:
     if rule.kind is Kind.FULL:
         return f"every token{blocks}"
     if rule.kind is Kind.STATE:
-        kept = f"; of a shared beginning, one of {rule.block_size:,} tokens"
-        return f"a state, a block each{kept if rule.is_reused else ''}"
+        return "a state, a block for each request"
     if rule.kind is Kind.CHUNK:
         return f"chunks of {rule.kept_tokens:,} tokens{blocks}"
     return f"a window of {rule.kept_tokens:,} tokens{blocks}"

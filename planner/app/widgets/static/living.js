@@ -118,7 +118,7 @@ function paint(node, fill, ink, filled) {
 
 /** @param {Living["names"]} names */
 function requestTable(names) {
-  const titles = ["Request", "State", "Tokens computed", "Squares", "Preempted"];
+  const titles = ["Request", "State", "Tokens in the cache", "Squares", "Preempted"];
   const rows = names.map((name) => {
     const cells = titles.slice(1).map(() => make("td"));
     return { cells, row: make("tr", {}, make("th", { scope: "row" }, name), ...cells) };
