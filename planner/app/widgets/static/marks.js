@@ -177,9 +177,9 @@ function names(row, top, bar, place, width, leaders) {
         text,
       ),
     );
-    /** @type {Record<string, string>} */
-    const look =
-      inside && ink ? { fill: ink } : { class: inside ? "pm-bare" : "pm-outside" };
+    // A saved picture is on white; styles have the page's paper.
+    const bare = { stroke: "#fff", "stroke-width": 4, "paint-order": "stroke" };
+    const look = inside && ink ? { fill: ink } : bare;
     const name = draw("text", { ...look, "text-anchor": "middle" }, ...texts);
     if (inside) return [name];
     const points = `${from},${under} ${from},${under + 3} ${x},${under + 10}`;
