@@ -168,7 +168,8 @@ def test_a_change_says_the_verdict_that_its_own_plan_will_show() -> None:
         assert fix.plan is not None
         assert fix.result.startswith(
             "\u2714 Fits, counted from what the log measured; "
-            f"Apply shows the estimate without the log: {verdict(fix.plan).headline}. KV cache "
+            "Apply shows the estimate without the log: "
+            f"{verdict(fix.plan).headline}. KV cache "
         )
     assert all(fix.result.startswith("\u2714 Fits. KV cache ") for fix in alike)
 

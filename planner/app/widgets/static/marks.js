@@ -178,8 +178,10 @@ function names(row, top, bar, place, width, leaders) {
       ),
     );
     // A saved picture is on white; styles have the page's paper.
-    const bare = { stroke: "#fff", "stroke-width": 4, "paint-order": "stroke" };
-    const look = inside && ink ? { fill: ink } : bare;
+    const look =
+      inside && ink
+        ? { fill: ink }
+        : { stroke: "#fff", "stroke-width": 4, "paint-order": "stroke" };
     const name = draw("text", { ...look, "text-anchor": "middle" }, ...texts);
     if (inside) return [name];
     const points = `${from},${under} ${from},${under + 3} ${x},${under + 10}`;
