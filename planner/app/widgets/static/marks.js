@@ -178,6 +178,7 @@ function names(row, top, bar, place, width, leaders) {
       ),
     );
     // A saved picture is on white; styles have the page's paper.
+    /** @type {Record<string, string | number>} */
     const look =
       inside && ink
         ? { fill: ink }
