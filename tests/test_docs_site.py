@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from planner.engine.arguments import ARGUMENTS
 from planner.show.glossary import entries
 from tests import docs_site
 from tests.docs_site import DOCS
+from tools import notebooks
 from tools.docs_site import command_line, docstrings, lessons, links, mending
 
 PACKAGES = ("export", "learn", "ray", "solve")
@@ -63,6 +65,27 @@ def test_each_lesson_is_there_solved_with_its_charts(site: docs_site.Site) -> No
         assert "lesson-output" in page
         assert "<style" in page.partition("lesson-output")[2]
         assert "Error</span>" not in page
+
+
+def test_the_search_finds_solved_lessons_but_by_no_answer(
+    site: docs_site.Site,
+) -> None:
+    """By the text that learners have; an answer leads to none of them."""
+    index = (site.folder / "searchindex.js").read_text(encoding="utf-8")
+    found = json.loads(index.partition("(")[2].rpartition(")")[0])
+    places = [found["docnames"].index(place) for place in lessons.places()]
+    terms = {
+        word: [pages] if isinstance(pages, int) else pages
+        for word, pages in found["terms"].items()
+    }
+    named = {place for word in ("visitor", "desk") for place in terms[word]}
+    third = lessons.solved()[2]
+    solution = notebooks.build(third)
+
+    assert all("(solved)" in found["titles"][place] for place in places)
+    assert named & set(places)
+    assert "144 KiB" in solution
+    assert "144 KiB" not in lessons.unsolved(third).astext()
 
 
 @pytest.mark.parametrize("name", planner.__all__)

@@ -1,8 +1,8 @@
 """The pictures of the workshop's slides: SVG, drawn from the planner's figures.
 
-They are 480 units wide with text of 13, which a phone can show and a projector
-enlarges, and take ink and paper from the slide, so that they read the same in light and
-dark. No figure is told by colour alone.
+They are 480 units wide with text of 13, on a phone of 16 (`slides/slides.css`): leave
+room for both. They take ink and paper from the slide, so that they read the same in
+light and dark. No figure is told by colour alone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _REQUESTS = ("#0072B2", "#E69F00", "#009E73")
 """Colours of requests, Okabe and Ito's."""
 _WAITING = 3
 """Requests of the picture of a preemption."""
-_NARROW = 60
+_NARROW = 72
 """Below it a segment's name stands beneath the bar."""
+_LOWER = 40
+"""The second row of such names lies so far below the first."""
 
 
 def bar(plan: Plan) -> str:
@@ -46,14 +48,7 @@ def bar(plan: Plan) -> str:
         for y, text in ((67, line.name), (84, format_gib(line.size_bytes))):
             style = f"style='fill:{colours.label}'"
             drawn.append(_text(middle, y, text, "middle", style))
-    for number, (line, middle) in enumerate(small):
-        x = WIDTH * (number + 0.5) / len(small)
-        drawn += [
-            f"<polyline class='lead' points='{middle:.1f},98 {middle:.1f},106 "
-            f"{x:.1f},122 {x:.1f},128'/>",
-            _text(x, 142, line.name, "middle"),
-            _text(x, 159, format_gib(line.size_bytes), "middle", "class='head'"),
-        ]
+    drawn += _beneath(small)
     budget = scale * rank.requested_memory_bytes
     drawn += [
         f"<line class='budget' x1='{budget:.1f}' x2='{budget:.1f}' y1='30' y2='106'/>",
@@ -62,7 +57,27 @@ def bar(plan: Plan) -> str:
         _text(WIDTH - 6, 10, f"{plan.gpu.name} has {format_gib(total)}"),
     ]
     spoken = ", ".join(f"{one.name} {format_gib(one.size_bytes)}" for one in lines)
-    return _svg(drawn, 166, f"The memory of one {plan.gpu.name}: {spoken}.")
+    height = 166 + (_LOWER if len(small) > 1 else 0)
+    return _svg(drawn, height, f"The memory of one {plan.gpu.name}: {spoken}.")
+
+
+def _beneath(small: Sequence[tuple[Line, float]]) -> list[str]:
+    """Name narrow segments beneath the bar, in two rows by turns."""
+    drawn = []
+    for number, (line, middle) in enumerate(small):
+        x = WIDTH * (number + 0.5) / len(small)
+        y = 128 + _LOWER * (number % 2)
+        anchor = "middle"
+        if number in (0, len(small) - 1) and len(small) > 1:
+            anchor = "end" if number else "start"
+        at = {"start": 0.0, "middle": x, "end": float(WIDTH)}[anchor]
+        drawn += [
+            f"<polyline class='lead' points='{middle:.1f},98 {middle:.1f},106 "
+            f"{x:.1f},122 {x:.1f},{y}'/>",
+            _text(at, y + 14, line.name, anchor),
+            _text(at, y + 31, format_gib(line.size_bytes), anchor, "class='head'"),
+        ]
+    return drawn
 
 
 def budget(plan: Plan) -> str:
@@ -116,12 +131,11 @@ def blocks(plan: Plan) -> str:
         ("currentColor", "one block stays empty"),
     ]
     for place, (fill, text) in enumerate(rows):
-        beside = place - whole
-        x, y = (190, beside) if beside >= 0 else (0, place)
-        drawn.append(_rect((x + 0.5, height + 20 * y + 2, 12, 12), fill, "block"))
-        drawn.append(_text(x + 20, height + 20 * y + 13, text, "start"))
+        y = height + 20 * place
+        drawn.append(_rect((0.5, y + 2, 12, 12), fill, "block"))
+        drawn.append(_text(20, y + 13, text, "start"))
     told = f"{number:,} blocks of {size} tokens; " + "; ".join(text for _, text in rows)
-    return _svg(drawn, height + 20 * max(whole, 2) + 2, told)
+    return _svg(drawn, height + 20 * len(rows) + 2, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lessons/` (one module per lesson), `progress`;
 `prediction` and `explanation` (a guess, and words); `starts`, `pictures`, `own_plan`
-(what lessons show); `slide`, `kv_simulation`, `living`, `guessing`, `debugging` (what a
-page shows without a kernel).
+(what lessons show); `slide`, `living` (with `kv_tables`, `kv_states`, `kv_hits` and
+`kv_simulation`, which step as vLLM does), `guessing`, `debugging` (what a page shows
+without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 

@@ -1,60 +1,37 @@
-"""A small KV cache step by step: blocks, shared prefixes, and a preemption.
+"""A small KV cache step by step: blocks, windows, states, prefixes, and a preemption.
 
-It follows vLLM's scheduler and block pool in the large. Left out: the limit of
-`max_num_batched_tokens` (a prompt is computed in one step), priorities,
-speculation, and the watermark.
+A step of vLLM's scheduler draws one token of each answer. In the steps shown here a
+running request gets many tokens, `tokens_per_step`; between them, every step of the
+scheduler is followed, and those in which no block changes are taken at once. Left out:
+priorities, speculation, the watermark, and asynchronous scheduling, with which a window
+gives up a block one token later.
 
 Source: vLLM 0.33.0 `v1/core/sched/scheduler.py` Scheduler.schedule (running requests
 first, in the order of their arrival; without a free block the last of them is
 preempted; waiting requests start only in a step without a preemption) and
 _preempt_request (its blocks are freed, nothing counts as computed, it waits in front of
-the others); `v1/core/kv_cache_manager.py` get_computed_blocks (full blocks of a known
-prefix are found, all but the last token); `v1/core/block_pool.py` BlockPool (a freed
-block keeps its content until it is allocated again, the least recently freed first).
+the others); `v1/core/kv_cache_manager.py` KVCacheManager.allocate_slots.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeAlias
+from math import lcm
 
-from planner.values import frozen
-
-Content: TypeAlias = tuple[str, int]
-"""Whose tokens a full block holds, and the place of the block in the request."""
-SHARED = "shared"
-"""The owner of the blocks of a prefix that all requests begin with."""
-
-
-class Phase(StrEnum):
-    """What becomes of a request."""
-
-    TO_COME = "to come"
-    WAITING = "waiting"
-    RUNNING = "running"
-    PREEMPTED = "preempted"
-    FINISHED = "finished"
-
-
-@frozen
-class Arrival:
-    """A request, before it arrives."""
-
-    name: str
-    step: int
-    """When it arrives, from 1."""
-    prompt_tokens: int
-    answer_tokens: int
-    shared_tokens: int = 0
-    """Of the prompt, the beginning that it has in common with the others."""
-
-    @property
-    def total_tokens(self) -> int:
-        """Prompt and answer."""
-        return self.prompt_tokens + self.answer_tokens
+from planner.learn.kv_hits import Found, found_in
+from planner.learn.kv_states import ReusedStateTable, StateTable, saves_inside
+from planner.learn.kv_tables import (
+    NEVER,
+    Arrival,
+    Kind,
+    Phase,
+    Pool,
+    Request,
+    Rule,
+    Table,
+    WindowTable,
+)
 
 
 @frozen
@@ -64,9 +41,14 @@ class Block:
     owners: tuple[str, ...]
     """The requests that use it; several share a prefix."""
     tokens: int
+    """Of which it holds keys and values; a state counts as full."""
     content: str
     """Whose tokens they are, a request's or `SHARED`; empty for an empty block. Without
     owners the tokens are kept until the block is allocated again."""
+    kind: Kind
+    """Of its group of layers."""
+    size: int
+    """Tokens of which it has room for the keys and values."""
 
 
 @frozen
@@ -76,7 +58,7 @@ class Standing:
     name: str
     phase: Phase
     tokens: int
-    """In the cache."""
+    """Computed."""
     total_tokens: int
     preemptions: int
 
@@ -95,30 +77,6 @@ class Step:
         return sum(bool(block.owners) for block in self.blocks)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Slot:
-    """A block of the pool."""
-
-    index: int
-    owners: list[str] = field(default_factory=list)
-    tokens: int = 0
-    content: Content | None = None
-    """Whose block it is; it can be found again once it is full."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Request:
-    arrival: Arrival
-    phase: Phase = Phase.TO_COME
-    slots: list[_Slot] = field(default_factory=list)
-    computed: int = 0
-    known: int = 0
-    """Its tokens: the prompt, and the answer so far."""
-    preemptions: int = 0
-    is_told: bool = False
-    """Whether the events say why it waits."""
-
-
 class Simulation:
     """Requests that share a KV cache of a few blocks, one step after the other."""
 
@@ -126,10 +84,11 @@ class Simulation:
         self,
         arrivals: Sequence[Arrival],
         *,
+        rules: Sequence[Rule],
         num_blocks: int,
-        block_size: int,
         tokens_per_step: int | None = None,
         max_num_seqs: int = 256,
+        max_num_batched_tokens: int = NEVER,
         enable_prefix_caching: bool = True,
         unit: str = "block",
     ) -> None:
@@ -137,26 +96,37 @@ class Simulation:
 
         Args:
             arrivals: the requests, in the order of their arrival.
+            rules: of the groups of layers, one each.
             num_blocks: of the cache, without the one that vLLM keeps empty.
-            block_size: tokens in a block.
             tokens_per_step: of its answer, what a running request gets in a step; a
                 block without it.
             max_num_seqs: the requests that may run at once.
+            max_num_batched_tokens: the tokens that a step of the scheduler computes.
             enable_prefix_caching: whether a known prefix is found in the cache.
             unit: what the events call a block.
         """
-        self._requests = [_Request(arrival=one) for one in arrivals]
-        self._slots = [_Slot(index=index) for index in range(num_blocks)]
-        self._free = deque(self._slots)
-        self._waiting: deque[_Request] = deque()
-        self._running: list[_Request] = []
-        self._block_size = block_size
-        self._per_step = tokens_per_step or block_size
+        self._requests = [Request(arrival=one) for one in arrivals]
+        self.pool = Pool(num_blocks, is_caching=enable_prefix_caching)
+        self._aligned = lcm(*(rule.block_size for rule in rules))
+        self._most_tokens = max_num_batched_tokens
+        longest = max(one.total_tokens for one in arrivals)
+        self.tables = [
+            self._table(rule, group, longest) for group, rule in enumerate(rules)
+        ]
+        self._waiting: deque[Request] = deque()
+        self._running: list[Request] = []
+        self._per_step = tokens_per_step or rules[0].block_size
         self._max_num_seqs = max_num_seqs
-        self._is_caching = enable_prefix_caching
+        self._splits = any(rule.is_reused for rule in rules)
         self._unit = unit
         self._events: list[str] = []
         self._step = 0
+        self._is_calm = False
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All requests, in the order of their arrival."""
+        return tuple(self._requests)
 
     def steps(self, most: int = 200) -> tuple[Step, ...]:
         """Return the empty cache and every step, to the end of the last request."""
@@ -166,18 +136,32 @@ class Simulation:
         return tuple(found)
 
     def step(self) -> Step:
-        """Make one step: arrivals, running requests, waiting ones, then the ends."""
+        """Make one step; requests arrive in the last of the scheduler's in it."""
         self._step += 1
         self._events = []
+        left = self._per_step
+        while left > 1:
+            left -= self._rest(left - 1) or self._schedule()
         self._arrive()
-        if not self._run():
-            self._admit()
-        self._finish()
+        self._schedule()
         return self._shown()
 
     @property
     def _is_over(self) -> bool:
         return all(one.phase is Phase.FINISHED for one in self._requests)
+
+    def _table(self, rule: Rule, group: int, longest: int) -> Table:
+        most = NEVER
+        if rule.kind in (Kind.WINDOW, Kind.CHUNK):
+            # Source: vLLM 0.33.0 `v1/kv_cache_interface.py` SlidingWindowSpec and
+            # ChunkedLocalAttentionSpec, max_admission_blocks_per_request.
+            is_window = rule.kind is Kind.WINDOW
+            kept = rule.kept_tokens - is_window + self._most_tokens
+            most = -(-min(kept, longest) // rule.block_size) + is_window
+        kinds = {Kind.FULL: Table, Kind.WINDOW: WindowTable, Kind.CHUNK: WindowTable}
+        state = ReusedStateTable if rule.is_reused else StateTable
+        chosen = kinds.get(rule.kind, state)
+        return chosen(self.pool, rule, group, alignment=self._aligned, most=most)
 
     def _arrive(self) -> None:
         for one in self._requests:
@@ -193,149 +177,201 @@ class Simulation:
                 f"{arrival.prompt_tokens:,} tokens{common}."
             )
 
-    def _run(self) -> bool:
+    def _rest(self, most: int) -> int:
+        """Take the steps of the scheduler at once in which no block changes."""
+        is_decoding = all(one.known - one.computed == 1 for one in self._running)
+        if not (self._is_calm and is_decoding and self._running):
+            return 0
+        if len(self._running) > self._most_tokens:
+            return 0
+        steps = min(
+            most,
+            *(one.arrival.total_tokens - one.known - 1 for one in self._running),
+            *(t.calm(one.computed) for one in self._running for t in self.tables),
+        )
+        for one in self._running:
+            one.computed += max(steps, 0)
+            one.known += max(steps, 0)
+        return max(steps, 0)
+
+    def _schedule(self) -> int:
+        """Make one step of the scheduler, and draw a token where a prompt is done."""
+        changes = self.pool.changes
+        for table in self.tables:
+            table.new_step()
+        scheduled: dict[str, int] = {}
+        if not self._run(scheduled):
+            self._admit(scheduled)
+        for one in list(self._running):
+            one.computed += scheduled.get(one.name, 0)
+            if one.name in scheduled and one.computed == one.known:
+                one.known += 1
+                self._finish(one)
+        self._is_calm = self.pool.changes == changes
+        return 1
+
+    def _run(self, scheduled: dict[str, int]) -> bool:
         """Let running requests go on; return whether one was preempted."""
         was_full = False
         for one in list(self._running):
-            wanted = min(one.known + self._per_step, one.arrival.total_tokens)
-            while one in self._running and not self._grow(one, wanted):
-                self._preempt(self._running.pop())
+            new = self._chunk(one, one.computed, self._most_tokens, scheduled)
+            if one not in self._running or not new:
+                continue
+            while not self._allocate(one, new):
                 was_full = True
-            if one in self._running:
-                one.known = wanted
+                self._preempt(self._running.pop())
+                if one not in self._running:
+                    return True
+            scheduled[one.name] = new
         return was_full
 
-    def _grow(self, one: _Request, tokens: int) -> bool:
-        """Give a request the blocks for its tokens; False without enough free ones."""
-        missing = -(-tokens // self._block_size) - len(one.slots)
-        if missing > len(self._free):
+    def _chunk(
+        self, one: Request, begin: int, budget: int, scheduled: dict[str, int]
+    ) -> int:
+        """Return the tokens of a request that a step computes, from `begin` on."""
+        new = min(one.known - begin, budget - sum(scheduled.values()))
+        return self._split(one, begin, new) if self._splits and new else new
+
+    def _split(self, one: Request, begin: int, new: int) -> int:
+        """End a part of a prompt where a state is stored.
+
+        Source: vLLM 0.33.0 `v1/core/sched/scheduler.py` _mamba_block_aligned_split.
+        """
+        end, size = begin + new, self._aligned
+        if begin >= one.prefill_end:
+            return new
+        saves = all(
+            table.rule.has_checkpoints
+            for table in self.tables
+            if table.rule.kind is Kind.STATE
+        )
+        position = (one.prefill_end - 1) // size * size
+        is_saved = (
+            saves
+            and end >= one.prefill_end
+            and saves_inside(begin, end, size)
+            and begin < position < end
+        )
+        if end < one.prefill_end:
+            whole = end // size * size
+            if whole > begin or size <= self._most_tokens:
+                end = whole
+        stops = [0 if is_saved else (one.known - 1) // size * size]
+        if begin % size and not is_saved:
+            stops.append((begin // size + 1) * size)
+        if begin < one.junction < end:
+            stops.append(begin + (one.junction - begin) // size * size)
+        return max(min([s for s in stops if begin < s < end], default=end) - begin, 0)
+
+    def _allocate(self, one: Request, new: int, found: Found | None = None) -> bool:
+        """Give a request the blocks for its next tokens; False without enough.
+
+        Source: vLLM 0.33.0 `v1/core/kv_cache_manager.py` KVCacheManager.allocate_slots.
+        """
+        parts = found.blocks if found else [[] for _ in self.tables]
+        begin = one.computed + (found.tokens if found else 0)
+        pairs = list(zip(self.tables, parts, strict=True))
+        if found and self._lacks(
+            [t.missing(one, one.known, b, begin, is_admission=True) for t, b in pairs]
+        ):
             return False
-        for _ in range(missing):
-            slot = self._free.popleft()
-            slot.owners, slot.tokens = [one.arrival.name], 0
-            slot.content = self._content(one, len(one.slots))
-            one.slots.append(slot)
-        for place, slot in enumerate(one.slots):
-            filled = min(tokens - place * self._block_size, self._block_size)
-            slot.tokens = max(slot.tokens, filled)
-        one.computed = tokens
+        for table in self.tables:
+            table.drop(one, begin)
+        if self._lacks([t.missing(one, begin + new, b, begin) for t, b in pairs]):
+            return False
+        for table, part in pairs:
+            if found and any(found.blocks):
+                table.adopt(one, part, found.tokens)
+        for table in self.tables:
+            table.grow(one, begin + new)
+            if self.pool.is_caching:
+                table.store(one, (begin + new) // self._aligned * self._aligned)
         return True
 
-    def _preempt(self, one: _Request) -> None:
-        count = self._free_slots(one)
+    def _lacks(self, missing: Sequence[int]) -> bool:
+        return sum(missing) > len(self.pool.free)
+
+    def _preempt(self, one: Request) -> None:
+        count = self._free(one)
         one.phase, one.computed = Phase.PREEMPTED, 0
         one.preemptions += 1
         self._waiting.appendleft(one)
         self._events.append(
-            f"The cache is full: {one.arrival.name}, the last to arrive, is preempted. "
+            f"The cache is full: {one.name}, the last to arrive, is preempted. "
             f"It gives up {self._counted(count)} and waits, first in line."
         )
 
-    def _admit(self) -> None:
+    def _admit(self, scheduled: dict[str, int]) -> None:
         while self._waiting and len(self._running) < self._max_num_seqs:
             one = self._waiting[0]
-            found = self._found(one)
-            needed = -(-one.known // self._block_size) - len(found)
-            # What is found may itself be free: it is no longer, once it is taken.
-            free = len(self._free) - sum(not slot.owners for slot in found)
-            if needed > free:
-                self._wait(one, needed, free)
+            found = Found(blocks=[[] for _ in self.tables])
+            if self.pool.is_caching:
+                found = found_in(self.tables, one, self._aligned)
+                one.junction = found.junction
+            new = self._chunk(one, found.tokens, self._most_tokens, scheduled)
+            if not new:
                 return
+            if not self._allocate(one, new, found):
+                self._wait(one)
+                return
+            scheduled[one.name] = new
             self._start(self._waiting.popleft(), found)
 
-    def _wait(self, one: _Request, needed: int, free: int) -> None:
+    def _wait(self, one: Request) -> None:
         """Say once why a request waits."""
-        if one.is_told:
-            return
-        one.is_told = True
-        self._events.append(
-            f"{one.arrival.name} waits: it needs {self._counted(needed)}, {free} free."
-        )
+        if not one.is_told:
+            one.is_told = True
+            free = self._counted(len(self.pool.free))
+            self._events.append(f"{one.name} waits: its prompt needs more than {free}.")
 
-    def _start(self, one: _Request, found: list[_Slot]) -> None:
+    def _start(self, one: Request, found: Found) -> None:
         is_back = one.phase is Phase.PREEMPTED
-        for slot in found:
-            if not slot.owners:
-                self._free.remove(slot)
-            slot.owners.append(one.arrival.name)
-        one.slots, one.phase, one.is_told = list(found), Phase.RUNNING, False
+        one.phase, one.is_told = Phase.RUNNING, False
+        one.computed = found.tokens
         self._running.append(one)
-        self._grow(one, one.known)
-        new = len(one.slots) - len(found)
         does = "comes back" if is_back else "starts"
         again = " again" if is_back else ""
-        kept = f" {self._counted(len(found))} found in the cache," if found else ""
+        kept = f" {found.tokens:,} tokens found in the cache," if found.tokens else ""
         self._events.append(
-            f"{one.arrival.name} {does}:{kept} {self._counted(new)} computed{again}."
+            f"{one.name} {does}:{kept} {one.known - found.tokens:,} to compute{again}."
         )
 
-    def _found(self, one: _Request) -> list[_Slot]:
-        """Return the full blocks that the cache has of a request, without its last."""
-        if not self._is_caching:
-            return []
-        held = {
-            slot.content: slot
-            for slot in self._slots
-            if slot.content and slot.tokens == self._block_size
-        }
-        found: list[_Slot] = []
-        for place in range((one.known - 1) // self._block_size):
-            slot = held.get(self._content(one, place))
-            if slot is None:
-                break
-            found.append(slot)
-        return found
+    def _free(self, one: Request) -> int:
+        return sum(table.free(one) for table in self.tables)
 
-    def _content(self, one: _Request, place: int) -> Content:
-        end = (place + 1) * self._block_size
-        is_shared = end <= one.arrival.shared_tokens
-        return (SHARED if is_shared else one.arrival.name, place)
-
-    def _free_slots(self, one: _Request) -> int:
-        """Free a request's blocks, the last one first; return how many are free now."""
-        freed = 0
-        for slot in reversed(one.slots):
-            slot.owners.remove(one.arrival.name)
-            if slot.owners:
-                continue
-            freed += 1
-            if self._is_caching and slot.tokens == self._block_size:
-                self._free.append(slot)
-            else:
-                slot.tokens, slot.content = 0, None
-                self._free.appendleft(slot)
-        one.slots = []
-        return freed
-
-    def _finish(self) -> None:
-        """End the requests whose answers are whole."""
-        for one in list(self._running):
-            if one.computed < one.arrival.total_tokens:
-                continue
-            self._running.remove(one)
-            one.phase = Phase.FINISHED
-            count = self._free_slots(one)
-            kept = "; full ones keep their tokens until they are needed"
-            self._events.append(
-                f"{one.arrival.name} is finished and frees {self._counted(count)}"
-                f"{kept if self._is_caching else ''}."
-            )
+    def _finish(self, one: Request) -> None:
+        """End a request whose answer is whole."""
+        if one.known < one.arrival.total_tokens:
+            return
+        self._running.remove(one)
+        one.phase = Phase.FINISHED
+        count = self._free(one)
+        kept = "; what can be found again is kept until its room is needed"
+        self._events.append(
+            f"{one.name} is finished and frees {self._counted(count)}"
+            f"{kept if self.pool.is_caching else ''}."
+        )
 
     def _shown(self) -> Step:
+        for table in self.tables:
+            for one in self._running:
+                table.draw(one)
         return Step(
             blocks=tuple(
                 Block(
-                    owners=tuple(slot.owners),
-                    tokens=slot.tokens,
-                    content=slot.content[0] if slot.content and slot.tokens else "",
+                    owners=tuple(block.owners),
+                    tokens=block.tokens if block.owners or block.key else 0,
+                    content=block.content if block.owners or block.key else "",
+                    kind=self.tables[block.group].rule.kind,
+                    size=self.tables[block.group].size,
                 )
-                for slot in self._slots
+                for block in self.pool.blocks
             ),
             requests=tuple(
                 Standing(
-                    name=one.arrival.name,
+                    name=one.name,
                     phase=one.phase,
-                    tokens=one.computed if one.slots else 0,
+                    tokens=one.computed if one.phase is Phase.RUNNING else 0,
                     total_tokens=one.arrival.total_tokens,
                     preemptions=one.preemptions,
                 )

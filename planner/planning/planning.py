@@ -118,6 +118,20 @@ def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
     return _planned(_given(inputs, inputs.vllm_version), inputs.load, figures)
 
 
+def layer_groups(inputs: Inputs) -> tuple[LayerGroup, ...]:
+    """Return the KV cache groups of a start over all layers, with their specs.
+
+    Raises:
+        PlannerError: for input that cannot be planned.
+        Refused: where vLLM refuses it.
+    """
+    question = _question(_given(inputs, inputs.vllm_version))
+    if isinstance(question, Plan):
+        return ()
+    question = with_speculation(question)
+    return whole_groups(question, resolve(question)[1])
+
+
 def _given(inputs: Inputs, release: str | Release) -> _Given:
     return (
         inputs.model,

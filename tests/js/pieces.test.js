@@ -94,9 +94,13 @@ test("a piece finds its state beside it and replaces what stands for it", () => 
 const LIVING = {
   words: "1 square = 2 blocks",
   names: ["A", "B"],
+  kinds: [["w", "of layers that store a window"]],
   steps: [
     {
-      blocks: [["", "", 0]],
+      blocks: [
+        ["", "", 0, ""],
+        ["", "", 0, ""],
+      ],
       requests: [
         ["to come", 0, 8, 0],
         ["to come", 0, 8, 0],
@@ -105,7 +109,10 @@ const LIVING = {
       events: [],
     },
     {
-      blocks: [["", "AB", 1]],
+      blocks: [
+        ["", "AB", 1, ""],
+        ["A", "A", 0.5, "w"],
+      ],
       requests: [
         ["running", 4, 8, 0],
         ["preempted", 0, 8, 1],
@@ -130,10 +137,13 @@ test("a step tells its events and shows its squares", () => {
   pressed(el, "Step");
   assert.equal(find(el, "[role=log]").textContent, "B is preempted.");
   assert.equal(find(el, ".pk-cache .pk-used").textContent, "S");
+  assert.equal(find(el, ".pk-cache .pk-w").textContent, "Aw");
+  assert.match(find(el, ".pk-requests").textContent, /4 of 81 \+ 1 w/);
+  assert.match(find(el, ".pk-legend").textContent, /of layers that store a window/);
   assert.match(find(el, "[role=img]").getAttribute("aria-label"), /shared 1/);
   assert.equal(find(el, "tr[data-phase=preempted] th").textContent, "B");
   pressed(el, "Back");
-  assert.equal(el.querySelectorAll(".pk-cache .pk-empty").length, 1);
+  assert.equal(el.querySelectorAll(".pk-cache .pk-empty").length, 2);
 });
 
 test("it plays and pauses, and ends by itself", (context) => {

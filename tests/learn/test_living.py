@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
 from planner import plan
 from planner.errors import PlannerError
 from planner.learn import living_kv_cache
-from planner.learn.kv_simulation import SHARED, Arrival, Phase, Simulation, Step
+from planner.learn.kv_simulation import Simulation, Step
+from planner.learn.kv_tables import SHARED, Arrival, Kind, Phase, Rule
 
 PLANS = [
     ("Qwen/Qwen3-8B", "L4", {"max_model_len": 8192}),
@@ -18,7 +20,16 @@ PLANS = [
     ("meta-llama/Llama-3.1-8B-Instruct", "H100", {"max_model_len": 8192}),
     ("deepseek-ai/DeepSeek-R1", "H200", {"tensor_parallel_size": 8}),
     ("Qwen/Qwen3-8B", "L4", {"max_model_len": 8192, "enable_prefix_caching": False}),
+    ("openai/gpt-oss-20b", "H100", {}),
+    ("google/gemma-3-12b-it", "H100", {}),
+    ("Qwen/Qwen3.5-9B", "H100", {}),
+    (
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        "H200",
+        {"tensor_parallel_size": 8, "max_model_len": 131072},
+    ),
 ]
+FULL = (Rule(block_size=4),)
 
 
 def _two(prompt: int = 8, answer: int = 8, shared: int = 0) -> list[Arrival]:
@@ -40,7 +51,7 @@ def _said(steps: tuple[Step, ...]) -> str:
 
 def test_requests_with_room_are_never_preempted() -> None:
     """Two requests of 4 blocks each, in 8."""
-    steps = Simulation(_two(), num_blocks=8, block_size=4).steps()
+    steps = Simulation(_two(), rules=FULL, num_blocks=8).steps()
 
     assert [0, 0] == [one.preemptions for one in steps[-1].requests]
     assert {Phase.FINISHED} == {one.phase for one in steps[-1].requests}
@@ -48,7 +59,7 @@ def test_requests_with_room_are_never_preempted() -> None:
 
 def test_without_room_the_last_to_arrive_is_preempted_and_comes_back() -> None:
     """Two requests of 4 blocks each, in 6."""
-    steps = Simulation(_two(), num_blocks=6, block_size=4).steps()
+    steps = Simulation(_two(), rules=FULL, num_blocks=6).steps()
     said = _said(steps)
 
     assert [0, 1] == [one.preemptions for one in steps[-1].requests]
@@ -59,7 +70,7 @@ def test_without_room_the_last_to_arrive_is_preempted_and_comes_back() -> None:
 
 def test_a_preempted_request_has_no_tokens_in_the_cache() -> None:
     """Nothing of it counts as computed."""
-    steps = Simulation(_two(), num_blocks=6, block_size=4).steps()
+    steps = Simulation(_two(), rules=FULL, num_blocks=6, tokens_per_step=1).steps()
     preempted = [
         one for step in steps for one in step.requests if one.phase is Phase.PREEMPTED
     ]
@@ -73,8 +84,8 @@ def test_a_preempted_request_finds_its_full_blocks_that_are_left() -> None:
     for is_caching, kept in ((True, "found in the cache"), (False, "")):
         steps = Simulation(
             _two(),
+            rules=FULL,
             num_blocks=6,
-            block_size=4,
             enable_prefix_caching=is_caching,
         ).steps()
         back = re.search(r"B comes back:.*", _said(steps))
@@ -85,18 +96,18 @@ def test_a_preempted_request_finds_its_full_blocks_that_are_left() -> None:
 
 def test_a_shared_beginning_is_stored_once() -> None:
     """B finds A's full blocks of it."""
-    steps = Simulation(_two(shared=4), num_blocks=8, block_size=4).steps()
+    steps = Simulation(_two(shared=4), rules=FULL, num_blocks=8).steps()
     both = [block for block in steps[2].blocks if block.owners == ("A", "B")]
 
     assert [(SHARED, 4)] == [(block.content, block.tokens) for block in both]
-    assert "B starts: 1 block found in the cache, 1 block computed." in _said(steps)
+    assert "B starts: 4 tokens found in the cache, 4 to compute." in _said(steps)
 
 
 def test_the_last_token_is_never_found() -> None:
     """vLLM computes it again for its logits, so a block is computed."""
-    steps = Simulation(_two(prompt=8, shared=8), num_blocks=8, block_size=4).steps()
+    steps = Simulation(_two(prompt=8, shared=8), rules=FULL, num_blocks=8).steps()
 
-    assert "B starts: 1 block found in the cache, 1 block computed." in _said(steps)
+    assert "B starts: 4 tokens found in the cache, 4 to compute." in _said(steps)
 
 
 def test_a_prompt_without_room_waits_though_shorter_ones_come_later() -> None:
@@ -105,7 +116,7 @@ def test_a_prompt_without_room_waits_though_shorter_ones_come_later() -> None:
         *(_two(prompt=12, answer=4)),
         Arrival(name="C", step=2, prompt_tokens=4, answer_tokens=4),
     ]
-    steps = Simulation(arrivals, num_blocks=5, block_size=4).steps()
+    steps = Simulation(arrivals, rules=FULL, num_blocks=5).steps()
     starts = re.findall(r"^(\w) starts", _said(steps), re.MULTILINE)
 
     assert ["A", "B", "C"] == starts
@@ -113,7 +124,7 @@ def test_a_prompt_without_room_waits_though_shorter_ones_come_later() -> None:
 
 def test_max_num_seqs_limits_what_runs_at_once() -> None:
     """One at a time."""
-    steps = Simulation(_two(), num_blocks=20, block_size=4, max_num_seqs=1).steps()
+    steps = Simulation(_two(), rules=FULL, num_blocks=20, max_num_seqs=1).steps()
     running = [
         sum(one.phase is Phase.RUNNING for one in step.requests) for step in steps
     ]
@@ -125,17 +136,24 @@ def test_max_num_seqs_limits_what_runs_at_once() -> None:
 def test_blocks_and_tokens_add_up_in_every_step(
     model: str, gpu: str, arguments: dict[str, object]
 ) -> None:
-    """Whoever has tokens has blocks for them, and no block has more than it holds."""
+    """Each group has the blocks that its rule needs, none more than it holds."""
     living = living_kv_cache(plan(model, gpu, **arguments))
-    size = living.square_tokens
+    size, count = living.square_tokens, Counter(rule.kind for rule in living.rules)
+    kept = max(rule.kept_tokens for rule in living.rules)
 
     for step in living.steps:
         assert living.num_squares == len(step.blocks)
         assert all(0 <= block.tokens <= size for block in step.blocks)
         for one in step.requests:
-            held = [block for block in step.blocks if one.name in block.owners]
-            assert -(-one.tokens // size) == len(held)
-            assert sum(block.tokens for block in held) >= one.tokens
+            mine = [block for block in step.blocks if one.name in block.owners]
+            held = Counter(block.kind for block in mine)
+            assert -(-one.tokens // size) * count[Kind.FULL] == held[Kind.FULL]
+            assert held[Kind.STATE] <= 3 * count[Kind.STATE]
+            for kind in {Kind.WINDOW, Kind.CHUNK} & set(count):
+                whole = -(-one.tokens // size) * count[kind]
+                assert held[kind] <= whole
+                if one.tokens > 2 * kept and one.tokens > living.longest // 2:
+                    assert held[kind] < whole
 
 
 @pytest.mark.parametrize(("model", "gpu", "arguments"), PLANS)
@@ -152,7 +170,7 @@ def test_every_plan_tells_the_whole_story(
         "enable_prefix_caching", True
     )
     assert 6 == said.count(" is finished")
-    assert 30 <= living.num_squares <= 60
+    assert 30 <= living.num_squares <= 110
 
 
 def test_the_scale_is_the_plans() -> None:
@@ -170,7 +188,8 @@ def test_the_scale_is_the_plans() -> None:
 @pytest.mark.parametrize(
     ("model", "gpu", "length", "says"),
     [
-        ("openai/gpt-oss-20b", "H100", 8192, "do not store every token"),
+        ("openai/whisper-large-v3", "L4", 448, "kind CrossAttentionSpec"),
+        ("BAAI/bge-small-en-v1.5", "L4", 512, "no KV cache"),
         ("Qwen/Qwen3-8B", "L4", 40960, "no room to show"),
         ("Qwen/Qwen3-32B", "L4", 8192, "no room to show"),
     ],
@@ -178,7 +197,7 @@ def test_the_scale_is_the_plans() -> None:
 def test_what_cannot_be_shown_is_said(
     model: str, gpu: str, length: int, says: str
 ) -> None:
-    """Windows and states fill otherwise; a start that fails has no cache."""
+    """Caches of other kinds fill otherwise; a start that fails has no cache."""
     made = plan(model, gpu, max_model_len=length)
     with pytest.raises(PlannerError, match=says):
         living_kv_cache(made)
@@ -195,3 +214,23 @@ def test_without_scripts_the_story_is_a_table() -> None:
     )
     assert "is preempted" in bundle["text/plain"]
     assert living.to_html().startswith("<!doctype html>")
+
+
+def test_groups_of_layers_are_told_with_what_they_store() -> None:
+    """And that the requests drawn are shorter than those of the plan."""
+    words = living_kv_cache(plan("openai/gpt-oss-20b", "H100")).words
+
+    assert "2 groups of layers share them: 12 layers store a window of 128" in words
+    assert "12 layers store every token (16 tokens a block)." in words
+    assert "requests of 512 tokens instead of 131,072" in words
+
+
+def test_a_state_is_kept_for_others_where_two_requests_part() -> None:
+    """B has the tokens of the shared beginning, but no state there; C has both."""
+    living = living_kv_cache(plan("Qwen/Qwen3.5-9B", "H100"))
+    starts = re.findall(r"^(\w) starts:(.*)$", _said(living.steps), re.MULTILINE)
+    found = [name for name, how in starts if "found in the cache" in how]
+
+    assert ["A", "B"] == [name for name, _how in starts][:2]
+    assert not {"A", "B"} & set(found)
+    assert found

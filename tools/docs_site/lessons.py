@@ -2,7 +2,9 @@
 
 The committed notebooks hold no outputs: a learner's copy would show each answer below
 its question, and every change of an estimate would change them all. These pages are
-what a reader of a code host looks at instead, built from the same text.
+what a reader of a code host looks at instead, built from the same text. The search
+finds them by what a learner reads, not by the answers: who searches for a word is not
+led to a solution.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from html import escape
 from typing import Any, cast
 
 import mistune
+from docutils import nodes
+from docutils.utils import new_document
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat import NotebookNode, reads
 from sphinx.application import Sphinx
@@ -46,6 +50,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
                     if 0 <= at < len(names):
                         link = app.builder.get_relative_uri(names[number], names[at])
                         context[way] = {"link": link, "title": _title(solved()[at])}
+                _index(builder, names[number], lesson)
                 yield names[number], context, "page.html"
         finally:
             os.environ.pop(_DATA)
@@ -61,6 +66,29 @@ def places() -> list[str]:
 def solved() -> list[notebooks.Edition]:
     """Return the lessons with their answers, in order."""
     return [one for one in notebooks.editions() if one.is_solution]
+
+
+def _index(
+    builder: StandaloneHTMLBuilder, place: str, lesson: notebooks.Edition
+) -> None:
+    """Let the search find a page; Sphinx takes out those that it knows no source of."""
+    title = f"{_title(lesson)} (solved)"
+    builder.env.all_docs[place] = 0
+    builder.env.titles[place] = nodes.title("", title)
+    builder.index_page(place, unsolved(lesson), title)
+
+
+def unsolved(lesson: notebooks.Edition) -> nodes.document:
+    """Return the text of a lesson as its learners read it, for the search."""
+    edition = next(
+        one
+        for one in notebooks.editions()
+        if one.source == lesson.source and not one.is_solution
+    )
+    text = new_document(lesson.path.stem)
+    for cell in reads(notebooks.build(edition), 4).cells:
+        text += nodes.paragraph("", cell.source)
+    return text
 
 
 def _title(lesson: notebooks.Edition) -> str:

@@ -141,7 +141,9 @@ def _result(plan: Plan, *, starts: bool) -> str:
     said = verdict(plan)
     rank = plan.limiting_rank
     is_told_otherwise = starts != plan.fits
-    alone = f"; by the estimate alone: {said.headline}" if is_told_otherwise else ""
+    alone = ""
+    if is_told_otherwise:
+        alone = f"; Apply shows the estimate without the log: {said.headline}"
     if not starts and is_told_otherwise:
         return f"\u2718 Does not fit, counted from what the log measured{alone}"
     if not starts or rank is None or plan.resolved is None:

@@ -168,7 +168,8 @@ def test_a_change_says_the_verdict_that_its_own_plan_will_show() -> None:
         assert fix.plan is not None
         assert fix.result.startswith(
             "\u2714 Fits, counted from what the log measured; "
-            f"by the estimate alone: {verdict(fix.plan).headline}. KV cache "
+            "Apply shows the estimate without the log: "
+            f"{verdict(fix.plan).headline}. KV cache "
         )
     assert all(fix.result.startswith("\u2714 Fits. KV cache ") for fix in alike)
 
@@ -192,7 +193,7 @@ def test_a_plan_that_fits_is_not_enough_where_the_start_had_less() -> None:
     assert not fix.starts
     assert fix.result == (
         "\u2718 Does not fit, counted from what the log measured; "
-        f"by the estimate alone: {verdict(fix.plan).headline}"
+        f"Apply shows the estimate without the log: {verdict(fix.plan).headline}"
     )
 
 

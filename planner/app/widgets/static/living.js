@@ -5,8 +5,9 @@ import { setText } from "./change.js";
 import { make } from "./make.js";
 
 /**
- * @typedef {[content: string, owners: string, filled: number]} LivingBlock whose tokens
- *   they are, with none for a shared prefix; who uses it; its filled share
+ * @typedef {[content: string, owners: string, filled: number, mark: string]} LivingBlock
+ *   whose tokens they are, with none for a shared prefix; who uses it; its filled share;
+ *   the mark of its group of layers
  * @typedef {[phase: string, tokens: number, total: number, preemptions: number]} Request
  * @typedef {{ blocks: LivingBlock[], requests: Request[], used: number,
  *   events: string[] }} LivingStep
@@ -14,6 +15,7 @@ import { make } from "./make.js";
  * @typedef {object} Living
  * @property {string} words
  * @property {string[]} names
+ * @property {[mark: string, words: string][]} kinds of groups, but for the common one
  * @property {LivingStep[]} steps
  */
 
@@ -42,11 +44,27 @@ const colorsOf = (names, name) =>
  * @param {LivingBlock} block
  * @param {string[]} names
  */
-export function looks([content, owners, filled], names) {
+export function looks([content, owners, filled, mark], names) {
   if (!filled) return { kind: "empty", text: "", fill: "", ink: "", filled: 0 };
   const [fill, ink] = colorsOf(names, content);
-  const kind = owners ? "used" : "kept";
-  return { kind, text: content || "S", fill, ink, filled };
+  const kind = `${owners ? "used" : "kept"}${mark ? ` pk-${mark}` : ""}`;
+  return { kind, text: `${content || "S"}${mark}`, fill, ink, filled };
+}
+
+/**
+ * Counts the squares of a request, by groups of layers.
+ *
+ * @param {LivingBlock[]} blocks
+ * @param {string} name
+ */
+export function held(blocks, name) {
+  /** @type {Record<string, number>} */
+  const counts = {};
+  for (const [, owners, , mark] of blocks) {
+    if (owners.includes(name)) counts[mark] = (counts[mark] ?? 0) + 1;
+  }
+  const parts = Object.keys(counts).sort();
+  return parts.map((mark) => `${counts[mark]}${mark && ` ${mark}`}`).join(" + ");
 }
 
 /**
@@ -70,10 +88,12 @@ export function spokenStep({ blocks, used }, names) {
 const button = (text, title) =>
   make("button", { type: "button", class: "pp-button", title }, text);
 
-function legend() {
+/** @param {Living["kinds"]} kinds */
+function legend(kinds) {
   const entries = [
     ["used", "A", "a request's tokens", COLORS[0]],
     ["used", "S", "the shared beginning", SHARED],
+    ...kinds.map(([mark, words]) => [`used pk-${mark}`, `A${mark}`, words, COLORS[0]]),
     ["kept", "A", "free, tokens kept for a while", COLORS[0]],
     ["empty", "", "empty", ["", ""]],
   ];
@@ -98,9 +118,9 @@ function paint(node, fill, ink, filled) {
 
 /** @param {Living["names"]} names */
 function requestTable(names) {
-  const titles = ["Request", "State", "Tokens in the cache", "Preempted"];
+  const titles = ["Request", "State", "Tokens in the cache", "Squares", "Preempted"];
   const rows = names.map((name) => {
-    const cells = [make("td"), make("td"), make("td")];
+    const cells = titles.slice(1).map(() => make("td"));
     return { cells, row: make("tr", {}, make("th", { scope: "row" }, name), ...cells) };
   });
   const table = make(
@@ -113,13 +133,14 @@ function requestTable(names) {
     ),
     make("tbody", {}, ...rows.map(({ row }) => row)),
   );
-  /** @param {Request[]} requests */
-  const write = (requests) => {
+  /** @param {LivingStep} step */
+  const write = ({ requests, blocks }) => {
     requests.forEach(([phase, tokens, total, preemptions], at) => {
-      const [state, held, times] = rows[at].cells;
+      const [state, computed, squares, times] = rows[at].cells;
       rows[at].row.dataset.phase = phase;
       setText(state, phase);
-      setText(held, `${FORMAT.format(tokens)} of ${FORMAT.format(total)}`);
+      setText(computed, `${FORMAT.format(tokens)} of ${FORMAT.format(total)}`);
+      setText(squares, held(blocks, names[at]));
       setText(times, preemptions ? `${preemptions} x` : "");
     });
   };
@@ -157,7 +178,7 @@ export default {
     const { table, write } = requestTable(names);
     const parts = controls();
     const aside = make("div", { class: "pk-aside" }, told, table);
-    const main = make("div", { class: "pk-main" }, cache, legend());
+    const main = make("div", { class: "pk-main" }, cache, legend(model.get("kinds")));
     el.append(
       make("p", { class: "pk-words" }, model.get("words")),
       parts.row,
@@ -176,10 +197,10 @@ export default {
       });
       cache.setAttribute("aria-label", spokenStep(step, names));
       const first = isStill ? "Press Step." : "Press Play, or Step.";
-      const quiet = at ? "The answers grow by a square each." : first;
+      const quiet = at ? "The answers grow." : first;
       const said = step.events.length ? step.events : [quiet];
       told.replaceChildren(...said.map((text) => make("p", {}, text)));
-      write(step.requests);
+      write(step);
       const used = `${step.used} of ${step.blocks.length} squares in use`;
       setText(parts.where, `Step ${at} of ${last} · ${used}`);
       parts.step.disabled = at === last;

@@ -177,9 +177,12 @@ function names(row, top, bar, place, width, leaders) {
         text,
       ),
     );
-    /** @type {Record<string, string>} */
+    // A saved picture is on white; styles have the page's paper.
+    /** @type {Record<string, string | number>} */
     const look =
-      inside && ink ? { fill: ink } : { class: inside ? "pm-bare" : "pm-outside" };
+      inside && ink
+        ? { fill: ink }
+        : { stroke: "#fff", "stroke-width": 4, "paint-order": "stroke" };
     const name = draw("text", { ...look, "text-anchor": "middle" }, ...texts);
     if (inside) return [name];
     const points = `${from},${under} ${from},${under + 3} ${x},${under + 10}`;

@@ -1,7 +1,8 @@
 // SVG on the page: elements, texts and their widths.
 
 export const FONT_PIXELS = 12;
-const FONT = `${FONT_PIXELS}px system-ui, -apple-system, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif`;
+export const FAMILY = `system-ui, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif`;
+const FONT = `${FONT_PIXELS}px ${FAMILY}`;
 const SVG = "http://www.w3.org/2000/svg";
 const WIDER = 7; // a letter, where no canvas measures it
 

@@ -4,7 +4,7 @@
 import { legend } from "./legend.js";
 import { make } from "./make.js";
 import { inMode, marks, modeFor } from "./marks.js";
-import { draw, words } from "./pen.js";
+import { draw, FAMILY, words } from "./pen.js";
 
 /**
  * @typedef {import("./marks.js").PictureFigure} PictureFigure
@@ -15,7 +15,6 @@ const WIDTH = 1280;
 const MARGIN = 32;
 const SHARPER = 2; // pixels of a PNG for each of the picture's
 const INK = "#16202a";
-const FAMILY = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 const SUBJECT = { "font-size": 16, "fill-opacity": 0.75 };
 const HEADLINE = { "font-size": 26, "font-weight": 650 };
 const SENTENCE = { "font-size": 16 };
