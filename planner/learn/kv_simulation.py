@@ -32,6 +32,7 @@ from planner.learn.kv_tables import (
     Table,
     WindowTable,
 )
+from planner.values import frozen
 
 
 @frozen
