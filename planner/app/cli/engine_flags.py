@@ -288,7 +288,8 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type i
 def _read(path: Path) -> Inputs:
     what = "The plan file "
     try:
-        text = read_file(path, MOST_CONFIG_BYTES, what=what).decode("utf-8-sig")
+        raw = read_file(path, MOST_CONFIG_BYTES, what=what, may_be_piped=True)
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise PlannerError(
             f"{what}{path} cannot be read: it is not UTF-8 text."
