@@ -90,8 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.set_threshold(_COLLECTED_AFTER)
         prepare_output()
     try:
-        status = _run(words)
-        sys.stdout.flush()  # here, where a sentence can say that it failed
+        try:
+            status = _run(words)
+        finally:  # help ends the program
+            sys.stdout.flush()  # here, where a sentence can say that it failed
     except BrokenPipeError:  # `planner gpus | head`: the reader has ended
         sys.stdout = None
         return FITS
