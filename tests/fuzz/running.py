@@ -79,17 +79,22 @@ def work(entry: str, first: int, place: str) -> None:
     """Run a batch, and print a line of JSON for each case that fails."""
     prepare()
     ENTRIES[entry](Random(0))  # everything is imported
-    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
-    limit = used * resource.getpagesize() + MOST_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     at = os.open(place, os.O_WRONLY)
     for number in count(first):
         if time.process_time() > BATCH_SECONDS:
             return
         os.pwrite(at, b"%020d" % number, 0)
+        _limit_memory()
         error = bounded(entry, number)
         if error is not None:
             print(json.dumps(described(entry, number, error)), flush=True)
+
+
+def _limit_memory() -> None:
+    """Let the next case take so much more than there is: caches fill meanwhile."""
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    limit = used * resource.getpagesize() + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
 
 def described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
