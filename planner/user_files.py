@@ -121,36 +121,36 @@ def _piped(path: Path, most_bytes: int, what: str, error: type[PlannerError]) ->
     is_written = False
     began = time.monotonic()
     try:
-        pipe = os.open(path, os.O_RDONLY | _NO_WAITING)
+        with os.fdopen(os.open(path, os.O_RDONLY | _NO_WAITING), "rb") as pipe:
+            while len(found) <= most_bytes:
+                part = _part(pipe.fileno())
+                is_written = is_written or part != b""
+                if part == b"" and is_written:
+                    return bytes(found)
+                found += part or b""
+                why = _given_up(time.monotonic() - began, is_written=is_written)
+                if why:
+                    raise error(f"{what}{path} cannot be read: it is a pipe {why}")
+                if not part:
+                    time.sleep(_LOOKED_EVERY_SECONDS)
     except OSError as problem:
         raise _unreadable(what, path, problem, error) from None
-    try:
-        while len(found) <= most_bytes:
-            part = _part(pipe)
-            is_written = is_written or part != b""
-            if part:
-                found += part
-            elif part is not None and is_written:
-                return bytes(found)
-            waited = time.monotonic() - began
-            if not is_written and waited > _UNWRITTEN_SECONDS:
-                raise error(
-                    f"{what}{path} cannot be read: it is a pipe to which nothing is "
-                    "written. Give a file, or a command that writes: <(command)."
-                )
-            if waited > MOST_PIPE_SECONDS:
-                raise error(
-                    f"{what}{path} cannot be read: it is a pipe that has not ended "
-                    f"after {MOST_PIPE_SECONDS:.0f} seconds. Save its text in a file, "
-                    "and give that."
-                )
-            if not part:
-                time.sleep(_LOOKED_EVERY_SECONDS)
-    except OSError as problem:
-        raise _unreadable(what, path, problem, error) from None
-    finally:
-        os.close(pipe)
     raise _too_large(what, path, most_bytes, error)
+
+
+def _given_up(seconds: float, *, is_written: bool) -> str:
+    """Return why a pipe is not read any longer; empty where it is."""
+    if not is_written and seconds > _UNWRITTEN_SECONDS:
+        return (
+            "to which nothing is written. Give a file, or a command that writes: "
+            "<(command)."
+        )
+    if seconds > MOST_PIPE_SECONDS:
+        return (
+            f"that has not ended after {MOST_PIPE_SECONDS:.0f} seconds. Save its text "
+            "in a file, and give that."
+        )
+    return ""
 
 
 def _part(pipe: int) -> bytes | None:
