@@ -273,7 +273,12 @@ def _number_or_text(text: str) -> int | str:
     match = _SUFFIXED.match(text)
     if match is None:
         return text
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+    try:
+        return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+    except OverflowError:
+        raise argparse.ArgumentTypeError(
+            "the number is larger than one may be"
+        ) from None
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is

@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs; 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -184,7 +185,9 @@ class _Code:
         """Return a value, and the source of what is not a constant."""
         found = self._resolved(node)
         try:
-            return ast.literal_eval(found), ()
+            constant = ast.literal_eval(found)
+            json.dumps(constant)  # no argument is a set, bytes or complex
+            return constant, ()
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             pass
         if isinstance(found, ast.Call) and _name_of(found.func) == "dict":
