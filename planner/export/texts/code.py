@@ -187,9 +187,10 @@ class _Code:
         try:
             constant = ast.literal_eval(found)
             json.dumps(constant)  # no argument is a set, bytes or complex
-            return constant, ()
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             pass
+        else:
+            return constant, ()
         if isinstance(found, ast.Call) and _name_of(found.func) == "dict":
             pairs = [(name, *self._value(v)) for name, v, _ in self._pairs(found)]
             if all(name and not variables for name, _, variables in pairs):
