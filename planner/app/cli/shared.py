@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import IO, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from planner.errors import PlannerError
 from planner.late import late
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         end = "" if text.endswith((".", "?")) else "."
         self.exit(BAD_INPUT, f"planner: {text}{end} `{self.prog} --help` helps.\n")
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
         """Print; let the caller know of an output that takes nothing."""
         if file is not None and file is sys.stdout:
             file.write(message)  # argparse's own hides what goes wrong
