@@ -1,7 +1,8 @@
 """Opens the files that users name: regular ones, of a bounded size, without waiting.
 
 A FIFO without a writer, a device and some files of /proc never end; a file that is far
-larger than its kind ever is fills the memory. Each is refused in one sentence.
+larger than its kind ever is fills the memory. Each is refused in one sentence. A text
+may come from a pipe, as a shell's `<(...)` gives it: for a bounded time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +20,13 @@ MOST_CONFIG_BYTES = 16 << 20
 """Of a JSON file beside a model; the largest published ones have a few MiB."""
 MOST_TEXT_BYTES = 64 << 20
 """Of a log, and of an index of weights; the largest published index has 25 MiB."""
+
+MOST_PIPE_SECONDS = 30.0
+"""For a pipe that is written to, until its end."""
+_UNWRITTEN_SECONDS = 0.5
+"""For a pipe that nobody has opened to write; a writer may come a little later."""
+_LOOKED_EVERY_SECONDS = 0.01
+_PART_BYTES = 1 << 16
 
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = (
@@ -68,18 +77,22 @@ def read_file(
     *,
     what: str = "",
     error: type[PlannerError] = PlannerError,
+    may_be_piped: bool = False,
 ) -> bytes:
-    """Return the bytes of a regular file.
+    """Return the bytes of a regular file, or of a pipe.
 
     Args:
         path: the file.
         most_bytes: a larger file is refused before it is read.
         what: the beginning of the sentence, such as "The log "; the path follows.
         error: raised where the file cannot be read.
+        may_be_piped: whether a pipe is read too, for `MOST_PIPE_SECONDS` at most.
 
     Raises:
         PlannerError: of the class `error`: what was given, what is allowed, what to do.
     """
+    if may_be_piped and _is_pipe(path):
+        return _piped(path, most_bytes, what, error)
     with opened(path, what=what, error=error) as file:
         try:
             size = os.fstat(file.fileno()).st_size
@@ -90,20 +103,72 @@ def read_file(
     if found is None and size <= most_bytes:
         raise error(f"{what}{path} cannot be read: it never ends. Give a file.")
     if found is None or len(found) > most_bytes:
-        raise error(
-            f"{what}{path} is larger than {most_bytes >> 20} MiB, the most that is "
-            "read. Give a part of it, or the right file."
-        )
+        raise _too_large(what, path, most_bytes, error)
     return found
 
 
+def _is_pipe(path: Path) -> bool:
+    """Return whether a path names a pipe, such as a shell's `<(...)` makes."""
+    try:
+        return path.is_fifo()
+    except (OSError, ValueError):  # longer than a path may be, or not one at all
+        return False
+
+
+def _piped(path: Path, most_bytes: int, what: str, error: type[PlannerError]) -> bytes:
+    """Return what is written to a pipe until its writers have ended."""
+    found = bytearray()
+    is_written = False
+    began = time.monotonic()
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | _NO_WAITING), "rb") as pipe:
+            while len(found) <= most_bytes:
+                part = _part(pipe.fileno())
+                is_written = is_written or part != b""
+                if part == b"" and is_written:
+                    return bytes(found)
+                found += part or b""
+                why = _given_up(time.monotonic() - began, is_written=is_written)
+                if why:
+                    raise error(f"{what}{path} cannot be read: it is a pipe {why}")
+                if not part:
+                    time.sleep(_LOOKED_EVERY_SECONDS)
+    except OSError as problem:
+        raise _unreadable(what, path, problem, error) from None
+    raise _too_large(what, path, most_bytes, error)
+
+
+def _given_up(seconds: float, *, is_written: bool) -> str:
+    """Return why a pipe is not read any longer; empty where it is."""
+    if not is_written and seconds > _UNWRITTEN_SECONDS:
+        return (
+            "to which nothing is written. Give a file, or a command that writes: "
+            "<(command)."
+        )
+    if seconds > MOST_PIPE_SECONDS:
+        return (
+            f"that has not ended after {MOST_PIPE_SECONDS:.0f} seconds. Save its text "
+            "in a file, and give that."
+        )
+    return ""
+
+
+def _part(pipe: int) -> bytes | None:
+    """Return what a pipe holds: None while a writer is silent, empty without one."""
+    try:
+        return os.read(pipe, _PART_BYTES)
+    except BlockingIOError:
+        return None
+
+
 def read_text(path: Path, most_bytes: int = MOST_TEXT_BYTES, *, what: str = "") -> str:
-    """Return a text file's characters; what is not UTF-8 becomes U+FFFD.
+    """Return the characters of a text file or a pipe; U+FFFD for what is not UTF-8.
 
     Raises:
         PlannerError: where it cannot be read, or has more than `most_bytes`.
     """
-    return read_file(path, most_bytes, what=what).decode("utf-8-sig", "replace")
+    raw = read_file(path, most_bytes, what=what, may_be_piped=True)
+    return raw.decode("utf-8-sig", "replace")
 
 
 def read_input(most_characters: int = MOST_TEXT_BYTES) -> str:
@@ -126,6 +191,15 @@ def read_input(most_characters: int = MOST_TEXT_BYTES) -> str:
             "most that is read. Give a part of it."
         )
     return text
+
+
+def _too_large(
+    what: str, path: Path, most_bytes: int, error: type[PlannerError]
+) -> PlannerError:
+    return error(
+        f"{what}{path} is larger than {most_bytes >> 20} MiB, the most that is "
+        "read. Give a part of it, or the right file."
+    )
 
 
 def _unreadable(

@@ -21,7 +21,7 @@ from planner.models.families import read
 from planner.models.files import ModelFiles
 from planner.planning.planning import plan
 from tests.fuzz.entries import ENTRIES
-from tests.fuzz.running import bounded, described, run
+from tests.fuzz.running import LEAST_CASES, bounded, described, following, run
 
 SEEDS_FILE = Path(__file__).parent / "fuzz/seeds.txt"
 
@@ -126,6 +126,16 @@ def test_a_case_that_escapes_is_described() -> None:
     assert ("broken", 7, "ZeroDivisionError") == tuple(
         found[name] for name in ("entry", "number", "error")
     )
+
+
+def test_slow_entries_get_more_time_until_they_have_enough_cases() -> None:
+    """A text takes a hundred times as long as an argument."""
+    names, counts = ("quick", "slow"), {"quick": LEAST_CASES, "slow": 40}
+
+    assert [following(names, {}, turn) for turn in range(2)] == ["quick", "slow"]
+    assert [following(names, counts, turn) for turn in (2, 3)] == ["slow", "slow"]
+    counts["slow"] = LEAST_CASES
+    assert [following(names, counts, turn) for turn in (4, 5)] == ["quick", "slow"]
 
 
 def test_a_missing_field_is_named() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ from pathlib import Path
 import pytest
 
 import planner
+from planner import user_files
 from planner.app.cli import main
 from planner.errors import PlannerError
 from planner.models import catalogue
 from planner.planning.calibrations.reading import read_folder
-from planner.user_files import read_file, read_input, user_path
+from planner.user_files import read_file, read_input, read_text, user_path
 
 MOST_SECONDS = 1.0
 FILES = catalogue.find("Qwen/Qwen3-8B")
@@ -103,6 +105,54 @@ def test_a_pipe_among_the_measurements_is_left_alone(tmp_path: Path) -> None:
     (sentence,) = read_folder(str(tmp_path)).messages
 
     assert "abc.json cannot be read: it is a pipe" in sentence
+
+
+def _written(folder: Path, *parts: str, pause_seconds: float = 0.0) -> Path:
+    """Return a pipe to which a thread writes, with a pause before each part."""
+    path = folder / "written"
+    os.mkfifo(path)
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), path.open("w") as pipe:
+            for part in parts:
+                time.sleep(pause_seconds)
+                pipe.write(part)
+                pipe.flush()
+
+    threading.Thread(target=write, daemon=True).start()
+    return path
+
+
+def test_a_text_may_come_from_a_pipe(tmp_path: Path) -> None:
+    """`planner read <(kubectl logs vllm-0)`: in parts, however large, to its end."""
+    pipe = _written(tmp_path, "vllm serve ", "Qwen/Qwen3-8B\n", pause_seconds=0.7)
+
+    assert planner.read(pipe).model == "Qwen/Qwen3-8B"
+    pipe.unlink()
+    assert read_text(_written(tmp_path, "x" * 300_000)) == "x" * 300_000
+
+
+def test_a_pipe_to_which_nothing_is_written_ends_within_a_second(
+    tmp_path: Path,
+) -> None:
+    """By the clock, not by the processor's time."""
+    began = time.monotonic()
+    with pytest.raises(PlannerError, match="a pipe to which nothing is written"):
+        planner.read(_fifo(tmp_path))
+
+    assert time.monotonic() - began < MOST_SECONDS
+
+
+def test_a_pipe_without_an_end_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`planner read <(tail -f vllm.log)`; and one that gives more than is read."""
+    monkeypatch.setattr(user_files, "MOST_PIPE_SECONDS", 0.7)
+    with pytest.raises(PlannerError, match="has not ended after 1 seconds"):
+        read_text(_written(tmp_path, *"abcd", pause_seconds=0.4))
+    (tmp_path / "written").unlink()
+    with pytest.raises(PlannerError, match="is larger than 0 MiB"):
+        read_text(_written(tmp_path, "x" * 11), 10)
 
 
 def test_a_file_that_grew_is_not_read_to_its_end(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from benchmarks.soak.visits import Soak, Tally
 from tests.ui import servers
 
 POOL = 3
-GROWTH_LIMIT_MB = 25
+GROWTH_LIMIT_MB = 15
 OPEN_FILES_LIMIT = 8
 """Connections that clients have not closed yet."""
 _AT_ONCE = 6

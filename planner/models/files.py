@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from planner.units import format_size
@@ -152,15 +153,17 @@ class Reconciliation:
 
     @property
     def share(self) -> float:
-        """The difference as a share of what the files hold."""
+        """The difference as a share of what the files hold; infinite for nothing."""
+        if not self.checkpoint_bytes:
+            return inf
         return self.computed_bytes / self.checkpoint_bytes - 1
 
     def __str__(self) -> str:
         """Say what agrees, or what differs and where."""
         text = (
             f"The checkpoint's files hold {format_size(self.checkpoint_bytes)} of "
-            f"weights, {format_size(self.computed_bytes)} were computed "
-            f"({self.share:+.2%})"
+            f"weights, {format_size(self.computed_bytes)} were computed"
+            f"{f' ({self.share:+.2%})' if self.checkpoint_bytes else ''}"
         )
         if abs(self.share) <= _WORTH_SAYING:
             return f"{text}: they agree."

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
-from planner.errors import UnknownArchitecture
+from planner.errors import PlannerError, UnknownArchitecture
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -19,6 +19,8 @@ from planner.solve.arguments import Start, read_start, refuse_load, whole_number
 from planner.values import frozen
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+MOST_GPUS = 256
+"""That are searched; each number of them has its own layouts, and a plan for each."""
 
 
 @frozen
@@ -33,12 +35,18 @@ class Room:
         """Return the machines.
 
         Raises:
-            PlannerError: for counts below 1.
+            PlannerError: for counts below 1, and for more than `MOST_GPUS`.
         """
-        return cls(
+        room = cls(
             gpus_per_node=whole_number("gpus_per_node", gpus_per_node),
             nodes=whole_number("nodes", nodes),
         )
+        if room.gpus > MOST_GPUS:
+            raise PlannerError(
+                f"gpus_per_node={gpus_per_node}, nodes={nodes}: at most {MOST_GPUS} "
+                "GPUs are searched. Give fewer."
+            )
+        return room
 
     @property
     def gpus(self) -> int:

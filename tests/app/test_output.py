@@ -40,6 +40,8 @@ def test_an_old_code_page_gets_plain_characters() -> None:
         (f"{PLAN} >&-", "Standard output is closed"),
         (f"{PLAN} >/dev/full", "The output cannot be written: No space left"),
         (f"{sys.executable} -m planner models >/dev/full", "cannot be written"),
+        (f"{sys.executable} -m planner plan --help >/dev/full", "cannot be written"),
+        (f"{sys.executable} -m planner --version >/dev/full", "cannot be written"),
     ],
 )
 def test_an_output_that_takes_nothing_is_a_sentence(line: str, sentence: str) -> None:
@@ -49,6 +51,20 @@ def test_an_output_that_takes_nothing_is_a_sentence(line: str, sentence: str) ->
     assert status == 2
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_a_shells_own_pipe_is_read() -> None:
+    """A text of a command, where a file could stand: a plan's own file as well."""
+    text, yaml = "vllm serve Qwen/Qwen3-8B", "model: Qwen/Qwen3-8B"
+    for line in (
+        f"{sys.executable} -m planner read --gpu H100 <(echo {text})",
+        f"{sys.executable} -m planner plan --gpu H100 <(echo {text})",
+        f"{sys.executable} -m planner plan -f <(echo '{yaml}')",
+    ):
+        status, out, err = run(line)
+
+        assert (status, err) == (0, "")
+        assert "Qwen/Qwen3-8B on H100" in out
 
 
 def test_a_reader_that_ends_is_no_error() -> None:

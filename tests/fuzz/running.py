@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random, SystemRandom
@@ -31,8 +32,10 @@ MOST_BYTES = 300 << 20
 """Of memory, for one case."""
 HANGS_AFTER = 120
 """Seconds of the clock."""
-BATCH_SECONDS = 15.0
-"""Of processor time, for each entry in turn: quick ones get more cases."""
+BATCH_SECONDS = 40.0
+"""Of processor time, for one entry: quick ones get more cases."""
+LEAST_CASES = 5_000
+"""Of each entry: slow ones get more time until they have as many."""
 FOUND = Path(os.environ.get("FUZZ_FOUND", "build/fuzz"))
 
 
@@ -76,17 +79,22 @@ def work(entry: str, first: int, place: str) -> None:
     """Run a batch, and print a line of JSON for each case that fails."""
     prepare()
     ENTRIES[entry](Random(0))  # everything is imported
-    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
-    limit = used * resource.getpagesize() + MOST_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     at = os.open(place, os.O_WRONLY)
     for number in count(first):
         if time.process_time() > BATCH_SECONDS:
             return
         os.pwrite(at, b"%020d" % number, 0)
+        _limit_memory()
         error = bounded(entry, number)
         if error is not None:
             print(json.dumps(described(entry, number, error)), flush=True)
+
+
+def _limit_memory() -> None:
+    """Let the next case take so much more than there is: caches fill meanwhile."""
+    used = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    limit = used * resource.getpagesize() + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
 
 def described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
@@ -130,23 +138,33 @@ def batch(entry: str, first: int) -> tuple[int, list[dict[str, Any]]]:
 
 
 def minutes(length: float, names: list[str]) -> int:
-    """Run all entries in turn; return how many cases failed."""
+    """Run all entries for so long; return how many cases failed."""
     prepare()
     FOUND.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     end = time.monotonic() + 60 * length
-    while time.monotonic() < end:
-        for entry in names:
-            run_now, found = batch(entry, SystemRandom().randrange(1 << 40))
-            counts[entry] += run_now
-            failures += found
-            (FOUND / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
-            (FOUND / "found.jsonl").write_text(
-                "".join(json.dumps(one) + "\n" for one in failures), encoding="utf-8"
-            )
+    for turn in count():
+        if time.monotonic() > end:
+            break
+        entry = following(names, counts, turn)
+        run_now, found = batch(entry, SystemRandom().randrange(1 << 40))
+        counts[entry] += run_now
+        failures += found
+        (FOUND / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
+        (FOUND / "found.jsonl").write_text(
+            "".join(json.dumps(one) + "\n" for one in failures), encoding="utf-8"
+        )
     _tell(counts, failures)
     return len(failures)
+
+
+def following(names: Sequence[str], counts: Mapping[str, int], turn: int) -> str:
+    """Return whose turn it is: each first, then the rarest, then all in turn."""
+    rarest = min(names, key=lambda name: counts.get(name, 0))
+    if turn >= len(names) and counts.get(rarest, 0) < LEAST_CASES:
+        return rarest
+    return names[turn % len(names)]
 
 
 def _tell(counts: Counter[str], failures: list[dict[str, Any]]) -> None:

@@ -87,11 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # a process of its own
-        gc.set_threshold(_COLLECTED_AFTER)
+        if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
+            gc.set_threshold(_COLLECTED_AFTER)
         prepare_output()
     try:
-        status = _run(words)
-        sys.stdout.flush()  # here, where a sentence can say that it failed
+        try:
+            status = _run(words)
+        finally:  # help ends the program
+            sys.stdout.flush()  # here, where a sentence can say that it failed
     except BrokenPipeError:  # `planner gpus | head`: the reader has ended
         sys.stdout = None
         return FITS

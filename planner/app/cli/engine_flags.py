@@ -273,7 +273,12 @@ def _number_or_text(text: str) -> int | str:
     match = _SUFFIXED.match(text)
     if match is None:
         return text
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+    try:
+        return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+    except OverflowError:
+        raise argparse.ArgumentTypeError(
+            "the number is larger than one may be"
+        ) from None
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is
@@ -302,7 +307,8 @@ def _read(name: str) -> Inputs:
 def _text_of(path: Path) -> str:
     what = "The plan file "
     try:
-        return read_file(path, MOST_CONFIG_BYTES, what=what).decode("utf-8-sig")
+        raw = read_file(path, MOST_CONFIG_BYTES, what=what, may_be_piped=True)
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise PlannerError(
             f"{what}{path} cannot be read: it is not UTF-8 text."

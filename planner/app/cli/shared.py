@@ -92,6 +92,13 @@ class Parser(argparse.ArgumentParser):
         end = "" if text.endswith((".", "?")) else "."
         self.exit(BAD_INPUT, f"planner: {text}{end} `{self.prog} --help` helps.\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
+        """Print; let the caller know of an output that takes nothing."""
+        if file is not None and file is sys.stdout:
+            file.write(message)  # argparse's own hides what goes wrong
+        else:
+            super()._print_message(message, file)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401
         choices = action.choices
         if choices is None or value in choices:

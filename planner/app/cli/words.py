@@ -59,7 +59,7 @@ def without_file(words: Sequence[str]) -> tuple[list[str], Path | None]:
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.is_file()
+        return path.is_file() or path.is_fifo()
     except (OSError, ValueError):  # longer than a path may be, or not one at all
         return False
 

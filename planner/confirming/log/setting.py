@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -329,6 +330,7 @@ def _arguments(text: str) -> Iterator[tuple[str, Argument]]:
 def _literal(text: str, *, otherwise: str) -> Argument:
     try:
         value: Argument = ast.literal_eval(" ".join(text.split()))
+        json.dumps(value)  # no argument is a set, bytes or complex
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return {"true": True, "false": False, "null": None}.get(text, otherwise)
     return value

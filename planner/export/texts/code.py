@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs; 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -184,9 +185,12 @@ class _Code:
         """Return a value, and the source of what is not a constant."""
         found = self._resolved(node)
         try:
-            return ast.literal_eval(found), ()
+            constant = ast.literal_eval(found)
+            json.dumps(constant)  # no argument is a set, bytes or complex
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             pass
+        else:
+            return constant, ()
         if isinstance(found, ast.Call) and _name_of(found.func) == "dict":
             pairs = [(name, *self._value(v)) for name, v, _ in self._pairs(found)]
             if all(name and not variables for name, _, variables in pairs):

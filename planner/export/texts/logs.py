@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -189,6 +190,11 @@ def command_in(text: str) -> Reading | None:
         head += line
     if not re.search(r"\bvllm\b|\bdocker\b|\bpodman\b|lm[_-]eval", head):
         return None
+    return _first_command(head)
+
+
+@lru_cache(maxsize=1)  # each change that is offered is written into the same text
+def _first_command(head: str) -> Reading | None:
     for command in commands_of(Passage.whole(head)):
         own = _own_text(command, head)
         found = [

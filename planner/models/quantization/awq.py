@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
-from planner.errors import Refused
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.wna16 import AWQExperts
 from planner.models.quantization.interface import (
     BaseConfig,
@@ -147,6 +147,7 @@ def read_awq(given: Mapping[str, Any], context: Context) -> AWQConfig:
 
     Raises:
         Refused: in vLLM's words.
+        UnknownArchitecture: for groups of no columns.
 
     Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` AutoAWQConfig.
     """
@@ -156,8 +157,14 @@ def read_awq(given: Mapping[str, Any], context: Context) -> AWQConfig:
             f"Unsupported num_bits = {bits}. Supported: 4. For 8-bit AWQ, use Marlin "
             "backend by setting backend='awq:marlin' or backend='marlin'."
         )
+    group_size = given_integer(given, "q_group_size", "group_size")
+    if not group_size:  # vLLM divides by it
+        raise UnknownArchitecture(
+            "quantization_config.q_group_size is 0: the number of columns that share a "
+            "scale, or -1 for all of them, is needed."
+        )
     return AWQConfig(
-        group_size=given_integer(given, "q_group_size", "group_size"),
+        group_size=group_size,
         has_zero_points=bool(required(given, "zero_point")),
         has_quantised_head=flag(given, "lm_head"),
         ignored=context.vllm_names(
