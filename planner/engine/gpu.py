@@ -267,12 +267,12 @@ def _find(name: str | None) -> GPU:
 
 
 def _why_unknown(name: str) -> str:
-    found: tuple[str, int] | None = late("planner.engine.machines:counted", name)
-    known = _index().get(_key(found[0])) if found else None
-    if found and known:
+    named: tuple[str, int] = late("planner.engine.machines:counted", name)
+    single, count = named
+    if known := _index().get(_key(single)):
         return (
-            f"{name!r} names {found[1]} GPUs: give one, gpu={known.name!r}, and how "
-            f"many a model is spread over, such as tensor_parallel_size={found[1]}."
+            f"{name!r} names {count} GPUs: give one, gpu={known.name!r}, and spread "
+            f"the model over them, such as by tensor_parallel_size={count}."
         )
     nearest = ", ".join(_nearest(name))
     return f"GPU {name!r} is not in the catalogue. Nearest: {nearest}. {_OWN_GPU}"

@@ -40,15 +40,15 @@ def machine_named(name: str) -> Machine | None:
     return _machines().get(_key(name))
 
 
-def counted(name: str) -> tuple[str, int] | None:
-    """Split a GPU's name from its count; None where there is no count.
+def counted(name: str) -> tuple[str, int]:
+    """Split a GPU's name from its count; an empty name where there is no count.
 
     >>> counted("2x H100"), counted("H100:8"), counted("H100")
-    (('H100', 2), ('H100', 8), None)
+    (('H100', 2), ('H100', 8), ('', 0))
     """
     match = _COUNTED.match(name.strip())
     if match is None or not (match["before"] or match["after"]):
-        return None
+        return "", 0
     return match["name"].strip(), int(match["before"] or match["after"])
 
 

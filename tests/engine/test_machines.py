@@ -59,11 +59,11 @@ def test_other_names_are_no_machines() -> None:
         ("H100:8", ("H100", 8)),
         ("RTX 4090 x2", ("RTX 4090", 2)),
         ("4x A100-80GB", ("A100-80GB", 4)),
-        ("RTX4090", None),
-        ("A100-80GB", None),
+        ("RTX4090", ("", 0)),
+        ("A100-80GB", ("", 0)),
     ],
 )
-def test_a_count_is_split_off(name: str, parts: tuple[str, int] | None) -> None:
+def test_a_count_is_split_off(name: str, parts: tuple[str, int]) -> None:
     """Before the name or after it."""
     assert parts == counted(name)
 
