@@ -268,11 +268,10 @@ def _find(name: str | None) -> GPU:
 
 def _why_unknown(name: str) -> str:
     named: tuple[str, int] = late("planner.engine.machines:counted", name)
-    single, count = named
-    if known := _index().get(_key(single)):
+    if known := _index().get(_key(named[0])):
         return (
-            f"{name!r} names {count} GPUs: give one, gpu={known.name!r}, and spread "
-            f"the model over them, such as by tensor_parallel_size={count}."
+            f"{name!r} names {named[1]} GPUs: give one, gpu={known.name!r}, and spread "
+            f"the model over them, such as by tensor_parallel_size={named[1]}."
         )
     nearest = ", ".join(_nearest(name))
     return f"GPU {name!r} is not in the catalogue. Nearest: {nearest}. {_OWN_GPU}"
