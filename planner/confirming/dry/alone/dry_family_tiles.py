@@ -294,46 +294,6 @@ def _cohere2_vision(config: Config) -> Made:
     )
 
 
-def _with_code(
-    module: str, names: tuple[str, str], sizes: dict[str, Any]
-) -> dict[str, Any]:
-    """Return stand-ins for a checkpoint's own code, in files of the same names."""
-    image, processor = names
-    places = {
-        "AutoImageProcessor": f"image_processing_{module}.{image}",
-        "AutoProcessor": f"processing_{module}.{processor}",
-    }
-    files: dict[str, Any] = {
-        f"{place.partition('.')[0]}.py": f"from dry_stand_ins import {name}\n"
-        for place, name in zip(places.values(), names, strict=True)
-    }
-    return {**files, **preprocessor(processor, image, auto_map=places, **sizes)}
-
-
-def _minicpmv(config: Config) -> Made:
-    """Images in at most 9 slices with a small copy."""
-    texts = ("image", "image_id", "slice")
-    marks = (f"<{slash}{text}>" for text in texts for slash in ("", "/"))
-    sizes = {
-        "image_feature_size": config.get("query_num", 64),
-        **settings(config, "patch_size", scale_resolution="image_size"),
-    }
-    names = ("MiniCPMVImageProcessor", "MiniCPMVProcessor")
-    return Made(
-        special=dict.fromkeys(("<unk>", *marks)),
-        named={"unk_token": "<unk>", "im_start": "<image>", "im_end": "</image>"},
-        files=_with_code("minicpmv", names, sizes),
-    )
-
-
-def _phi3_v(_config: Config) -> Made:
-    """Images in at most 16 crops with a small copy."""
-    names = ("Phi3VImageProcessor", "Phi3VProcessor")
-    return Made(
-        special={"<|image|>": 32_044}, files=_with_code("phi3_v", names, {})
-    )
-
-
 FAMILIES = {
     "cohere2_vision": _cohere2_vision,
     "deepseek_vl_v2": _deepseek_vl2,
@@ -346,10 +306,8 @@ FAMILIES = {
     "llava_next": _llava_next,
     "llava_next_video": _llava_next,
     "llava_onevision": _llava_onevision,
-    "minicpmv": _minicpmv,
     "mistral3": _llava,
     "NVLM_D": _internvl_chat,
-    "phi3_v": _phi3_v,
     "smolvlm": _idefics3,
     "step3_vl": _step3_vl,
 }
