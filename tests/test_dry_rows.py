@@ -34,10 +34,13 @@ ENCODERS = {"0.33.0": (0.97, 145), "0.25.1": (1.0, 17), "0.19.1": (0.8, 5)}
 
 
 @cache
-def as_recorded(model: str) -> str:
-    """Return the config of the start: it was not mended, and had no modules.json."""
+def as_recorded(model: str, *, is_mended: bool = False) -> str:
+    """Return the config of the start: older ones were not mended.
+
+    They had no modules.json either.
+    """
     for row in index():
-        if row["model"] == model and {"mended", "modules"} & set(row):
+        if not is_mended and row["model"] == model and {"mended", "modules"} & set(row):
             return str(folder(row["dir"]))
     return named(model)
 
@@ -52,7 +55,7 @@ def compared(release: str) -> list[tuple[dict[str, Any], planner.Plan]]:
             continue
         try:
             plan = planner.plan(
-                as_recorded(row["model"]),
+                as_recorded(row["model"], is_mended=row.get("mended", False)),
                 gpu=row["gpu"],
                 vllm_version=release,
                 **row["args"],
