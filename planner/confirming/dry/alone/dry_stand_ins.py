@@ -17,7 +17,7 @@ Size = tuple[int, int]
 """Width and height, or columns and rows."""
 
 
-class MiniCPMVImageProcessor(BaseImageProcessor):  # type: ignore[misc]
+class MiniCPMVImageProcessor(BaseImageProcessor):
     """Images in slices, each of its patches in a row.
 
     Source: Transformers 5.20 MiniCPMV4_6ImageProcessor (grids, sizes);
@@ -128,7 +128,7 @@ class MiniCPMVImageProcessor(BaseImageProcessor):  # type: ignore[misc]
         )
 
 
-class MiniCPMVProcessor(ProcessorMixin):  # type: ignore[misc]
+class MiniCPMVProcessor(ProcessorMixin):
     """A tokenizer beside the slices."""
 
     attributes = ("image_processor", "tokenizer")
@@ -148,7 +148,7 @@ class MiniCPMVProcessor(ProcessorMixin):  # type: ignore[misc]
         return BatchFeature(data={"input_ids": ids, **found})
 
 
-class Phi3VImageProcessor(BaseImageProcessor):  # type: ignore[misc]
+class Phi3VImageProcessor(BaseImageProcessor):
     """Images in crops of 336 x 336 pixels, padded to as many as there may be.
 
     Source: preprocessor_config.json of Phi-3.5-vision-instruct; vLLM 0.33.0
@@ -192,7 +192,7 @@ class Phi3VImageProcessor(BaseImageProcessor):  # type: ignore[misc]
         )
 
 
-class Phi3VProcessor(ProcessorMixin):  # type: ignore[misc]
+class Phi3VProcessor(ProcessorMixin):
     """A tokenizer beside the crops."""
 
     attributes = ("image_processor", "tokenizer")
