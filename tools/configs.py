@@ -108,9 +108,17 @@ def folder(name: str) -> Path:
 
 
 def named(model: str) -> str:
-    """Return the path of the folder of that name, if there is one; else the name."""
-    is_folder = any(row["dir"] == model for row in index())
-    return str(folder(model)) if is_folder else model
+    """Return the path of the folder of that name, if there is one; else the name.
+
+    Models that only tests know have folders too.
+    """
+    if any(row["dir"] == model for row in index()):
+        return str(folder(model))
+    if model not in (known := _of_tests()):
+        return model
+    path = _unpacked() / model.replace("/", "--")
+    write(path, known[model])
+    return str(path)
 
 
 def write(path: Path, contents: dict[str, Any]) -> None:
@@ -166,6 +174,17 @@ def _packed() -> dict[str, str]:
     """Return the line of each folder; lines are long, and few are read in one run."""
     names = (row["dir"] for row in index())
     return dict(zip(names, lines(DATA).splitlines(), strict=True))
+
+
+@cache
+def _of_tests() -> dict[str, dict[str, Any]]:
+    """Return the files of models that are in tests' own data alone."""
+    data = DATA.parent
+    of_dry_runs = _rows(data / "dry", "configs.jsonl")
+    others = _rows(data / "multimodal", "configs.jsonl")
+    return {row["model"]: {"config.json": row["config"]} for row in others} | {
+        row["model"]: row["files"] for row in of_dry_runs
+    }
 
 
 @cache

@@ -63,7 +63,10 @@ def _row(row: dict[str, Any], release: str) -> DryRow | None:
         return None
     try:
         plan = planner.plan(
-            _config(row["model"]), gpu=row["gpu"], vllm_version=release, **row["args"]
+            _config(row["model"], is_mended=row.get("mended", False)),
+            gpu=row["gpu"],
+            vllm_version=release,
+            **row["args"],
         )
     except PlannerError:
         return None
@@ -82,9 +85,12 @@ def _row(row: dict[str, Any], release: str) -> DryRow | None:
     )
 
 
-def _config(model: str) -> str:
-    """Return the config of the start: it was not mended, and had no modules.json."""
+def _config(model: str, *, is_mended: bool) -> str:
+    """Return the config of the start: older ones were not mended.
+
+    They had no modules.json either.
+    """
     for row in index():
-        if row["model"] == model and {"mended", "modules"} & set(row):
+        if not is_mended and row["model"] == model and {"mended", "modules"} & set(row):
             return str(folder(row["dir"]))
     return named(model)

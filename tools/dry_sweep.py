@@ -205,7 +205,9 @@ def row_of(lines: Iterable[str]) -> dict[str, Any]:
         return {"refused": measurement_of("\n".join(log)).error or NO_FIGURE}
     first = min(profiled, key=lambda event: event["rank"])
     engine = named.get("figures", {}).get("engine", {})
+    notes = [event["text"] for event in events if event["event"] == "note"]
     return {
+        **({"notes": notes} if notes else {}),
         "weights": first.get("weights"),
         "peak": worker_from(first).peak_activation_bytes,
         "consumed": first.get("total_consumed"),

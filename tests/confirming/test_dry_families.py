@@ -207,7 +207,7 @@ def test_processors_take_the_tokenizer_that_was_made() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"model_type": "phi3_v", "img_processor": {}}, "trust_remote_code"),
+        ({"model_type": "molmo", "vision_config": {}}, "trust_remote_code"),
         ({"model_type": "unheard_of", "vision_config": {}}, "vision_config"),
     ],
 )
@@ -306,3 +306,30 @@ def test_encoders_without_files_are_told_from_what_vllm_refuses(
 ) -> None:
     """Only the first lets a start go on without profiling them."""
     assert import_module("dry_encoders").lacks_files(error) is lacks
+
+
+def test_code_that_a_checkpoint_brings_has_stand_ins(families: ModuleType) -> None:
+    """MiniCPM-V's classes, under the names of its own files."""
+    made = families.made_for(
+        {"model_type": "minicpmv", "image_size": 448, "patch_size": 14, "query_num": 64}
+    )
+    settings = made.files["preprocessor_config.json"]
+    for place in settings["auto_map"].values():
+        module, name = place.split(".")
+        assert made.files[f"{module}.py"] == f"from dry_stand_ins import {name}\n"
+    assert settings["scale_resolution"] == 448
+    assert "<slice>" in made.special
+
+
+def test_a_tile_of_ovis_has_the_size_of_its_tower(families: ModuleType) -> None:
+    """And the token that its language model has for images."""
+    made = families.made_for(
+        {
+            "model_type": "ovis",
+            "llm_config": {"model_type": "qwen2"},
+            "visual_tokenizer_config": {"backbone_config": {"image_size": 448}},
+        }
+    )
+    settings = made.files["preprocessor_config.json"]
+    assert settings["crop_size"] == {"height": 448, "width": 448}
+    assert "<|image_pad|>" in made.special

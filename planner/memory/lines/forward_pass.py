@@ -44,7 +44,12 @@ Llama's reuses the name, and frees them before the down projection.
 Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
 `models/llama.py` LlamaMLP.forward.
 """
-_ADDS_UP_ANEW = frozenset("Gemma3ForCausalLM Qwen3_5ForConditionalGeneration".split())
+_ADDS_UP_ANEW = frozenset(
+    (
+        *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"),
+        "Qwen3_5ForConditionalGeneration",
+    )
+)
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
 _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""

@@ -25,7 +25,9 @@ from planner.models.families.qwen_vl import read_qwen3_5
 from planner.models.families.towers import blocks
 from planner.models.families.towers.clip import siglip_vision
 from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO, qwen2_vl_tower
+from planner.models.families.towers.tiles import ovis_items
 from planner.models.layers import Module, Part, QKVParallelLinear
+from planner.models.passes import Moment, TowerPass, block_pass
 
 _IMAGE, _AUDIO = ("image",), ("audio",)
 _RENAMES = (
@@ -167,8 +169,30 @@ def read_ovis(facts: Facts, label: Label) -> ModelArchitecture:
         blocks.norms("visual_tokenizer.head.1", predicted, bias=True),
         blocks.replicated("vte", (words, facts.integer("hidden_size"))),
     )
-    tower = Tower(modalities=_IMAGE, modules=modules)
+    known = Facts(vision.config, str(given))
+    tower = Tower(
+        modalities=_IMAGE,
+        modules=modules,
+        items=ovis_items(own, known),
+        forward=_words_pass(own, known, words),
+    )
     return composed(facts, label, model, tower, prefix="llm.")
+
+
+def _words_pass(own: Facts, vision: Facts, words: int) -> TowerPass:
+    """Return the tower's pass, widest where each token has a share of every word.
+
+    Merged patches, logits, shares, and shares with those of the indicators.
+
+    Source: vLLM 0.33.0 and 0.19.1 `models/ovis.py` VisualTokenizer.forward.
+    """
+    size, merge = vision.integer("hidden_size"), own.integer("hidden_stride", default=1)
+    values = merge**2 * size + 2 * (words - _INDICATORS) + words
+    is_gated = "aimv2" in vision.model_type
+    wide = vision.integer("intermediate_size")
+    passed = block_pass(size, wide, beside=4, is_gated=is_gated)
+    head = Moment(name="words", whole=values // merge**2)
+    return replace(passed, moments=(*passed.moments, head))
 
 
 def _aimv2(facts: Facts, name: str) -> Iterator[Module]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dry_family_code
 import dry_family_gemma
 import dry_family_sizes
 import dry_family_sounds
@@ -9,6 +10,7 @@ import dry_family_tiles
 from dry_family import Config, Made, MissingFilesError
 
 FAMILIES = {
+    **dry_family_code.FAMILIES,
     **dry_family_gemma.FAMILIES,
     **dry_family_sizes.FAMILIES,
     **dry_family_sounds.FAMILIES,
@@ -25,9 +27,7 @@ _ENCODERS = {
     "thinker_config",
     "sound_config",
 }
-_REMOTE = frozenset(
-    {"phi3_v", "phi4mm", "molmo", "kimi_vl", "minicpmv", "minicpmo", "ultravox"}
-)
+_REMOTE = frozenset({"phi4mm", "molmo", "kimi_vl", "minicpmo", "ultravox"})
 
 
 def kind_of(config: Config) -> str:

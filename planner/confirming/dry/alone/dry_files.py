@@ -46,6 +46,7 @@ def write(folder: Path, files: Mapping[str, Any]) -> None:
     made = made_for(config)
     for name, content in made.files.items():
         _add(folder, name, content)
+        _name_code(folder / name, content)
     _write_tokenizer(folder, config, made)
 
 
@@ -86,6 +87,16 @@ def _add(folder: Path, name: str, content: object) -> None:
     if not path.exists():
         text = content if isinstance(content, str) else json.dumps(content)
         path.write_text(text, encoding="utf-8")
+
+
+def _name_code(path: Path, content: object) -> None:
+    """Let a file that was at hand name the classes beside it, if it names none."""
+    if not isinstance(content, Mapping) or "auto_map" not in content:
+        return
+    present = json.loads(path.read_text(encoding="utf-8"))
+    if "auto_map" not in present:
+        path.unlink()
+        _add(path.parent, path.name, {**content, **present})
 
 
 def is_whole(folder: Path) -> bool:

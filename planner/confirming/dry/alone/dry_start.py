@@ -83,10 +83,10 @@ def _config(task: dict[str, Any]) -> Any:
     _without_missing_code(folder, task["arguments"])
     is_whole = dry_files.is_whole(folder)
     try:
-        config = _created(task, skip_tokenizer_init=True)
-        encoders = getattr(config.model_config, "multimodal_config", None)
-        if encoders is None or getattr(encoders, "language_model_only", False):
-            return config
+        if (config := _without_tokenizer(task)) is not None:
+            encoders = getattr(config.model_config, "multimodal_config", None)
+            if encoders is None or getattr(encoders, "language_model_only", False):
+                return config
         dry_files.write(folder, {})
         repo_utils.list_repo_files.cache_clear()  # there are more now
         config = _created(task)
@@ -101,6 +101,21 @@ def _config(task: dict[str, Any]) -> Any:
         dry_files.write_tokenizer(folder)
         config = _created(task, skip_tokenizer_init=True)
     return config
+
+
+def _without_tokenizer(task: dict[str, Any]) -> Any:
+    """Return vLLM's configuration; None where it may want the files of encoders.
+
+    Some models make inputs while they are configured (InternVL with videos).
+    """
+    import dry_files
+
+    try:
+        return _created(task, skip_tokenizer_init=True)
+    except ValueError:
+        if not dry_files.is_known(Path(task["arguments"]["model"])):
+            raise
+        return None
 
 
 def _created(task: dict[str, Any], **more: Any) -> Any:
@@ -119,7 +134,8 @@ def _without_missing_code(folder: Path, arguments: dict[str, Any]) -> None:
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     is_trusted = bool(arguments.get("trust_remote_code"))
-    if "auto_map" not in config or not is_trusted or any(folder.glob("*.py")):
+    module = str((config.get("auto_map") or {}).get("AutoConfig", "")).split(".")[0]
+    if not module or not is_trusted or (folder / f"{module}.py").exists():
         return
     import dry_configs
 

@@ -245,6 +245,20 @@ def minicpm_v_items(facts: Facts, *, has_videos: bool) -> Items:
     return (image, video) if has_videos else (image,)
 
 
+@if_known
+def ovis_items(facts: Facts, vision: Facts) -> Items:
+    """Return 3 x 3 tiles and a small copy, with ends of rows and columns as tokens.
+
+    Source: vLLM 0.33.0 `models/ovis.py` OvisProcessingInfo (9 partitions),
+    `transformers_utils/processors/ovis.py` construct_image_placeholders.
+    """
+    rows = columns = 3
+    tiles = rows * columns + 1
+    marks = 3 + rows * (columns - 1) + (rows - 1)
+    along = -(-_grid(vision) // facts.integer("hidden_stride", default=1))
+    return (_tiled(vision, tiles, tokens=tiles * along**2 + marks),)
+
+
 def _queries(facts: Facts) -> int:
     return facts.integer("query_num", default=64)
 
