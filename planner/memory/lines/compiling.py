@@ -13,6 +13,7 @@ allocated in them, such as cuBLAS's workspace: then the whole block counts as us
 from __future__ import annotations
 
 from planner.engine.dtypes import element_bytes
+from planner.engine.l2_cache import l2_cache_bytes
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.forward_pass import activation_width
 from planner.memory.lines.persistent import sampler_state_sizes
@@ -22,8 +23,6 @@ from planner.models.experts import FusedMoE
 from planner.models.layers import VocabParallelEmbedding
 from planner.units import MIB, format_size
 
-# MiB of the L2 cache by compute capability; a card of another size has its own name.
-_L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
 _TUNES_WITH_EXAMPLES_SINCE = (0, 20)
 """Kernels are tuned with example values while a piece is compiled.
 
@@ -53,8 +52,6 @@ Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory
 _SEGMENT_BYTES = 20 * MIB
 _OWN_SEGMENT_BYTES = 10 * MIB
 _SEGMENT_UNIT = 2 * MIB
-_CONSUMER_BLACKWELL = 12
-"""Compute capability, whose workspace of cuBLAS is as large as Hopper's."""
 
 
 def flushes_as_it_runs(run: ProfileRun) -> bool:
@@ -67,9 +64,7 @@ def flush_bytes(run: ProfileRun) -> int:
 
     Source: PyTorch 2.10 `_inductor/runtime/benchmarking.py` benchmark_gpu.
     """
-    if not run.compiles:
-        return 0
-    return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
+    return l2_cache_bytes(run.gpu) if run.compiles else 0
 
 
 @once_for_all_lengths
@@ -162,7 +157,7 @@ def pinned(run: ProfileRun) -> Sized:
     if not (_splits_any_block(run) and _copies_for_cublas(run)):
         return NOTHING
     block = -(-_table_bytes(run) // _SEGMENT_UNIT) * _SEGMENT_UNIT
-    if not _room_bytes(run) < _workspace_bytes(run) <= block:
+    if not _room_bytes(run) < blas_workspace_bytes(run) <= block:
         return NOTHING
     # What the persistent buffers count of the workspace is not counted again.
     size_bytes = max(0, block - blas_workspace_bytes(run))
@@ -178,16 +173,6 @@ def _splits_any_block(run: ProfileRun) -> bool:
     return is_counted and run.release < _SPLITS_ANY_BLOCK_BEFORE
 
 
-def _workspace_bytes(run: ProfileRun) -> int:
-    """Return the block that cuBLAS's workspace needs, with PyTorch 2.13.
-
-    Source: PyTorch 2.13 `aten/src/ATen/cuda/CublasHandlePool.cpp`
-    parseChosenWorkspaceSize; 32 MiB traced in a dry run of 0.30.0 on RTX 5070 Ti.
-    """
-    is_large = run.gpu.compute_capability[0] == _CONSUMER_BLACKWELL
-    return 32 * MIB if is_large else blas_workspace_bytes(run)
-
-
 def _copies_for_cublas(run: ProfileRun) -> bool:
     """Return whether the embeddings are copied, and cuBLAS multiplies after that."""
     if not _of_embeddings(run).size_bytes or run.has_adapters:
@@ -199,7 +184,7 @@ def _copies_for_cublas(run: ProfileRun) -> bool:
         return False
     if all(getattr(module, "method", None) is None for module in modules):
         return True
-    return run.samples and _free_hidden_bytes(run) < _workspace_bytes(run)
+    return run.samples and _free_hidden_bytes(run) < blas_workspace_bytes(run)
 
 
 def _free_hidden_bytes(run: ProfileRun) -> int:
