@@ -103,14 +103,14 @@ def test_the_first_runners_estimate_follows_the_fit() -> None:
     assert Basis.MEASURED == line.basis
 
 
-def test_the_second_runners_estimate_grows_with_its_second_sample() -> None:
-    """51 piecewise graphs, and 50 x 20 MiB."""
+def test_the_second_runner_charges_a_whole_graph_with_the_least() -> None:
+    """51 piecewise graphs, and 50 x 1 MiB; at most what the driver takes."""
     line = cudagraphs.line(run(capture_sizes=SIZES), is_charged=True)
     fit = graphs("estimated")
-    pieces = fit.pool_bytes["Hopper and later"] + int(
-        fit.bytes_per_layer_and_graph * 32 * 51
-    )
-    assert line.size_bytes == pieces + 50 * 20 * MIB
+    each = fit.bytes_per_layer_and_graph * 32
+    pieces = fit.pool_bytes["Hopper and later"] + int(each * 51)
+    assert line.size_bytes == pieces + 50 * MIB
+    assert line.high_bytes == fit.range_of(pieces)[1] + 50 * int(each)
     assert Basis.ASSUMED == line.basis
 
 
