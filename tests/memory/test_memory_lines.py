@@ -114,6 +114,17 @@ def test_the_second_runner_charges_a_whole_graph_with_the_least() -> None:
     assert Basis.ASSUMED == line.basis
 
 
+def test_whole_graphs_may_take_more_than_is_charged_for_them() -> None:
+    """At most the driver's share of 50, less the 1 MiB of each."""
+    start = run(capture_sizes=SIZES)
+    each = int(graphs("actual").bytes_per_layer_and_graph * 32)
+    beyond = cudagraphs.beyond_estimate(start)
+    assert beyond is not None
+    assert beyond[0] == 50 * (each - MIB)
+    older = run(version="0.20.0", uses_v2_runner=False, capture_sizes=SIZES)
+    assert cudagraphs.beyond_estimate(older) is None
+
+
 def test_the_second_runner_estimated_nothing_until_028() -> None:
     """0.22 to 0.28: no graph is charged to its models."""
     start = run(version="0.28.0", capture_sizes=SIZES)
