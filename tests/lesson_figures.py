@@ -228,7 +228,7 @@ SECOND: Computed = {
 }
 
 THIRD: Computed = {
-    "3 GiB": lambda: f"{_left(DESK) / GIB:.0f} GiB",
+    "4 GiB": lambda: f"{_left(DESK) / GIB:.0f} GiB",
     "36": lambda: f"{DESK.kv_groups[0].num_layers}",
     "36 layers": lambda: f"{DESK.kv_groups[0].num_layers} layers",
     "32 attention heads": lambda: f"{_model('num_attention_heads')} attention heads",
@@ -253,9 +253,9 @@ THIRD: Computed = {
     "if four of 32,768 do": lambda: (
         f"if {_words(int(_fp8_at(32_768).max_concurrency))} of 32,768 do"
     ),
-    "nearly a hundred times": lambda: (
-        "nearly a hundred times"
-        if 90 < _all_at_full_length() / _left(DESK) < 100
+    "about eighty times": lambda: (
+        "about eighty times"
+        if 75 < _all_at_full_length() / _left(DESK) < 85
         else "many times"
     ),
     "DeepSeek-V3 eighty times": lambda: (
@@ -272,7 +272,7 @@ THIRD: Computed = {
 FOURTH: Computed = {
     "20 GiB": lambda: f"{rank_of(DESK).requested_memory_bytes / GIB:.0f} GiB",
     "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
-    "the KV cache about 3.": lambda: f"the KV cache about {_left(DESK) / GIB:.0f}.",
+    "the KV cache about 4.": lambda: f"the KV cache about {_left(DESK) / GIB:.0f}.",
     "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
     "92 %": lambda: f"{_setting(DESK, 'gpu_memory_utilization'):.0%}".replace(
         "%", " %"

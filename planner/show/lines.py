@@ -132,6 +132,11 @@ LINE_FACTS = {
         _RUNNER,
         "profile_cudagraph_memory",
     ),
+    "CUDA graphs not charged": LineFacts(
+        "What the recorded steps take beyond the estimate that is subtracted for them.",
+        _RUNNER,
+        "capture_model",
+    ),
     "frontend video decoding": LineFacts(
         "Room for videos that API servers decode on the GPU, taken off the KV cache.",
         "multimodal/gpu_ipc_memory.py",

@@ -107,7 +107,7 @@ def test_a_guess_is_told_which_step_it_forgot() -> None:
         assert "24 GB of the box" in said(whole)
     assert "vLLM's share of the card minus the weights" in said("5 GiB")
     assert "the CUDA graphs" in said(
-        f"{(figure + rank.line('CUDA graphs').size_bytes) / GIB}"
+        f"{(figure + rank.line('CUDA graphs').size_bytes) / GIB} GiB"
     )
     assert said("3 GiB") == said("1 GiB") == said("none") == ""
 
@@ -167,8 +167,8 @@ def test_a_plan_of_one_s_own_hears_what_it_has() -> None:
     assert (
         f"Yours holds {desk.kv_cache_size_tokens:,} tokens; 98,304 are needed." in said
     )
-    assert "✔" in str(learn.exercise("1.3").check(requests=5))
-    assert "✘" in str(learn.exercise("1.3").check(requests=4))
+    assert "✔" in str(learn.exercise("1.3").check(requests=6))
+    assert "✘" in str(learn.exercise("1.3").check(requests=5))
     assert "a GiB is 1,024 x 1,024" in str(learn.exercise("6.1").check("11.52"))
     assert "✘ weights" in str(learn.exercise("2.1").check("65.6 GiB", 4))
     assert "✔ weights" in str(learn.exercise("2.1").check("65.6 billion bytes", 4))

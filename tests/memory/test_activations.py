@@ -3,6 +3,7 @@
 import pytest
 
 from planner import plan
+from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.memory.lines.compiling import flush_bytes
 from planner.memory.lines.forward_pass import forward
@@ -118,7 +119,18 @@ def test_compiling_flushes_a_buffer_as_large_as_the_cache() -> None:
     """50 MiB on an H100; nothing in eager mode or where the size is not known."""
     assert flush_bytes(run()) == 50 * MIB
     assert flush_bytes(run(enforce_eager=True)) == 0
-    assert flush_bytes(run(gpu=gpu(compute_capability=(7, 5)))) == 0
+    assert flush_bytes(run(gpu=gpu(compute_capability=(6, 0)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [("RTX PRO 6000", 128), ("RTX 5090", 96), ("RTX 5070 Ti", 48), ("L4", 48)],
+)
+def test_cards_of_one_generation_have_caches_of_several_sizes(
+    name: str, mib: int
+) -> None:
+    """The smaller ones have a part of the chip."""
+    assert flush_bytes(run(gpu=GPU.named(name))) == mib * MIB
 
 
 @pytest.mark.parametrize(

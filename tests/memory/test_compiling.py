@@ -239,7 +239,7 @@ def test_a_block_in_use_is_not_given_back_from_0_27_to_0_30(
     """Starts of Qwen3-32B on RTX PRO 6000 with 0.27.1, as published, within 0.15 GiB.
 
     The copy of the word embeddings, 151,936 x 5,120 x 2 bytes, is a block of 1,484 MiB,
-    and cuBLAS's workspace of 8.125 MiB lies in it. 0.31.0 gives it back.
+    and cuBLAS's workspace of 32 MiB lies in it. 0.31.0 gives it back.
     """
     start: dict[str, object] = {
         **QWEN3_8B,
@@ -251,7 +251,7 @@ def test_a_block_in_use_is_not_given_back_from_0_27_to_0_30(
     }
     cold, later = (plan(start, compile_cache=cache) for cache in ("cold", "warm"))
     given_back = plan(start, compile_cache="cold", vllm_version="0.31.0")
-    kept = 1484 * MIB - 8 * MIB - MIB // 8
+    kept = 1484 * MIB - 32 * MIB
     assert peak(cold) - peak(given_back) == kept
     assert peak(later) < peak(given_back)
     planned = min(rank.available_kv_cache_bytes for rank in cold.ranks)
@@ -286,7 +286,7 @@ def test_a_quantised_models_head_takes_of_the_copy_too() -> None:
     config = {**LLAMA_8B, "quantization_config": awq}
     facts: dict[str, object] = {"config": config, "max_num_batched_tokens": 2048}
     blackwell, ada = (gpu(compute_capability=one) for one in ((12, 0), (8, 9)))
-    kept = 128_256 * 4096 * 2 - 8 * MIB - MIB // 8
+    kept = 128_256 * 4096 * 2 - 32 * MIB
     assert kept_block(gpu=blackwell, **facts) == kept
     assert kept_block(gpu=blackwell, version="0.31.0", **facts) == 0
     assert kept_block(gpu=blackwell, is_last_stage=False, **facts) == 0
@@ -295,7 +295,9 @@ def test_a_quantised_models_head_takes_of_the_copy_too() -> None:
 
 
 def test_a_quantised_first_start_is_as_vllm_measured_it() -> None:
-    """A dry run of 0.30.0 on RTX 5070 Ti has 4.72 GiB: within 0.1 GiB.
+    """A dry run of 0.30.0 on RTX 5070 Ti has 4.72 GiB beside 1.22 GiB of graphs.
+
+    Graphs were assumed there, so that only the sum is measured: within 0.1 GiB.
 
     The copy, 151,936 x 4,096 x 2 bytes, is a block of 1,188 MiB; 32 MiB of it remain in
     use. A published pair with a draft has 3.25 GiB, and 1.09 more with 0.31.0.
@@ -308,8 +310,10 @@ def test_a_quantised_first_start_is_as_vllm_measured_it() -> None:
         "compile_cache": "cold",
     }
     before, after = (plan(start, vllm_version=one) for one in ("0.30.0", "0.31.0"))
-    assert peak(before) - peak(after) == 1188 * MIB - 8 * MIB - MIB // 8
-    assert abs(before.ranks[0].available_kv_cache_bytes / GIB - 4.72) < 0.1
+    assert peak(before) - peak(after) == 1188 * MIB - 32 * MIB
+    (rank,) = before.ranks
+    left = rank.available_kv_cache_bytes + rank.line("CUDA graphs").size_bytes
+    assert abs(left / GIB - (4.72 + 1.22)) < 0.1
 
 
 def test_blocks_are_kept_only_where_a_small_tensor_takes_of_a_copy() -> None:

@@ -103,15 +103,26 @@ def test_the_first_runners_estimate_follows_the_fit() -> None:
     assert Basis.MEASURED == line.basis
 
 
-def test_the_second_runners_estimate_grows_with_its_second_sample() -> None:
-    """51 piecewise graphs, and 50 x 20 MiB."""
+def test_the_second_runner_charges_a_whole_graph_with_the_least() -> None:
+    """51 piecewise graphs, and 50 x 1 MiB; at most what the driver takes."""
     line = cudagraphs.line(run(capture_sizes=SIZES), is_charged=True)
     fit = graphs("estimated")
-    pieces = fit.pool_bytes["Hopper and later"] + int(
-        fit.bytes_per_layer_and_graph * 32 * 51
-    )
-    assert line.size_bytes == pieces + 50 * 20 * MIB
+    each = fit.bytes_per_layer_and_graph * 32
+    pieces = fit.pool_bytes["Hopper and later"] + int(each * 51)
+    assert line.size_bytes == pieces + 50 * MIB
+    assert line.high_bytes == fit.range_of(pieces)[1] + 50 * int(each)
     assert Basis.ASSUMED == line.basis
+
+
+def test_whole_graphs_may_take_more_than_is_charged_for_them() -> None:
+    """At most the driver's share of 50, less the 1 MiB of each."""
+    start = run(capture_sizes=SIZES)
+    each = int(graphs("actual").bytes_per_layer_and_graph * 32)
+    beyond = cudagraphs.beyond_estimate(start)
+    assert beyond is not None
+    assert beyond[0] == 50 * (each - MIB)
+    older = run(version="0.20.0", uses_v2_runner=False, capture_sizes=SIZES)
+    assert cudagraphs.beyond_estimate(older) is None
 
 
 def test_the_second_runner_estimated_nothing_until_028() -> None:

@@ -101,11 +101,24 @@ def test_the_logged_peaks_of_dense_models(
 
 
 def test_cublas_takes_its_workspace_before_the_first_look_from_033_on() -> None:
-    """32 MiB on Hopper, 8.125 MiB elsewhere."""
+    """32 MiB on Hopper, 8.125 MiB on Ampere, until then."""
     assert blas_workspace_bytes(run(version="0.32.0")) == 32 * MIB
     ampere = run(version="0.32.0", gpu=gpu(compute_capability=(8, 0)))
     assert blas_workspace_bytes(ampere) == 8 * MIB + 128 * 1024
     assert blas_workspace_bytes(run(version="0.33.0")) == 0
+
+
+@pytest.mark.parametrize("capability", [(10, 0), (10, 3), (12, 0), (12, 1)])
+def test_blackwell_has_hoppers_workspace_since_pytorch_2_13(
+    capability: tuple[int, int],
+) -> None:
+    """Which vLLM has needed since 0.27; Thor's generation is not among them."""
+    blackwell = gpu(compute_capability=capability)
+    before = run(version="0.26.0", gpu=blackwell, uses_v2_runner=False)
+    assert blas_workspace_bytes(before) == 8 * MIB + 128 * 1024
+    assert blas_workspace_bytes(run(version="0.27.0", gpu=blackwell)) == 32 * MIB
+    thor = run(version="0.27.0", gpu=gpu(compute_capability=(11, 0)))
+    assert blas_workspace_bytes(thor) == 8 * MIB + 128 * 1024
 
 
 @pytest.mark.parametrize(

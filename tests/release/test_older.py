@@ -31,17 +31,6 @@ MISSED: dict[str, dict[str, str]] = {
         _NANO + EAGER: _NO_CLASS,
     },
     "0.29.0": {
-        # Kernels of quantised layers leave cuBLAS's 32 MiB to the head, after the peak.
-        f"Qwen/Qwen2.5-7B-Instruct-AWQ on H100 (dry){EAGER}": (
-            "peak 1,132,483,072, planned 1,166,016,512"
-        ),
-        f"Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4 on H100 (dry){EAGER}": (
-            "peak 1,132,483,072, planned 1,166,016,512"
-        ),
-        # The same, and DeepGEMM's input of the down projection, 99 MiB, in FP8.
-        f"Qwen/Qwen3-8B-FP8 on H100 (dry){EAGER}": (
-            "peak 943,739,904, planned 872,415,232"
-        ),
         # Latent attention runs beside two hidden states, and not four.
         f"deepseek-ai/DeepSeek-V2-Lite on H100 (dry){EAGER}": (
             "peak 705,712,640, planned 754,974,720"

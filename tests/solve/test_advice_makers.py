@@ -322,15 +322,15 @@ def test_memory_that_is_shared_is_advised_on_as_well(gpu):
 
 
 def test_what_is_free_is_asked_for_less_the_context_and_some_room():
-    """30.12 of 31.84 GiB are free, less the context and 1 %: 0.905."""
+    """30.12 of 31.84 GiB are free, less the context and some room: 0.9."""
     gpu = planner.GPU.named(
         "RTX5090",
         total_memory_bytes=int(31.84 * GIB),
         free_memory_bytes=int(30.12 * GIB),
     )
     plan = planner.plan("Qwen/Qwen3-8B", gpu=gpu, gpu_memory_utilization=0.95)
-    assert _proposed("less of the GPU", plan) == [{"gpu_memory_utilization": 0.905}]
-    assert planner.advise(plan).best.changes == {"gpu_memory_utilization": 0.905}
+    assert _proposed("less of the GPU", plan) == [{"gpu_memory_utilization": 0.9}]
+    assert planner.advise(plan).best.changes == {"gpu_memory_utilization": 0.9}
 
 
 def test_a_full_gpu_leaves_nothing_to_offer_of_its_own():

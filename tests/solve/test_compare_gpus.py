@@ -193,7 +193,7 @@ def test_every_form_names_every_gpu() -> None:
         assert name in gpus_html(found)
         assert any(name in label for label in bars["y"])
     assert [row["gpu"] for row in told["gpus"]] == [c.gpu.name for c in found.choices]
-    assert "2 x H200 11.76x for 6.80 EUR per hour" in spoken_gpus(found)
+    assert "2 x H200 11.95x for 6.80 EUR per hour" in spoken_gpus(found)
     assert found._repr_mimebundle_()["text/plain"] == str(found)
     assert 6 == len(found.comparison().plans)
 

@@ -78,7 +78,7 @@ def test_a_first_start_in_awq_is_given_back_the_block_of_the_embeddings() -> Non
     (change,) = [
         one for one in upgraded("awq-5070ti").changes if one.name == "KV cache"
     ]
-    assert change.change / GIB == pytest.approx((1188 - 8.125) / 1024, abs=0.001)
+    assert change.change / GIB == pytest.approx((1188 - 32) / 1024, abs=0.001)
     assert change.change / GIB == pytest.approx(1.09, abs=0.1)
 
 

@@ -47,7 +47,7 @@ def small() -> planner.Grid:
         MODEL,
         gpu="L4",
         over={
-            "max_model_len": [2048, 16_384, 32_768, 65_536],
+            "max_model_len": [2048, 25_600, 32_768, 65_536],
             "kv_cache_dtype": ["auto", "fp8"],
         },
     )
@@ -152,9 +152,9 @@ def test_what_is_wrong_in_every_cell_is_an_error(arguments, words) -> None:
 def test_cells_are_found_by_their_values() -> None:
     """And a value that was not swept over is named."""
     grid = small()
-    cell = grid.cell(max_model_len=16_384, kv_cache_dtype="fp8")
+    cell = grid.cell(max_model_len=25_600, kv_cache_dtype="fp8")
 
-    assert (16_384, "fp8") == cell.values
+    assert (25_600, "fp8") == cell.values
     with pytest.raises(PlannerError, match="not in this sweep"):
         grid.cell(max_model_len=1, kv_cache_dtype="fp8")
     with pytest.raises(PlannerError, match="max_model_len and kv_cache_dtype"):
@@ -188,8 +188,8 @@ def test_the_text_marks_what_does_not_start_and_says_why() -> None:
     """A sign beside the figure, and each error once."""
     text = str(small())
 
-    assert "✘ 0.66x" in text
-    assert "⊘ 0.33x" in text
+    assert "✘ 0.80x" in text
+    assert "⊘ 0.40x" in text
     assert "! too close to call, ✘ does not fit, ⊘ refused" in text
     assert 1 == text.count("To serve at least one request")
 
@@ -226,7 +226,7 @@ def test_the_heat_map_writes_every_figure_into_its_box() -> None:
 
     assert [0, 0, 1, 1, 2, 2, 3, 3] == boxes["x"]
     assert [-0.5, 0.5] * 4 == boxes["base"]
-    assert "10.62" == boxes["text"][0]
+    assert "12.86" == boxes["text"][0]
     for cell, shape, text in zip(
         grid.cells, boxes["marker"]["pattern"]["shape"], boxes["text"], strict=True
     ):
@@ -257,7 +257,7 @@ def test_a_curve_has_a_line_per_value_of_the_other_argument() -> None:
     bands = [trace for trace in spec["data"] if trace["mode"] == "lines"]
 
     assert ["auto", "fp8"] == [line["name"] for line in lines]
-    assert [2048, 16_384, 32_768, 65_536] == lines[0]["x"]
+    assert [2048, 25_600, 32_768, 65_536] == lines[0]["x"]
     assert 2 == len(bands)
     low = small().cell(max_model_len=2048, kv_cache_dtype="auto").max_concurrency_low
     assert low == bands[0]["y"][-1]
@@ -345,9 +345,9 @@ def test_pages_and_sentences_say_what_the_charts_draw() -> None:
     assert str(grid) == bundle["text/plain"]
     for cell in grid.cells:
         assert cell_text(cell, "max_concurrency") in bundle["text/html"]
-    assert "3 of 8 plans fit" in spoken(grid)
+    assert "4 of 8 plans fit" in spoken(grid)
     assert "at max_model_len 2,048" in spoken(grid)
-    assert "auto from 10.62x at 2,048" in spoken_curve(grid.lines())
+    assert "auto from 12.86x at 2,048" in spoken_curve(grid.lines())
 
 
 def test_names_from_users_are_text() -> None:

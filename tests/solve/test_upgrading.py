@@ -173,7 +173,7 @@ def test_what_is_no_plan_is_refused() -> None:
 def test_it_shows_itself(found: Upgrade) -> None:
     """Text, HTML and plain values hold each release and each source."""
     text, bundle = str(found), found._repr_mimebundle_()
-    assert "KV cache 6.11 GiB to 4.36 GiB (-1.76 GiB, -29 %)" in text
+    assert "KV cache 6.11 GiB to 4.99 GiB (-1.13 GiB, -18 %)" in text
     for release in ("0.27.0", "0.29.0", "0.33.0"):
         assert f"\n{release}: " in text
         assert f">{release}<" in bundle["text/html"]

@@ -119,7 +119,7 @@ def test_a_wrong_entry_says_why_at_its_field_and_keeps_the_plan(page) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("kv-cache", "27,609 blocks"),
+        ("kv-cache", "28,084 blocks"),
         ("outside", "CUDA context"),
         ("certainty", "published start-ups"),
     ],

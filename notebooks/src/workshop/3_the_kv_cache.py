@@ -52,7 +52,7 @@ learn.words(
 # %% [markdown]
 # ## Predict: how many tokens are three GiB?
 #
-# The desk has a KV cache of about 3 GiB.
+# The desk has a KV cache of about 4 GiB.
 # For every token of a conversation, each layer of the model stores a key and a value there.
 # How many tokens does the cache hold?
 
@@ -220,7 +220,7 @@ learn.slide(
 # %% [markdown]
 # ## Explain
 #
-# All requests together could need nearly a hundred times what the cache holds.
+# All requests together could need about eighty times what the cache holds.
 # Why does vLLM start, and what happens when they all come?
 #
 # Write a sentence or two in quotes instead of the dots.

@@ -49,7 +49,7 @@ learn.words("requested memory", "profile run", "peak activation", "CUDA graphs")
 # ## Predict: between the weights and the cache
 #
 # vLLM requests about 20 GiB of the card.
-# The weights take 15.27 GiB, the KV cache about 3.
+# The weights take 15.27 GiB, the KV cache about 4.
 # How large is the largest of the lines between them?
 
 # %%

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from planner.confirming.installation import Installation
 from planner.engine.gpu import GPU
+from planner.engine.l2_cache import l2_cache_bytes
 from planner.errors import PlannerError
 from planner.surroundings import cache_folder
+from planner.units import MIB
 from planner.values import frozen
 
 DRIVER = Path(__file__).parent / "driver"
@@ -50,29 +52,7 @@ _LIMITS = {
     (12, 1): (101376, 1536),
 }
 _NEWEST_LIMITS = (232448, 2048)
-# L2 cache in MiB by catalogue name. Source: NVIDIA's architecture papers, data sheets.
-_L2_MIB = {
-    "V100": 6,
-    "T4": 4,
-    "A100": 40,
-    "A800": 40,
-    "A30": 24,
-    "H100": 50,
-    "H800": 50,
-    "H20": 60,
-    "H200": 50,
-    "GH200": 50,
-    "B200": 126,
-    "GB200": 126,
-    "B300": 126,
-    "GB300": 126,
-    "L4": 48,
-    "L40": 96,
-    "RTX4090": 72,
-    "RTX5090": 96,
-    "RTXPRO6000": 128,
-}
-_OTHER_L2_MIB = {8: 6, 9: 50, 10: 126, 12: 48}
+_OTHER_L2_BYTES = 6 * MIB
 
 
 @frozen
@@ -146,19 +126,13 @@ def variables(gpu: GPU, *, devices: int, outside_bytes: int = 0) -> dict[str, st
         "SMS": gpu.num_sms or 132,
         "SHARED_BYTES": shared,
         "THREADS_PER_SM": threads,
-        "L2_BYTES": _l2_bytes(gpu),
+        "L2_BYTES": l2_cache_bytes(gpu) or _OTHER_L2_BYTES,
         "INTEGRATED": int(gpu.is_integrated),
         "TOTAL_BYTES": gpu.total_memory_bytes,
         "USED_BYTES": used + outside_bytes,
         "NAME": gpu.device_name or gpu.name,
     }
     return {f"PLANNER_GPU_{name}": str(value) for name, value in facts.items()}
-
-
-def _l2_bytes(gpu: GPU) -> int:
-    whole = gpu.name.partition("-")[0]
-    mib = _L2_MIB.get(whole) or _OTHER_L2_MIB.get(gpu.compute_capability[0], 6)
-    return mib << 20
 
 
 def _check_platform() -> None:

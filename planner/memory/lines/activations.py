@@ -16,6 +16,7 @@ from dataclasses import replace
 from planner.memory.account import Basis, Line, Variant
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.compiling import (
+    blas_after_layers_bytes,
     examples,
     flush_bytes,
     flushes_as_it_runs,
@@ -282,6 +283,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     cold = flush_bytes(run) if is_first and flushes_as_it_runs(run) else 0
     drafted, by_layer = draft_step_bytes(run), layer_inputs_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
+    size_bytes = max(0, size_bytes - blas_after_layers_bytes(run))
     spread = widest * run.forward_spread_percent // 100
     return _Moment(
         size_bytes=size_bytes,

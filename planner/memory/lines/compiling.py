@@ -13,17 +13,23 @@ allocated in them, such as cuBLAS's workspace: then the whole block counts as us
 from __future__ import annotations
 
 from planner.engine.dtypes import element_bytes
+from planner.engine.l2_cache import l2_cache_bytes
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.forward_pass import activation_width
 from planner.memory.lines.persistent import sampler_state_sizes
 from planner.memory.lines.sampler import blas_workspace_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
-from planner.models.layers import VocabParallelEmbedding
+from planner.models.layers import (
+    ColumnParallelLinear,
+    QKVParallelLinear,
+    ReplicatedLinear,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+)
+from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
 
-# MiB of the L2 cache by compute capability; a card of another size has its own name.
-_L2_MIB = {(8, 0): 40, (8, 6): 6, (8, 9): 72, (9, 0): 50, (10, 0): 126, (12, 0): 128}
 _TUNES_WITH_EXAMPLES_SINCE = (0, 20)
 """Kernels are tuned with example values while a piece is compiled.
 
@@ -50,11 +56,15 @@ A block of which a part stays in use is not given back, and counts as consumed.
 Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory
 (_scoped_allocator_max_split).
 """
+_PRODUCTS = (
+    ColumnParallelLinear,
+    QKVParallelLinear,
+    ReplicatedLinear,
+    RowParallelLinear,
+)
 _SEGMENT_BYTES = 20 * MIB
 _OWN_SEGMENT_BYTES = 10 * MIB
 _SEGMENT_UNIT = 2 * MIB
-_CONSUMER_BLACKWELL = 12
-"""Compute capability, whose workspace of cuBLAS is as large as Hopper's."""
 
 
 def flushes_as_it_runs(run: ProfileRun) -> bool:
@@ -67,9 +77,7 @@ def flush_bytes(run: ProfileRun) -> int:
 
     Source: PyTorch 2.10 `_inductor/runtime/benchmarking.py` benchmark_gpu.
     """
-    if not run.compiles:
-        return 0
-    return _L2_MIB.get(run.gpu.compute_capability, 0) * MIB
+    return l2_cache_bytes(run.gpu) if run.compiles else 0
 
 
 @once_for_all_lengths
@@ -162,7 +170,7 @@ def pinned(run: ProfileRun) -> Sized:
     if not (_splits_any_block(run) and _copies_for_cublas(run)):
         return NOTHING
     block = -(-_table_bytes(run) // _SEGMENT_UNIT) * _SEGMENT_UNIT
-    if not _room_bytes(run) < _workspace_bytes(run) <= block:
+    if not _room_bytes(run) < blas_workspace_bytes(run) <= block:
         return NOTHING
     # What the persistent buffers count of the workspace is not counted again.
     size_bytes = max(0, block - blas_workspace_bytes(run))
@@ -178,16 +186,6 @@ def _splits_any_block(run: ProfileRun) -> bool:
     return is_counted and run.release < _SPLITS_ANY_BLOCK_BEFORE
 
 
-def _workspace_bytes(run: ProfileRun) -> int:
-    """Return the block that cuBLAS's workspace needs, with PyTorch 2.13.
-
-    Source: PyTorch 2.13 `aten/src/ATen/cuda/CublasHandlePool.cpp`
-    parseChosenWorkspaceSize; 32 MiB traced in a dry run of 0.30.0 on RTX 5070 Ti.
-    """
-    is_large = run.gpu.compute_capability[0] == _CONSUMER_BLACKWELL
-    return 32 * MIB if is_large else blas_workspace_bytes(run)
-
-
 def _copies_for_cublas(run: ProfileRun) -> bool:
     """Return whether the embeddings are copied, and cuBLAS multiplies after that."""
     if not _of_embeddings(run).size_bytes or run.has_adapters:
@@ -199,7 +197,26 @@ def _copies_for_cublas(run: ProfileRun) -> bool:
         return False
     if all(getattr(module, "method", None) is None for module in modules):
         return True
-    return run.samples and _free_hidden_bytes(run) < _workspace_bytes(run)
+    return run.samples and _free_hidden_bytes(run) < blas_workspace_bytes(run)
+
+
+def blas_after_layers_bytes(run: ProfileRun) -> int:
+    """Return cuBLAS's workspace where the head is the first to need it.
+
+    It counts at the end of the run, and not yet at the peak of quantised layers.
+
+    Source: dry runs of Qwen2.5-7B in AWQ and GPTQ, and of Qwen3-8B-FP8, with 0.29.0.
+    """
+    if not run.release.subtracts_consumed or not run.samples or run.towers:
+        return 0
+    if run.has_adapters or run.model.quantization in PLUGINS:
+        return 0
+    modules = [m for kind in run.model.layer_kinds for m in kind.modules]
+    if any(isinstance(module, FusedMoE) for module in modules):
+        return 0
+    methods = [m.method for m in modules if isinstance(m, _PRODUCTS)]
+    is_last = bool(methods) and all(method is not None for method in methods)
+    return blas_workspace_bytes(run) if is_last else 0
 
 
 def _free_hidden_bytes(run: ProfileRun) -> int:

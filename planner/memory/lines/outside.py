@@ -16,7 +16,7 @@ from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, context_of, non_torch
-from planner.memory.lines.cudagraphs import actual_bytes
+from planner.memory.lines.cudagraphs import actual_bytes, beyond_estimate
 from planner.memory.lines.non_torch import FEW_STARTS, has_switch, is_unified
 from planner.memory.lines.persistent import kept_before
 from planner.memory.lines.sampler import sampled_bytes_per_logit
@@ -141,6 +141,10 @@ def _uncounted(run: ProfileRun) -> Line:
 
 
 def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
+    beyond = beyond_estimate(run) if charged_bytes else None
+    if beyond is not None:
+        most, why = beyond
+        return ranged_line(NOT_CHARGED, (0, 0, most), Basis.MEASURED, why)
     actual = actual_bytes(run)
     beside = max(0, actual - charged_bytes)
     why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"

@@ -8,6 +8,7 @@ in vLLM's code add up to its logged figures to within a few MiB.
 
 from __future__ import annotations
 
+from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.units import MIB, format_size
 from planner.values import frozen
@@ -64,6 +65,12 @@ _KEEPS_BLAS_WORKSPACE_BEFORE = (0, 33)
 
 Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` init_device (a call before the
 first snapshot).
+"""
+_LARGE_BLAS_WORKSPACE_BY_FAMILY_SINCE = (0, 27)
+"""Blackwell has a workspace as large as Hopper's.
+
+Source: PyTorch 2.13 (vLLM 0.27.0) `aten/src/ATen/cuda/CublasHandlePool.cpp`
+parseChosenWorkspaceSize; 2.11 (0.26.0) has it on compute capability 9.0 alone.
 """
 
 
@@ -221,9 +228,18 @@ def _triton_buffer_bytes(run: ProfileRun) -> int:
 def blas_workspace_bytes(run: ProfileRun) -> int:
     """Return cuBLAS's workspace, which PyTorch allocates at the first matrix product.
 
-    Source: PyTorch's default by GPU generation, confirmed by vLLM 0.11 and 0.19 logs.
+    Source: PyTorch 2.11 and 2.13 `aten/src/ATen/cuda/CublasHandlePool.cpp`
+    parseChosenWorkspaceSize; confirmed by vLLM 0.11 and 0.19 logs.
     """
     if run.release >= _KEEPS_BLAS_WORKSPACE_BEFORE:
         return 0
-    is_hopper = run.gpu.compute_capability[0] in (9, 10)
-    return 32 * MIB if is_hopper else 8 * MIB + MIB // 8
+    capability = run.gpu.compute_capability
+    if run.release >= _LARGE_BLAS_WORKSPACE_BY_FAMILY_SINCE:
+        is_large = capability[0] in (
+            HOPPER,
+            DATACENTER_BLACKWELL,
+            WORKSTATION_BLACKWELL,
+        )
+    else:
+        is_large = capability == (HOPPER, 0)
+    return 32 * MIB if is_large else 8 * MIB + MIB // 8

@@ -106,6 +106,16 @@ def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> tuple[Tensor, .
     return tensors
 
 
+def quantises_block_inputs(layout: ParallelLayout) -> bool:
+    """Return whether weights in blocks meet FP8 inputs; Marlin takes them as they are.
+
+    Source: vLLM 0.33.0 `model_executor/kernels/linear/__init__.py`.
+    """
+    if layout.capability < SM90 and layout.release >= _MARLIN_TAKES_ADA_SINCE:
+        return False
+    return layout.capability >= SM89
+
+
 def block_tensors(
     on_rank: LinearOnRank, layout: ParallelLayout, *, model_type: str = ""
 ) -> tuple[Tensor, ...]:
@@ -117,9 +127,7 @@ def block_tensors(
     `marlin.py`.
     """
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
-    if layout.capability < SM89 or (
-        layout.capability < SM90 and layout.release >= _MARLIN_TAKES_ADA_SINCE
-    ):
+    if not quantises_block_inputs(layout):
         return marlin_tensors(on_rank, group_size=BLOCK)
     weight = Tensor(rows * columns, FP8)
     blocks = ceil_div(rows, BLOCK) * ceil_div(columns, BLOCK)
