@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 import threading
@@ -111,6 +112,18 @@ def test_a_browser_has_the_page_alive(browser, proxy) -> None:
     context.close()
 
     assert protocol == "h2"
+
+
+def test_what_stands_beside_the_page_comes_through(proxy) -> None:
+    """The bar of the day, which the page links to, and the questions in JSON."""
+    for path in ("/guess", "/api", "/api/openapi.json"):
+        assert ask(proxy.address, path).status == 200
+
+    asked = b'{"model": "Qwen/Qwen3-8B", "gpu": "L4"}'
+    headers = {"Content-Type": "application/json"}
+    answer = ask(proxy.address, "/api/plan", method="POST", body=asked, headers=headers)
+    assert answer.status == 200
+    assert json.loads(answer.body)["schema_version"] == "1.0"
 
 
 def test_what_the_app_has_not_is_not_asked_of_it(proxy) -> None:
