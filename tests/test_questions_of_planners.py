@@ -72,9 +72,9 @@ def test_how_many_kv_blocks_there_are():
 def test_the_longest_length_that_fits_is_found():
     """llm-d-benchmark#760: --max-model-len -1 should compute the longest length."""
     plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", max_model_len=-1)
-    assert plan.resolved.max_model_len == 29152
-    assert plan.changed(max_model_len=29152).outcome != "does not fit"
-    assert plan.changed(max_model_len=29153).outcome == "too close to call"
+    assert plan.resolved.max_model_len == 32944
+    assert plan.changed(max_model_len=32944).outcome != "does not fit"
+    assert plan.changed(max_model_len=32945).outcome == "too close to call"
     sure = plan.max_model_len_that_fits
     assert plan.changed(max_model_len=sure).fits
 
@@ -201,7 +201,7 @@ def test_a_dry_run_counts_everything_without_loading():
 def test_the_error_itself_names_the_longest_length():
     """vllm#16118, kaito#1178: Say the estimated max_model_len in the error."""
     plan = planner.plan("Qwen/Qwen3-32B", gpu="H100")
-    assert "the estimated maximum model length is 29152" in plan.error.message
+    assert "the estimated maximum model length is 32944" in plan.error.message
 
 
 def test_is_my_gpu_large_enough():

@@ -19,9 +19,8 @@ from planner.show.palette import swatch
 from planner.units import format_gib
 
 WIDTH = 480
-_REQUESTS = ("#0072B2", "#E69F00", "#009E73")
+_REQUESTS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 """Colours of requests, Okabe and Ito's."""
-_WAITING = 3
 """Requests of the picture of a preemption."""
 _NARROW = 72
 """Below it a segment's name stands beneath the bar."""
@@ -157,8 +156,9 @@ def grown(plan: Plan, prompt_tokens: int, step: int = 8) -> list[Step]:
     """
     size, free = _block_tokens(plan), (plan.num_gpu_blocks or 1) - 1
     most = plan.resolved.max_model_len if plan.resolved else 0
-    tokens, runs = [prompt_tokens] * _WAITING, [True] * _WAITING
-    done = [False] * _WAITING
+    num_requests = free // (most // size) + 1  # one more than fit at full length
+    tokens, runs = [prompt_tokens] * num_requests, [True] * num_requests
+    done = [False] * num_requests
     steps = []
 
     def held() -> tuple[int, ...]:
@@ -169,15 +169,15 @@ def grown(plan: Plan, prompt_tokens: int, step: int = 8) -> list[Step]:
 
     answered = 0
     while not all(done):
-        for one in range(_WAITING):
+        for one in range(num_requests):
             if runs[one]:
                 tokens[one] += step
                 done[one] = tokens[one] >= most
                 runs[one] = not done[one]
         while sum(held()) > free:
-            last = max(one for one in range(_WAITING) if runs[one])
+            last = max(one for one in range(num_requests) if runs[one])
             runs[last] = False
-        for one in range(_WAITING):
+        for one in range(num_requests):
             waits = not runs[one] and not done[one]
             if waits and sum(held()) + -(-tokens[one] // size) <= free:
                 runs[one] = True
@@ -187,12 +187,13 @@ def grown(plan: Plan, prompt_tokens: int, step: int = 8) -> list[Step]:
 
 
 def preemption(plan: Plan, prompt_tokens: int) -> str:
-    """Draw the blocks of three requests over time: one is preempted, and returns."""
+    """Draw the blocks of requests over time: one is preempted, and returns."""
     steps = grown(plan, prompt_tokens)
     whole = (plan.num_gpu_blocks or 1) - 1
     last, height = steps[-1].answered, 150
     drawn = []
-    for one in range(_WAITING):
+    num_requests = len(steps[0].blocks)
+    for one in range(num_requests):
         below = [sum(step.blocks[:one]) for step in steps]
         above = [sum(step.blocks[: one + 1]) for step in steps]
         xs = [WIDTH * step.answered / last for step in steps]
@@ -222,13 +223,13 @@ def preemption(plan: Plan, prompt_tokens: int) -> str:
         _text(0, 14, f"{whole:,} blocks", "start"),
         f"<line class='lead' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height + 26}'/>",
         _text(x, height + 40, f"full after {gone:,} tokens of answer:"),
-        _text(x, height + 56, f"request {_WAITING} is preempted"),
+        _text(x, height + 56, f"request {num_requests} is preempted"),
         _text(WIDTH, height + 40, f"from {back_at:,} on"),
         _text(WIDTH, height + 56, "it is computed again"),
     ]
     spoken = (
-        f"Three requests fill {whole:,} blocks after {gone:,} tokens of answer; the "
-        f"last one is preempted, and computed again from {back_at:,} on."
+        f"{num_requests} requests fill {whole:,} blocks after {gone:,} tokens of "
+        f"answer; the last one is preempted, and computed again from {back_at:,} on."
     )
     return _svg(drawn, height + 62, spoken)
 

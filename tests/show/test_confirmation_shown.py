@@ -158,7 +158,7 @@ def test_a_small_difference_is_not_rounded_away(difference, is_rounded, words) -
 
 
 def test_given_the_memory_the_rest_is_exact_or_the_measured_figures_are_named() -> None:
-    """27,559 blocks of 16 tokens; 8,192 blocks a request."""
+    """28,034 blocks of 16 tokens; 8,192 blocks a request."""
     sure = confirmations.confirmed()
     wrong = GivenMemory(
         available_kv_cache_bytes=GIB,
@@ -171,8 +171,8 @@ def test_given_the_memory_the_rest_is_exact_or_the_measured_figures_are_named() 
     assert text.given_text(sure.given, sure).endswith(": exactly what vLLM says.")
     assert text.given_text(wrong, sure) == (
         "Given the 1.00 GiB that vLLM measured for the KV cache, the plan says 512 "
-        "blocks, 8,192 tokens and 0.06x concurrency; vLLM says 27,559 blocks, 440,944 "
-        "tokens, 3.36x concurrency. They differ."
+        "blocks, 8,192 tokens and 0.06x concurrency; vLLM says 28,034 blocks, 448,544 "
+        "tokens, 3.42x concurrency. They differ."
     )
 
 
