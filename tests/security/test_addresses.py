@@ -16,7 +16,6 @@ from tests.security.server import served
 pytestmark = pytest.mark.browser
 
 CLOSED = [
-    "/api",
     "/api/contents",
     "/api/contents/secret.txt",
     "/api/kernels",

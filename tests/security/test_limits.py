@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import resource
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,13 +55,15 @@ def test_every_kernel_is_bounded(app, visitor) -> None:
     assert limit(app.process.pid, "Max data size") == "unlimited"
 
 
-def test_what_is_bounded_tighter_stays_so(monkeypatch) -> None:
+def test_what_is_bounded_tighter_stays_so() -> None:
     """A limit of the publisher's own is not loosened."""
-    set_to: dict[int, tuple[int, int]] = {}
-    resource = kernels.resource
-    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (0, 7))
-    monkeypatch.setattr(resource, "setrlimit", lambda k, v: set_to.update({k: v}))
-    kernels.limit()
+    tighter = 1 << 20
+    with subprocess.Popen(["sleep", "60"]) as other:
+        resource.prlimit(other.pid, resource.RLIMIT_DATA, (tighter, tighter))
+        kernels.limit(other.pid)
+        kept = resource.prlimit(other.pid, resource.RLIMIT_DATA)
+        core = resource.prlimit(other.pid, resource.RLIMIT_CORE)
+        other.kill()
 
-    assert set_to[resource.RLIMIT_DATA] == (7, 7)
-    assert set_to[resource.RLIMIT_CORE] == (0, 0)
+    assert kept == (tighter, tighter)
+    assert core == (0, 0)

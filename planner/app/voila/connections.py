@@ -53,7 +53,7 @@ class BoundedServer(HTTPServer):
         )
         self.max_connections = _max_connections()
         self._open: WeakSet[IOStream] = WeakSet()
-        self._waiting: dict[object, None] = {}
+        self._waiting: dict[IOStream, None] = {}
         """Connections without a whole request; the first has waited longest."""
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
@@ -62,21 +62,25 @@ class BoundedServer(HTTPServer):
             stream.close()
             return
         self._open.add(stream)
+        self._waiting[stream] = None  # many are accepted before the first is read
         _drop_unread(stream.socket)
         super().handle_stream(stream, address)
 
     def start_request(
-        self, server_conn: object, request_conn: HTTPConnection
+        self,
+        server_conn: Any,  # noqa: ANN401 - tornado has no type
+        request_conn: HTTPConnection,
     ) -> HTTPMessageDelegate:
         """Count a connection as waiting until its request is whole."""
-        self._waiting.pop(server_conn, None)
-        self._waiting[server_conn] = None
+        stream: IOStream = server_conn.stream
+        self._waiting.pop(stream, None)
+        self._waiting[stream] = None
         inner = super().start_request(server_conn, request_conn)
-        return _Noticing(inner, lambda: self._waiting.pop(server_conn, None))
+        return _Noticing(inner, lambda: self._waiting.pop(stream, None))
 
-    def on_close(self, server_conn: object) -> None:
+    def on_close(self, server_conn: Any) -> None:  # noqa: ANN401 - tornado has no type
         """Forget a connection."""
-        self._waiting.pop(server_conn, None)
+        self._waiting.pop(server_conn.stream, None)
         super().on_close(server_conn)
 
     def _close_one(self) -> bool:
@@ -85,9 +89,9 @@ class BoundedServer(HTTPServer):
             return True  # some ended, and are not collected yet
         if not self._waiting:
             return False
-        longest: Any = next(iter(self._waiting))
+        longest = next(iter(self._waiting))
         self._waiting.pop(longest)
-        longest.stream.close()
+        longest.close()
         return True
 
 
