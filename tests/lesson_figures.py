@@ -348,7 +348,7 @@ SIXTH: Computed = {
     "144 KiB": lambda: f"{token_bytes(DESK) / KIB:.0f} KiB",
     "72 KiB": lambda: f"{token_bytes(CITY) / KIB:.0f} KiB",
     "8 bits": lambda: _bits("float8_e4m3fn"),
-    "9.46 GiB": lambda: format_gib(_left(CITY)),
+    "10.09 GiB": lambda: format_gib(_left(CITY)),
     "half of what it cost in lesson 3": lambda: (
         "half of what it cost in lesson 3"
         if 2 * token_bytes(CITY) == token_bytes(DESK)

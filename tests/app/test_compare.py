@@ -41,15 +41,16 @@ def row(comparison: planner.Comparison, name: str):
 
 
 def test_the_kv_cache_dtype_is_the_only_difference_and_doubles_the_tokens() -> None:
-    """Two bytes an element become one: 387,328 tokens become 774,656."""
+    """Two bytes an element become one: 394,080 tokens become 788,176."""
     plan = planner.plan("Qwen/Qwen3-8B", gpu="H100")
     compared = planner.compare(plan, plan.changed(kv_cache_dtype="fp8"))
     tokens = row(compared, "kv_cache_size_tokens")
 
     assert [found.name for found in compared.differences] == ["kv_cache_dtype"]
     assert ("kv_cache_dtype auto", "kv_cache_dtype fp8") == compared.names
-    assert tokens.values[1] == 2 * tokens.values[0]
-    assert tokens.differences == (0, tokens.values[0])
+    pair = 2 * tokens.values[0]  # and a block of 16 that only half a block had room for
+    assert tokens.values[1] - pair in (0, 16)
+    assert tokens.differences == (0, tokens.values[1] - tokens.values[0])
 
 
 @given(changes=CHANGES)

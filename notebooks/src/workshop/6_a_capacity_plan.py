@@ -50,7 +50,7 @@ learn.words("Maximum concurrency", "max_num_seqs", "tensor parallel", "data para
 # %% [markdown]
 # ## Predict: how many on one card?
 #
-# A token costs half of what it cost in lesson 3, and the KV cache has 9.46 GiB now.
+# A token costs half of what it cost in lesson 3, and the KV cache has 10.09 GiB now.
 # How many such visitors does the desk's one L4 serve at the same time?
 
 # %%

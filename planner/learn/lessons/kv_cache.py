@@ -277,7 +277,7 @@ def _why_it_starts() -> str:
 
 
 QUESTION = Question(
-    asked="All requests together could need nearly a hundred times what the cache "
+    asked="All requests together could need about eighty times what the cache "
     "holds. Why does vLLM start, and what happens when they all come?",
     expert=_why_it_starts,
     points=(
