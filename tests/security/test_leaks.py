@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,7 +85,9 @@ def _handshake(visitor: Visitor) -> socket.socket:
 
 
 @pytest.mark.parametrize("end", [_kill_while_connected, _leave_while_asked])
-def test_an_early_end_leaves_no_file_open(alone, end) -> None:
+def test_an_early_end_leaves_no_file_open(
+    alone: Served, end: Callable[[Visitor, int], None]
+) -> None:
     """Each left sockets to its kernel, with a file each, for the server's life."""
     before = files_at_rest(alone)
     for _ in range(_ROUNDS):
