@@ -67,6 +67,8 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     """The sockets of each kernel, the oldest first."""
 
     _is_opened = False
+    _is_gone = False
+    """Whether the page closed its connection."""
 
     async def get(self, kernel_id: str) -> None:
         """Connect to the kernel of a visitor, never to one in the pool."""
@@ -83,6 +85,18 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         finally:
             if not self._is_opened:
                 self._forget_session()
+
+    async def pre_get(self) -> None:
+        """Prepare the kernel, and open no socket where one end has gone meanwhile.
+
+        Nobody would close such a socket, or the four that Jupyter opens to the kernel.
+
+        Raises:
+            HTTPError: where the page, or its kernel, has gone.
+        """
+        await super().pre_get()
+        if self._is_gone or not self.kernel_manager.is_open(self.kernel_id):
+            raise HTTPError(404)
 
     def _check_handshake(self) -> None:
         """Refuse what will be no socket, before Jupyter stores anything of it.
@@ -114,11 +128,18 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         """Remove what Jupyter stored of a handshake that failed.
 
         Source: jupyter_server 2.21 `services/kernels/connection/channels.py`,
-        `_register_session`; `disconnect` would count a page that left.
+        `_register_session` and `request_kernel_info`, whose socket stays open where the
+        kernel never answers; `disconnect` would count a page that left.
         """
-        sessions = getattr(getattr(self, "connection", None), "_open_sessions", {})
+        connection = getattr(self, "connection", None)
+        if connection is None:
+            return
+        sessions = connection._open_sessions
         for key in [key for key, handler in sessions.items() if handler is self]:
             del sessions[key]
+        asked = connection.kernel_info_channel
+        if asked is not None and not asked.closed():
+            asked.close()
 
     async def open(self, kernel_id: str) -> None:
         """Record the page that is connected."""
@@ -156,6 +177,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
 
     def on_close(self) -> None:
         """Record that the page is gone, or its network."""
+        self._is_gone = True
         if not self._is_opened:
             return
         sockets = self._open[self.kernel_id]
@@ -166,6 +188,20 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if self.ping_callback is not None:
             self.ping_callback.stop()  # it would keep this handler alive for a while
         super().on_close()
+        self._forget_buffer()
+
+    def _forget_buffer(self) -> None:
+        """Close what Jupyter keeps for a page that may come back to a kernel that ends.
+
+        It forgets what it kept before it ends a kernel; a page that leaves while the
+        kernel ends would add four sockets to it, for good.
+
+        Source: jupyter_server 2.21 `services/kernels/kernelmanager.py`,
+        `_async_shutdown_kernel`.
+        """
+        manager = self.kernel_manager
+        if self.kernel_id in manager and not manager.is_open(self.kernel_id):
+            manager.stop_buffering(self.kernel_id)
 
     def send_ping(self) -> None:
         """Ping the page; close the connection after three missed pings."""

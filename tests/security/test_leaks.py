@@ -1,0 +1,108 @@
+"""What stays open in the server after a kernel or a page that ended too early."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+from urllib.parse import urlsplit
+
+import pytest
+
+from planner.app.voila.sockets import KernelSocket
+from tests.app_visits import kernels
+from tests.security.client import Visitor, drained, finished
+from tests.security.server import Served, served
+from tests.ui.servers import health
+
+pytestmark = pytest.mark.browser
+
+_ROUNDS = 3
+_PATIENCE_SECONDS = 20.0
+_ASKED = (
+    "GET /api/kernels/{}/channels?session_id=s HTTP/1.1\r\nHost: {}\r\n"
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with one kernel that waits."""
+    with served(tmp_path_factory.mktemp("alone"), "--pool=1") as running:
+        yield running
+
+
+def files_at_rest(app: Served, at_most: int = 0) -> int:
+    """The server's open files while nobody is there, or the fewest within patience."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    fewest = 1 << 20
+    while time.monotonic() < end and fewest > at_most:
+        told = health(app.address)
+        if told["sessions"] == 0 and told["pool"] == 1:
+            found = len(list(Path(f"/proc/{app.process.pid}/fd").iterdir()))
+            fewest = min(fewest, found)
+            if not at_most and end - time.monotonic() < _PATIENCE_SECONDS - 2:
+                break
+        time.sleep(0.1)
+    return fewest
+
+
+def _kill_while_connected(visitor: Visitor, kernel: int) -> None:
+    """The page answers the server's close, as browsers do, while the kernel ends."""
+
+    async def run() -> None:
+        async with visitor.connected() as opened:
+            os.kill(kernel, signal.SIGKILL)
+            await drained(opened)
+
+    with suppress(AssertionError, OSError):
+        finished(run())
+
+
+def _leave_while_asked(visitor: Visitor, kernel: int) -> None:
+    """The kernel sleeps; the page goes away meanwhile, and says so afterwards."""
+    os.kill(kernel, signal.SIGSTOP)
+    with _handshake(visitor):
+        time.sleep(0.3)
+    time.sleep(0.2)
+    os.kill(kernel, signal.SIGCONT)
+    time.sleep(0.5)
+    visitor.leave()
+
+
+def _handshake(visitor: Visitor) -> socket.socket:
+    place = urlsplit(visitor.address)
+    opened = socket.create_connection((place.hostname, place.port))
+    opened.sendall(_ASKED.format(visitor.kernel_id, place.netloc).encode())
+    return opened
+
+
+@pytest.mark.parametrize("end", [_kill_while_connected, _leave_while_asked])
+def test_an_early_end_leaves_no_file_open(
+    alone: Served, end: Callable[[Visitor, int], None]
+) -> None:
+    """Each left sockets to its kernel, with a file each, for the server's life."""
+    before = files_at_rest(alone)
+    for _ in range(_ROUNDS):
+        files_at_rest(alone, before)
+        (kernel,) = kernels(alone.process.pid)
+        end(Visitor.at(alone.address), kernel)
+
+    assert files_at_rest(alone, before) <= before
+
+
+def test_a_question_that_a_kernel_never_answered_is_closed() -> None:
+    """Jupyter gives up after a minute, and leaves the socket of its question open."""
+    asked = Mock(**{"closed.return_value": False})
+    handler = KernelSocket.__new__(KernelSocket)
+    handler.connection = SimpleNamespace(_open_sessions={}, kernel_info_channel=asked)
+    handler._forget_session()
+
+    asked.close.assert_called_once_with()
