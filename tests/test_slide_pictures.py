@@ -45,7 +45,7 @@ def test_the_bar_names_each_line_with_its_size() -> None:
 
 def test_each_block_is_drawn_once() -> None:
     """Three requests of 8,192 tokens, what is left, and the one that stays empty."""
-    squares = re.findall(r"width='7\.0'", DRAWN["blocks"])
+    squares = re.findall(r"width='5\.0'", DRAWN["blocks"])
     each = 8192 // 16
 
     assert DESK.num_gpu_blocks == len(squares)

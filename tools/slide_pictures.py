@@ -109,7 +109,7 @@ def blocks(plan: Plan) -> str:
     length = plan.resolved.max_model_len if plan.resolved else 0
     each = -(-length // size)
     whole = (number - 1) // each
-    columns = 60
+    columns = 80
     cell = WIDTH / columns
     drawn = []
     for at in range(number):
@@ -130,11 +130,16 @@ def blocks(plan: Plan) -> str:
         ("currentColor", "one block stays empty"),
     ]
     for place, (fill, text) in enumerate(rows):
-        y = height + 20 * place
-        drawn.append(_rect((0.5, y + 2, 12, 12), fill, "block"))
-        drawn.append(_text(20, y + 13, text, "start"))
+        # Requests in two columns, so that the slide keeps its height with more of them.
+        is_request = place < whole
+        x = WIDTH / 2 * (place % 2) if is_request else 0
+        line = place // 2 if is_request else place - whole + -(-whole // 2)
+        y = height + 20 * line
+        drawn.append(_rect((x + 0.5, y + 2, 12, 12), fill, "block"))
+        drawn.append(_text(x + 20, y + 13, text, "start"))
     told = f"{number:,} blocks of {size} tokens; " + "; ".join(text for _, text in rows)
-    return _svg(drawn, height + 20 * len(rows) + 2, told)
+    lines = len(rows) - whole + -(-whole // 2)
+    return _svg(drawn, height + 20 * lines + 2, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

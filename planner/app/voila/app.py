@@ -26,7 +26,16 @@ from traitlets.config import Config
 from voila.app import Voila
 from voila.utils import get_page_config
 
-from planner.app.voila import api, files, log, openapi, pages, provisioner, sockets
+from planner.app.voila import (
+    api,
+    files,
+    kernels,
+    log,
+    openapi,
+    pages,
+    provisioner,
+    sockets,
+)
 from planner.app.voila.access import TOKEN, Owner, Visitors, trusted_networks
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.files import AssetHandler
@@ -149,6 +158,7 @@ class App(Voila):
         Raises:
             PlannerError: when the port is in use or not allowed.
         """
+        kernels.keep_little()
         server = BoundedServer(self.app)
         try:
             server.listen(self.port, self.ip)

@@ -39,13 +39,14 @@ _LIMITS = {
     resource.RLIMIT_CORE: 0,
 }
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 _KEPT = {
+    _M_ARENA_MAX: 1,
     _M_TRIM_THRESHOLD: 64 << 10,
     _M_TOP_PAD: 16 << 10,
     _M_MMAP_THRESHOLD: 64 << 10,
 }
-"""Bytes: of free room at the end of the heap, and of texts that are apart from it."""
+"""One heap for all threads; bytes of room at its end, and of texts apart from it."""
 
 
 class OneKernelSpec(KernelSpecManager):
@@ -94,7 +95,8 @@ def keep_little() -> None:
     """Let the C library return what is freed at once, where it can be told so.
 
     It otherwise learns from the states of all widgets, which a page asks for once, to
-    keep room for texts as long: a megabyte in each kernel.
+    keep room for texts as long: a megabyte in each kernel. The server, which compresses
+    pages in threads, keeps a heap with holes for each of them.
 
     Source: glibc `mallopt(3)`, `malloc.h`.
     """

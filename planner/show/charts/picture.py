@@ -89,7 +89,7 @@ def _compared(plan: Plan) -> dict[str, Any]:
     return {
         "of": f"{plan.name} {plan.gpu.name} {plan.gpus_total}",
         "kv_cache_bytes": rank.available_kv_cache_bytes if rank else None,
-        "requests": round(plan.all_engines.max_concurrency, 3),
+        "requests": round(plan.all_engines.max_concurrency, 5),
     }
 
 
