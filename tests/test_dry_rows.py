@@ -24,13 +24,22 @@ RELEASES = sorted(path.stem.removeprefix("vllm-") for path in ROWS.glob("vllm-*.
 # What was reached when the rows were recorded; a change may only mend it. Shares of
 # weights within a percent and of peaks within 0.02 GiB, and the median error of peaks.
 REACHED = {
-    "0.33.0": (0.98, 0.83, 0.003),
-    "0.25.1": (0.97, 0.83, 0.003),
-    "0.19.1": (0.94, 0.95, 0.002),
+    "0.33.0": (0.98, 0.84, 0.003),
+    "0.25.1": (0.97, 0.86, 0.003),
+    "0.19.1": (0.94, 0.97, 0.002),
 }
 # The share of starts of models with encoders whose peak is within 2 % or 0.05 GiB, and
 # how many there are at least.
-ENCODERS = {"0.33.0": (0.96, 157), "0.25.1": (1.0, 30), "0.19.1": (0.8, 10)}
+ENCODERS = {"0.33.0": (0.97, 157), "0.25.1": (1.0, 30), "0.19.1": (0.88, 10)}
+# Peaks that are known to be off, in GiB: the widest point of these towers is assumed.
+# They do not count in the shares; a rule that mends one takes it out of here.
+KNOWN = {
+    ("0.33.0", "OpenGVLab/InternVL3-2B"): 0.146,
+    ("0.33.0", "OpenGVLab/InternVL3-8B-hf"): 0.036,
+    ("0.33.0", "microsoft/Phi-3-vision-128k-instruct"): 0.054,
+    ("0.33.0", "mistralai/Voxtral-Mini-3B-2507"): 0.046,
+    ("0.19.1", "OpenGVLab/InternVL3-2B"): 0.136,
+}
 
 
 @cache
@@ -73,6 +82,11 @@ def peak_difference_gib(row: dict[str, Any], plan: planner.Plan) -> float:
     return abs(planned - row["peak"]) / GIB
 
 
+def is_known(release: str, row: dict[str, Any]) -> bool:
+    """Whether a row's peak is listed as one that is off."""
+    return (release, row["model"]) in KNOWN
+
+
 def has_encoders(row: dict[str, Any], plan: planner.Plan) -> bool:
     """Whether the start built an encoder of images or sounds."""
     is_text_only = row["args"].get("language_model_only", False)
@@ -103,11 +117,25 @@ def test_peaks_are_those_of_vllms_profile_run(release: str) -> None:
     off = [
         peak_difference_gib(row, plan)
         for row, plan in compared(release)
-        if row["peak"] is not None
+        if not is_known(release, row)
     ]
 
     assert sum(one <= 0.02 for one in off) >= REACHED[release][1] * len(off)
     assert median(off) <= REACHED[release][2]
+
+
+@pytest.mark.parametrize(("release", "model"), KNOWN)
+def test_known_differences_are_as_large_as_they_are_said_to_be(
+    release: str, model: str
+) -> None:
+    """Neither more, nor mended without being taken off the list."""
+    off = [
+        peak_difference_gib(row, plan)
+        for row, plan in compared(release)
+        if row["model"] == model
+    ]
+
+    assert off == pytest.approx([KNOWN[release, model]], abs=0.001)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -119,7 +147,9 @@ def test_peaks_of_models_with_encoders(release: str) -> None:
         (row["model"], row["gpu"], row["args"], peak_difference_gib(row, plan))
         for row, plan in rows
         if peak_difference_gib(row, plan) > max(0.05, 0.02 * row["peak"] / GIB)
+        and not is_known(release, row)
     ]
+    counted = [row for row, _ in rows if not is_known(release, row)]
 
     assert len(rows) >= count
-    assert len(rows) - len(far) >= least * len(rows), far
+    assert len(counted) - len(far) >= least * len(counted), far
