@@ -54,7 +54,7 @@ def told_around(start: Start, text: str) -> Start:
     return replace(
         start,
         gpu=gpu,
-        gpus=start.gpus if granted is None else start.gpus or granted,
+        gpus=start.gpus or granted,
         version=start.version or release_in(text),
         notes=(*start.notes, *notes),
     )
@@ -89,8 +89,7 @@ def release_in(text: str) -> Site | None:
 
 
 def _words(gpu: str | GPU) -> str:
-    name = gpu.name if isinstance(gpu, GPU) else gpu
-    return f"Planned on {name}, which the text names."
+    return f"Planned on {_name(gpu)}, which the text names."
 
 
 def _gpu(text: str) -> tuple[str | GPU | None, int | None]:
@@ -98,12 +97,11 @@ def _gpu(text: str) -> tuple[str | GPU | None, int | None]:
     named = list(_named(text))
     gpus = {_name(gpu): gpu for gpu, _ in named}
     if not gpus:
-        gpu = noted_gpu(text)
-        return gpu, None
-    counts = [count for _, count in named if count]
+        return noted_gpu(text), None
     if len(gpus) > 1:
         return None, None
-    return next(iter(gpus.values())), counts[0] if counts else None
+    count = next((count for _, count in named if count), None)
+    return next(iter(gpus.values())), count
 
 
 def _name(gpu: str | GPU) -> str:
