@@ -88,13 +88,17 @@ def _load(
 
     engine = llm.llm_engine
     rng = random.Random(0)
+    # Different prefixes: the blocks of a common prefix would be shared. All are made
+    # first, so that they arrive together.
+    prompts = [
+        [rng.randrange(vocab_size) for _ in range(prompt_tokens)]
+        for _ in range(num_requests)
+    ]
+    sampling = SamplingParams(
+        max_tokens=output_tokens, ignore_eos=True, detokenize=False
+    )
     begin = time.time()
-    for number in range(num_requests):
-        # Different prefixes: the blocks of a common prefix would be shared.
-        tokens = [rng.randrange(vocab_size) for _ in range(prompt_tokens)]
-        sampling = SamplingParams(
-            max_tokens=output_tokens, ignore_eos=True, detokenize=False
-        )
+    for number, tokens in enumerate(prompts):
         engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, sampling)
     finished = 0
     readings = 0
