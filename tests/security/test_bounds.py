@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 import time
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.testing import bind_unused_port
@@ -305,3 +307,30 @@ def test_a_session_that_ends_meanwhile_does_not_stop_the_round(monkeypatch) -> N
 
     assert ended == ["a", "c", "d"]
     assert looked == ["x", "y", "z", "ahead"]
+
+
+def test_a_start_that_fails_leaves_nothing(monkeypatch, tmp_path) -> None:
+    """Neither its task nor its connection file; the visitor learns that it failed."""
+    spec = {"argv": [str(tmp_path / "missing")], "display_name": "x", "language": "x"}
+    folder = tmp_path / "kernels" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps(spec))
+    specs = KernelSpecManager(kernel_dirs=[str(folder.parent)])
+    sessions = Sessions(kernel_spec_manager=specs, connection_dir=str(tmp_path))
+    failed: list[bool] = []
+
+    async def draw() -> None:
+        try:
+            await sessions.start_kernel(kernel_name="broken")
+        except FileNotFoundError:
+            failed.append(bool(sessions._pending_kernels))
+            raise
+
+    monkeypatch.setattr(sessions, "_draw", draw)
+    monkeypatch.setattr(sessions, "_work", lambda: None)
+    for _start in range(3):
+        asyncio.run(sessions._start())
+
+    assert failed == [True, True, True]
+    assert sessions._pending_kernels == {}
+    assert [*tmp_path.glob("kernel-*.json")] == []

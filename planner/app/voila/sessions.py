@@ -278,7 +278,7 @@ class Sessions(AsyncMappingKernelManager):
         except Exception as error:
             self._failed_at = time.monotonic()
             self.log.exception("A kernel could not be started.")
-            self._remove_empty_files()
+            self._forget_failed()
             if self._waiting:
                 self._waiting.popleft().set_exception(error)
         else:
@@ -289,12 +289,16 @@ class Sessions(AsyncMappingKernelManager):
             if self._waiting or not self._sessions:
                 self._work()  # otherwise the next page can wait for `_tend`
 
-    def _remove_empty_files(self) -> None:
-        """Remove the empty files that starts leave when the disk is full.
+    def _forget_failed(self) -> None:
+        """Remove what failed starts leave: tasks and files; empty ones on a full disk.
 
         A file that is being written has its content before anything else runs here.
         """
-        for file in Path(self.connection_dir).glob("kernel-*.json"):
+        folder = Path(self.connection_dir)
+        for name in [n for n, task in self._pending_kernels.items() if task.done()]:
+            del self._pending_kernels[name]
+            (folder / f"kernel-{name}.json").unlink(missing_ok=True)
+        for file in folder.glob("kernel-*.json"):
             if not file.stat().st_size:
                 file.unlink()
 
@@ -314,16 +318,12 @@ class Sessions(AsyncMappingKernelManager):
             html = await renderer.generate_content_str(
                 kernel_id, self.get_kernel(kernel_id)
             )
-        except BaseException:
-            executor = getattr(renderer, "executor", None)
-            if client := getattr(executor, "kc", None):  # or it never answered
+        except BaseException:  # the kernel may never have answered
+            if client := getattr(getattr(renderer, "executor", None), "kc", None):
                 await ensure_async(client.stop_channels())
             await self._shut_down(kernel_id)
             raise
-        loop = asyncio.get_running_loop()
-        packed = await loop.run_in_executor(
-            None, gzip.compress, html.encode(), _COMPRESSION
-        )
+        packed = await asyncio.to_thread(gzip.compress, html.encode(), _COMPRESSION)
         return Page(kernel_id=kernel_id, html=packed)
 
     def _renderer(self) -> Any:  # noqa: ANN401 - Voila ships no types
