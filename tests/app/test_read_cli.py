@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.app.cli import main
+from planner.app.cli import FITS, main
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 DOCKER = TEXTS / "docker-tagged.sh"
 ONE_LINE = DOCKER.read_text(encoding="utf-8").replace("\\\n", " ")
+TOO_LONG = (
+    "ValueError: To serve at least one request with the models's max seq len (40960), "
+    "(5.62 GiB KV cache is needed, which is larger than the available KV cache memory "
+    "(2.77 GiB). Based on the available memory, the estimated maximum model length is "
+    "20176."
+)
 WORDS = shlex.split(ONE_LINE, comments=True)
 
 
@@ -156,3 +162,26 @@ def test_an_exported_command_keeps_variables_and_the_servers_flags(capsys) -> No
         "VLLM_SLEEP_WHEN_IDLE=1 vllm serve Qwen/Qwen3-14B "
         "--gpu-memory-utilization 0.85 --tensor-parallel-size 2\n"
     )
+
+
+def test_a_question(capsys) -> None:
+    """Planned for what it asks, with what its words were taken for."""
+    status = main(["read", "Does Qwen3 8B fit on an L4, 4 users at 8k?"])
+
+    told = capsys.readouterr().out
+    assert status == FITS
+    assert "Read as: question Qwen/Qwen3-8B on L4" in told
+    assert '"Qwen3 8B" is taken for Qwen/Qwen3-8B.' in told
+    assert "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --max-num-seqs 4" in told
+
+
+def test_an_error_without_a_model_is_explained(capsys) -> None:
+    """vLLM's own figures tell the longest request: 20,176 tokens."""
+    status = main(["read", TOO_LONG])
+
+    told = capsys.readouterr().out
+    assert status == FITS
+    assert "vLLM did not start: max_model_len" in told
+    assert "Short: 2.85 GiB." in told
+    assert "Name it: model='org/name'." in told
+    assert "--max-model-len 19712" in told

@@ -335,6 +335,7 @@ _LINES = (
     ("speed", MODEL, "--gpu", "L4", "--prompt-tokens", "30"),
     ("sweep", MODEL, "--gpu", "L4", "--over", "max_model_len=1024,2048"),
     ("read", "vllm serve a/b --max-model-len 8k"),
+    ("read", "Will Qwen3 8B run on two RTX 3090s, for 20 users at 32k?"),
     ("upgrade", MODEL, "--gpu", "L4", "--from", "0.32.0"),
     ("models", "qwen"),
     ("gpus", "--json"),

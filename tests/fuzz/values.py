@@ -39,6 +39,14 @@ PIECES: tuple[str, ...] = (
     *("- ", "? ", "!!set ", "!!binary ", "&a ", "*a", "<<: ", "|\n", "#", "\t", "\\\n"),
     *("vllm serve ", "docker run ", "--model ", " GiB", " tokens", "Error: ", "INFO "),
     *(
+        "Qwen3 32B ",
+        " on two ",
+        "RTX 4090s",
+        " 24 GB VRAM",
+        "20 users ",
+        "4k in / 1k out",
+    ),
+    *(
         "bash -c '",
         "$(cat <<E\n",
         "'''",

@@ -76,6 +76,8 @@ def _run(options: dict[str, Any]) -> int:
         if plan is not None:
             explained = screen.shown(str(found.explain(**known)))
             sys.stdout.write(f"\n{plan_text(plan, screen)}\n\n{explained}\n")
+        elif found.log is not None:  # the text alone may tell what helps
+            sys.stdout.write(f"\n{screen.shown(str(found.explain(**known)))}\n")
         elif open_:
             sys.stdout.write(f"\nNot planned: {open_}\n")
     return FITS if plan is None or plan.fits else DOES_NOT_FIT

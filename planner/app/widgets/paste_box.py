@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LABEL = "Paste a model, a command, a manifest, a log or an error"
+LABEL = "Paste a model, a command, a manifest, a log or an error, or ask"
 HINT = "vllm serve …, docker run …, YAML, Python, a log, owner/model"
 LONGEST, LONGEST_PUBLISHED = 5_000_000, 200_000
 """Characters of a text, here and where strangers paste."""
@@ -216,6 +217,7 @@ def set_by(reading: Reading) -> set[str]:
     return {
         *reading.engine_args,
         *(name for name, value in start.items() if value is not None),
+        *(asdict(reading.load) if reading.load is not None else ()),
     }
 
 

@@ -114,11 +114,12 @@ def _named(text: str) -> Iterator[tuple[str | GPU, int | None]]:
         gpu = gpu_named_in(match["gpu"]) if match["gpu"] else None
         if gpu is not None:
             yield gpu, int(match["count"]) if match["count"] else None
-    for machine in _machines(text):
+    for machine in machines_in(text):
         yield machine.gpu, machine.gpus
 
 
-def _machines(text: str) -> Iterator[Machine]:
+def machines_in(text: str) -> Iterator[Machine]:
+    """Yield the types of machines that a text names."""
     for match in _MACHINE.finditer(text):
         machine = machine_named(match[0])
         if machine is not None:

@@ -329,15 +329,23 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     return GPU.named(alike[0], **facts), (_same_size_words(alike, total),)
 
 
-def _of_size(total: int, *, is_bfloat16: bool) -> list[str]:
+def gpus_of_gib(size: int) -> list[str]:
+    """Return the GPUs that are sold with so many GB, and report a little less."""
+    return _of_size(round(0.96 * size * GIB), within=round(0.06 * size * GIB))
+
+
+def _of_size(
+    total: int, *, within: int | None = None, is_bfloat16: bool = True
+) -> list[str]:
     """Return the GPUs of a size: what one can rent first, then the newest."""
     rented = list_prices().prices
     least, share = _SAME_SIZE
+    apart = max(least, share * total) if within is None else within
     found = [
         gpu
         for gpu in catalogue()
         if not gpu.mig_profile
-        and abs(gpu.total_memory_bytes - total) <= max(least, share * total)
+        and abs(gpu.total_memory_bytes - total) <= apart
         and (gpu.compute_capability >= _AMPERE or not is_bfloat16)
     ]
     found.sort(

@@ -16,8 +16,10 @@ from planner.confirming.log import read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
+from planner.errors import PlannerError
 from planner.export.texts.command import literal, typed
 from planner.export.texts.container import gpu_named_in
+from planner.export.texts.named import models_in
 from planner.models.catalogue import find
 
 RECORD = re.compile(
@@ -154,7 +156,16 @@ def noted_model(text: str) -> str | None:
     words = {match[0] for match in _MODEL_WORD.finditer(text)}
     found = {known.name for word in words if (known := find(word)) is not None}
     found = found or {word for word in words if _SIZED.search(word)}
-    return found.pop() if len(found) == 1 else None
+    return found.pop() if len(found) == 1 else None if found else _named_in_words(text)
+
+
+def _named_in_words(text: str) -> str | None:
+    """Return the one model that a note names by words, as "Llama 3.1 8B"."""
+    try:
+        models = models_in(text)
+    except PlannerError:  # a variant that is not known
+        return None
+    return models[0].name if len(models) == 1 else None
 
 
 def noted_gpu(text: str) -> str | GPU | None:
@@ -192,9 +203,14 @@ def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
     )
 
 
+def is_other(text: str) -> bool:
+    """Return whether a text is a command or a manifest of something else."""
+    return _OTHER.search(text) is not None
+
+
 def is_noted(text: str) -> bool:
     """Return whether a text that nothing else was found in is a note of a start."""
-    if len(text) > _LONGEST_NOTE or _OTHER.search(text):
+    if len(text) > _LONGEST_NOTE or is_other(text):
         return False
     log = read_log(text)
     return bool(log.figures) or log.is_vllm or log.error is not None

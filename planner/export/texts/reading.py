@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +17,7 @@ from planner.export.texts.passage import Edit, edited
 from planner.export.texts.sites import Start, merged
 from planner.late import late
 from planner.planning.inputs import Inputs
+from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.values import frozen
 
@@ -27,6 +28,7 @@ class Kind(StrEnum):
     """What a text was taken for."""
 
     MODEL = "model"
+    QUESTION = "question"
     COMMAND = "command"
     CONTAINER = "container"
     COMPOSE = "compose file"
@@ -62,6 +64,8 @@ class Reading:
     env: Mapping[str, str] = field(default_factory=dict)
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     """Every engine argument that the text gives, by vLLM's names."""
+    load: Load | None = None
+    """What a question asks to serve: arguments that are not given follow from it."""
     kept: Mapping[str, Any] = field(default_factory=dict)
     """Flags of the server: without effect on memory, given back as they are."""
     unknown: tuple[str, ...] = ()
@@ -110,6 +114,7 @@ class Reading:
             entrypoint=changes.pop("entrypoint", None) or self.entrypoint,
             env=dict(self.env if env is None else env),
             engine_args=self._arguments(version),
+            load=self.load,
         ).changed(**changes)
 
     def _arguments(self, version: str) -> dict[str, Any]:
@@ -184,6 +189,7 @@ class Reading:
                 "engine_args": modelled,
             },
             "gpus": self.gpus,
+            "load": None if self.load is None else asdict(self.load),
             "kept": {**self.kept, **idle},
             "unknown": list(self.unknown),
             "open": list(self.open),

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
+from planner.confirming.log import LogReading
 from planner.errors import PlannerError
 from planner.export.texts.around import job_variables, told_around
+from planner.export.texts.asking import questions_in
 from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
 from planner.export.texts.image_file import starts_in_image_file
@@ -28,15 +30,18 @@ LONGEST = 64_000
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096
 _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
-_MODEL = re.compile(r"(?:[\w.-]+/)?[\w.-]+\Z|(?:~|\.{1,2})?/[^\s:]+\Z|[A-Za-z]:\\\S+\Z")
+_MODEL = re.compile(
+    r"(?a:(?:[\w.-]+/)?[\w.-]+)\Z|(?:~|\.{1,2})?/[^\s:]+\Z|[A-Za-z]:\\\S+\Z"
+)
 """A model of the Hub or the catalogue, or a folder."""
 _WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
 """Texts that name GPU and release in their own ways, beside the command."""
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
-    "a model's name, a command (`vllm serve ...`, `docker run ...`), a manifest, a "
-    "configuration file, Python code, a log of vLLM, an error, or a server's address"
+    "a model's name, a question, a command (`vllm serve ...`, `docker run ...`), a "
+    "manifest, a configuration file, Python code, a log of vLLM, an error, or a "
+    "server's address"
 )
 
 
@@ -45,8 +50,9 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
     """Return what a text says of a start of vLLM; nothing of it is ever run.
 
     Args:
-        text: a model, a command, a manifest, a configuration, code, a log or an error;
-            the path of a file with one of these; or the address of a running server.
+        text: a model, a question, a command, a manifest, a configuration, code, a log
+            or an error; the path of a file with one of these; or the address of a
+            running server.
         start: which of several starts in the text to read, from 1.
 
     Raises:
@@ -69,32 +75,47 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         )
     found = _first(given)
     if not found:
-        return _note(given)
-    if not 1 <= start <= len(found):
-        raise PlannerError(
-            f"start={start}: the text holds {len(found)} starts of vLLM; count from 1."
-        )
+        return _note(given, start)
+    _check_start(start, len(found))
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
     told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
     return reading_of(chosen.kind, given, told, len(found))
 
 
-def _note(given: str) -> Reading:
-    """Return what people noted of a start.
+def _check_start(start: int, number: int) -> None:
+    if not 1 <= start <= number:
+        raise PlannerError(
+            f"start={start}: the text holds {number} starts of vLLM; count from 1."
+        )
+
+
+def _note(given: str, start: int) -> Reading:
+    """Return what people noted of a start, or ask about one.
 
     Raises:
         PlannerError: where nothing of one is in the text.
     """
-    if is_noted(given):
-        return reading_of_log(given)
+    noted = reading_of_log(given) if is_noted(given) else None
+    if noted is not None and _is_of_a_start(noted.log):
+        return noted
     engine = other_engine(given)
     if engine:
         raise PlannerError(
             f"This starts {engine}, which shares out memory in its own way: the "
             f"planner says what vLLM does. Give {_FORMS}."
         )
+    asked = questions_in(given)
+    if asked:
+        _check_start(start, len(asked))
+        return asked[start - 1]
+    if noted is not None:
+        return noted
     raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
+
+
+def _is_of_a_start(log: LogReading | None) -> bool:
+    return log is not None and (bool(log.figures) or log.error is not None)
 
 
 def _first(text: str) -> Sequence[Found]:
