@@ -99,6 +99,20 @@ def test_a_text_is_pasted_and_its_bars_are_drawn(page, text, words, plan, flag) 
     assert mark.get_attribute("id") in named
 
 
+def test_a_question_is_answered(page) -> None:
+    """For its load, with what its words were taken for, and marks on the load."""
+    paste(page, "Will Qwen3 32B in FP8 run on two L40S, for 20 users at 8k?")
+    said(page, "A question for Qwen/Qwen3-32B-FP8, 2 L40S")
+    verdict(page, "Qwen/Qwen3-32B-FP8 on 2")
+    wait_for_command(page, "--max-num-seqs 20")
+    users = page.get_by_role("spinbutton", name="Users at once", exact=True).first
+    marks = page.locator("[data-name=requests] .pc-mark")
+
+    assert users.input_value() == "20"
+    assert marks.first.inner_text() == "pasted"
+    assert '"Qwen3 32B" is taken for' in page.locator(".planner-read").inner_text()
+
+
 def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     """The log as it was copied: why, with its arithmetic; a fix by key; Undo."""
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
