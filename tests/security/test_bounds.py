@@ -342,10 +342,11 @@ def test_kernels_leave_no_loggers() -> None:
     """Python keeps every logger that was ever named; theirs is the app's."""
     app = App()
     sessions = Sessions(parent=app)
-    loggers = logging.Logger.manager.loggerDict
-    before = {*loggers}
+    first = sessions.kernel_manager_factory(parent=sessions)
+    shared = {id(first.event_logger)}
+    named = {*logging.Logger.manager.loggerDict}
 
-    kernels = [sessions.kernel_manager_factory(parent=sessions) for _kernel in "abc"]
+    others = [sessions.kernel_manager_factory(parent=sessions) for _kernel in "ab"]
 
-    assert {id(kernel.event_logger) for kernel in kernels} == {id(app.event_logger)}
-    assert len({*loggers} - before) == 1
+    assert {id(kernel.event_logger) for kernel in others} == shared
+    assert {*logging.Logger.manager.loggerDict} == named
