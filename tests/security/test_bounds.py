@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import socket
 import time
@@ -22,6 +23,7 @@ from tornado.web import Application, RequestHandler
 
 from planner.app.voila import connections
 from planner.app.voila.access import Visitors, is_for_a_page, trusted_networks
+from planner.app.voila.app import App
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.sessions import Session, Sessions
 from planner.errors import PlannerError
@@ -334,3 +336,17 @@ def test_a_start_that_fails_leaves_nothing(monkeypatch, tmp_path) -> None:
     assert failed == [True, True, True]
     assert sessions._pending_kernels == {}
     assert [*tmp_path.glob("kernel-*.json")] == []
+
+
+def test_kernels_leave_no_loggers() -> None:
+    """Python keeps every logger that was ever named; theirs is the app's."""
+    app = App()
+    sessions = Sessions(parent=app)
+    first = sessions.kernel_manager_factory(parent=sessions)
+    shared = {id(first.event_logger)}
+    named = {*logging.Logger.manager.loggerDict}
+
+    others = [sessions.kernel_manager_factory(parent=sessions) for _kernel in "ab"]
+
+    assert {id(kernel.event_logger) for kernel in others} == shared
+    assert {*logging.Logger.manager.loggerDict} == named

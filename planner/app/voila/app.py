@@ -20,8 +20,10 @@ from typing import Any
 
 import nbformat
 import tornado.web
+from jupyter_events import EventLogger
 from jupyter_server.auth.identity import IdentityProvider, User
 from jupyter_server.utils import url_path_join
+from traitlets import Instance
 from traitlets.config import Config
 from voila.app import Voila
 from voila.utils import get_page_config
@@ -82,6 +84,9 @@ class Anybody(IdentityProvider):
 
 class App(Voila):
     """Voila, restricted to the planner's page."""
+
+    event_logger = Instance(EventLogger, args=())
+    """One for all kernels: each would name a logger of its own, kept for good."""
 
     def serve(self, options: Options) -> None:
         """Serve until a signal ends it.
