@@ -1,9 +1,8 @@
 """A plotly figure as a widget, the answer around one, and the explorer as plain HTML.
 
 plotly's own FigureWidget sends 5 MB of JavaScript through every kernel's socket and
-echoes 20 kB per update; `docs/performance.md` has both measurements. `PlotlyChart`
-sends only the figure's JSON. plotly.js is a static file in the app; in JupyterLab the
-kernel sends it once per page.
+echoes 20 kB per update. `PlotlyChart` sends only the figure's JSON. plotly.js is a
+static file in the app; in JupyterLab the kernel sends it once per page.
 
 A step of a slider changes the bars, the verdict and the figures: one update of one
 widget, the `Answer`, sends them together.
@@ -47,7 +46,6 @@ _NO_WIDGETS = (
 log = logging.getLogger(__name__)
 _STALE = tag("span", "Last good plan", class_="pl-stale")
 
-
 class PlotlyChart(anywidget.AnyWidget):
     """Shows a figure given as plotly's JSON; setting `figure` redraws it in place."""
 
@@ -77,7 +75,6 @@ class PlotlyChart(anywidget.AnyWidget):
         """Send plotly.js to a page that requests it."""
         if content == "plotly.js":
             self.send("plotly.js", buffers=[static_files.for_page()])
-
 
 class Answer(PlotlyChart):
     """Verdict, bars, figures and vLLM's message of the last good plan."""
@@ -153,7 +150,6 @@ class Answer(PlotlyChart):
         if parts != self.parts:
             self.parts = parts
 
-
 class Place(anywidget.AnyWidget):
     """Shows parts of the answer elsewhere than beside its chart.
 
@@ -179,7 +175,6 @@ class Place(anywidget.AnyWidget):
                 self._opened(key, is_open)
             case _:
                 log.warning("a page sent what opens no panel")
-
 
 def snapshot_html(plan: Plan) -> Html:
     """Show a plan in the explorer's own layout, without controls."""
@@ -216,21 +211,17 @@ def snapshot_html(plan: Plan) -> Html:
         ),
     )
 
-
 def without_widgets(plan: Plan) -> Html:
     """Show a plan whole, for a notebook that cannot run the explorer's controls."""
     return fragment(tag("p", tag("em", _NO_WIDGETS)), plan_html(plan))
 
-
 def _div(class_: str, *content: Content) -> Html:
     return tag("div", content, class_=class_)
-
 
 def _parts(parts: dict[str, Html]) -> list[Html]:
     return [
         _div(f"planner-{name} pl-plan", part) for name, part in parts.items() if part
     ]
-
 
 def chart_mimebundle(
     figure: dict[str, Any], label: str, options: dict[str, Any]

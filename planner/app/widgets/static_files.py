@@ -6,8 +6,8 @@ restricts the modules to the few forms of import and export that this handles.
 
 plotly.js is its basic bundle, which draws bars and lines. The bundle inside the plotly
 package draws 47 kinds of traces and is four times as large; a browser takes twice as
-long to draw the first bar (`docs/performance.md`). The basic bundle is only on npm, so
-it is part of this package, unchanged and under its own licence.
+long to draw the first bar. The basic bundle is only on npm, so it is part of this
+package, unchanged and under its own licence.
 `python tools/plotly_bundle.py VERSION` installs another version.
 """
 
@@ -29,18 +29,15 @@ _UNREAD = re.compile(
 FILE_NAME = "plotly-basic.min.js"
 VENDORED = Path(__file__).parent / "vendored"
 
-
 @cache
 def script(name: str) -> str:
     """Return a module with everything that it imports, as one module."""
     return lean("".join(_without_imports(_read(one)) for one in _in_order(name)))
 
-
 @cache
 def sheet(*names: str) -> str:
     """Join style sheets, after the design's own variables."""
     return "\n".join([tokens(), *(_read(name) for name in names)])
-
 
 def lean(source: str) -> str:
     r"""Remove empty lines, and comments on lines of their own, from a script.
@@ -50,11 +47,9 @@ def lean(source: str) -> str:
     """
     return _UNREAD.sub("", source)
 
-
 def for_page() -> bytes:
     """Return plotly.js."""
     return (VENDORED / FILE_NAME).read_bytes()
-
 
 def _in_order(name: str) -> tuple[str, ...]:
     """Return a module and those it imports, each after its own imports."""
@@ -63,10 +58,8 @@ def _in_order(name: str) -> tuple[str, ...]:
         order |= dict.fromkeys(_in_order(imported))
     return (*order, name)
 
-
 def _without_imports(source: str) -> str:
     return _EXPORT.sub("", _IMPORT.sub("", source))
-
 
 def _read(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
