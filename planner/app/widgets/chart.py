@@ -46,6 +46,7 @@ _NO_WIDGETS = (
 log = logging.getLogger(__name__)
 _STALE = tag("span", "Last good plan", class_="pl-stale")
 
+
 class PlotlyChart(anywidget.AnyWidget):
     """Shows a figure given as plotly's JSON; setting `figure` redraws it in place."""
 
@@ -75,6 +76,7 @@ class PlotlyChart(anywidget.AnyWidget):
         """Send plotly.js to a page that requests it."""
         if content == "plotly.js":
             self.send("plotly.js", buffers=[static_files.for_page()])
+
 
 class Answer(PlotlyChart):
     """Verdict, bars, figures and vLLM's message of the last good plan."""
@@ -150,6 +152,7 @@ class Answer(PlotlyChart):
         if parts != self.parts:
             self.parts = parts
 
+
 class Place(anywidget.AnyWidget):
     """Shows parts of the answer elsewhere than beside its chart.
 
@@ -175,6 +178,7 @@ class Place(anywidget.AnyWidget):
                 self._opened(key, is_open)
             case _:
                 log.warning("a page sent what opens no panel")
+
 
 def snapshot_html(plan: Plan) -> Html:
     """Show a plan in the explorer's own layout, without controls."""
@@ -211,17 +215,21 @@ def snapshot_html(plan: Plan) -> Html:
         ),
     )
 
+
 def without_widgets(plan: Plan) -> Html:
     """Show a plan whole, for a notebook that cannot run the explorer's controls."""
     return fragment(tag("p", tag("em", _NO_WIDGETS)), plan_html(plan))
 
+
 def _div(class_: str, *content: Content) -> Html:
     return tag("div", content, class_=class_)
+
 
 def _parts(parts: dict[str, Html]) -> list[Html]:
     return [
         _div(f"planner-{name} pl-plan", part) for name, part in parts.items() if part
     ]
+
 
 def chart_mimebundle(
     figure: dict[str, Any], label: str, options: dict[str, Any]

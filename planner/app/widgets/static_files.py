@@ -29,15 +29,18 @@ _UNREAD = re.compile(
 FILE_NAME = "plotly-basic.min.js"
 VENDORED = Path(__file__).parent / "vendored"
 
+
 @cache
 def script(name: str) -> str:
     """Return a module with everything that it imports, as one module."""
     return lean("".join(_without_imports(_read(one)) for one in _in_order(name)))
 
+
 @cache
 def sheet(*names: str) -> str:
     """Join style sheets, after the design's own variables."""
     return "\n".join([tokens(), *(_read(name) for name in names)])
+
 
 def lean(source: str) -> str:
     r"""Remove empty lines, and comments on lines of their own, from a script.
@@ -47,9 +50,11 @@ def lean(source: str) -> str:
     """
     return _UNREAD.sub("", source)
 
+
 def for_page() -> bytes:
     """Return plotly.js."""
     return (VENDORED / FILE_NAME).read_bytes()
+
 
 def _in_order(name: str) -> tuple[str, ...]:
     """Return a module and those it imports, each after its own imports."""
@@ -58,8 +63,10 @@ def _in_order(name: str) -> tuple[str, ...]:
         order |= dict.fromkeys(_in_order(imported))
     return (*order, name)
 
+
 def _without_imports(source: str) -> str:
     return _EXPORT.sub("", _IMPORT.sub("", source))
+
 
 def _read(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
