@@ -38,10 +38,8 @@ DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
 SUMMARY = ROOT / "planner" / "data" / "accuracy.json"
 MACHINES = (
-    "CUDA's context grows with the card (multiprocessors x resident threads). NCCL "
-    "starts before vLLM's first look from 0.11 on. Where GPU and processor share their "
-    "memory, every program counts, and what the start allocates in host memory is "
-    "taken off the KV cache."
+    "CUDA's context grows with the card. NCCL starts before vLLM's first look from "
+    "0.11 on. Where GPU and processor share their memory, every program counts."
 )
 LARGEST = 6
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,8 +29,8 @@ TEXTS = ROOT / "notebooks" / "src" / "workshop"
 BEGIN, END = "<!-- misconceptions: made -->", "<!-- misconceptions: end -->"
 
 
-def tables() -> str:
-    """Return a heading and a table for each lesson."""
+def lists() -> str:
+    """Return a heading and, for each part of an exercise, a list of wrong answers."""
     return "\n\n".join(_lesson(number) for number in range(1, len(LESSONS) + 1))
 
 
@@ -38,17 +39,26 @@ def _lesson(number: int) -> str:
     title = re.search(r"^# # (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     if title is None:
         raise ValueError(f"{path} has no title.")
-    rows = [row for one in learn.exercises(number) for row in _rows(one)]
-    head = ["| Exercise | Right | Wrong answer | The check says |", "| --- " * 4 + "|"]
-    return "\n".join([f"## {title[1]}", "", *head, *rows])
+    found = [text for one in learn.exercises(number) for text in _exercise(one)]
+    return "\n\n".join([f"## {title[1]}", *found])
 
 
-def _rows(exercise: Exercise) -> Iterator[str]:
-    for part in exercise.parts:
-        for wrong, says in _wrong(part):
-            yield (
-                f"| {exercise.name} `{part.name}` | {_right(part)} | {wrong} | {says} |"
-            )
+def _exercise(exercise: Exercise) -> Iterator[str]:
+    """Yield a list for each part; parts with the same choices share one."""
+    for _key, group in groupby(exercise.parts, _choices):
+        parts = list(group)
+        wrong = _wrong_letters(parts) if isinstance(parts[0], Choice) else []
+        wrong += [row for part in parts for row in _wrong_figures(part)]
+        if wrong:
+            right = ", ".join(f"`{one.name}`: {_right(one)}" for one in parts)
+            yield "\n".join([f"**{exercise.name}** {right}", "", *wrong])
+
+
+def _choices(part: Part) -> tuple[object, ...]:
+    """Return what parts have to have in common for one list of wrong answers."""
+    if isinstance(part, Choice):
+        return (*part.options.items(), *part.says.items())
+    return (part.name,)
 
 
 def _right(part: Part) -> str:
@@ -57,17 +67,24 @@ def _right(part: Part) -> str:
     return "" if isinstance(part, Made) else _told(part, part.expected())
 
 
-def _wrong(part: Part) -> list[tuple[str, str]]:
-    """Return each wrong answer that is known, with what the check says to it."""
-    if isinstance(part, Choice):
-        return [
-            (f"`{letter}`: {part.options[letter]}", says)
-            for letter, says in part.says.items()
-            if letter != part.expected
-        ]
-    if isinstance(part, Made):
+def _wrong_letters(parts: Sequence[Part]) -> list[str]:
+    """Return a row for each letter that is wrong, and where it is right instead."""
+    choices = [part for part in parts if isinstance(part, Choice)]
+    rows = []
+    for letter, says in choices[0].says.items():
+        right = [f"`{one.name}`" for one in choices if one.expected == letter]
+        if len(right) == len(choices):
+            continue
+        where = f" (except {', '.join(right)})" if right else ""
+        rows.append(f"- `{letter}`{where}, {choices[0].options[letter]}: {says}")
+    return rows
+
+
+def _wrong_figures(part: Part) -> list[str]:
+    """Return a row for each wrong figure that is known, with what the check says."""
+    if isinstance(part, Choice | Made):
         return []
-    return [(_told(part, one.value()), one.says) for one in part.mistakes]
+    return [f"- {_told(part, one.value())}: {one.says}" for one in part.mistakes]
 
 
 def _told(part: Size | Number, value: float) -> str:
@@ -77,7 +94,7 @@ def _told(part: Size | Number, value: float) -> str:
 
 
 def written(page: str) -> str:
-    """Return the page with its tables made anew.
+    """Return the page with its lists written again.
 
     Raises:
         ValueError: when the page has no place for them.
@@ -85,8 +102,8 @@ def written(page: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{PAGE} has no place for the tables.")
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+        raise ValueError(f"{PAGE} has no place for the lists.")
+    return f"{before}{BEGIN}\n\n{lists()}\n\n{END}{after}"
 
 
 def main(arguments: list[str]) -> int:

@@ -53,16 +53,14 @@ GPU memory.'
 
 
 def glossary_markdown() -> str:
-    """Return terms and the planner's inputs as a page, engine arguments by effect."""
+    """Return terms, the planner's inputs and arguments that it does not count."""
     terms = [one for one in entries().values() if not one.is_argument]
     inputs = [one for one in terms if one.name in _OF_THE_PLANNER]
     parts = {
         "## Terms": _texts(one for one in terms if one not in inputs),
         "## Fields of the page": _texts(inputs),
         _ARGUMENTS: "",
-        "### Counted by plans": _names(Memory.MODELLED, Memory.BOUNDED),
         "### Not counted, as plans that use them say": _names(Memory.UNKNOWN),
-        "### Without effect on GPU memory": _names(Memory.NONE),
     }
     sections = [f"{title}\n\n{found}".strip() for title, found in parts.items()]
     return "\n\n".join([_HEAD, *sections]) + "\n"
@@ -76,7 +74,7 @@ the same texts behind each control. `python tools/glossary_page.py` writes this 
 
 _ARGUMENTS = f"""## Engine arguments
 
-What each argument of vLLM {NEWEST} does is in
+What each argument of vLLM {NEWEST} does, and whether plans count it, is in
 [the reference of engine arguments](reference/arguments.md), in the app at its control,
 and in `planner plan --help`."""
 
@@ -85,8 +83,8 @@ def _texts(found: Iterable[Entry]) -> str:
     return "\n".join(f"- **{one.name}**: {one.text}" for one in found)
 
 
-def _names(*effects: Memory) -> str:
-    names = sorted(one.name for one in ARGUMENTS.values() if one.memory in effects)
+def _names(effect: Memory) -> str:
+    names = sorted(one.name for one in ARGUMENTS.values() if one.memory is effect)
     return f"- {', '.join(f'`{name}`' for name in names)}"
 
 

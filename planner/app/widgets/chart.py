@@ -1,9 +1,8 @@
 """A plotly figure as a widget, the answer around one, and the explorer as plain HTML.
 
 plotly's own FigureWidget sends 5 MB of JavaScript through every kernel's socket and
-echoes 20 kB per update; `docs/performance.md` has both measurements. `PlotlyChart`
-sends only the figure's JSON. plotly.js is a static file in the app; in JupyterLab the
-kernel sends it once per page.
+echoes 20 kB per update. `PlotlyChart` sends only the figure's JSON. plotly.js is a
+static file in the app; in JupyterLab the kernel sends it once per page.
 
 A step of a slider changes the bars, the verdict and the figures: one update of one
 widget, the `Answer`, sends them together.

@@ -6,8 +6,8 @@ restricts the modules to the few forms of import and export that this handles.
 
 plotly.js is its basic bundle, which draws bars and lines. The bundle inside the plotly
 package draws 47 kinds of traces and is four times as large; a browser takes twice as
-long to draw the first bar (`docs/performance.md`). The basic bundle is only on npm, so
-it is part of this package, unchanged and under its own licence.
+long to draw the first bar. The basic bundle is only on npm, so it is part of this
+package, unchanged and under its own licence.
 `python tools/plotly_bundle.py VERSION` installs another version.
 """
 
