@@ -35,6 +35,7 @@ VIEWS = (
     *("tests/models/test_hub_search.py", "tests/models/test_huggingface.py"),
 )
 COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
+TASKS = ("tests/ui/test_tasks.py", "tests/ui/test_paste.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
 # Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
@@ -65,6 +66,8 @@ class Environment:
     pins: tuple[str, ...] = ()
     """Instead of an extra: what a notebook service has."""
     tests: tuple[str, ...] = ()
+    is_app: bool = False
+    """Whether the app is served by it, and asked its tasks in Chromium."""
     is_alone: bool = False
     """Whether the built wheel is used outside the clone."""
 
@@ -90,9 +93,22 @@ ENVIRONMENTS = (
         is_alone=True,
     ),
     Environment(
-        name="app-lowest", python="3.11", extra="app", is_lowest=True, is_alone=True
+        name="app-lowest",
+        python="3.11",
+        extra="app",
+        is_lowest=True,
+        tests=VIEWS,
+        is_app=True,
+        is_alone=True,
     ),
-    Environment(name="newest-3.11", python="3.11", extra="all", is_alone=True),
+    Environment(
+        name="newest-3.11",
+        python="3.11",
+        extra="all",
+        tests=VIEWS,
+        is_app=True,
+        is_alone=True,
+    ),
     Environment(
         name="newest-3.12", python="3.12", extra="all", tests=CORE, is_alone=True
     ),
@@ -171,8 +187,9 @@ def result(environment: Environment, wheel: Path) -> list[str]:
         return [environment.name, environment.python, *[""] * len(NAMED), "not here"]
     said = [
         *([_tests(environment)] if environment.tests else []),
+        *([_app(environment)] if environment.is_app else []),
         *([_alone(environment)] if environment.is_alone else []),
-        *([_browser(environment)] if environment.pins else []),
+        *([_explorer(environment)] if environment.pins else []),
     ]
     return [
         environment.name,
@@ -268,20 +285,30 @@ def _tests(environment: Environment) -> str:
     return _summary(tested)
 
 
-def _browser(environment: Environment) -> str:
-    """Drive the explorer in the environment's own Jupyter, by this one's Chromium."""
+def _app(environment: Environment) -> str:
+    """Ask the app its tasks, served by the environment, in this one's Chromium."""
+    asked = _browser(*TASKS, PLANNER_APP_PYTHON=str(environment.interpreter))
+    return f"app in Chromium: {asked}"
+
+
+def _explorer(environment: Environment) -> str:
+    """Drive the explorer in the environment's own Jupyter."""
+    words = ("tests/versions", "-k", environment.name)
+    driven = _browser(*words, PLANNER_VERSIONS=str(BUILD))
+    return f"explorer in Chromium: {driven}"
+
+
+def _browser(*words: str, **variables: str) -> str:
+    """Run browser tests with this Python, which has Playwright."""
     driven = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "tests/versions"),
-            *("-k", environment.name, "-p", "no:cacheprovider"),
-        ],
+        [sys.executable, "-m", "pytest", "-q", *words, "-p", "no:cacheprovider"],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PLANNER_VERSIONS": str(BUILD)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
         check=False,
         text=True,
         stdout=subprocess.PIPE,
     )
-    return f"explorer in Chromium: {_summary(driven)}"
+    return _summary(driven)
 
 
 def _summary(tested: subprocess.CompletedProcess[str]) -> str:

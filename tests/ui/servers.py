@@ -21,6 +21,8 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
 """What is served, unless another checkout is given, such as of an older commit."""
+PYTHON = os.environ.get("PLANNER_APP_PYTHON", sys.executable)
+"""What serves: `make test-versions` has it be another environment's."""
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -142,7 +144,7 @@ def notebook7(
     folder: Path,
     theme: str = "JupyterLab Light",
     root: Path = ROOT,
-    python: str = sys.executable,
+    python: str = PYTHON,
 ) -> Iterator[str]:
     """Serve Jupyter Notebook 7 on a folder: one notebook a page."""
     with _jupyter(
@@ -175,7 +177,7 @@ def _jupyter(
     folder: Path,
     theme: str,
     root: Path,
-    python: str = sys.executable,
+    python: str = PYTHON,
 ) -> Iterator[str]:
     """Serve either; every cell stays in the page, also those that are out of sight."""
     port = free_port()
@@ -221,7 +223,7 @@ def _server(
     address: str,
     is_ready: Callable[[str], bool],
     root: Path,
-    python: str = sys.executable,
+    python: str = PYTHON,
 ) -> Iterator[Served]:
     log = folder / "server.log"
     with log.open("w") as written:
