@@ -210,7 +210,7 @@ node_modules/.stamp: package.json package-lock.json | $(BIN)/python
 $(BENCH_VENV)/streamlit.stamp: requirements.lock | $(BIN)/python
 	@echo "Installing Streamlit into $(BENCH_VENV), to compare with."
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
-	@sed -e '/^ *--hash/d' -e 's/ *\\$$//' requirements.lock > $(BENCH_VENV)/pins.txt
+	@sed -e '/^ *--hash/d' -e 's/ *\\$$//' -e 's/\[[^]]*\]//' requirements.lock > $(BENCH_VENV)/pins.txt
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet \
 		-c $(BENCH_VENV)/pins.txt streamlit==1.67.0 plotly
 	@touch $@
