@@ -122,7 +122,7 @@ def reading_html(reading: Reading) -> Html:
     return fragment(
         table(f"Read as: {reading.kind}{_shown(reading)}", ("What", "Value"), written),
         _titled("Still open", reading.open),
-        _titled("Left aside", reading.notes),
+        _titled(reading.noted_as, reading.notes),
     )
 
 

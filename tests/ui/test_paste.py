@@ -110,6 +110,7 @@ def test_a_question_is_answered(page) -> None:
 
     assert users.input_value() == "20"
     assert control.locator(".pc-mark").first.inner_text() == "pasted"
+    assert "Taken as" in page.locator(".planner-read").inner_text()
     assert '"Qwen3 32B" is taken for' in page.locator(".planner-read").inner_text()
 
 

@@ -85,6 +85,11 @@ class Reading:
     start: Start | None = field(default=None, repr=False)
     """Where the arguments stand in the text; None for a log or an error."""
 
+    @property
+    def noted_as(self) -> str:
+        """The title of the notes."""
+        return "Taken as" if self.kind is Kind.QUESTION else "Left aside"
+
     def inputs(self, gpu: str | GPU | None = None, **changes: Any) -> Inputs:  # noqa: ANN401
         """Return the inputs of a plan, with changes made.
 
