@@ -231,7 +231,10 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
             "Unknown",
             _list(unknown),
         ),
-        (reading.noted_as, _list(note for note in reading.notes if note not in unknown)),
+        (
+            reading.noted_as,
+            _list(note for note in reading.notes if note not in unknown),
+        ),
         ("Open", _list(_open(reading))),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
