@@ -38,10 +38,10 @@ Source: PyTorch 2.10 (vLLM 0.17.0 to 0.19.1) `_inductor/standalone_compile.py`
 generate_and_run_autotune_block; traced dry runs of 0.19.0. A first start of 0.11.2
 (PyTorch 2.9) has no room for them: 10.93 GiB of KV cache logged on an L40S.
 """
-_LOOKS_UP_BY_OWN_KERNEL_SINCE = (0, 33)
+_LOOKS_UP_BY_OWN_KERNEL_SINCE = (0, 29)
 """A rank's part of the embeddings is read by a kernel that the compiler leaves alone.
 
-Source: vLLM 0.33.0 `layers/vocab_parallel_embedding.py` use_fused_embedding; a dry
+Source: vLLM 0.29.0 `layers/vocab_parallel_embedding.py` use_fused_embedding; a dry
 run of Llama 3.1 8B on two ranks, 167 MiB in 0.33.0 where one of 0.19.0 has 616 MiB.
 """
 _FLUSHES_AS_IT_RUNS_BEFORE = (0, 27)
