@@ -66,7 +66,10 @@ def test_first_starts_of_0_19_hold_that_copy_too(
 
     On two ranks the lookup has a kernel of its own, benchmarked with 50 MiB.
     """
-    given = {"model": named("meta-llama--Llama-3.1-8B-Instruct"), "gpu": gpu_name}
+    given: dict[str, object] = {
+        "model": named("meta-llama--Llama-3.1-8B-Instruct"),
+        "gpu": gpu_name,
+    }
     made = plan(given, vllm_version="0.19.0", compile_cache="cold", **args)
     ranks = args.get("tensor_parallel_size", 1)
     hidden = tokens * 4096 * 2
@@ -77,18 +80,22 @@ def test_first_starts_of_0_19_hold_that_copy_too(
 
 def test_ranks_read_their_part_of_the_embeddings_by_a_kernel_of_vllm() -> None:
     """From 0.29 on: 460.0 MiB in a cold dry run of 0.33.0 on two A100, by sampling."""
-    given = {"model": named("meta-llama--Llama-3.1-8B-Instruct"), "gpu": "A100-80GB"}
-    args = {"tensor_parallel_size": 2, "compile_cache": "cold"}
-    made = plan(given, vllm_version="0.33.0", **args)
+    given: dict[str, object] = {
+        "model": named("meta-llama--Llama-3.1-8B-Instruct"),
+        "gpu": "A100-80GB",
+        "tensor_parallel_size": 2,
+        "compile_cache": "cold",
+    }
+    made = plan(given, vllm_version="0.33.0")
     assert abs(peak(made) - 460.01 * MIB) < 4 * MIB
     table = 128_256 // 2 * 4096 * 2
-    assert peak(plan(given, vllm_version="0.28.0", **args)) > table
-    assert peak(plan(given, vllm_version="0.29.0", **args)) < table
+    assert peak(plan(given, vllm_version="0.28.0")) > table
+    assert peak(plan(given, vllm_version="0.29.0")) < table
 
 
 def test_a_first_start_explains_what_a_published_log_has() -> None:
     """5.01 GiB of KV cache in a log of 0.19.0: Llama 3.3 70B in INT8 on one H100."""
-    given = {
+    given: dict[str, object] = {
         "model": named("RedHatAI--Llama-3.3-70B-Instruct-quantized.w8a8"),
         "gpu": "H100",
         "vllm_version": "0.19.0",
