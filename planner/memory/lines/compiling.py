@@ -2,7 +2,7 @@
 
 Inductor tunes its kernels before it uses them. In the first forward pass, a benchmark
 holds a buffer of the size of the L2 cache beside the layer's own tensors. Since PyTorch
-2.11 (vLLM 0.20) the pieces of the model are tuned while they are compiled, with example
+2.10 (vLLM 0.17) the pieces of the model are tuned while they are compiled, with example
 values of their inputs: for the first piece that is a copy of the word embeddings. A
 start with a warm compile cache does neither.
 
@@ -30,11 +30,19 @@ from planner.models.layers import (
 from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
 
-_TUNES_WITH_EXAMPLES_SINCE = (0, 20)
+_TUNES_WITH_EXAMPLES_SINCE = (0, 17)
 """Kernels are tuned with example values while a piece is compiled.
 
-Source: PyTorch 2.11 (vLLM 0.20.0) `_inductor/codegen/wrapper.py`
-generate_and_run_autotune_block.
+Source: PyTorch 2.10 (vLLM 0.17.0 to 0.19.1) `_inductor/standalone_compile.py`
+(autotune_at_compile_time), `_inductor/codegen/wrapper.py`
+generate_and_run_autotune_block; traced dry runs of 0.19.0. A first start of 0.11.2
+(PyTorch 2.9) has no room for them: 10.93 GiB of KV cache logged on an L40S.
+"""
+_LOOKS_UP_BY_OWN_KERNEL_SINCE = (0, 29)
+"""A rank's part of the embeddings is read by a kernel that the compiler leaves alone.
+
+Source: vLLM 0.29.0 `layers/vocab_parallel_embedding.py` use_fused_embedding; a dry
+run of Llama 3.1 8B on two ranks, 167 MiB in 0.33.0 where one of 0.19.0 has 616 MiB.
 """
 _FLUSHES_AS_IT_RUNS_BEFORE = (0, 27)
 """Some kernels are tuned when they first run, beside the layer's tensors.
@@ -96,21 +104,34 @@ def _of_embeddings(run: ProfileRun) -> Sized:
 
     Images and prompts of vectors are merged with the embeddings outside of what is
     compiled. Alone, the lookup is fused with the norm that follows it. The factors of
-    adapters and the sum over ranks keep the two apart, and with adapters the lookup has
-    a kernel of its own, which is benchmarked.
+    adapters and the sum over ranks keep the two apart: then the lookup has a kernel of
+    its own, which is benchmarked.
     """
-    table = _table_bytes(run)
-    if not table or not run.is_first_stage or run.towers or run.takes_prompt_embeds:
+    if not run.is_first_stage or run.towers or run.takes_prompt_embeds:
+        return NOTHING
+    table, factors = _copied_table_bytes(run), run.embedding_factor_bytes
+    if table and run.release >= _FREES_FACTORS_SINCE:
+        factors = 0
+    if not (table or factors):
         return NOTHING
     hidden = _hidden_bytes(run)
     is_alone = not run.has_adapters and run.layout.tensor_parallel_size == 1
-    parts = {"a copy of the word embeddings": table}
-    if run.release < _FREES_FACTORS_SINCE:
-        parts["of the adapters' factors"] = run.embedding_factor_bytes
-    parts["hidden states"] = 2 * hidden if is_alone else hidden
-    if run.has_adapters:
-        parts["a benchmark's buffer"] = flush_bytes(run)
-    return _sum(parts)
+    return _sum(
+        {
+            "a copy of the word embeddings": table,
+            "of the adapters' factors": factors,
+            "hidden states": 2 * hidden if is_alone else hidden,
+            "a benchmark's buffer": 0 if is_alone else flush_bytes(run),
+        }
+    )
+
+
+def _copied_table_bytes(run: ProfileRun) -> int:
+    """Return the bytes of the word embeddings that a compiled kernel reads."""
+    is_split = run.layout.tensor_parallel_size > 1
+    if is_split and run.release >= _LOOKS_UP_BY_OWN_KERNEL_SINCE:
+        return 0
+    return _table_bytes(run)
 
 
 def _of_activation(run: ProfileRun) -> Sized:
