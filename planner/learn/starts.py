@@ -35,7 +35,7 @@ _COLUMNS = (
     ("KV cache, planned", "pl-number"),
     ("KV cache, logged", "pl-number"),
     ("Difference", "pl-number"),
-    "In its range?",
+    ("In its range?", "pl-number"),
 )
 _ELSEWHERE = (
     "What it looks like is in docs/dry-run.md, and docs/accuracy.md compares such "

@@ -20,6 +20,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.values import frozen
 
+NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
 _START = ("model", "gpu", "vllm_version", "env")
 
 
@@ -297,8 +298,8 @@ def _open(start: Start) -> list[str]:
         for site in (*models, *sites, *variables)
         if site.variables
     ]
-    missing = [] if models else ["The model is not named."]
-    return [*missing, *unset, *([] if start.gpu else ["The GPU is not named."])]
+    missing = [] if models else [NOT_NAMED["model"]]
+    return [*missing, *unset, *([] if start.gpu else [NOT_NAMED["gpu"]])]
 
 
 def _gone_notes(
