@@ -37,6 +37,7 @@ _COLUMNS = (
     ("Difference", "pl-number"),
     ("In its range?", "pl-number"),
 )
+_LOOK = "pl-lines pl-stacked pl-long"
 _ELSEWHERE = (
     "What it looks like is in docs/dry-run.md, and docs/accuracy.md compares such "
     "runs with their plans."
@@ -97,7 +98,7 @@ class Published(ShownAsText):
         caption = "Published starts and their plans"
         thanks = {one.credit: one.address for one in self.starts}.items()
         return whole(
-            table(caption, _COLUMNS, map(_row, self.starts), "pl-lines pl-stacked"),
+            table(caption, _COLUMNS, map(_row, self.starts), _LOOK),
             tag("p", "With thanks to those who published their logs:"),
             listed(
                 (
