@@ -111,7 +111,7 @@ class Published(ShownAsText):
 
 
 def _row(one: PublishedStart) -> Html:
-    titles = [name if isinstance(name, str) else name[0] for name in _COLUMNS[1:]]
+    titles = [title for title, _ in _COLUMNS[1:]]
     cells = (
         tag(
             "td",

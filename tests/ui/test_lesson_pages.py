@@ -36,8 +36,7 @@ _BOXES = (
 # What is wider than a cell scrolls in a box of its own, with a shadow at its end.
 _TOO_WIDE = """() => [...document.querySelectorAll('.jp-OutputArea-output')]
   .filter((one) => one.scrollWidth > one.clientWidth + 1)
-  .map((one) => `${one.scrollWidth} in ${one.clientWidth}: ${one.innerText.slice(0, 80)}`)
-"""
+  .map((one) => `${one.scrollWidth} in ${one.clientWidth}: ${one.innerText}`)"""
 # As a learner has it on a small screen: Jupyter's list of files takes 250 pixels.
 _DARK_WITHOUT_FILES = """async () => {
   const { commands, shell } = window.jupyterapp;

@@ -13,7 +13,9 @@ pytest.importorskip("axe_playwright_python")
 
 BESIDE_SIDE_BARS = 280
 """Pixels that JupyterLab has for a piece on a phone."""
-_OUTSIDE = """() => [...document.querySelectorAll('.planner-piece')].flatMap((piece) => {
+_OUTSIDE = """() => [
+  ...document.querySelectorAll('.planner-piece'),
+].flatMap((piece) => {
   const { right } = piece.getBoundingClientRect();
   return [...piece.querySelectorAll(':is(p, pre, table, button, input, output, li)')]
     .filter((part) => part.getBoundingClientRect().right > right + 1)
