@@ -21,9 +21,10 @@ from planner.units import format_gib
 WIDTH = 480
 _REQUESTS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 """Colours of requests, Okabe and Ito's."""
-"""Requests of the picture of a preemption."""
 _NARROW = 72
 """Below it a segment's name stands beneath the bar."""
+_NAME = 80
+"""What a request's name and its distance from an edge take, on a phone."""
 _LOWER = 40
 """The second row of such names lies so far below the first."""
 
@@ -87,7 +88,7 @@ def budget(plan: Plan) -> str:
     steps = (
         (f"{plan.gpu.name}, as CUDA reports it", 0, total, "#767676"),
         (f"vLLM requests {share:g} of it", 0, asked, "#56B4E9"),
-        ("weights, buffers, activations, graphs", 0, asked - left, "#E69F00"),
+        ("everything except the KV cache", 0, asked - left, "#E69F00"),
         ("left for the KV cache", asked - left, left, swatch("KV cache").fill),
     )
     drawn = []
@@ -198,37 +199,39 @@ def preemption(plan: Plan, prompt_tokens: int) -> str:
     last, height = steps[-1].answered, 150
     drawn = []
     num_requests = len(steps[0].blocks)
+    gone_at = next(at for at, step in enumerate(steps) if step.blocks[-1] == 0)
+    gone = steps[gone_at].answered
+    x = WIDTH * gone / last
     for one in range(num_requests):
         below = [sum(step.blocks[:one]) for step in steps]
         above = [sum(step.blocks[: one + 1]) for step in steps]
-        xs = [WIDTH * step.answered / last for step in steps]
-        edge = [
-            f"{x:.1f},{20 + height * (1 - y / whole):.1f}"
-            for x, y in zip(xs, above, strict=True)
+        edges = [
+            [
+                (WIDTH * step.answered / last, 20 + height * (1 - held / whole))
+                for step, held in zip(steps, edge, strict=True)
+            ]
+            for edge in (above, below)
         ]
-        back = [
-            f"{x:.1f},{20 + height * (1 - y / whole):.1f}"
-            for x, y in zip(xs, below, strict=True)
-        ]
-        points = " ".join([*edge, *reversed(back)])
+        points = " ".join(f"{at:.1f},{y:.1f}" for at, y in edges[0] + edges[1][::-1])
         drawn.append(
             f"<polygon class='grown' points='{points}' fill='{_REQUESTS[one]}'/>"
         )
         ink = "#fff" if one == 0 else "#000"
-        y = 20 + height * (1 - (below[0] + above[0]) / 2 / whole)
+        # Where its band is widest: below its upper edge where the name begins, and
+        # above its lower edge where it ends.
+        first = next(y for at, y in edges[0] if at >= x - _NAME)
+        middle = (first + edges[1][gone_at - 1][1]) / 2
         style = f"style='fill:{ink}'"
-        drawn.append(_text(6, y + 5, f"request {one + 1}", "start", style))
-    gone = next(step.answered for step in steps if step.blocks[-1] == 0)
+        drawn.append(_text(x - 6, middle + 5.5, f"request {one + 1}", "end", style))
     back_at = next(
         (s.answered for s in steps if s.answered > gone and s.blocks[-1]), last
     )
-    x = WIDTH * gone / last
     drawn += [
         "<line class='budget' x1='0' x2='480' y1='20' y2='20'/>",
         _text(0, 14, f"{whole:,} blocks", "start"),
         f"<line class='lead' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height + 26}'/>",
-        _text(x, height + 40, f"full after {gone:,} tokens of answer:"),
-        _text(x, height + 56, f"request {num_requests} is preempted"),
+        _text(0, height + 40, f"full after {gone:,} tokens of answer:", "start"),
+        _text(0, height + 56, f"request {num_requests} is preempted", "start"),
         _text(WIDTH, height + 40, f"from {back_at:,} on"),
         _text(WIDTH, height + 56, "it is computed again"),
     ]

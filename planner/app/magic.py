@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from IPython.core.completer import (
@@ -27,6 +28,7 @@ from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.completing import next_words
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
+from planner.export.texts.reading import NOT_NAMED
 from planner.show.html import tag
 from planner.values import frozen
 
@@ -190,6 +192,9 @@ def _pasted(
     is_explorer = options.pop("explore")
     reading = planner.read(cell, start=options.pop("start"))
     told = {name: value for name, value in options.items() if value is not None}
+    answered = {sentence for name, sentence in NOT_NAMED.items() if name in told}
+    still_open = tuple(one for one in reading.open if one not in answered)
+    reading = replace(reading, open=still_open)
     if is_explorer:
         return reading.plan(**told).explore()
     if reading.log is not None:

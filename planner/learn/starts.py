@@ -35,8 +35,9 @@ _COLUMNS = (
     ("KV cache, planned", "pl-number"),
     ("KV cache, logged", "pl-number"),
     ("Difference", "pl-number"),
-    "In its range?",
+    ("In its range?", "pl-number"),
 )
+_LOOK = "pl-lines pl-stacked pl-long"
 _ELSEWHERE = (
     "What it looks like is in docs/dry-run.md, and docs/accuracy.md compares such "
     "runs with their plans."
@@ -97,7 +98,7 @@ class Published(ShownAsText):
         caption = "Published starts and their plans"
         thanks = {one.credit: one.address for one in self.starts}.items()
         return whole(
-            table(caption, _COLUMNS, map(_row, self.starts), "pl-lines pl-stacked"),
+            table(caption, _COLUMNS, map(_row, self.starts), _LOOK),
             tag("p", "With thanks to those who published their logs:"),
             listed(
                 (
@@ -110,7 +111,7 @@ class Published(ShownAsText):
 
 
 def _row(one: PublishedStart) -> Html:
-    titles = [name if isinstance(name, str) else name[0] for name in _COLUMNS[1:]]
+    titles = [title for title, _ in _COLUMNS[1:]]
     cells = (
         tag(
             "td",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
 from planner.show.confirmation_text import comparison_lines
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, bundle, element, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import (
     NOTHING,
@@ -43,6 +43,7 @@ _MOST_FIXES = 5
 """Changes that are shown at first."""
 _LONGEST = 300
 """Characters of an error that are shown at first."""
+_value_cell = element("td", class_="pl-value")
 
 
 @legible
@@ -118,7 +119,7 @@ def reading_mimebundle(reading: Reading) -> dict[str, str]:
 
 def reading_html(reading: Reading) -> Html:
     """Show what a text was taken for, without the style sheet."""
-    written = (row(name, tag("td", text)) for name, text in _rows(reading))
+    written = (row(name, _value_cell(text)) for name, text in _rows(reading))
     return fragment(
         table(f"Read as: {reading.kind}{_shown(reading)}", ("What", "Value"), written),
         _titled("Still open", reading.open),

@@ -278,6 +278,7 @@ def test_a_cell_shows_what_was_read_and_its_plan(kernel) -> None:
 
     assert "enable_auto_tool_choice" in data["text/plain"]
     assert f"{QWEN} on L4" in data["text/plain"]
+    assert "The GPU is not named" not in data["text/plain"]
     assert "pl-verdict" in data["text/html"]
 
 

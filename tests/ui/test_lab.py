@@ -30,6 +30,17 @@ COLOURS = """root => {
 }"""
 """How light the parts of an explorer are, from 0 to 255."""
 
+CUT = """() => [
+  ...[...document.querySelectorAll('.jp-OutputArea-output')]
+    .filter((one) => one.scrollWidth > one.clientWidth + 1),
+  ...[...document.querySelectorAll('.planner-answer .pl-figure dd')]
+    .filter((one) => one.scrollWidth > one.clientWidth),
+  ...[...document.querySelectorAll('.planner-left :is(.pc-button, .pc-argument)')]
+    .filter((one) => one.getBoundingClientRect().right
+      > one.closest('.planner-left').getBoundingClientRect().right - 12),
+].map((one) => `${one.className}: ${one.innerText.slice(0, 60)}`)"""
+"""What is wider than the place that it has."""
+
 PLACES = {
     "JupyterLab": (servers.jupyterlab, lab.run_all),
     "Notebook 7": (servers.notebook7, lab.run_all_in_notebook7),
@@ -192,6 +203,18 @@ def test_the_explorer_follows_a_theme_that_is_switched(page) -> None:
         is_paper = name == "paper"
         assert (shade > 128) is is_paper, (name, shade)
         assert (dark[name] > 128) is not is_paper, (name, dark[name])
+
+
+def test_a_notebook_on_a_phone_cuts_nothing(page) -> None:
+    """Beside Jupyter's side bars: outputs, figures, presets and names of arguments."""
+    size = page.viewport_size
+    page.evaluate("jupyterapp.shell.collapseLeft()")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(1000)
+    cut = page.evaluate(CUT)
+    page.set_viewport_size(size)
+
+    assert [] == cut
 
 
 def test_the_console_tells_no_error_of_ours(page) -> None:

@@ -33,6 +33,10 @@ _BOXES = (
     ".jp-RenderedMarkdown, .jp-OutputArea-output:has(.pl-plan), "
     ".jp-OutputArea-output .pl-plan *"
 )
+# What is wider than a cell scrolls in a box of its own, with a shadow at its end.
+_TOO_WIDE = """() => [...document.querySelectorAll('.jp-OutputArea-output')]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => `${one.scrollWidth} in ${one.clientWidth}: ${one.innerText}`)"""
 # As a learner has it on a small screen: Jupyter's list of files takes 250 pixels.
 _DARK_WITHOUT_FILES = """async () => {
   const { commands, shell } = window.jupyterapp;
@@ -99,6 +103,7 @@ def test_a_lesson_in_jupyterlab_passes_axe_core(notebook_page) -> None:
     drawn = notebook_page.locator(OURS).count()
 
     assert drawn >= 12
+    assert [] == notebook_page.evaluate(_TOO_WIDE)
     assert [] == violations(notebook_page, OURS)
 
 
@@ -110,3 +115,4 @@ def test_a_lesson_in_a_dark_and_narrow_jupyterlab_passes_too(notebook_page) -> N
 
     assert [] == violations(notebook_page, OURS)
     assert [] == notebook_page.evaluate(_CUT_OFF, _BOXES)
+    assert [] == notebook_page.evaluate(_TOO_WIDE)

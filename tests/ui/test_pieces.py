@@ -11,6 +11,20 @@ from tests.ui.run_pages import violations
 pytestmark = pytest.mark.browser
 pytest.importorskip("axe_playwright_python")
 
+BESIDE_SIDE_BARS = 280
+"""Pixels that JupyterLab has for a piece on a phone."""
+_OUTSIDE = """() => [
+  ...document.querySelectorAll('.planner-piece'),
+].flatMap((piece) => {
+  const { right } = piece.getBoundingClientRect();
+  return [...piece.querySelectorAll(':is(p, pre, table, button, input, output, li)')]
+    .filter((part) => part.getBoundingClientRect().right > right + 1)
+    .map((part) => `${part.className}: ${part.textContent}`);
+})"""
+_BEHIND_EDGES = """() => [...document.querySelectorAll('.pg-segment:not(.is-narrow)')]
+  .filter((part) => part.firstChild.scrollWidth > part.clientWidth - 12)
+  .map((part) => part.textContent)"""
+
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
@@ -44,7 +58,7 @@ def _open(browser, path, width=1280, scheme="light", motion="no-preference"):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, 850, 390, BESIDE_SIDE_BARS])
 def test_all_of_them_pass_axe_core_and_stay_inside_the_page(
     browser, page_file, width, scheme
 ):
@@ -59,6 +73,7 @@ def test_all_of_them_pass_axe_core_and_stay_inside_the_page(
         "document.querySelectorAll('details').forEach((d) => { d.open = 1; })"
     )
     found = violations(page, "html")
+    outside = page.evaluate(_OUTSIDE) + page.evaluate(_BEHIND_EDGES)
     too_wide = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
@@ -66,6 +81,7 @@ def test_all_of_them_pass_axe_core_and_stay_inside_the_page(
 
     assert [page_file.as_uri()] == asked
     assert [] == found
+    assert [] == outside
     assert 0 >= too_wide
 
 

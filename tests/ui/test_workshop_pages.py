@@ -11,6 +11,28 @@ pytestmark = pytest.mark.browser
 pytest.importorskip("axe_playwright_python")
 
 LAST = 18
+_CUT_OFF = """() => [...document.querySelectorAll('.picture text')]
+  .map((text) => [text.textContent, text.getBoundingClientRect()])
+  .filter(([, box]) => box.left < 0 || box.right > innerWidth)
+  .map(([words]) => words)"""
+_CROSSED = """() => [...document.querySelectorAll('.picture')].flatMap((picture) => {
+  const areas = picture.querySelectorAll('.grown');
+  return [...picture.querySelectorAll('text')].slice(0, areas.length)
+    .filter((text, at) => {
+      const { x, width } = text.getBBox();
+      const base = Number(text.getAttribute('y'));
+      const top = base - 0.75 * parseFloat(getComputedStyle(text).fontSize);
+      return [[x, base], [x, top], [x + width, base], [x + width, top]]
+        .some(([left, y]) => !areas[at].isPointInFill(new DOMPoint(left, y)));
+    }).map((text) => text.textContent);
+})"""
+_BROKEN = """() => [...document.querySelectorAll('td')]
+  .filter((cell) => {
+    const words = new Range();
+    words.selectNodeContents(cell);
+    const isSize = /^[0-9.,]+ [KG]iB$/.test(cell.textContent);
+    return isSize && words.getClientRects().length > 1;
+  }).map((cell) => cell.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +78,18 @@ def test_slides_pass_axe_core_with_their_notes_open(
     assert notes >= 12
     assert [] == found
     assert 0 >= too_wide
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_cuts_or_crosses_the_words_of_a_slide(browser, slides_file, width):
+    """Words of pictures, names in the areas of requests; a size keeps its unit."""
+    page, _asked = _open(browser, slides_file, width)
+    found = [page.evaluate(each) for each in (_CUT_OFF, _CROSSED, _BROKEN)]
+    names = page.locator(".picture text", has_text="request 4").count()
+    page.context.close()
+
+    assert [[], [], []] == found
+    assert names >= 1
 
 
 def test_each_slide_fits_on_a_projector(browser, slides_file):

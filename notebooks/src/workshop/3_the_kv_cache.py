@@ -50,7 +50,7 @@ learn.words(
 )
 
 # %% [markdown]
-# ## Predict: how many tokens are three GiB?
+# ## Predict: how many tokens does the cache hold?
 #
 # The desk has a KV cache of about 4 GiB.
 # For every token of a conversation, each layer of the model stores a key and a value there.

@@ -21,6 +21,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.values import frozen
 
+NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
 _START = ("model", "gpu", "vllm_version", "env")
 
 
@@ -308,8 +309,8 @@ def _open(start: Start) -> list[str]:
         for site in (*models, *sites, *variables)
         if site.variables
     ]
-    missing = [] if models else ["The model is not named."]
-    return [*missing, *unset, *([] if start.gpu else ["The GPU is not named."])]
+    missing = [] if models else [NOT_NAMED["model"]]
+    return [*missing, *unset, *([] if start.gpu else [NOT_NAMED["gpu"]])]
 
 
 def _gone_notes(

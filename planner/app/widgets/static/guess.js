@@ -23,7 +23,7 @@ const REST = "KV cache"; // what the others leave
 const BEGIN = 0.1; // share of each other part at first
 const STEP = 0.1;
 const PAGE = 1;
-const NAME_PIXELS = 72; // that a segment needs for its name
+const NAME_PIXELS = 77; // that a segment needs for its name, between its edges
 
 /** @param {number} gib */
 const written = (gib) => gib.toFixed(2);

@@ -90,6 +90,25 @@ export function spread(labels, room) {
 }
 
 /**
+ * Narrows each segment to the widest piece that no line and no other segment crosses, for
+ * its name: what is missing lies over the GPU's total and over lines beyond the budget.
+ *
+ * @param {PicturePart[]} parts
+ * @param {number[]} edges where lines cross the bar, in GiB
+ * @returns {PicturePart[]}
+ */
+export function clear(parts, edges) {
+  const places = [...edges, ...parts.flatMap(([, , start, end]) => [start, end])];
+  return parts.map(([name, size, start, end, fill, ink]) => {
+    const cuts = places.filter((at) => at > start && at < end);
+    const stops = [start, ...cuts.sort((one, other) => one - other), end];
+    const widths = stops.slice(1).map((at, before) => at - stops[before]);
+    const widest = widths.indexOf(Math.max(...widths));
+    return [name, size, stops[widest], stops[widest + 1], fill, ink];
+  });
+}
+
+/**
  * Labels the segments of a bar.
  *
  * @param {PicturePart[]} parts
