@@ -126,6 +126,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "kimi_linear": ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration"),
     "latent": (
         "PanguUltraMoEForCausalLM",
+        "PanguProMoEV2ForCausalLM",
         "AXK1ForCausalLM",
         "SarvamMLAForCausalLM",
         "LongcatFlashNgramForCausalLM",
