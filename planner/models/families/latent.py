@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner.engine.layout import ParallelLayout
+from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Label
@@ -32,6 +34,8 @@ from planner.models.layers import (
     Sharded,
     VocabParallelEmbedding,
 )
+from planner.models.tensors import Tensor
+from planner.values import frozen
 
 
 def _pangu_experts(facts: Facts) -> ExpertsShape:
@@ -113,6 +117,7 @@ def _sink_attention(facts: Facts) -> tuple[AttentionLayer, tuple[Module, ...]]:
     has_bias = facts.flag("attention_bias") or facts.flag("bias")
     own_bias = facts.value("qkv_bias")
     modules = (
+        WholeKVHeads(name="self_attn", num_kv_heads=kv_heads),
         ColumnParallelLinear(
             name="self_attn.qkv_proj",
             part=Part.ATTENTION,
@@ -144,6 +149,29 @@ def _sink_attention(facts: Facts) -> tuple[AttentionLayer, tuple[Module, ...]]:
         num_sink_tokens=count,
     )
     return cache, modules
+
+
+@frozen
+class WholeKVHeads:
+    """KV heads that the ranks have to divide, as the class copies none of them."""
+
+    name: str
+    num_kv_heads: int
+    part: Part = Part.ATTENTION
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return nothing.
+
+        Raises:
+            Refused: in vLLM's words, when there are more ranks than heads.
+        """
+        ranks = layout.tensor_parallel_size
+        if self.num_kv_heads < ranks:
+            raise Refused(
+                f"Number of KV heads {self.num_kv_heads} is less than TP size {ranks}, "
+                "KV heads replication is not support yet."
+            )
+        return ()
 
 
 def _sink_head_sizes(facts: Facts) -> tuple[int, int]:
