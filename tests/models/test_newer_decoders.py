@@ -238,3 +238,10 @@ def test_a_release_that_does_not_serve_sinks_is_named() -> None:
     }
     plan = planner.plan(architecture(config), gpu="H100")
     assert any("needs_kv_cache_zeroing" in note for note in plan.notes)
+
+
+def test_a_field_that_is_missing_is_named_with_what_to_do() -> None:
+    """A copy of config.json may lack it: the published file, or the field."""
+    config = {key: value for key, value in STEP3.items() if key != "vocab_size"}
+    with pytest.raises(UnknownArchitecture, match=r"published with.* add vocab_size"):
+        architecture(config)
