@@ -28,6 +28,8 @@ class AttentionLayer:
     """Llama 4: tokens of a chunk, beyond which the layer does not attend."""
     has_sinks: bool = False
     """A learned sink per head, which not every kernel supports."""
+    num_sink_tokens: int = 0
+    """openPangu's learned tokens, kept once, before those of every request."""
     uses_alibi_sqrt: bool = False
     """Step 1's slopes, which only Triton's kernel computes."""
     reference_window: int | None = None

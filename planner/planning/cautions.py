@@ -11,6 +11,7 @@ from planner.engine.settings import moe_backend, table
 from planner.memory.host.offloading import is_ignored
 from planner.memory.lines.non_torch import is_unified
 from planner.models.architecture import ModelArchitecture
+from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.quantization.choosing import PLUGINS
 from planner.models.sources.gguf_config import METADATA
@@ -23,6 +24,7 @@ from planner.units import MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
 _TOKEN_ID_BYTES = 4
+_SINKS_FAIL_SINCE = (0, 33)
 
 _TABLES = ("attention_config", "kernel_config", "compilation_config")
 _UNSET: tuple[object, ...] = (None, False, "False", "false", "auto", {}, [])
@@ -191,6 +193,7 @@ def cautions(
         _under_windows(question, resolved),
         _processor(question),
         _plugin(question),
+        _sinks(question),
     ]
     bounded = (
         f"{name}={_short(value)}: {ARGUMENTS[name].bound}."
@@ -313,6 +316,26 @@ def _shared(stages: Sequence[Stage]) -> str:
         "count against the budget, so the range is wide. Start vLLM after other "
         "programs, and drop the page cache first. What moves to CPU memory (weights, "
         "KV blocks, adapters) stays in the same memory."
+    )
+
+
+def _sinks(question: Question) -> str | None:
+    """Say that the newest release does not serve keys held as sinks.
+
+    Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`
+    SinkFullAttentionManager, which lacks an argument that it is called with.
+    """
+    has_sinks = any(
+        isinstance(cache, AttentionLayer) and cache.num_sink_tokens
+        for kind in question.model.layer_kinds
+        for cache in kind.caches
+    )
+    if not has_sinks or question.layout.release < _SINKS_FAIL_SINCE:
+        return None
+    return (
+        "vLLM 0.33 does not serve this model: it measures what is planned here, and "
+        "then ends with SinkFullAttentionManager.__init__() got an unexpected keyword "
+        "argument 'needs_kv_cache_zeroing'. Use a release in which that is mended."
     )
 
 

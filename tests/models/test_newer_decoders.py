@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.weights import stage_weights
@@ -206,13 +207,41 @@ def test_openpangu_has_two_more_norms_where_configured() -> None:
     assert 4 * 2 * 64 * 2 == sandwiched - plain
 
 
-def test_openpangu_with_sinks_among_its_keys_is_not_modelled() -> None:
-    """The field is named."""
+def test_openpangu_holds_keys_and_values_as_sinks() -> None:
+    """On each of 4 layers 128 keys of 24 and values of 16, for 2 KV heads."""
     config = {
         **TINY,
         "architectures": ["PanguEmbeddedForCausalLM"],
         "model_type": "llama",
         "param_sink_number": 128,
+        "qk_nope_dim": 16,
+        "qk_rope_dim": 8,
+        "v_channels": 16,
     }
-    with pytest.raises(UnknownArchitecture, match="param_sink_number"):
+    size, heads, kv_heads = 64, 8, 2
+    qkv = size * (heads * 24 + kv_heads * (24 + 16))
+    output = heads * 16 * size
+    sinks = kv_heads * 128 * (24 + 16)
+    assert 4 * (qkv + output + sinks) * 2 == parts(config)["attention"]
+
+
+def test_a_release_that_does_not_serve_sinks_is_named() -> None:
+    """It plans as vLLM measures, and says how its start ends."""
+    config = {
+        **TINY,
+        "architectures": ["PanguEmbeddedForCausalLM"],
+        "model_type": "llama",
+        "param_sink_number": 128,
+        "qk_nope_dim": 16,
+        "qk_rope_dim": 8,
+        "v_channels": 16,
+    }
+    plan = planner.plan(architecture(config), gpu="H100")
+    assert any("needs_kv_cache_zeroing" in note for note in plan.notes)
+
+
+def test_a_field_that_is_missing_is_named_with_what_to_do() -> None:
+    """A copy of config.json may lack it: the published file, or the field."""
+    config = {key: value for key, value in STEP3.items() if key != "vocab_size"}
+    with pytest.raises(UnknownArchitecture, match=r"published with.* add vocab_size"):
         architecture(config)

@@ -39,6 +39,7 @@ from planner.memory.kv_cache.specs_of_states import (
     ChunkedLocalAttentionSpec,
     CrossAttentionSpec,
     RSWASpec,
+    SinkFullAttentionSpec,
     SlidingWindowSpec,
 )
 from planner.models.caches import (
@@ -213,7 +214,9 @@ def attention_spec(
         return customized(chunked, backend, context)
     if layer.reference_window is not None:
         full = RSWASpec(**_fields(full), rswa_window=layer.reference_window)
-    if layer.sliding_window is None:
+    if layer.num_sink_tokens:
+        full = SinkFullAttentionSpec(**_fields(full), sink_len=layer.num_sink_tokens)
+    if layer.num_sink_tokens or layer.sliding_window is None:
         return customized(full, backend, context)
     window = SlidingWindowSpec(**_fields(full), sliding_window=layer.sliding_window)
     return customized(_resized(window, backend, context, sizes), backend, context)

@@ -21,6 +21,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.latent import read_pangu_sinks
 from planner.models.families.layered import (
     FULL,
     SLIDING,
@@ -281,8 +282,8 @@ def _granite_experts(facts: Facts) -> tuple[Module, ...]:
 
 def read_pangu_embedded(facts: Facts, label: Label) -> ModelArchitecture:
     """Return openPangu's dense models. Source: vLLM 0.33.0 `models/openpangu.py`."""
-    if facts.value("param_sink_number") or facts.value("qk_nope_dim"):
-        raise facts.unsupported("param_sink_number", "keys held as sinks are not.")
+    if facts.value("param_sink_number"):
+        return read_pangu_sinks(facts, label)
     has_bias = facts.flag("attention_bias") or facts.flag("bias")
     own = facts.value("qkv_bias")
     shape = attention_shape(

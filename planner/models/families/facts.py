@@ -86,6 +86,8 @@ class Facts:
             UnknownArchitecture: when the config lacks it or holds something else.
         """
         value: Any = self.value(*names)
+        if value is None and default is None:
+            raise self._lacking(names)
         if value is None:
             value = default
         is_whole = isinstance(value, int) and not isinstance(value, bool)
@@ -97,6 +99,14 @@ class Facts:
                 f"{most:,} is needed."
             )
         return int(value)
+
+    def _lacking(self, names: tuple[str, ...]) -> UnknownArchitecture:
+        return UnknownArchitecture(
+            f"config.json of model type {self.model_type!r}: {self._called(names)} is "
+            "None: vLLM's class needs it, and there is no default. Use the "
+            "config.json that the model was published with, as copies often leave "
+            f"fields out, or add {names[0]}."
+        )
 
     def _called(self, names: tuple[str, ...]) -> str:
         """Return the name that the config uses, or all it might have used."""

@@ -126,6 +126,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "kimi_linear": ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration"),
     "latent": (
         "PanguUltraMoEForCausalLM",
+        "PanguProMoEV2ForCausalLM",
         "AXK1ForCausalLM",
         "SarvamMLAForCausalLM",
         "LongcatFlashNgramForCausalLM",
@@ -237,6 +238,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Qwen3VLMoeForConditionalGeneration",
     ),
     "radio_models": (
+        "RadioMBartPrefixForCausalLM",
+        "NemotronParseForConditionalGeneration",
         "NemotronH_Nano_VL_V2",
         "NemotronH_Nano_Omni_Reasoning_V3",
         "NemotronH_Super_Omni_Reasoning_V3",
@@ -293,6 +296,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Phi4ForCausalLMV",
     ),
     "sounds": (
+        "FireRedASR2ForConditionalGeneration",
+        "FunASRForConditionalGeneration",
         "MoonshotKimiaForCausalLM",
         "AudioFlamingo3ForConditionalGeneration",
         "GlmAsrForConditionalGeneration",

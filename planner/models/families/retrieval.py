@@ -165,6 +165,7 @@ def _text_encoder(
         head_size=size // heads,
         qkv_bias=True,
         output_bias=True,
+        heeds_kv_cache_dtype=False,
     )
     kind = LayerKind(
         caches=(kv_of(shape) if is_causal else encoder_only(shape),),

@@ -1,7 +1,11 @@
-"""Language models that hear: Ultravox, Granite Speech, Audio Flamingo, Kimi-Audio."""
+"""Language models that hear.
+
+Ultravox, Granite Speech, Audio Flamingo, Kimi-Audio, FireRedASR 2, Fun-ASR and others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import ModelArchitecture, Tower
@@ -260,7 +264,130 @@ def read_kimi_audio(facts: Facts, label: Label) -> ModelArchitecture:
     return composed(facts, label, model, tower)
 
 
+def read_fire_red_asr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return FireRedASR 2: a conformer that every rank holds in full, and Qwen2.
+
+    Source: vLLM 0.33.0 `models/fireredasr2.py`, `models/conformer_encoder.py`.
+    """
+    audio = _encoder_conf(facts)
+    size, rate = audio.integer("d_model"), facts.integer("encoder_downsample_rate")
+    model = _flat(facts, label, "Qwen2ForCausalLM")
+    wide, name = model.hidden_size, "model.encoder_projector"
+    modules = (
+        *_fire_red_encoder(audio, "model.encoder.audio_encoder"),
+        blocks.whole(f"{name}.linear1", size * rate, wide, bias=True),
+        blocks.whole(f"{name}.linear2", wide, wide, bias=True),
+    )
+    return _transcriber(facts, label, model, modules)
+
+
+def _encoder_conf(facts: Facts) -> Facts:
+    if not facts.mapping("audio_encoder_conf"):
+        raise facts.unsupported("audio_encoder_conf", "a nested config is needed.")
+    return Facts(facts.mapping("audio_encoder_conf"), "audio_encoder_conf")
+
+
+def _flat(facts: Facts, label: Label, architecture: str) -> ModelArchitecture:
+    """Return the language model whose fields are in the outer config."""
+    named = {**facts.config, "architectures": [architecture]}
+    return read_language_model(Facts(named, facts.model_type), label.name)
+
+
+def _transcriber(
+    facts: Facts, label: Label, model: ModelArchitecture, modules: tuple[Module, ...]
+) -> ModelArchitecture:
+    """Return the whole, which vLLM runs in one pipeline stage."""
+    tower = Tower(modalities=AUDIO, modules=modules)
+    whole = composed(facts, label, model, tower, prefix="model.decoder.")
+    return replace(whole, supports_pp=False)
+
+
+def _fire_red_encoder(facts: Facts, name: str) -> tuple[Module, ...]:
+    size, channels = facts.integer("d_model"), 32
+    rows = ((facts.integer("idim") - 1) // 2 - 1) // 2
+    positions = 2 * facts.integer("pe_maxlen", default=5000) - 1
+    modules: list[Module] = [
+        blocks.convolution(f"{name}.conv.0", channels, 1, 3, 3, bias=True),
+        blocks.convolution(f"{name}.conv.2", channels, channels, 3, 3, bias=True),
+        blocks.whole(f"{name}.out", channels * rows, size, bias=True),
+        blocks.replicated(f"{name}.positional_encoding", (positions, size)),
+    ]
+    for index in range(facts.integer("n_layers_enc")):
+        modules += _fire_red_layer(facts, f"{name}.layer_stack.{index}")
+    return tuple(modules)
+
+
+def _fire_red_layer(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/conformer_encoder.py` RelPosEmbConformerBlock."""
+    size, kernel = facts.integer("d_model"), facts.integer("kernel_size", default=33)
+    for part in ("ffn1", "ffn2"):
+        yield blocks.whole(f"{name}.{part}.linear_expand", size, 4 * size, bias=True)
+        yield blocks.whole(f"{name}.{part}.linear_project", 4 * size, size, bias=True)
+    for part in ("w_qs", "w_ks", "w_vs", "fc", "linear_pos"):
+        yield blocks.whole(f"{name}.mhsa.{part}", size, size, bias=False)
+    yield blocks.replicated(f"{name}.mhsa.pos_bias", (size,), (size,))
+    # Of both MLPs, query, key, value, the convolution and the whole layer.
+    yield blocks.norms(f"{name}.layer_norm", size, count=7, bias=True)
+    yield blocks.norms(f"{name}.conv.batch_norm", 2 * size, bias=True)
+    yield blocks.replicated(
+        f"{name}.conv", (4 * size, size), (2 * size, kernel), (size, 2 * size)
+    )
+
+
+_FEATURES = 560
+_ADAPTOR, _ADAPTOR_MLP, _ADAPTOR_LAYERS = (512, 1024), 2048, 2
+"""Fixed by vLLM's FunASREncoder: frames; an adaptor's input and output, MLP, layers."""
+
+
+def read_fun_asr(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Fun-ASR: SenseVoice's encoder, an adaptor of fixed size, and Qwen3.
+
+    Source: vLLM 0.33.0 `models/funasr.py`.
+    """
+    audio, name = _encoder_conf(facts), "model.encoder"
+    model = _flat(facts, label, "Qwen3ForCausalLM")
+    narrow, wide = _ADAPTOR
+    adaptor = f"{name}.audio_adaptor"
+    modules: list[Module] = [
+        *_sense_voice(audio, f"{name}.audio_encoder"),
+        *blocks.plain_mlp(
+            f"{adaptor}.linear1", f"{adaptor}.linear2", narrow, _ADAPTOR_MLP
+        ),
+    ]
+    modules[-1] = blocks.row(f"{adaptor}.linear2", _ADAPTOR_MLP, wide, bias=True)
+    for index in range(_ADAPTOR_LAYERS):
+        layer = f"{adaptor}.blocks.{index}"
+        modules += [
+            blocks.qkv(f"{layer}.self_attn.qkv", wide, 8, bias=True),
+            blocks.row(f"{layer}.self_attn.out_proj", wide, wide, bias=True),
+            *blocks.plain_mlp(f"{layer}.w_1", f"{layer}.w_2", wide, wide // 4),
+            blocks.norms(f"{layer}.norm", wide, count=2, bias=True),
+        ]
+    unquantised = tuple(blocks.unquantised(*modules))
+    return _transcriber(facts, label, model, unquantised)
+
+
+def _sense_voice(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/funasr.py` SenseVoiceEncoderSmall."""
+    size = facts.integer("output_size", default=256)
+    wide = facts.integer("linear_units", default=2048)
+    kernel = facts.integer("kernel_size", default=11)
+    count = facts.integer("num_blocks", default=6)
+    count += facts.integer("tp_blocks", default=0)
+    yield blocks.norms(f"{name}.norms", size, count=2, bias=True)
+    for index in range(count):
+        layer, width = f"{name}.encoders.{index}", size if index else _FEATURES
+        yield blocks.whole(f"{layer}.linear_q_k_v", width, 3 * size, bias=True)
+        yield blocks.whole(f"{layer}.out_proj", size, size, bias=True)
+        yield blocks.replicated(f"{layer}.fsmn_block", (size, kernel))
+        yield from blocks.plain_mlp(f"{layer}.w_1", f"{layer}.w_2", size, wide)
+        yield blocks.norms(f"{layer}.norm1", width, bias=True)
+        yield blocks.norms(f"{layer}.norm2", size, bias=True)
+
+
 READERS = {
+    "FireRedASR2ForConditionalGeneration": read_fire_red_asr,
+    "FunASRForConditionalGeneration": read_fun_asr,
     "MoonshotKimiaForCausalLM": read_kimi_audio,
     "AudioFlamingo3ForConditionalGeneration": read_audio_flamingo3,
     "GlmAsrForConditionalGeneration": read_glm_asr,
