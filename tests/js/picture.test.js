@@ -4,7 +4,7 @@ import { mock, test } from "node:test";
 import "./page.js";
 
 import { difference, GhostOfPlan } from "#static/ghost.js";
-import { broken, clear, spread, ticks } from "#static/labels.js";
+import { broken, spread, ticks } from "#static/labels.js";
 import { legend } from "#static/legend.js";
 import { marks, modeFor } from "#static/marks.js";
 import { fileName } from "#static/save.js";
@@ -75,22 +75,6 @@ test("labels that have room stay at their middle, others share the distance", ()
   assert.deepEqual(spread([{ from: 5, width: 40 }], 400), [20]);
   assert.deepEqual(spread([{ from: 399, width: 40 }], 400), [380]);
   assert.deepEqual(spread([], 400), []);
-});
-
-test("a name keeps off lines and segments that cross what is missing", () => {
-  /** @type {import("#static/labels.js").PicturePart[]} */
-  const parts = [
-    ["weights", "131.45", 0, 72.85, "", ""],
-    ["peak activation", "1.85", 131.45, 133.3, "", ""],
-    ["missing", "102.17", 72.85, 175, "", ""],
-  ];
-  const places = clear(parts, [72.85, 79.19]).map(([, , start, end]) => [start, end]);
-
-  assert.deepEqual(places, [
-    [0, 72.85],
-    [131.45, 133.3],
-    [79.19, 131.45],
-  ]);
 });
 
 test("an axis has round numbers, as many as there is room for", () => {

@@ -137,6 +137,19 @@ def test_labels_never_overlap(script, chosen, room) -> None:
                 assert {label["name"] for label in found} == set(names)
 
 
+def test_the_name_of_what_is_missing_keeps_off_lines_and_parts() -> None:
+    """70B on an H100: between the GPU's total and the lines beyond the budget."""
+    plan = planner.plan(plans.LLAMA_70B, "H100")
+    (group,) = page_spec(plan)["picture"]["groups"]
+    total = group["edges"][0]["at"]
+    (row,) = group["rows"]
+    *others, (name, _, start, end, _, _, first, last) = row["parts"]
+
+    assert "missing" == name
+    assert start < total == first < last < end
+    assert all(part[3] <= first or last <= part[2] for part in others)
+
+
 @settings(max_examples=30, deadline=None)
 @given(chosen=SETTINGS)
 def test_a_legend_names_every_part(script, chosen) -> None:

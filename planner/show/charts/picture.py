@@ -9,6 +9,7 @@ lines, or in a legend where there is too little room.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import FONT, Bar, bars, in_gib
@@ -21,6 +22,7 @@ from planner.show.charts.parts import (
     soft_words,
 )
 from planner.show.charts.traces import (
+    MISSING_PART,
     as_one_trace,
     edge_traces,
     line_before_cache,
@@ -129,13 +131,27 @@ def _edge(size_bytes: int, text: str, *, is_budget: bool = False) -> dict[str, A
 
 
 def _gpu_row(plan: Plan, bar: Bar) -> dict[str, Any]:
-    edge = soft_edge(bar)
+    edge, parts = soft_edge(bar), parts_of(plan, bar)
     colours = (line_before_cache(bar), cache_name(bar.rank))
     return {
         "title": bar.label,
-        "parts": [_part(part) for part in parts_of(plan, bar)],
+        "parts": [
+            [*_part(part), *map(in_gib, _free(part, parts, plan))]
+            if part.name == MISSING_PART
+            else _part(part)
+            for part in parts
+        ],
         "soft": edge and [*map(in_gib, edge), *(swatch(name).fill for name in colours)],
     }
+
+
+def _free(part: Part, parts: Sequence[Part], plan: Plan) -> tuple[int, int]:
+    """Return the widest piece of a part that no line and no other part crosses."""
+    places = {plan.gpu.total_memory_bytes}
+    places |= {at for one in parts for at in (one.start_bytes, one.end_bytes)}
+    cuts = sorted(at for at in places if part.start_bytes < at < part.end_bytes)
+    pieces = pairwise((part.start_bytes, *cuts, part.end_bytes))
+    return max(pieces, key=lambda piece: piece[1] - piece[0])
 
 
 def _part(part: Part) -> list[Any]:

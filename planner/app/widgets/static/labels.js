@@ -3,7 +3,8 @@
 
 /**
  * @typedef {[name: string, size: string, start: number, end: number, fill: string,
- *   ink: string]} PicturePart start and end in GiB
+ *   ink: string, from?: number, to?: number]} PicturePart start and end in GiB; its name
+ *   keeps between `from` and `to`
  * @typedef {(text: string) => number} Measure the width of a text
  *
  * @typedef {object} PictureLabel
@@ -90,29 +91,10 @@ export function spread(labels, room) {
 }
 
 /**
- * Narrows each segment to the widest piece that no line and no other segment crosses, for
- * its name: what is missing lies over the GPU's total and over lines beyond the budget.
- *
- * @param {PicturePart[]} parts
- * @param {number[]} edges where lines cross the bar, in GiB
- * @returns {PicturePart[]}
- */
-export function clear(parts, edges) {
-  const places = [...edges, ...parts.flatMap(([, , start, end]) => [start, end])];
-  return parts.map(([name, size, start, end, fill, ink]) => {
-    const cuts = places.filter((at) => at > start && at < end);
-    const stops = [start, ...cuts.sort((one, other) => one - other), end];
-    const widths = stops.slice(1).map((at, before) => at - stops[before]);
-    const widest = widths.indexOf(Math.max(...widths));
-    return [name, size, stops[widest], stops[widest + 1], fill, ink];
-  });
-}
-
-/**
  * Labels the segments of a bar.
  *
  * @param {PicturePart[]} parts
- * @param {(gib: number) => number} place where a size is, in pixels
+ * @param {(gib: number) => number} place where a size is, in pixels from the bar's start
  * @param {number} room the chart's width
  * @param {boolean} leaders whether names may be below their segments
  * @param {Measure} measure
@@ -122,15 +104,16 @@ export function clear(parts, edges) {
 export function labelled(parts, place, room, leaders, measure, most = 3) {
   /** @type {PictureLabel[]} */
   const found = [];
-  for (const [name, size, start, end, , ink] of parts) {
-    const from = (place(start) + place(end)) / 2;
-    const free = place(end) - place(start) - INSIDE_PIXELS;
+  for (const [name, size, one, other, , ink, start = one, end = other] of parts) {
+    const from = place(start + end) / 2;
     const forms = [
       [name, `${size} GiB`],
       [...broken(name), `${size} GiB`],
     ];
     const lines = forms.find(
-      (form) => form.length <= most && widest(form, measure) <= free,
+      (form) =>
+        form.length <= most &&
+        widest(form, measure) <= place(end - start) - INSIDE_PIXELS,
     );
     if (!lines && !leaders) continue;
     const chosen = lines ?? forms[1];

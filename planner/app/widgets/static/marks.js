@@ -1,7 +1,7 @@
 // The words and lines of the picture as SVG over plotly's bars: names, sizes, the edges of
 // vLLM's budget and of the GPU, the soft edge of the KV cache, the axis, and the ghost.
 
-import { clear, labelled, neededWidth, ticks } from "./labels.js";
+import { labelled, neededWidth, ticks } from "./labels.js";
 import { draw, FONT_PIXELS, line, measured, words } from "./pen.js";
 
 /**
@@ -210,9 +210,7 @@ export function marks(picture, mode, width, ghost, id = "pm") {
     const place = (/** @type {number} */ gib) => SIDE + gib * scale;
     const pitch = mode.title + bar + mode.below;
     const places = edgePlaces(group, place, width);
-    const edges = group.edges.map(({ at }) => at);
     const found = group.rows.flatMap((row, at) => {
-      const named = { ...row, parts: clear(row.parts, edges) };
       const above = start + at * pitch + mode.title;
       const before = ghost?.picture.groups[index]?.rows[at];
       const old = ghost?.picture.groups[index]?.end ?? group.end;
@@ -226,7 +224,7 @@ export function marks(picture, mode, width, ghost, id = "pm") {
               edgeLine(place(edge.at), above - 6, above + bar + 6, edge.budget),
             )
           : firstEdgeLines(group, places, top, above + bar + 6, place)),
-        ...names(named, above, bar, place, width, mode.leaders),
+        ...names(row, above, bar, place, width, mode.leaders),
         title(row.title, above - 8, at || index ? "" : (ghost?.text ?? ""), width),
       ];
     });
