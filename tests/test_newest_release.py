@@ -43,7 +43,7 @@ ABOUT = {
         "tests/export/texts/test_running.py": 4,
         "tests/memory/test_attention_backend.py": 1,
         "tests/memory/test_compilation_recorded.py": 1,
-        "tests/memory/test_compiling.py": 3,
+        "tests/memory/test_compiling.py": 4,
         "tests/memory/test_encoder.py": 2,
         "tests/memory/test_expert_workspace.py": 1,
         "tests/memory/test_latent_context.py": 1,

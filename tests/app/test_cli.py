@@ -76,7 +76,7 @@ def test_bad_input_ends_with_two(arguments, message, capsys):
 
 def test_an_unknown_architecture_is_named(tmp_path, capsys):
     """What no reader understands is bad input, and not a traceback."""
-    name = "FunASRForConditionalGeneration"
+    name = "NanbeigeForCausalLM"
     config = {"architectures": [name], "model_type": "llama"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert cli.BAD_INPUT == cli.main(["plan", str(tmp_path)])

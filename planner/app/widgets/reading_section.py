@@ -233,6 +233,10 @@ class ReadingSection(w.VBox):
 
     def _take(self, found: Found, *, is_again: bool) -> None:
         reading = found.reading
+        name = reading.model or ""
+        if str(reading.kind) == "model" and name != self._text.strip():
+            self._take_model(name)  # that its words name
+            return
         if not is_again:
             before = self._remembered(reading)
             self._forget()

@@ -157,13 +157,15 @@ def _reading(text: str, rest: str, model: NamedModel, place: _Place) -> Reading:
     if length is not None and load is None:
         arguments["max_model_len"] = length
     version = release_in(text)
+    arguments |= noted_arguments(rest)
+    is_more = bool(place.gpu or arguments or load or version or format_note)
     return Reading(
-        kind=Kind.QUESTION,
+        kind=Kind.QUESTION if is_more else Kind.MODEL,
         given=text,
         model=name,
         gpu=place.gpu,
         vllm_version=None if version is None else version.value,
-        engine_args=arguments | noted_arguments(rest),
+        engine_args=arguments,
         load=load,
         open=() if place.gpu else ("The GPU is not named.",),
         notes=(*notes, *filter(None, (format_note, load_note))),

@@ -89,7 +89,7 @@ class Reading:
     @property
     def noted_as(self) -> str:
         """The title of the notes."""
-        return "Taken as" if self.kind is Kind.QUESTION else "Left aside"
+        return "Taken as" if self.kind in (Kind.QUESTION, Kind.MODEL) else "Left aside"
 
     def inputs(self, gpu: str | GPU | None = None, **changes: Any) -> Inputs:  # noqa: ANN401
         """Return the inputs of a plan, with changes made.

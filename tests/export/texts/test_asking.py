@@ -22,7 +22,7 @@ from planner.planning.load import Load
         ("Qwen3-8B on a g5.12xlarge", "A10G", 4),
         ("Qwen3-8B on two nodes of 8 H100 each", "H100", 16),
         ("我想在两张4090上跑Qwen3-8B", "RTX4090", 2),
-        ("Qwen3-8B?", None, None),
+        ("Qwen3-8B, 10 users?", None, None),
     ],
 )
 def test_gpus(text, gpu, gpus) -> None:
@@ -32,6 +32,14 @@ def test_gpus(text, gpu, gpus) -> None:
     assert getattr(found.gpu, "name", found.gpu) == gpu
     assert found.gpus == gpus
     assert found.open == (() if gpu else ("The GPU is not named.",))
+
+
+def test_a_name_and_nothing_else_is_a_model() -> None:
+    """With what its words are taken for."""
+    found = planner.read("Llama 3.3 70B")
+    assert found.kind is Kind.MODEL
+    assert found.model == "meta-llama/Llama-3.3-70B-Instruct"
+    assert found.notes
 
 
 def test_one_copy_is_split_over_all_gpus() -> None:
