@@ -25,6 +25,13 @@ from planner.values import frozen
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
+_MOST_LINES = 12
+_CODE = re.compile(
+    r"^\s*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
+    r"|[{}<>]|\w\([^)]*[\"']|=\s*[\"']",
+    re.MULTILINE,
+)
+"""Signs of code, of a configuration or of markup: no question."""
 _NUMBERS = {
     "a": 1, "one": 1, "single": 1, "two": 2, "dual": 2, "pair of": 2, "three": 3,
     "four": 4, "quad": 4, "six": 6, "eight": 8, "sixteen": 16, "\u4e24": 2,
@@ -129,7 +136,7 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or an L4?")]
     ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on L4']
     """
-    if len(text) > _LONGEST or is_other(text):
+    if not _is_prose(text):
         return ()
     models = models_in(text)
     rest = text
@@ -140,6 +147,11 @@ def questions_in(text: str) -> tuple[Reading, ...]:
         replace(_reading(text, rest, model, place), num_starts=len(found))
         for model, place in found
     )
+
+
+def _is_prose(text: str) -> bool:
+    is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
+    return is_short and not is_other(text) and not _CODE.search(text)
 
 
 def _reading(text: str, rest: str, model: NamedModel, place: _Place) -> Reading:

@@ -163,9 +163,13 @@ def test_an_error_with_a_model_in_words_is_still_an_error() -> None:
         "ollama run llama3.1:70b on two 3090s",
         "kubectl apply -f qwen3-8b.yaml",
         "x" * 3000,
+        "model = AutoModel.from_pretrained('Qwen/Qwen3-8B')",
+        "base:\n  model: Qwen/Qwen3-8B\n  sequence_len: 8192",
+        "<p>Qwen3 8B on an L4</p>",
+        "Qwen3 8B\n" * 20,
     ],
 )
 def test_what_is_no_question(text) -> None:
-    """Another engine, another command, a long text."""
+    """Another engine or command, code, a configuration, markup, a long text."""
     with pytest.raises(PlannerError):
         planner.read(text)
