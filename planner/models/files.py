@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
+from planner.errors import PlannerError
 from planner.units import format_size
 from planner.values import frozen
 
@@ -96,7 +97,13 @@ def overridden(files: ModelFiles, overrides: Mapping[str, Any]) -> ModelFiles:
     Source: vLLM 0.33.0 `transformers_utils/config.py` get_config; `config/model.py`
     _apply_dict_overrides, _update_nested.
     """
-    return _overridden(files, json.dumps(overrides, sort_keys=True))
+    try:
+        text = json.dumps(overrides, sort_keys=True)
+    except TypeError as error:
+        raise PlannerError(
+            f"hf_overrides holds what no config.json can: {error}."
+        ) from None
+    return _overridden(files, text)
 
 
 @lru_cache(maxsize=64)
