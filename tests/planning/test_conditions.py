@@ -303,5 +303,5 @@ def test_a_draft_that_the_hub_does_not_give_is_a_condition() -> None:
 
 def test_overrides_that_no_config_json_can_hold_are_named() -> None:
     """Bytes are no value of JSON."""
-    with pytest.raises(PlannerError, match="hf_overrides holds what no config.json"):
+    with pytest.raises(PlannerError, match="hf_overrides holds what no"):
         planner.plan("Qwen/Qwen3-8B", gpu="H100", hf_overrides={"x": b"y"})
