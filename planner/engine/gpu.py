@@ -23,6 +23,8 @@ from planner.values import frozen
 
 _NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
 _MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
+_LONGEST_KEY = 64
+"""Of a name that is compared with all others, which takes the square of its length."""
 _NO_CAPABILITY = (0, 0)
 CPU = "CPU"
 """The name that selects a processor, on which vLLM's CPU build runs."""
@@ -187,24 +189,6 @@ def search(text: str) -> tuple[GPU, ...]:
     return tuple(sorted(found, key=lambda gpu: not _key(gpu.name).startswith(start)))
 
 
-def gpu_line(gpu: GPU) -> str:
-    """Write a GPU as one line of a list.
-
-    >>> gpu_line(GPU.named("H100"))
-    'H100                   79.19 GiB  cc 9.0   132 SMs  3,350 GB/s  measured'
-    """
-    capability = ".".join(map(str, gpu.compute_capability))
-    capability = "" if gpu.is_cpu else f"cc {capability}"
-    sms = "" if gpu.num_sms is None else f"{gpu.num_sms} SMs"
-    bandwidth = gpu.memory_bandwidth_bytes_per_second
-    speed = "" if bandwidth is None else f"{bandwidth // 10**9:,} GB/s"
-    memory = format_gib(gpu.total_memory_bytes)
-    return (
-        f"{gpu.name:21} {memory:>10}  {capability:<7} {sms:>8}  "
-        f"{speed:>10}  {gpu.total_basis}"
-    )
-
-
 def gpu_dict(gpu: GPU) -> dict[str, Any]:
     """Return a GPU as plain values for JSON: its facts and their sources by name."""
     facts = {fact.name: getattr(gpu, fact.name) for fact in fields(GPU)}
@@ -317,7 +301,7 @@ def _mentions(gpu: GPU, word: str) -> bool:
 
 
 def _nearest(name: str) -> list[str]:
-    index, key = _index(), _key(name)
+    index, key = _index(), _key(name)[:_LONGEST_KEY]
     longer = [known for known in index if key and _key(known).startswith(key)]
     known = [_key(one) for one in index]
     close: list[str] = late("difflib:get_close_matches", key, known, n=9, cutoff=0.0)
@@ -369,12 +353,22 @@ def _check_size(name: str, value: object, *, minimum: int) -> None:
 
 
 def _check_flops(gpu: GPU) -> None:
+    pairs: object = gpu.dense_flops
+    if not isinstance(pairs, tuple) or not all(map(_is_pair, pairs)):
+        raise PlannerError(
+            f"dense_flops={pairs!r}: give operations per second by dtype, such as "
+            "{'bfloat16': 989 * 10**12}."
+        )
     for dtype, figure in gpu.dense_flops:
         if dtype not in FLOPS_DTYPES:
             raise PlannerError(
                 f"dense_flops has no dtype {dtype!r}: use {', '.join(FLOPS_DTYPES)}."
             )
         _check_size(f"dense_flops[{dtype!r}]", figure, minimum=1)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == len(("dtype", "figure"))
 
 
 def _check_free(gpu: GPU) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
 from planner.late import late
-from planner.units import GIB, MIB, parse_size
+from planner.units import GIB, MIB, format_gib, parse_size
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -117,6 +117,25 @@ def gpu_text(gpu: GPU) -> str:
         written = _shortest(peak, ("TFLOPS", "GFLOPS", "FLOPS"), _PEAKS)
         texts[_SHORT.get(dtype, dtype)] = written
     return ",".join(f"{key}={value}" for key, value in texts.items())
+
+
+def gpu_line(gpu: GPU) -> str:
+    """Write a GPU as one line of a list.
+
+    >>> from planner.engine.gpu import GPU
+    >>> gpu_line(GPU.named("H100"))
+    'H100                   79.19 GiB  cc 9.0   132 SMs  3,350 GB/s  measured'
+    """
+    capability = ".".join(map(str, gpu.compute_capability))
+    capability = "" if gpu.is_cpu else f"cc {capability}"
+    sms = "" if gpu.num_sms is None else f"{gpu.num_sms} SMs"
+    bandwidth = gpu.memory_bandwidth_bytes_per_second
+    speed = "" if bandwidth is None else f"{bandwidth // 10**9:,} GB/s"
+    memory = format_gib(gpu.total_memory_bytes)
+    return (
+        f"{gpu.name:21} {memory:>10}  {capability:<7} {sms:>8}  "
+        f"{speed:>10}  {gpu.total_basis}"
+    )
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

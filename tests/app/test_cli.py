@@ -274,6 +274,10 @@ def test_the_version_is_the_planners_and_the_newest_release(capsys) -> None:
         (["export", MODEL, "--format", "htm"], "Did you mean html?"),
         (["plan", MODEL, "--max-num-seqs"], "expected one argument."),
         (["sweep", MODEL], "The following arguments are required: --over."),
+        (
+            ["sweep", MODEL, "--over", f"max_num_seqs={'9' * 400}"],
+            "999: the number is larger than one may be.",
+        ),
         ([], "The following arguments are required: COMMAND."),
     ],
 )

@@ -1,5 +1,6 @@
 """The GPU as a value, and the names it is found by."""
 
+import difflib
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_way_out() -> None:
     assert "planner.GPU(name=..., total_memory_bytes=..." in message
 
 
+def test_a_long_name_is_compared_by_its_beginning(monkeypatch) -> None:
+    """Comparing takes the square of a name's length: seconds for 60,000 letters."""
+    compared = []
+    close = difflib.get_close_matches
+
+    def spy(word: str, *given: Any, **named: Any) -> list[str]:
+        compared.append(word)
+        return close(word, *given, **named)
+
+    monkeypatch.setattr(difflib, "get_close_matches", spy)
+    with pytest.raises(PlannerError, match="Nearest: "):
+        GPU.named("RTX 5099" + " of ours" * 8_000)
+
+    assert [64] == [len(word) for word in compared]
+
+
 def test_a_name_that_stands_for_several_offers_them() -> None:
     """There is no V100, only one of 16 and one of 32 GB."""
     with pytest.raises(PlannerError, match="Nearest: V100-32GB, V100-16GB"):
@@ -199,6 +216,10 @@ def test_an_unknown_fact_is_named() -> None:
         ({"compute_capability": (9,)}, "compute_capability="),
         ({"compute_capability": (-9, 0)}, "compute_capability="),
         ({"compute_capability": "9.0"}, "compute_capability='9.0'"),
+        ({"dense_flops": 5}, "dense_flops=5: give operations per second by dtype"),
+        ({"dense_flops": ("fp8",)}, r"dense_flops=\('fp8',\)"),
+        ({"dense_flops": {"fp6": 1}}, "dense_flops has no dtype 'fp6'"),
+        ({"dense_flops": {"fp8": 0.5}}, r"dense_flops\['fp8'\]=0.5"),
     ],
 )
 def test_an_impossible_figure_is_named(facts: dict[str, Any], named: str) -> None:

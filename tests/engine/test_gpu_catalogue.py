@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from planner.engine.gpu import GPU, catalogue, gpu_dict, gpu_line, search
+from planner.engine.gpu import GPU, catalogue, gpu_dict, search
+from planner.engine.gpu_text import gpu_line
 from planner.units import GIB, MIB
 from tools.starts import read_records
 

@@ -7,7 +7,7 @@ import pytest
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
-from planner.errors import Refused
+from planner.errors import Refused, UnknownArchitecture
 from planner.memory.media.towers import is_prefix_lm, least_batched_tokens
 from planner.memory.runner import check_kv_sources
 from planner.models.architecture import ModelArchitecture
@@ -95,6 +95,13 @@ def test_gemma4_has_larger_heads_and_fewer_kv_heads_where_it_sees_everything() -
     assert 256 == by_name(model, 0)["self_attn.qkv_proj"]
     assert 288 == by_name(model, 1)["self_attn.qkv_proj"]
     assert (6, 2) == (model.head_size, model.num_kv_heads)
+
+
+def test_a_tower_of_gemma4_needs_positions() -> None:
+    """Its class divides by the bytes of a row of them."""
+    vision = {**GEMMA4["vision_config"], "position_embedding_size": 0}
+    with pytest.raises(UnknownArchitecture, match="a whole number from 1 to"):
+        architecture({**GEMMA4, "vision_config": vision})
 
 
 def test_layers_of_gemma4_that_share_keep_no_cache_and_project_queries_only() -> None:

@@ -137,6 +137,14 @@ def test_kimi_k3_calls_its_experts_mxfp4() -> None:
     assert architecture({**K3, "text_config": text}).quantization == "mxfp4"
 
 
+@pytest.mark.parametrize("sides", [[1.5, 2], [2], "22", [0, 2], {"rows": 2}, [2, 2, 2]])
+def test_the_tower_merges_whole_patches(sides: object) -> None:
+    """Rows and columns of patches that become one token."""
+    vision = {**K3["vision_config"], "merge_kernel_size": sides}
+    with pytest.raises(UnknownArchitecture, match="merge_kernel_size"):
+        architecture({**K3, "vision_config": vision})
+
+
 def test_rotated_latent_attention_is_named() -> None:
     """vLLM's class asserts that positions are not rotated."""
     with pytest.raises(UnknownArchitecture, match="mla_use_nope"):

@@ -4,7 +4,7 @@ import pytest
 
 from planner.engine.environment import Environment
 from planner.engine.releases import Release
-from planner.errors import Refused
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.lengths import resolve_max_model_len
 from planner.units import GIB
 from tests.configs import LLAMA_8B, architecture, gpu
@@ -92,3 +92,10 @@ def test_the_refusal_of_a_long_request_was_shorter() -> None:
         resolve_max_model_len(200000, model, Environment(), Release((0, 10, 1)))
     with pytest.raises(Refused, match=r"=131072\.0 or .* out-of-bounds error\.$"):
         resolve_max_model_len(200000, model, Environment())
+
+
+@pytest.mark.parametrize("factor", ["8", 0, -2.0])
+def test_a_factor_is_a_number(factor: object) -> None:
+    """Text times a length would be a text as long."""
+    with pytest.raises(UnknownArchitecture, match="factor is no number above 0"):
+        length(None, rope_scaling={"type": "linear", "factor": factor})

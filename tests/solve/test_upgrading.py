@@ -170,6 +170,13 @@ def test_what_is_no_plan_is_refused() -> None:
         upgrade("Qwen/Qwen3-8B")  # type: ignore[arg-type]
 
 
+def test_a_release_may_be_a_number() -> None:
+    """As `plan` takes it: 0.33 is 0.33.0."""
+    found = upgrade(QWEN, to=0.33)  # type: ignore[arg-type]
+    assert "0.33" == found.steps[-1].release
+    assert "0.33" in str(found)
+
+
 def test_it_shows_itself(found: Upgrade) -> None:
     """Text, HTML and plain values hold each release and each source."""
     text, bundle = str(found), found._repr_mimebundle_()

@@ -199,9 +199,11 @@ def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's t
         return _switch(name, text)
     if argument.kind in _DECIMAL:
         return _share(name, text)
-    if argument.is_list or argument.kind is Kind.TABLE:
-        return _literal(text)
-    return _number_or_text(text)
+    reader = _literal if argument.is_list or argument.kind is Kind.TABLE else None
+    try:
+        return (reader or _number_or_text)(text)
+    except argparse.ArgumentTypeError as error:
+        raise PlannerError(f"{name}={text}: {error}.") from None
 
 
 def _switch(name: str, text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from planner.app.cli.shared import DOES_NOT_FIT, FITS
 from planner.engine import gpu
 from planner.engine.devices import attached
+from planner.engine.gpu_text import gpu_line
 
 EXAMPLES = ("planner gpus", "planner gpus h100", "planner gpus --attached")
 
@@ -33,7 +34,7 @@ def _run(options: dict[str, Any]) -> int:
     if options["json"]:
         sys.stdout.write(json.dumps([gpu.gpu_dict(g) for g in found], indent=2) + "\n")
     else:
-        sys.stdout.writelines(gpu.gpu_line(g) + "\n" for g in found)
+        sys.stdout.writelines(gpu_line(g) + "\n" for g in found)
     return FITS if found else DOES_NOT_FIT
 
 

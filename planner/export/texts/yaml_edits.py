@@ -286,6 +286,8 @@ def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]
         return replaced(*pair, {name: value})
     if table.style:
         return at_the_end(table, below, {name: value})
+    if not table.pairs:
+        raise PlannerError(f"The text has no place for {name}: its table is empty.")
     page, text = table.page, table.page.text
     key, last = table.pairs[-1]
     end = line_end(text, last.at[1])

@@ -30,6 +30,7 @@ _MOST_LAYERS = 2_000
 _COUNTS_OF_LAYERS = ("layers", "layer", "depth", "blocks", "depths")
 """How the names of such fields end: each layer is built, so their number is limited."""
 _LONGEST_SHOWN = 60
+_PAIR = 2
 
 _last_field: ContextVar[str] = ContextVar("last field", default="")
 
@@ -79,8 +80,8 @@ class Facts:
                 return None
         return None
 
-    def integer(self, *names: str, default: int | None = None) -> int:
-        """Return a whole number from 0.
+    def integer(self, *names: str, default: int | None = None, least: int = 0) -> int:
+        """Return a whole number from `least`.
 
         Raises:
             UnknownArchitecture: when the config lacks it or holds something else.
@@ -92,11 +93,11 @@ class Facts:
             value = default
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         most = _MOST_LAYERS if names[0].endswith(_COUNTS_OF_LAYERS) else _MOST
-        if not is_whole or not 0 <= value <= most:
+        if not is_whole or not least <= value <= most:
             raise UnknownArchitecture(
                 f"config.json of model type {self.model_type!r}: "
-                f"{self._called(names)} is {_short(value)}, a whole number from 0 to "
-                f"{most:,} is needed."
+                f"{self._called(names)} is {_short(value)}, a whole number from "
+                f"{least} to {most:,} is needed."
             )
         return int(value)
 
@@ -116,6 +117,23 @@ class Facts:
     def optional_integer(self, *names: str) -> int | None:
         """Return a whole number, or None when the config has none."""
         return None if self.value(*names) is None else self.integer(*names)
+
+    def pair(self, name: str) -> tuple[int, int]:
+        """Return two whole numbers from 1, such as the rows and columns of a patch.
+
+        Raises:
+            UnknownArchitecture: when the config holds something else.
+        """
+        value: Any = self.value(name)
+        if not isinstance(value, list | tuple) or len(value) != _PAIR:
+            raise UnknownArchitecture(
+                f"config.json of model type {self.model_type!r}: {name} is "
+                f"{_short(value)}, two whole numbers are needed."
+            )
+        first, second = (
+            Facts({name: one}, self.model_type).integer(name, least=1) for one in value
+        )
+        return first, second
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """Return whether a field is set to true."""

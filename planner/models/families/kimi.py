@@ -185,7 +185,7 @@ def _projector(
     facts: Facts, text_size: int, name: str = "mm_projector"
 ) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
-    rows, columns = facts.value("merge_kernel_size")
+    rows, columns = facts.pair("merge_kernel_size")
     merged = size * rows * columns
     return (
         blocks.norms(f"{name}.pre_norm", size, bias=True),

@@ -64,13 +64,23 @@ def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
     return tuple(
         RopeParameters(
             rope_type=rope["rope_type"],
-            factor=rope.get("factor"),
-            original_max_position_embeddings=rope.get(
-                "original_max_position_embeddings"
-            ),
+            factor=_number(facts, rope, "factor"),
+            original_max_position_embeddings=_tokens(facts, rope),
         )
         for rope in ropes or [rope_dict(facts)]
     )
+
+
+def _tokens(facts: Facts, rope: Mapping[str, Any]) -> int | None:
+    tokens = _number(facts, rope, "original_max_position_embeddings")
+    return None if tokens is None else int(tokens)
+
+
+def _number(facts: Facts, rope: Mapping[str, Any], name: str) -> float | None:
+    value: object = rope.get(name)
+    if value is None or (isinstance(value, int | float) and value > 0):
+        return value
+    raise facts.unsupported("rope_parameters", f"{name} is no number above 0")
 
 
 def rotary_dim(facts: Facts, head_size: int) -> int:

@@ -57,6 +57,7 @@ class Step:
 
 def between(first: str, last: str) -> list[str]:
     """Return the releases from one to another, both ends included."""
+    first, last = str(first), str(last)  # a number does for `plan` as well
     low, high = sorted((first, last), key=number_of)
     inner = [n for n in MODELLED if number_of(low) < number_of(n) < number_of(high)]
     found = [low, *reversed(inner), *([high] if first != last else [])]

@@ -314,3 +314,10 @@ def test_without_pyyaml_json_is_read_and_yaml_names_the_package(
     for name in ("compose-list.yaml", "config-dashes.yaml"):
         with pytest.raises(PlannerError, match="pip install pyyaml"):
             planner.read(text_of(name))
+
+
+def test_an_empty_entry_of_a_stack_has_no_place() -> None:
+    """Helm reads `-` as an entry without anything; nothing can be put beside it."""
+    read = planner.read("servingEngineSpec:\n  modelSpec:\n  -")
+    with pytest.raises(PlannerError, match="no place for maxModelLen"):
+        read.text(max_model_len=4096)

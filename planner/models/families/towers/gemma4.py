@@ -23,7 +23,7 @@ def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the vision tower with its projection."""
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
     size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
-    positions = facts.integer("position_embedding_size")
+    positions = facts.integer("position_embedding_size", least=1)
     half_head = facts.integer("head_dim") // 4  # rows and columns share a head
     name = "vision_tower"
     modules: list[Module] = [

@@ -266,8 +266,8 @@ def kimi_vl_items(facts: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLDummyInputsBuilder, MaxImageTokenMeta.
     """
-    rows, _columns = facts.value("merge_kernel_size")
-    sizing = PaddedPatches(patch=facts.integer("patch_size"), merged=int(rows))
+    rows, _columns = facts.pair("merge_kernel_size")
+    sizing = PaddedPatches(patch=facts.integer("patch_size"), merged=rows)
     return (sizing.image(sizing.side, sizing.side),)
 
 

@@ -111,7 +111,7 @@ def _block(facts: Facts, name: str, size: int, heads: int) -> tuple[Module, ...]
 
 
 def _projector(facts: Facts, size: int, text_size: int) -> tuple[Module, ...]:
-    rows, columns = facts.value("merge_kernel_size")
+    rows, columns = facts.pair("merge_kernel_size")
     merged = size * rows * columns
     return (
         _linear("mm_projector.linear_1", merged, merged),
