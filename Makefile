@@ -21,7 +21,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -76,6 +76,9 @@ test-versions: $(VENV)/test.stamp ## the built wheel with the oldest and newest 
 
 test-container: $(VENV)/test.stamp ## build the container with docker or podman, and start it: minutes
 	PLANNER_TEST_IMAGE=1 $(BIN)/python -m pytest tests/test_container.py
+
+test-systemd: $(VENV)/test.stamp ## boot systemd over this machine's files, as root, and start the unit there: minutes
+	sh tools/in_systemd.sh
 
 release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 GB: build/release-VLLM.md, and the data files that follow
 	@test -n "$(VLLM)" || { echo "Which release? make release VLLM=0.34.0"; exit 2; }

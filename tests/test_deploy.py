@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.app.visitor import Visitor
 from planner.app.cli import main
 from planner.app.voila.notices import BY_NGINX, notice_html
 from tests.app_visits import eventually
@@ -162,7 +164,7 @@ def test_the_unit_exposes_little() -> None:
 
 
 def test_the_unit_starts_where_systemd_runs() -> None:
-    """Under another name and port, for as long as the test takes."""
+    """Under another name and port; a visitor moves a slider, within its limits."""
     program = Path("/opt/planner/bin/planner")
     if not Path("/run/systemd/system").is_dir() or os.geteuid() != 0:
         pytest.skip("systemd does not run here, or not for this user")
@@ -175,10 +177,23 @@ def test_the_unit_starts_where_systemd_runs() -> None:
         for words in (["daemon-reload"], ["start", unit.name]):
             subprocess.run(["systemctl", *words], check=True)
         assert eventually(lambda: answers(port))
+        assert asyncio.run(steps(f"http://127.0.0.1:{port}/")) == 3
+        shown = ["systemctl", "show", "--property=MainPID", "--value", unit.name]
+        pid = subprocess.check_output(shown, text=True).strip()
+        assert Path(f"/proc/{pid}").owner() != "root"
     finally:
         subprocess.run(["systemctl", "stop", unit.name])
         unit.unlink()
         subprocess.run(["systemctl", "daemon-reload"])
+
+
+async def steps(address: str) -> int:
+    """Visit the page, move a slider, and count the charts that came."""
+    async with Visitor(address) as visitor:
+        await visitor.open()
+        taken = [await visitor.move(share) for share in (0.5, 0.6, 0.7)]
+        await visitor.leave()
+    return len(taken)
 
 
 def answers(port: int) -> bool:
