@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from planner.app.voila.sockets import KernelSocket
-from tests.app_visits import kernels
+from tests.app_visits import eventually, kernels
 from tests.security.client import Visitor, drained, finished
 from tests.security.server import Served, served
-from tests.ui.servers import health
+from tests.ui.servers import ROOT, health
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +30,26 @@ _ASKED = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
+
+_COUNTER = """
+import gc, os, signal, time
+from pathlib import Path
+
+def count(*_):
+    gc.collect()
+    held = [(type(one).__name__, one) for one in gc.get_objects()]
+    connections = [one for name, one in held if name.endswith("Connection")
+        and hasattr(one, "kernel_info_timeout")]
+    timers = [one for name, one in held if name == "TimerHandle"
+        and one.when() > time.monotonic() + 90]
+    Path(os.environ["COUNT"]).write_text(f"{len(connections)} {len(timers)}")
+
+signal.signal(signal.SIGUSR1, count)
+"""
+"""Python runs it in a process of its own before anything else.
+
+A timer that was cancelled keeps what it belonged to until its time has come.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +126,31 @@ def test_a_question_that_a_kernel_never_answered_is_closed() -> None:
     handler._forget_session()
 
     asked.close.assert_called_once_with()
+
+
+def test_no_connection_and_no_timer_outlives_a_page(tmp_path: Path) -> None:
+    """Jupyter's timer kept each connection for a minute, tornado's for four hours."""
+    (tmp_path / "sitecustomize.py").write_text(_COUNTER)
+    path, counted = f"{tmp_path}{os.pathsep}{ROOT}", tmp_path / "count"
+
+    async def stay(visitor: Visitor) -> list[int]:
+        async with visitor.connected():
+            return held(app, counted)
+
+    with served(tmp_path, "--pool=1", PYTHONPATH=path, COUNT=str(counted)) as app:
+        _, timers = held(app, counted)
+        for _ in range(_ROUNDS):
+            visitor = Visitor.at(app.address)
+            connections, _ = finished(stay(visitor))
+            visitor.leave()
+            assert connections >= 1
+
+        assert eventually(lambda: held(app, counted) == [0, timers])
+
+
+def held(app: Served, counted: Path) -> list[int]:
+    """How many connections to kernels, and far timers, the server's process has."""
+    counted.unlink(missing_ok=True)
+    app.process.send_signal(signal.SIGUSR1)
+    assert eventually(lambda: counted.exists() and counted.read_text() != "")
+    return [int(word) for word in counted.read_text().split()]

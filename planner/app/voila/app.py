@@ -231,6 +231,7 @@ def _config(options: Options, folder: Path) -> Config:
         config_file_paths=[],
         connection_dir_root=str(folder),
         identity_provider_class=Anybody,
+        kernel_websocket_connection_class=sockets.KernelConnection,
         log_level="WARN",
     )
     config.VoilaConfiguration = Config(

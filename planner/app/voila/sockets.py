@@ -7,6 +7,7 @@ programs can parse it differently.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import itertools
@@ -17,7 +18,12 @@ import time
 from collections import defaultdict
 from typing import Any, ClassVar
 
+from jupyter_client.utils import ensure_async
+from jupyter_server.services.kernels.connection.channels import (
+    ZMQChannelsWebsocketConnection,
+)
 from tornado.web import HTTPError
+from tornado.websocket import WebSocketProtocol, WebSocketProtocol13
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 from planner.app.voila.pages import AppHandler
@@ -58,6 +64,35 @@ _COMPRESSION = re.compile(
 """The offer of compression that browsers make."""
 _SESSION = re.compile(r"[0-9A-Za-z_-]{0,64}")
 """A page's name for its connection: ZeroMQ takes at most 255 bytes."""
+
+
+class KernelConnection(ZMQChannelsWebsocketConnection):
+    """What Jupyter has of a socket and its kernel, and no longer than they last.
+
+    Jupyter's timer for the kernel's first answer goes on for a minute after the answer
+    has come, with everything that belongs to the page: 50 KB each, measured.
+
+    Source: jupyter_server 2.21 `services/kernels/connection/channels.py`, `prepare`.
+    """
+
+    async def prepare(self) -> None:
+        """Ask the kernel what it is, and wait for its answer.
+
+        Raises:
+            HTTPError: where the kernel has ended.
+        """
+        await self._register_session()
+        if not await ensure_async(self.kernel_manager.is_alive()):
+            raise HTTPError(404)
+        self.session.key = self.kernel_manager.session.key
+        answer = self.request_kernel_info()
+        waiting = asyncio.shield(asyncio.wrap_future(answer))
+        try:
+            await asyncio.wait_for(waiting, self.kernel_info_timeout)
+        except TimeoutError:
+            self.log.warning("A kernel does not say what it is.")
+            if not answer.done():  # other sockets of this kernel wait for it as well
+                answer.set_result({})
 
 
 class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
@@ -140,6 +175,19 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         asked = connection.kernel_info_channel
         if asked is not None and not asked.closed():
             asked.close()
+
+    def get_websocket_protocol(self) -> WebSocketProtocol | None:
+        """Return tornado's protocol without its own pings, for Jupyter's are sent.
+
+        It takes Jupyter's milliseconds for seconds, and a timer of four hours keeps the
+        socket after its end.
+
+        Source: tornado 6.6 `websocket.py`, jupyter_server 2.21 `base/websocket.py`.
+        """
+        protocol: WebSocketProtocol | None = super().get_websocket_protocol()
+        if isinstance(protocol, WebSocketProtocol13):
+            protocol.params.ping_interval = 0
+        return protocol
 
     async def open(self, kernel_id: str) -> None:
         """Record the page that is connected."""
