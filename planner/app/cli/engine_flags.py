@@ -199,9 +199,9 @@ def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's t
         return _switch(name, text)
     if argument.kind in _DECIMAL:
         return _share(name, text)
-    reader = _literal if argument.is_list or argument.kind is Kind.TABLE else None
+    is_literal = argument.is_list or argument.kind is Kind.TABLE
     try:
-        return (reader or _number_or_text)(text)
+        return _literal(text) if is_literal else _number_or_text(text)
     except argparse.ArgumentTypeError as error:
         raise PlannerError(f"{name}={text}: {error}.") from None
 
