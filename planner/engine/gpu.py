@@ -235,16 +235,21 @@ def _of_size(total_bytes: int) -> GPU:
     return nearest
 
 
-def _find(name: str | None) -> GPU:
+def find_gpu(name: str) -> GPU | None:
     """Look up a name as written, its key, its key without a memory size, a machine."""
-    if not isinstance(name, str):
-        what = f"A GPU is named by text such as 'H100', not by {name!r}."
-        raise PlannerError(f"{what} {_OWN_GPU}")
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
         machine: Any = late("planner.engine.machines:machine_named", name)
         found = index[machine.gpu] if machine else None
+    return found
+
+
+def _find(name: str | None) -> GPU:
+    if not isinstance(name, str):
+        what = f"A GPU is named by text such as 'H100', not by {name!r}."
+        raise PlannerError(f"{what} {_OWN_GPU}")
+    found = find_gpu(name)
     if found is None:
         raise PlannerError(why_not_covered(name) or _why_unknown(name))
     return found

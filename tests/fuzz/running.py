@@ -17,8 +17,8 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, takewhile
 from pathlib import Path
 from random import Random, SystemRandom
 from types import FrameType
@@ -43,7 +43,7 @@ class TooLong(BaseException):
     """A case takes more than its processor time."""
 
 
-def run(entry: str, number: int) -> None:
+def run(entry: str, number: int, most_seconds: float = MOST_SECONDS) -> None:
     """Run one case.
 
     Raises:
@@ -52,21 +52,23 @@ def run(entry: str, number: int) -> None:
     before = time.process_time()
     ENTRIES[entry](Random(f"{entry} {number}"))
     taken = time.process_time() - before
-    if taken > MOST_SECONDS:
+    if taken > most_seconds:
         raise TooLong(f"{taken:.1f} s of processor time")
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise TooLong(f"more than {MOST_SECONDS} s of processor time")
+    raise TooLong("it was stopped at the end of its processor time")
 
 
-def bounded(entry: str, number: int) -> BaseException | None:
+def bounded(
+    entry: str, number: int, most_seconds: float = MOST_SECONDS
+) -> BaseException | None:
     """Run one case within its time; return what escaped."""
     signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, most_seconds)
     signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER)  # ends the process
     try:
-        run(entry, number)
+        run(entry, number, most_seconds)
     except (Exception, TooLong) as error:  # noqa: BLE001 - that is what is looked for
         return error
     finally:
@@ -75,19 +77,22 @@ def bounded(entry: str, number: int) -> BaseException | None:
     return None
 
 
-def work(entry: str, first: int, place: str) -> None:
+def work(entry: str, numbers: Iterable[int], place: str, most_seconds: float) -> None:
     """Run a batch, and print a line of JSON for each case that fails."""
     prepare()
     ENTRIES[entry](Random(0))  # everything is imported
     at = os.open(place, os.O_WRONLY)
-    for number in count(first):
-        if time.process_time() > BATCH_SECONDS:
-            return
+    for number in numbers:
         os.pwrite(at, b"%020d" % number, 0)
         _limit_memory()
-        error = bounded(entry, number)
+        error = bounded(entry, number, most_seconds)
         if error is not None:
             print(json.dumps(described(entry, number, error)), flush=True)
+
+
+def within_batch(first: int) -> Iterator[int]:
+    """Return numbers from the first one on, until the batch has had its time."""
+    return takewhile(lambda _: time.process_time() < BATCH_SECONDS, count(first))
 
 
 def _limit_memory() -> None:
@@ -112,17 +117,21 @@ def described(entry: str, number: int, error: BaseException) -> dict[str, Any]:
     }
 
 
-def batch(entry: str, first: int) -> tuple[int, list[dict[str, Any]]]:
-    """Run a batch in a process of its own; return the cases run and what failed."""
+def batch(entry: str, words: Sequence[str]) -> tuple[int, list[dict[str, Any]]]:
+    """Run a batch in a process of its own.
+
+    The words are the numbers of its cases, or `--from` and the first one, and the
+    `--seconds` that a case may take.
+    Returns the number of the last case, and what failed.
+    """
     with tempfile.NamedTemporaryFile(prefix="planner-fuzz-") as place:
-        words = [entry, str(first), place.name]
         done = subprocess.run(
-            [sys.executable, "-m", __spec__.name, "--work", *words],
+            [sys.executable, "-m", __spec__.name, "--work", place.name, entry, *words],
             capture_output=True,
             text=True,
             check=False,
         )
-        last = int(Path(place.name).read_text("ascii") or first)
+        last = int(Path(place.name).read_text("ascii") or -1)
     found = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
     if done.returncode:
         found.append(
@@ -134,7 +143,7 @@ def batch(entry: str, first: int) -> tuple[int, list[dict[str, Any]]]:
                 "where": "",
             }
         )
-    return last - first + 1, found
+    return last, found
 
 
 def minutes(length: float, names: list[str]) -> int:
@@ -148,8 +157,9 @@ def minutes(length: float, names: list[str]) -> int:
         if time.monotonic() > end:
             break
         entry = following(names, counts, turn)
-        run_now, found = batch(entry, SystemRandom().randrange(1 << 40))
-        counts[entry] += run_now
+        first = SystemRandom().randrange(1 << 40)
+        last, found = batch(entry, ["--from", str(first)])
+        counts[entry] += max(0, last - first + 1)
         failures += found
         (FOUND / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
         (FOUND / "found.jsonl").write_text(
@@ -186,17 +196,22 @@ def main() -> int:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", metavar="ENTRY NUMBER")
-    parser.add_argument("--work", action="store_true")
     parser.add_argument("--minutes", type=float)
-    given = parser.parse_args()
-    if given.work:
-        entry, first, place = given.words
-        work(entry, int(first), place)
-        return 0
+    parser.add_argument("--work", metavar="PLACE")
+    parser.add_argument("--from", type=int, dest="first", metavar="NUMBER")
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS)
+    given = parser.parse_intermixed_args()
     if given.minutes is not None:
         return 1 if minutes(given.minutes, given.words or list(ENTRIES)) else 0
+    entry, *words = given.words
+    numbers = [int(word) for word in words]
+    if given.work:
+        chosen = numbers if given.first is None else within_batch(given.first)
+        work(entry, chosen, given.work, given.seconds)
+        return 0
     prepare()
-    run(given.words[0], int(given.words[1]))
+    for number in numbers:
+        run(entry, number, given.seconds)
     return 0
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from planner.engine.gpu import GPU
+from planner.engine.gpu import GPU, find_gpu
+from planner.engine.gpu_text import is_description
 from planner.errors import PlannerError
 from planner.export.texts.command import (
     Program,
@@ -378,9 +380,8 @@ def gpu_named_in(text: str) -> str | GPU | None:
     words = re.sub(r"[-_]+", " ", text).strip()
     if text in _LABELS:
         return GPU.named(_LABELS[text])
-    for name in (text, words, re.sub(r"(?i)^nvidia\s+", "", words)):
-        try:
-            return GPU.named(name)
-        except PlannerError:
-            continue
-    return None
+    if is_description(text):
+        with suppress(PlannerError):
+            return GPU.named(text)
+    names = (text, words, re.sub(r"(?i)^nvidia\s+", "", words))
+    return next((gpu for name in names if (gpu := find_gpu(name))), None)

@@ -137,7 +137,7 @@ def _dasheng(facts: Facts) -> Iterator[Module]:
     )
     times, bands = facts.integer("target_length") // step_wide, mels // step_high
     yield blocks.replicated(f"{name}.pos_embed", (size, times), (size, bands))
-    mlp_size = int(size * facts.value("mlp_ratio"))
+    mlp_size = int(size * facts.number("mlp_ratio"))
     has_scales = bool(facts.value("init_values"))
     for index in range(facts.integer("depth")):
         block = f"{name}.blocks.{index}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
@@ -19,6 +18,7 @@ from planner.models.families.compressed_attention import (
 )
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts
+from planner.models.families.rope import yarn_rows
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -156,10 +156,11 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
 
 def _shape(facts: Facts) -> CompressedShape:
     head_dim = facts.integer("head_dim")
-    factor = facts.value("partial_rotary_factor")
-    if factor is None:
-        rotated = facts.optional_integer("qk_rope_head_dim")
-        factor = _DEFAULT_ROTARY_FACTOR if rotated is None else rotated / head_dim
+    rotated = facts.optional_integer("qk_rope_head_dim")
+    factor = facts.number(
+        "partial_rotary_factor",
+        default=_DEFAULT_ROTARY_FACTOR if rotated is None else rotated / head_dim,
+    )
     return CompressedShape(
         hidden_size=facts.integer("hidden_size"),
         num_heads=facts.integer("num_attention_heads"),
@@ -293,7 +294,7 @@ def _rope_cache(
     rope = rope.get("compress") or rope
     rope_type = rope.get("rope_type") or rope.get("type") or "default"
     if is_compressed and rope_type != "default":
-        rows = ceil(rope["original_max_position_embeddings"] * rope["factor"])
+        rows = yarn_rows(facts, rope)
     kind = "compressed" if is_compressed else "plain"
     return Replicated(
         name=f"rotary_emb.{kind}",

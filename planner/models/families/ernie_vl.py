@@ -224,7 +224,7 @@ def _tower(facts: Facts) -> Tower:
         blocks.replicated(f"{name}.patch_embed.proj", (size, patch)),
         blocks.replicated(f"{name}.rotary_pos_emb", (frequencies,), dtype="float32"),
     ]
-    wide = int(size * vision.value("mlp_ratio"))
+    wide = int(size * vision.number("mlp_ratio"))
     for index in range(vision.integer("depth")):
         block = f"{name}.blocks.{index}"
         modules += [

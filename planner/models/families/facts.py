@@ -118,6 +118,27 @@ class Facts:
         """Return a whole number, or None when the config has none."""
         return None if self.value(*names) is None else self.integer(*names)
 
+    def number(self, *names: str, default: float | None = None) -> float:
+        """Return a number from 0, such as a factor or a ratio.
+
+        Raises:
+            UnknownArchitecture: when the config lacks it or holds something else.
+        """
+        value: Any = self.value(*names)
+        if value is None:
+            value = default
+        if value is None:
+            raise self._lacking(names)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            value = -1
+        if not 0 <= value <= _MOST:
+            raise UnknownArchitecture(
+                f"config.json of model type {self.model_type!r}: "
+                f"{self._called(names)} is {_short(self.value(*names))}, a number "
+                f"from 0 to {_MOST:,} is needed."
+            )
+        return float(value)
+
     def pair(self, name: str) -> tuple[int, int]:
         """Return two whole numbers from 1, such as the rows and columns of a patch.
 

@@ -172,9 +172,7 @@ def _vision(facts: Facts) -> Facts:
 
 def _merged_size(facts: Facts, vision_type: str = "intern_vit_6b") -> int:
     """Return the width of several neighbouring patches together."""
-    ratio = facts.value("downsample_ratio")
-    if not isinstance(ratio, float | int):
-        raise facts.unsupported("downsample_ratio", "a number is needed.")
+    ratio = facts.number("downsample_ratio")
     size = sub_config(facts, "vision_config", vision_type).integer("hidden_size")
     return size * int(1 / ratio) ** 2
 

@@ -49,7 +49,7 @@ def read_granite_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         skeleton,
         body,
-        num_experts=facts.value("num_local_experts") or 0,
+        num_experts=facts.optional_integer("num_local_experts") or 0,
     )
 
 
@@ -112,7 +112,7 @@ def _head_dim(facts: Facts, intermediate_size: int, num_heads: int) -> int:
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
-    num_experts = facts.value("num_local_experts") or 0
+    num_experts = facts.optional_integer("num_local_experts") or 0
     hidden_size = facts.integer("hidden_size")
     if not num_experts:
         return ()
@@ -127,7 +127,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
 
 
 def _shared_mlp(facts: Facts) -> tuple[Module, ...]:
-    size = facts.value("shared_intermediate_size") or 0
+    size = facts.optional_integer("shared_intermediate_size") or 0
     hidden_size = facts.integer("hidden_size")
     part = Part.SHARED_EXPERTS if facts.value("num_local_experts") else Part.MLP
     if not size:

@@ -137,7 +137,7 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
     shape = attention_shape(facts)
     size = shape.head_size
     layers = range(facts.integer("num_hidden_layers"))
-    rotated = int(size * facts.value("partial_rotary_factor"))
+    rotated = int(size * facts.number("partial_rotary_factor"))
     rope = Replicated(
         name="rotary_emb.cos_sin_cache",
         part=Part.BUFFERS,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.caches import IndexerCacheLayer, MLALayer
 from planner.models.families.decoder import attention_scales
 from planner.models.families.facts import Facts
-from planner.models.families.rope import rope_dict, rotary_dim
+from planner.models.families.rope import rope_dict, rotary_dim, yarn_rows
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -292,13 +290,7 @@ def latent_rope_cache(
     """
     columns = rotary_dim(facts, dim)
     if not is_plain_rope(facts):
-        rope = rope_dict(facts)
-        original = rope.get("original_max_position_embeddings")
-        if original is None or rope.get("factor") is None:
-            raise facts.unsupported(
-                "rope_scaling", "YaRN needs its factor and its original length."
-            )
-        rows = ceil(original * rope["factor"])
+        rows = yarn_rows(facts, rope_dict(facts))
         return (StretchedRotaryCache(rows=rows, columns=columns, count=count),)
     return (
         Replicated(

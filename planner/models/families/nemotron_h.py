@@ -195,7 +195,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     hidden_size = facts.integer("hidden_size")
     num_experts = facts.integer("n_routed_experts")
     latent = facts.optional_integer("moe_latent_size")
-    shared = facts.value("n_shared_experts") or 0
+    shared = facts.optional_integer("n_shared_experts") or 0
     width = facts.integer("moe_shared_expert_intermediate_size") * shared
     return (
         Float32Gate(

@@ -60,7 +60,7 @@ def read_nemotron_vl(facts: Facts, label: Label) -> ModelArchitecture:
     inner = {**text.config, "architectures": ["NemotronHForCausalLM"]}
     model = read_language_model(Facts(inner, "nemotron_h"), label.name)
     size = facts.integer("vit_hidden_size")
-    ratio = facts.value("downsample_ratio")
+    ratio = facts.number("downsample_ratio")
     merged = size * round(1 / ratio) ** 2
     wide = facts.integer("projector_hidden_size")
     modules: tuple[Module, ...] = (
@@ -284,8 +284,7 @@ def _perception(facts: Facts) -> tuple[Module, ...]:
 def _perception_layer(facts: Facts, index: int, positions: int) -> tuple[Module, ...]:
     width, heads = facts.integer("width"), facts.integer("heads")
     name = f"{_PERCEPTION}.transformer.resblocks.{index}"
-    ratio = facts.value("mlp_ratio")
-    wide = int(width * (4.0 if ratio is None else ratio))
+    wide = int(width * facts.number("mlp_ratio", default=4.0))
     has_scale = facts.value("ls_init_value") is not None
     scales = (blocks.replicated(f"{name}.ls", (width,), (width,)),) if has_scale else ()
     return (

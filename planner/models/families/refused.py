@@ -122,6 +122,8 @@ _SUFFIXES = (
 )
 """In vLLM's order (`config/model.py` _SUFFIX_TO_DEFAULTS)."""
 
+_MOST_ELEMENTS = 1 << 50
+"""More than any tensor has."""
 _FIELDS = {
     "hidden_size": "hidden_size",
     "vocab_size": "vocab_size",
@@ -255,14 +257,18 @@ def check_sizes(model: ModelArchitecture) -> None:
 def _check_module(model: ModelArchitecture, module: Module) -> None:
     try:
         tensors = module.tensors(ParallelLayout())
-        is_sound = all(tensor.elements >= 0 for tensor in tensors)
+        is_sound = all(_is_number_of_elements(tensor.elements) for tensor in tensors)
     except (ArithmeticError, Refused):
         is_sound = False
     if not is_sound:
         raise UnknownArchitecture(
             f"config.json of {model.name!r}: {module.name} cannot be built from its "
-            "sizes; a size or a count is zero or negative."
+            "sizes; a size or a count is zero, negative, too large or not whole."
         )
+
+
+def _is_number_of_elements(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value <= _MOST_ELEMENTS
 
 
 @cache

@@ -14,6 +14,7 @@ from planner.models.layers import Part, Replicated
 from planner.models.tensors import Tensor
 from planner.values import frozen
 
+_ORIGINAL_LENGTH = "original_max_position_embeddings"
 _ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
 _CHOOSES_MROPE_ROWS_SINCE = (0, 32)
 """A model says how far its tables of image positions reach.
@@ -37,9 +38,9 @@ def rope_dict(facts: Facts) -> Mapping[str, Any]:
         rope_type = "default"  # what counts is that it has an mrope_section
     if any(isinstance(value, Mapping) for value in merged.values()):
         raise facts.unsupported("rope_parameters", "they differ by layer type")
-    original = facts.value("original_max_position_embeddings")
+    original = facts.value(_ORIGINAL_LENGTH)
     if original is not None:
-        merged.setdefault("original_max_position_embeddings", original)
+        merged.setdefault(_ORIGINAL_LENGTH, original)
     return {**merged, "rope_type": rope_type}
 
 
@@ -72,7 +73,7 @@ def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:
 
 
 def _tokens(facts: Facts, rope: Mapping[str, Any]) -> int | None:
-    tokens = _number(facts, rope, "original_max_position_embeddings")
+    tokens = _number(facts, rope, _ORIGINAL_LENGTH)
     return None if tokens is None else int(tokens)
 
 
@@ -83,18 +84,36 @@ def _number(facts: Facts, rope: Mapping[str, Any], name: str) -> float | None:
     raise facts.unsupported("rope_parameters", f"{name} is no number above 0")
 
 
+def yarn_rows(facts: Facts, rope: Mapping[str, Any]) -> int:
+    """Return the original length times the factor, both of which have to be there.
+
+    Raises:
+        UnknownArchitecture: if one is missing, or no number above 0.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/deepseek_scaling_rope.py`.
+    """
+    factor, original = _number(facts, rope, "factor"), _tokens(facts, rope)
+    if factor is None or original is None:
+        raise facts.unsupported(
+            "rope_scaling", "YaRN needs its factor and its original length."
+        )
+    return ceil(original * factor)
+
+
 def rotary_dim(facts: Facts, head_size: int) -> int:
     """Return how many of a head's dimensions are rotated.
 
     Source: vLLM 0.33.0 `layers/rotary_embedding/__init__.py` get_rope.
     """
-    rope = rope_dict(facts)
-    if rope.get("rope_dim"):
-        return int(rope["rope_dim"])
-    factor = rope.get("partial_rotary_factor")
-    if factor is None:
-        factor = facts.value("partial_rotary_factor", "rotary_pct", "rope_pct")
-    return int(head_size * (1.0 if factor is None else factor))
+    # A null is an answer: the class's default does not replace it.
+    rope = {"rope_dim": None, "partial_rotary_factor": None, **rope_dict(facts)}
+    numbers = Facts(rope, facts.model_type)
+    if rope["rope_dim"]:
+        return numbers.integer("rope_dim")
+    general = facts.number(
+        "partial_rotary_factor", "rotary_pct", "rope_pct", default=1.0
+    )
+    return int(head_size * numbers.number("partial_rotary_factor", default=general))
 
 
 def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) -> int:
@@ -115,20 +134,19 @@ def rope_rows(facts: Facts, max_position: int, mrope_positions_factor: int = 4) 
         return max_position * factor
     if rope_type in _ROWS_ARE_MAX_POSITION:
         return max_position
-    if rope_type == "linear":
-        return ceil(max_position * float(rope["factor"]))
-    if rope_type in ("yarn", "deepseek_yarn", "deepseek_llama_scaling"):
-        original = rope.get("original_max_position_embeddings", max_position)
-        if rope_type == "yarn":
-            original *= factor
-        return ceil(float(original) * float(rope["factor"]))
+    original = _tokens(facts, rope) or max_position
     if rope_type == "longrope":
-        # A short and a long table, one after the other.
-        original = rope.get("original_max_position_embeddings", max_position)
-        return int(original) + max_position
+        return original + max_position  # a short and a long table
+    scale = _number(facts, rope, "factor")
+    if scale is not None and rope_type == "linear":
+        return ceil(max_position * scale)
+    if scale is not None and rope_type == "yarn":
+        return ceil(original * factor * scale)
+    if scale is not None and rope_type in ("deepseek_yarn", "deepseek_llama_scaling"):
+        return ceil(original * scale)
     raise UnknownArchitecture(
         f"config.json of model type {facts.model_type!r}: rope_type {rope_type!r} is "
-        "not modelled."
+        "not modelled, or lacks its factor."
     )
 
 

@@ -203,11 +203,12 @@ def read_nomic(facts: Facts, label: Label) -> ModelArchitecture:
             modules=(*common, *_nomic_experts(facts, size, width)),
         )
         layers = [sparse if i % every == 1 else dense for i in range(len(layers))]
-    factor = facts.value("rotary_emb_fraction")
     around = _around(
         facts,
         max_position=facts.integer("max_position_embeddings", default=2048),
-        rotary_dim=int(shape.head_size * (1.0 if factor is None else factor)),
+        rotary_dim=int(
+            shape.head_size * facts.number("rotary_emb_fraction", default=1.0)
+        ),
     )
     return _assemble(facts, label, layers, around, ())
 

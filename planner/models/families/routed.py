@@ -73,10 +73,8 @@ def read_bailing(facts: Facts, label: Label) -> ModelArchitecture:
         has_correction_bias=facts.flag("moe_router_enable_expert_bias"),
         is_renormalized=facts.flag("norm_topk_prob"),
     )
-    factor = facts.value("partial_rotary_factor")
-    dim = facts.optional_integer("rotary_dim") or int(
-        shape.head_size * (1.0 if factor is None else factor)
-    )
+    factor = facts.number("partial_rotary_factor", default=1.0)
+    dim = facts.optional_integer("rotary_dim") or int(shape.head_size * factor)
     parts = _Parts(shape, sparse, rotary_dim=dim, dense_bias=has_bias)
     return _first_dense(facts, label, parts)
 
@@ -104,8 +102,7 @@ def read_param2moe(facts: Facts, label: Label) -> ModelArchitecture:
         has_correction_bias=facts.flag("moe_router_enable_expert_bias", default=True),
         is_renormalized=facts.flag("norm_topk_prob", default=True),
     )
-    factor = facts.value("partial_rotary_factor")
-    dim = int(shape.head_size * (1.0 if factor is None else factor))
+    dim = int(shape.head_size * facts.number("partial_rotary_factor", default=1.0))
     first = facts.integer("first_k_dense_replace", default=1)
     parts = _Parts(shape, sparse, rotary_dim=dim, num_dense=first)
     return _first_dense(facts, label, parts)

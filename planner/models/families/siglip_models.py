@@ -180,8 +180,8 @@ def read_eagle2_5(facts: Facts, label: Label) -> ModelArchitecture:
 
 def shuffled_mlp(facts: Facts, vision: Facts, text_size: int) -> tuple[Module, ...]:
     """Return InternVL's projector: patches joined by four, a norm, two layers."""
-    ratio = facts.value("downsample_ratio")
-    merged = vision.integer("hidden_size") * int(1 / (ratio or 0.5)) ** 2
+    ratio = facts.number("downsample_ratio", default=0.5)
+    merged = vision.integer("hidden_size") * int(1 / ratio) ** 2
     return (
         blocks.norms("mlp1.0", merged, bias=True),
         _linear("mlp1.1", merged, text_size, bias=True),

@@ -17,7 +17,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
     """Return Qwen2-VL's tower. Source: vLLM 0.33.0 `models/qwen2_vl.py`."""
     size = facts.integer("embed_dim")
     heads = facts.integer("num_heads")
-    mlp_size = int(size * facts.value("mlp_ratio"))
+    mlp_size = int(size * facts.number("mlp_ratio"))
     modules: list[Module] = [
         _patch_embedding(facts, name, size, bias=False),
         blocks.input_norm(name),

@@ -40,7 +40,7 @@ def llama4_items(facts: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/mllama4.py` Mllama4ProcessingInfo.
     """
-    tiles, ratio = 17, facts.value("pixel_shuffle_ratio")
+    tiles, ratio = 17, facts.number("pixel_shuffle_ratio")
     patches = _grid(facts) ** 2
     tokens = round(patches * ratio * ratio)
     image = _tiled(facts, tiles, tokens=tiles * tokens, extra_patches=1, marks=20)
@@ -63,7 +63,7 @@ def intern_vit_items(
     Source: vLLM 0.33.0 `models/internvl.py` BaseInternVLProcessingInfo,
     InternVLProcessingInfo: only max_model_len limits the frames.
     """
-    ratio = facts.value("downsample_ratio")
+    ratio = facts.number("downsample_ratio")
     tiles = most_tiles + int(most_tiles > 1)
     tokens = round(_grid(vision) ** 2 * ratio * ratio)
     image = _tiled(vision, tiles, tokens=tiles * tokens, extra_patches=1, marks=2)
