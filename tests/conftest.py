@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -101,6 +102,16 @@ def _plans_are_as_the_schema_says() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(as_dict, "plan_dict", plan_dict)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_heap_of_other_tests() -> None:
+    """Let the collector walk what this module's tests make, not what is left of all.
+
+    The thousands of tests before would cost a test that allocates much a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
