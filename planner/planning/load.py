@@ -40,6 +40,20 @@ class Load:
                     f"{name}={value!r}: a whole number from {least} is needed."
                 )
 
+    @classmethod
+    def given(cls, value: object, /) -> Load:
+        """Return what was given as `load=`.
+
+        Raises:
+            PlannerError: for anything else than a load.
+        """
+        if isinstance(value, cls):
+            return value
+        raise PlannerError(
+            f"load={value!r}: give a planner.Load, such as planner.Load("
+            "prompt_tokens=3000, output_tokens=1000, requests=16)."
+        )
+
     @property
     def request_tokens(self) -> int:
         """Tokens of one finished request: the least `max_model_len` that allows it."""

@@ -117,12 +117,7 @@ def _given_load(load: Load | None, arguments: Mapping[str, Any]) -> Load | None:
             "them."
         )
     if load is not None:
-        if not isinstance(load, Load):
-            raise PlannerError(
-                f"load={load!r}: give a planner.Load(prompt_tokens=..., "
-                "output_tokens=..., requests=...)."
-            )
-        return load
+        return Load.given(load)
     if not given:
         return None
     if "prompt_tokens" not in given:

@@ -175,6 +175,7 @@ def test_replicas_hold_and_cost_together() -> None:
         ({"gpus": ["L4"], "price_per_hour": {"L4": float("nan")}}, "a number from 0"),
         ({"gpus": ["L4"], "price_per_hour": {"L4": "2"}}, "a number from 0"),
         ({"gpus": ["L4"], "load": [3000]}, "load=[3000]: give a planner.Load"),
+        ({"gpus": ["L4"], "load": []}, "load=[]: give a planner.Load"),
     ],
 )
 def test_what_cannot_be_compared_says_what_can(arguments, words) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-_LOAD = "Load(prompt_tokens=3000, output_tokens=1000, requests=16)"
 MOST_RANKS = 8
 """Largest tensor parallel size that is tried: the GPUs of a usual server."""
 
@@ -210,10 +209,7 @@ def compare_gpus(
     chosen = [_named(gpu) for gpu in gpus] if gpus is not None else _whole_gpus()
     if not chosen:
         raise PlannerError("compare_gpus() needs at least one GPU.")
-    load = load or plan.load
-    given: object = load
-    if given is not None and not isinstance(given, Load):
-        raise PlannerError(f"load={given!r}: give a planner.Load, such as {_LOAD}.")
+    load = plan.load if load is None else Load.given(load)
     inputs = Inputs.of(plan).changed(load=None)
     if load is not None:
         inputs = inputs.changed(max_model_len=None)  # follows from the load
