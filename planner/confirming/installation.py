@@ -34,11 +34,14 @@ _GIVE_THE_PATH = "Give the path of the python of the environment that holds vLLM
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _QUERY_SECONDS = 60
 # vLLM itself is not imported: that takes ten seconds and initialises CUDA.
-_QUERY = """
+NOT_FROM_HERE = "import sys; sys.path[:] = filter(None, sys.path); "
+"""Python 3.10 has no `-P`: no module of the folder that the planner is started in."""
+_QUERY = f"""
+{NOT_FROM_HERE}
 import importlib.metadata as m, importlib.util as u, json
 names = [d.metadata["Name"] for d in m.distributions()]
-found = {n: m.version(n) for n in names if n and n.lower().startswith("vllm")}
-print(json.dumps({"has_vllm": u.find_spec("vllm") is not None, "packages": found}))
+found = {{n: m.version(n) for n in names if n and n.lower().startswith("vllm")}}
+print(json.dumps({{"has_vllm": u.find_spec("vllm") is not None, "packages": found}}))
 """
 
 

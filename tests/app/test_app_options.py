@@ -6,7 +6,7 @@ from planner.app.cli import BAD_INPUT, main
 from planner.app.cli import app as command
 from planner.app.voila import log
 from planner.app.voila.options import is_loopback
-from planner.app.voila.sockets import Allowance
+from planner.app.voila.screening import Allowance
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.app.voila.sockets import V1, screened
+from planner.app.voila.screening import MOST_VALUES, V1, screened
 
 CONTROL = {"comm_id": "c1", "target_name": "jupyter.widget.control", "data": {}}
 TOLD = {"comm_id": "c1", "data": {"method": "update", "state": {}}}
@@ -160,3 +160,50 @@ def test_binary_data_stays_behind_the_content() -> None:
 def test_any_bytes_are_answered(message, protocol) -> None:
     """Nothing is raised; random bytes are no message."""
     assert screened(message, protocol) is None
+
+
+CUSTOM = {"method": "custom", "content": '[{,\\"' * 20_000}
+
+
+@pytest.mark.parametrize("write", [(newer, V1), (older, None)])
+def test_a_long_text_passes_as_a_message_of_its_own(write) -> None:
+    """A log with brackets, commas and escaped quotes is one value."""
+    words, protocol = write
+    message = words("comm_msg", {"comm_id": "c1", "data": CUSTOM})
+    passed = screened(message, protocol)
+
+    assert len(message) > 100_000
+    assert passed is not None
+    assert len(passed) >= len(message)
+
+
+@pytest.mark.parametrize("write", [(newer, V1), (older, None)])
+@pytest.mark.parametrize(
+    "values", [[[]] * 65_000, ["x"] * 65_000, [{}] * MOST_VALUES, [1] * MOST_VALUES]
+)
+def test_a_message_of_many_values_is_dropped_unread(write, values) -> None:
+    """Empty lists take forty times as long to read as a text of their size."""
+    words, protocol = write
+    data = {"method": "custom", "content": values}
+    assert (
+        screened(words("comm_msg", {"comm_id": "c1", "data": data}), protocol) is None
+    )
+
+
+@pytest.mark.parametrize("method", ["update", "request_state", "request_states", "x"])
+def test_a_long_state_is_dropped(method: str) -> None:
+    """The kernel would keep it, and send it to whoever asks for all states."""
+    long, short = ({"method": method, "state": {"value": "x" * n}} for n in (5_000, 50))
+    words = [
+        newer("comm_msg", {"comm_id": "c1", "data": data}) for data in (long, short)
+    ]
+
+    assert [True, False] == [screened(one, V1) is None for one in words]
+
+
+@given(st.binary(max_size=40), st.integers(0, 60))
+def test_many_quotes_are_answered(text: bytes, number: int) -> None:
+    """Whatever stands between them: None, or the same object again."""
+    for message in (text * number, b'{"channel": "' + text * number):
+        assert screened(message, V1) is None
+        assert screened(message.decode("latin-1"), None) is None

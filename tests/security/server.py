@@ -40,10 +40,15 @@ def served(
     (folder / "secret.txt").write_text("the secret")
     port = free_port()
     log = folder / "server.log"
-    words = [sys.executable, "-m", "planner", "app", "--published", f"--port={port}"]
+    # As the installed command starts: without the folder's modules.
+    words = [sys.executable, "-P", "-m", "planner", "app"]
     with log.open("wb") as written:
         process = subprocess.Popen(
-            [*before, *words, "--pool=2", "--max-sessions=12", *options],
+            [
+                *before,
+                *(*words, "--published", f"--port={port}"),
+                *("--pool=2", "--max-sessions=12", *options),
+            ],
             cwd=folder,
             env=os.environ
             | {

@@ -10,7 +10,8 @@ from contextlib import suppress
 from uuid import uuid4
 
 import pytest
-from tornado.websocket import WebSocketClosedError
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError
 
 from tests.security.client import (
     V1,
@@ -161,7 +162,7 @@ def test_widgets_take_no_hostile_state(visitor) -> None:
         {"method": "custom", "content": {"set": ["x"], "value": {}}},
         {"method": "custom", "content": {"opened": "?gpu=attached&model=/etc/passwd"}},
         {"method": "custom", "content": {"name": "../../etc/passwd", "click": "x"}},
-        {"method": "custom", "content": "x" * 50_000},
+        {"method": "custom", "content": "x" * 5_000},
         {"method": "__init__"},
     ]
 
@@ -241,17 +242,24 @@ def test_a_message_that_is_too_large_closes_the_socket(visitor, other, size) -> 
     assert finished(is_alive(visitor))
 
 
-def test_a_flood_of_legal_messages_is_thinned(visitor, other) -> None:
-    """Thousands at once: the other visitor's kernel answers meanwhile."""
+async def _sent(socket: WebSocketClientConnection, messages: list[bytes]) -> None:
+    for message in messages:
+        await socket.write_message(message, binary=True)
+
+
+@pytest.mark.parametrize("filling", ["", "x" * 200_000])
+def test_a_flood_of_legal_messages_ends_its_connection(visitor, other, filling) -> None:
+    """Thousands, short or long; the other kernel answers, and this one afterwards."""
 
     async def run() -> bool:
+        _, message = newer("comm_info_request", {"target_name": filling})
         async with visitor.connected() as flooding:
-            for _ in range(5_000):
-                _, message = newer("comm_info_request", {})
-                await flooding.write_message(message, binary=True)
+            with pytest.raises((WebSocketClosedError, StreamClosedError)):
+                await _sent(flooding, [message] * 100_000)
             return await is_alive(other)
 
     assert finished(run())
+    assert finished(is_alive(visitor))
 
 
 @pytest.mark.parametrize(

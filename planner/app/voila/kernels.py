@@ -62,6 +62,7 @@ class OneKernelSpec(KernelSpecManager):
         return KernelSpec(
             argv=[
                 sys.executable,
+                "-P",
                 "-m",
                 "ipykernel_launcher",
                 "-f",

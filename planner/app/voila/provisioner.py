@@ -64,6 +64,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",  # a module of the folder that it is started in is not ours
                     "-m",
                     "planner.app.voila.fork_server",
                     str(theirs.fileno()),

@@ -1,55 +1,39 @@
-"""The websocket between a page and its kernel: rate-limited, and screened.
-
-Only messages to widgets that the kernel created reach it. Anybody can send anything
-through a page's socket, so a message that passes is serialised again: then no two
-programs can parse it differently.
-"""
+"""The websocket between a page and its kernel: limited, and screened (`screening`)."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-import itertools
-import json
 import re
-import struct
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from functools import partial
 from typing import Any, ClassVar
 
 from jupyter_client.utils import ensure_async
 from jupyter_server.services.kernels.connection.channels import (
     ZMQChannelsWebsocketConnection,
 )
+from tornado.iostream import StreamBufferFullError
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketProtocol, WebSocketProtocol13
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 from planner.app.voila.pages import AppHandler
+from planner.app.voila.screening import Allowance, screened
 
-V1 = "v1.kernel.websocket.jupyter.org"
-"""Jupyter's name of its newer message format."""
-_SHELL = "shell"
-_PARTS = 4
-"""Header, parent header, metadata, content."""
-_MOST_PARTS = 16
-_NUMBER_BYTES = 8
-_OPENED = frozenset(("jupyter.widget.control",))
-"""Targets to which a page may open a comm; `jupyter.widget` would create any widget."""
-_CONTENT: dict[str, frozenset[str]] = {
-    "comm_msg": frozenset(("comm_id", "data")),
-    "comm_close": frozenset(("comm_id",)),
-    "comm_open": frozenset(("comm_id", "target_name")),
-    "comm_info_request": frozenset(),
-    "kernel_info_request": frozenset(),
-}
-"""Types of messages that pass, and the required keys of their content."""
 MESSAGE_BYTES = 256 * 1024
 """The largest message a page may send; the app's own are below 10 kB."""
 MESSAGES_PER_SECOND = 200
 """A slider sends at most 60."""
 _BURST = 400
+BYTES_PER_SECOND = 64 * 1024
+"""Of messages as they are once unpacked: a slider's have 600 each."""
+_BURST_BYTES = 2 * MESSAGE_BYTES
+UNREAD_BYTES = 8 << 20
+"""Of answers that a page does not read, or that wait for a page that lost its network;
+the states of all widgets are a megabyte."""
 PING_SECONDS = 15
 MISSED_PINGS = 3
 MOST_SOCKETS = 3
@@ -75,6 +59,8 @@ class KernelConnection(ZMQChannelsWebsocketConnection):
     Source: jupyter_server 2.21 `services/kernels/connection/channels.py`, `prepare`.
     """
 
+    _kept_bytes = 0
+
     async def prepare(self) -> None:
         """Ask the kernel what it is, and wait for its answer.
 
@@ -94,12 +80,34 @@ class KernelConnection(ZMQChannelsWebsocketConnection):
             if not answer.done():  # other sockets of this kernel wait for it as well
                 answer.set_result({})
 
+    def disconnect(self) -> None:
+        """Leave the kernel, and keep a part only of what it says meanwhile.
+
+        Jupyter keeps everything for a page that may come back, without bound.
+
+        Source: jupyter_server 2.21 `services/kernels/kernelmanager.py`,
+        `start_buffering`.
+        """
+        super().disconnect()
+        kept = self.multi_kernel_manager._kernel_buffers.get(self.kernel_id)
+        if kept is not None and kept["session_key"] == self.session_key:
+            for name, stream in kept["channels"].items():
+                stream.on_recv(partial(self._keep, kept["buffer"], name))
+
+    def _keep(self, kept: list[Any], channel: str, parts: list[bytes]) -> None:
+        kept.append((channel, parts))
+        self._kept_bytes += sum(map(len, parts))
+        if self._kept_bytes > UNREAD_BYTES:
+            self.multi_kernel_manager.stop_buffering(self.kernel_id)
+
 
 class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     """A page's socket to its own kernel, for comm messages only."""
 
     _open: ClassVar[defaultdict[str, dict[KernelSocket, None]]] = defaultdict(dict)
     """The sockets of each kernel, the oldest first."""
+    _asked: ClassVar[Counter[str]] = Counter()
+    """The requests for a socket to each kernel that have not ended."""
 
     _is_opened = False
     _is_gone = False
@@ -110,14 +118,22 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if not self.kernel_manager.is_open(kernel_id):
             raise HTTPError(404)
         self._check_handshake()
-        if len(self._open.get(kernel_id, ())) >= 2 * MOST_SOCKETS:
+        if self._asked[kernel_id] >= 2 * MOST_SOCKETS:
             raise HTTPError(429)  # those that were closed have not gone yet
-        self._allowance = Allowance(MESSAGES_PER_SECOND, _BURST)
+        self._allowances = (
+            Allowance(MESSAGES_PER_SECOND, _BURST),
+            Allowance(BYTES_PER_SECOND, _BURST_BYTES),
+        )
+        self._dropped = 0
         self._has_logged = False
         self._pong_at = time.monotonic()
+        self._asked[kernel_id] += 1
         try:
             await super().get(kernel_id)
         finally:
+            self._asked[kernel_id] -= 1
+            if not self._asked[kernel_id]:
+                del self._asked[kernel_id]
             if not self._is_opened:
                 self._forget_session()
 
@@ -194,6 +210,8 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         # A step is answered by several small frames: otherwise the system delays all
         # but the first until the browser acknowledges it, which takes 40 ms.
         self.set_nodelay(True)
+        if isinstance(self.ws_connection, WebSocketProtocol13):
+            self.ws_connection.stream.max_write_buffer_size = UNREAD_BYTES
         self._is_opened = True
         sockets = self._open[kernel_id]
         for old in list(sockets)[: max(len(sockets) + 1 - MOST_SOCKETS, 0)]:
@@ -208,8 +226,12 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
 
     def on_message(self, message: str | bytes) -> None:
         """Pass a message on, unless it is invalid or one too many."""
-        if not self._allowance.take():
+        messages, size = self._allowances
+        if not (messages.take() and size.take(len(message))):
             self._log_once("A page sent too many messages; the rest is dropped.")
+            self._dropped += 1
+            if self._dropped > _BURST:
+                self._end()
             return
         passed = screened(message, self.selected_subprotocol)
         if passed is None:
@@ -222,6 +244,20 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
             super().on_message(passed)
         except Exception:  # noqa: BLE001 - any bytes may arrive here
             self._log_once("A page sent invalid data; it is ignored.")
+
+    def write_message(self, message: Any, binary: bool = False) -> Any:  # noqa: ANN401 - as tornado has it
+        """Send an answer to the page, or leave a page that reads none of them."""
+        try:
+            return super().write_message(message, binary)
+        except StreamBufferFullError:
+            self._log_once("A page does not read its answers; its connection ends.")
+            self._end()
+            return None
+
+    def _end(self) -> None:
+        """End the connection at once: `close` goes on reading until the page agrees."""
+        if self.ws_connection is not None:
+            self.ws_connection._abort()
 
     def on_close(self) -> None:
         """Record that the page is gone, or its network."""
@@ -286,113 +322,3 @@ def _is_key(text: str) -> bool:
         return len(base64.b64decode(text.strip(), validate=True)) == _KEY_BYTES
     except (binascii.Error, ValueError):
         return False
-
-
-class Allowance:
-    """A rate limit of `per_second` messages, and `burst` at once."""
-
-    def __init__(self, per_second: float, burst: float) -> None:
-        self._per_second = per_second
-        self._burst = burst
-        self._left = burst
-        self._updated = time.monotonic()
-
-    def take(self) -> bool:
-        """Return whether one more may pass."""
-        now = time.monotonic()
-        gained = (now - self._updated) * self._per_second
-        self._left = min(self._burst, self._left + gained)
-        self._updated = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
-def screened(message: str | bytes, protocol: str | None) -> str | bytes | None:
-    """Return the message to pass on to the kernel; None for one that is refused.
-
-    Args:
-        message: as it came over the socket.
-        protocol: the message format that page and server agreed on.
-    """
-    try:
-        if protocol == V1:
-            return _newer(message) if isinstance(message, bytes) else None
-        # The older format has a variant for binary data, which the app does not use.
-        return _older(message) if isinstance(message, str) else None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _newer(message: bytes) -> bytes | None:
-    """Check offsets, channel, header and content.
-
-    Source: Jupyter Server's documentation, "WebSocket kernel wire protocols".
-    """
-    channel, *parts = _parts(message)
-    if channel != _SHELL.encode() or len(parts) < _PARTS:
-        return None
-    header, parent, metadata, content = (_object(part) for part in parts[:_PARTS])
-    if not _may_pass(header, content):
-        return None
-    written = [json.dumps(one).encode() for one in (header, parent, metadata, content)]
-    return _joined([channel, *written, *parts[_PARTS:]])
-
-
-def _parts(message: bytes) -> list[bytes]:
-    """Split a message at its offsets.
-
-    Raises:
-        ValueError: where there are too many of them, or they are out of order.
-    """
-    count = int.from_bytes(message[:_NUMBER_BYTES], "little")
-    if not 1 < count <= _MOST_PARTS or len(message) < _NUMBER_BYTES * (count + 1):
-        raise ValueError("no offsets")
-    offsets = struct.unpack_from(f"<{count}Q", message, _NUMBER_BYTES)
-    begins = _NUMBER_BYTES * (count + 1)
-    if list(offsets) != sorted(offsets) or offsets[0] < begins:
-        raise ValueError("offsets out of order")
-    if offsets[-1] != len(message):
-        raise ValueError("offsets beyond the end")
-    return [message[a:b] for a, b in itertools.pairwise(offsets)]
-
-
-def _joined(parts: list[bytes]) -> bytes:
-    offsets = [_NUMBER_BYTES * (len(parts) + 2)]
-    for part in parts:
-        offsets.append(offsets[-1] + len(part))
-    return struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(
-        parts
-    )
-
-
-def _older(message: str) -> str | None:
-    content = _object(message)
-    if content.get("channel") != _SHELL or content.get("buffers"):
-        return None
-    if not _may_pass(_dictionary(content["header"]), _dictionary(content["content"])):
-        return None
-    return json.dumps(content)
-
-
-def _may_pass(header: dict[str, Any], content: dict[str, Any]) -> bool:
-    kind = header["msg_type"]
-    needed = _CONTENT.get(kind) if isinstance(kind, str) else None
-    if needed is None or not needed <= content.keys():
-        return False
-    if not isinstance(header.get("msg_id"), str):
-        return False
-    if "comm_id" in needed and not isinstance(content["comm_id"], str):
-        return False
-    return kind != "comm_open" or content["target_name"] in _OPENED
-
-
-def _object(text: str | bytes) -> dict[str, Any]:
-    return _dictionary(json.loads(text))
-
-
-def _dictionary(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError("no JSON object")
-    return value

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from planner.confirming.installation import Installation
+from planner.confirming.installation import NOT_FROM_HERE, Installation
 from planner.engine.gpu import GPU
 from planner.engine.l2_cache import l2_cache_bytes
 from planner.errors import PlannerError
@@ -92,7 +92,7 @@ def site_packages(found: Installation) -> Path:
 
     A virtual environment may use the packages of the Python that it was made from.
     """
-    query = (
+    query = NOT_FROM_HERE + (
         "import importlib.util as u, sysconfig as s; found = u.find_spec('torch'); "
         "print(found.submodule_search_locations[0] if found else s.get_path('purelib')"
         " + '/torch')"

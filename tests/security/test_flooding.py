@@ -1,0 +1,120 @@
+"""One visitor asks for more than he takes: his connection ends, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from unittest.mock import Mock
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+
+from planner.app.voila.sockets import MOST_SOCKETS, UNREAD_BYTES, KernelConnection
+from tests.app_visits import eventually
+from tests.security.client import V1, Visitor, ask, finished, is_alive, newer
+from tests.security.server import Served, served
+
+pytestmark = pytest.mark.browser
+
+_HANDSHAKE = (
+    "GET /api/kernels/{}/channels?session_id={} HTTP/1.1\r\nHost: {}\r\n"
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    f"Sec-WebSocket-Protocol: {V1}\r\n\r\n"
+)
+
+
+def raw(visitor: Visitor) -> socket.socket:
+    """A connection that has asked for the kernel's socket, and reads by itself."""
+    at = urlsplit(visitor.address)
+    assert at.hostname is not None
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.connect((at.hostname, at.port))
+    opened.settimeout(10)
+    asked = _HANDSHAKE.format(visitor.kernel_id, uuid4().hex, at.netloc)
+    opened.sendall(asked.encode())
+    return opened
+
+
+def frame(message: bytes) -> bytes:
+    """A binary frame as a client sends it, masked with zeros."""
+    size = len(message)
+    assert 125 < size < 65_536
+    return bytes((0x82, 0x80 | 126)) + size.to_bytes(2, "big") + bytes(4) + message
+
+
+def test_a_page_that_reads_nothing_is_left(visitor, app, other) -> None:
+    """All states again and again, none of them read: a few megabytes wait, not all."""
+    comm = uuid4().hex
+    with raw(visitor) as unread:
+        assert unread.recv(12) == b"HTTP/1.1 101"
+        control = {
+            "comm_id": comm,
+            "target_name": "jupyter.widget.control",
+            "data": {},
+        }
+        _, opening = newer("comm_open", control, metadata={"version": "1.0.0"})
+        unread.sendall(frame(opening))
+        asking = {"comm_id": comm, "data": {"method": "request_states"}}
+        for _ in range(100):
+            unread.sendall(frame(newer("comm_msg", asking)[1]))
+
+        def is_left() -> bool:
+            return "does not read its answers" in app.written()
+
+        assert any(eventually(is_left) for _ in range(3))  # its kernel may be slow
+    assert finished(is_alive(other))
+
+
+def test_little_is_kept_for_a_page_that_may_come_back() -> None:
+    """Eight answers of a ninth of the limit, and no tenth."""
+    kept: list[object] = []
+    manager = Mock()
+    connection = SimpleNamespace(
+        multi_kernel_manager=manager, kernel_id="k", _kept_bytes=0
+    )
+    part = b"x" * (UNREAD_BYTES // 9)
+    for _ in range(9):
+        KernelConnection._keep(connection, kept, "iopub", [part])
+    assert not manager.stop_buffering.called
+    KernelConnection._keep(connection, kept, "iopub", [part])
+    manager.stop_buffering.assert_called_once_with("k")
+
+
+def test_a_kernel_has_few_sockets_though_all_are_asked_for_at_once(visitor) -> None:
+    """Each would open four more to the kernel, of a thousand that the server may."""
+    many = [raw(visitor) for _ in range(40)]
+    statuses = [one.recv(12)[-3:] for one in many]
+    assert statuses.count(b"101") <= 2 * MOST_SOCKETS
+    assert {b"101", b"429"} == set(statuses)
+    for one in many:
+        one.close()
+    assert eventually(lambda: visitor.handshake() == 101)
+
+
+@pytest.fixture
+def among_others(tmp_path) -> Iterator[Served]:
+    """A server that is started where others may write."""
+    for name in ("selectors", "json", "ipykernel_launcher", "plotly", "decimal"):
+        (tmp_path / f"{name}.py").write_text(f"open('ran', 'w').write('{name}')")
+    with served(tmp_path, "--pool=1") as running:
+        yield running
+
+
+def test_no_module_of_the_folder_that_it_starts_in_is_run(among_others) -> None:
+    """Neither by the server's processes nor by a kernel, for a page and a question."""
+    visitor = Visitor.at(among_others.address)
+    assert finished(is_alive(visitor))
+    question = json.dumps({"model": "Qwen/Qwen3-8B", "gpu": "L4"}).encode()
+    headers = {"Content-Type": "application/json"}
+    told = ask(
+        among_others.address, "/api/plan", method="POST", headers=headers, body=question
+    )
+    visitor.leave()
+
+    assert told.status == 200
+    assert not (among_others.folder / "ran").exists()
