@@ -162,7 +162,13 @@ def _speculation(config: object) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    return quote(text, safe=_READABLE)
+    try:
+        return quote(text, safe=_READABLE)
+    except UnicodeEncodeError:
+        raise PlannerError(
+            f"{text!r} holds bytes that are no text in UTF-8, so no link can have it: "
+            "give it without them."
+        ) from None
 
 
 def gpu_to_link(gpu: GPU) -> dict[str, str]:

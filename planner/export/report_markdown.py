@@ -125,7 +125,8 @@ def _bars(rank: RankMemory) -> str:
     whole = max(rank.requested_memory_bytes, 1)
     rows = []
     for line in shown_lines(rank):
-        length = round(_BAR_CHARACTERS * max(line.size_bytes, 0) / whole)
+        share = min(max(line.size_bytes, 0) / whole, 1)
+        length = round(_BAR_CHARACTERS * share)
         bar = f"{'█' * length:<{_BAR_CHARACTERS}}"
         rows.append(f"{line.name:<18} {bar} {format_gib(line.size_bytes):>11}")
     return "\n".join(rows) + "\n"

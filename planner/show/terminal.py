@@ -54,6 +54,8 @@ _IN_A_TABLE = re.compile(r"(?<=  )([✔!✘⊘])(?= \S)")
 _NUMBER_AND_UNIT = re.compile(
     r"(?<=\d) (?=(?:[KMGT]i?B|bytes|tokens|requests|blocks)\b)"
 )
+_CONTROL = re.compile(r"(?!\x1b\[[\d;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters, without line breaks, tabs and what begins a style."""
 _BOUND = "\0"
 """Stands for a space that no line may break at."""
 _HANGS_FROM = 60
@@ -93,6 +95,18 @@ class Screen:
         return f"\x1b[{style}m{text}\x1b[0m" if self.has_color and style else text
 
 
+class _Visible(TextIOWrapper):
+    """A terminal on which control characters are seen, not obeyed, but for styles.
+
+    A name in a file of others could set the window's title, or write over a verdict.
+    """
+
+    def write(self, text: str) -> int:
+        """Write text, and return how long it is as it was given."""
+        super().write(_CONTROL.sub(lambda one: f"\\x{ord(one[0][0]):02x}", text))
+        return len(text)
+
+
 class _Closed(StringIO):
     """Standard output where there is none: what would be lost is refused."""
 
@@ -117,6 +131,14 @@ def prepare_output() -> None:
     elif isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in _STRICT:
         codecs.register_error(_IN_PLAIN, _in_plain)
         sys.stdout.reconfigure(errors=_IN_PLAIN)
+    sys.stdout, sys.stderr = _visible(sys.stdout), _visible(sys.stderr)
+
+
+def _visible(stream: TextIO) -> TextIO:
+    if not (isinstance(stream, TextIOWrapper) and stream.isatty()):
+        return stream
+    encoding, errors = stream.encoding, stream.errors
+    return _Visible(stream.detach(), encoding, errors, line_buffering=True)
 
 
 def _in_plain(error: UnicodeError) -> tuple[str | bytes, int]:

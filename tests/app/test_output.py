@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from planner.app.cli import main
+from planner.app.cli import INTERRUPTED, main
 from planner.app.cli.export import write_whole
 from planner.errors import PlannerError
 
@@ -105,3 +107,62 @@ def test_an_export_into_a_pipe_does_not_wait_for_a_reader(tmp_path: Path) -> Non
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(PlannerError, match=r"--output .*/loop: .*(loop|links)"):
         write_whole(tmp_path / "loop", "text")
+
+
+def on_a_terminal(*words: str) -> str:
+    """What a terminal gets of a command."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "planner", *words]
+    with subprocess.Popen(command, cwd=ROOT, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        got = b""
+        with suppress(OSError):  # the terminal's end
+            while more := os.read(ours, 4096):
+                got += more
+    os.close(ours)
+    return got.decode()
+
+
+def test_a_terminal_obeys_no_name_of_a_file(tmp_path: Path) -> None:
+    """A title of the window, a bell, a cleared screen: in an answer and an error."""
+    hostile = "a\x1b]0;own\x07\x9b2Jb"
+    answer = on_a_terminal(
+        *("plan", "Qwen/Qwen3-8B", "--gpu", "H100", "--served-model-name", hostile)
+    )
+    error = on_a_terminal("read", str(tmp_path / hostile))
+
+    for text in (answer, error):
+        assert r"a\x1b]0;own\x07\x9b2Jb" in text
+        assert not re.search(r"\x1b(?!\[[\d;]*m)|[\x07\x9b]", text)
+    assert "\x1b[" in answer  # its verdict is in colour
+
+
+def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
+    """1 would mean that it does not fit."""
+    assert 2 == run(f"{sys.executable} -m planner plan nosuch 2>/dev/full")[0]
+
+
+def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status that shells give it; a notebook gets the exception."""
+    from planner.app import cli
+
+    def interrupted(_words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    monkeypatch.setattr(cli, "prepare_output", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["planner", "gpus"])
+    assert INTERRUPTED == main()
+    with pytest.raises(KeyboardInterrupt):
+        main(["gpus"])
+
+
+def test_bytes_that_are_no_text_are_written_as_their_numbers(tmp_path: Path) -> None:
+    """A file has them, and a link cannot."""
+    write_whole(tmp_path / "out", "a\udcff")
+    assert (tmp_path / "out").read_bytes() == rb"a\udcff"
+    line = f"{sys.executable} -m planner export Qwen/Qwen3-8B --gpu H100 --format"
+    for form, status in (("link", 2), ("markdown", 0)):  # a report says why
+        found, out, err = run(rf"{line} {form} --served-model-name $'a\xff'")
+        assert found == status
+        assert "no link can have it" in out + err

@@ -255,3 +255,9 @@ def test_a_report_of_the_newest_release_has_no_upgrade(write) -> None:
     """There is none to say."""
     plan = planner.plan("Qwen/Qwen3-8B", **{**OLDER, "vllm_version": NEWEST})
     assert "Upgrade to" not in write(plan)
+
+
+def test_a_line_far_over_its_budget_has_a_whole_bar() -> None:
+    """A budget of a billionth: the bar of the weights would have gigabytes."""
+    plan = planner.plan(MODEL, gpu="L4", gpu_memory_utilization=1e-9)
+    assert len(markdown(plan)) < 10_000

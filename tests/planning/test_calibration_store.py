@@ -489,3 +489,9 @@ def test_a_file_that_is_no_export_adds_nothing(tmp_path, content):
         store.add_exported(tmp_path / "nowhere.json")
     with pytest.raises(PlannerError, match="cannot be written"):
         store.export_to(file / "below" / "a" / "file.json")
+
+
+def test_an_export_of_an_impossible_name_is_a_sentence():
+    """A name may have 255 bytes."""
+    with pytest.raises(PlannerError, match="cannot be written: file name too long"):
+        store.export_to(Path("x" * 300))

@@ -12,6 +12,7 @@ import argparse
 import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -67,6 +68,8 @@ PLANNING = (
 )
 """Commands that take vLLM's arguments, those of its server included."""
 
+INTERRUPTED = 130
+"""By Ctrl-C, as shells have it."""
 _COLLECTED_AFTER = 50_000
 """New objects; Python's own 700 make a twentieth of a cold start of it."""
 _ABOUT = "Plan vLLM's GPU memory before it starts."
@@ -91,6 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gc.set_threshold(_COLLECTED_AFTER)
         prepare_output()
     try:
+        return _answered(words)
+    except KeyboardInterrupt:
+        if arguments is not None:
+            raise
+        return INTERRUPTED
+
+
+def _answered(words: list[str]) -> int:
+    try:
         try:
             status = _run(words)
         finally:  # help ends the program
@@ -99,16 +111,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return FITS
     except PlannerError as error:
-        sys.stderr.write(f"planner: {error}\n")
+        _complain(str(error))
         return BAD_INPUT
     except OSError as error:
         if error.filename is not None:
             raise
         sys.stdout = None  # or Python tries again when it ends
         why = error.strerror or error
-        sys.stderr.write(f"planner: The output cannot be written: {why}.\n")
+        _complain(f"The output cannot be written: {why}.")
         return BAD_INPUT
     return status
+
+
+def _complain(sentence: str) -> None:
+    with suppress(OSError):  # a full disk: the exit status still tells it
+        sys.stderr.write(f"planner: {sentence}\n")
+        sys.stderr.flush()
 
 
 def _run(words: list[str]) -> int:

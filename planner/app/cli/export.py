@@ -140,21 +140,26 @@ def _write_into(path: Path, text: str) -> None:
     number = os.open(path, os.O_WRONLY | waits)
     if waits:
         os.set_blocking(number, True)
-    with os.fdopen(number, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(number, "wb") as file:
+        file.write(_as_bytes(text))
 
 
 def _replace(path: Path, text: str) -> None:
     target = path.resolve()
     number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(number, "wb") as file:
+            file.write(_as_bytes(text))
         Path(name).chmod(_mode(target))
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _as_bytes(text: str) -> bytes:
+    """Return text as UTF-8; a byte that was none is written as on a terminal."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _mode(target: Path) -> int:

@@ -167,9 +167,9 @@ def export_to(path: Path) -> None:
     Raises:
         PlannerError: when the file already exists, or cannot be written.
     """
-    if path.exists():
-        raise PlannerError(f"{path} already exists. Name another file.")
     try:
+        if path.exists():
+            raise PlannerError(f"{path} already exists. Name another file.")
         write_whole(path, export_text())
     except OSError as error:
         raise PlannerError(f"{path} cannot be written: {_reason(error)}.") from None
