@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import threading
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -49,6 +50,8 @@ _GUESS_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; "
     "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 )
+_DRAWING = threading.Lock()
+"""A cache draws again for each request that comes before the first is answered."""
 FORBIDDEN = 403
 _PAGE_FILES = (".css", ".woff2", ".svg", ".png")
 
@@ -182,8 +185,14 @@ class GuessHandler(AppHandler):
         self.finish(page)
 
 
-@lru_cache(1)
 def _guess_page(day: date) -> str:
+    """Return the day's page; who asks while it is drawn waits for it."""
+    with _DRAWING:
+        return _draw_guess(day)
+
+
+@lru_cache(1)
+def _draw_guess(day: date) -> str:
     game: GuessTheBar = late("planner.learn.guessing:guess_the_bar", day)
     return game.to_html()
 

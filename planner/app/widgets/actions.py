@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import listen
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 rule that stand above the first of several rows."""
 
 
-class ActionList(anywidget.AnyWidget):
+class ActionList(PageWidget):
     """Show rows; `pressed` is called with an action's name and its row's key."""
 
     _esm = script("actions.js")

@@ -19,11 +19,11 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import anywidget
 import traitlets
 
 from planner.app.widgets import static_files
 from planner.app.widgets.callbacks import alert_html, listen
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.show import tables
 from planner.show.boxes import strip
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _STALE = tag("span", "Last good plan", class_="pl-stale")
 
 
-class PlotlyChart(anywidget.AnyWidget):
+class PlotlyChart(PageWidget):
     """Shows a figure given as plotly's JSON; setting `figure` redraws it in place."""
 
     _esm = script("chart.js")
@@ -153,7 +153,7 @@ class Answer(PlotlyChart):
             self.parts = parts
 
 
-class Place(anywidget.AnyWidget):
+class Place(PageWidget):
     """Shows parts of the answer elsewhere than beside its chart.
 
     The answer's script fills it, so that a step stays one update. `opened` is called

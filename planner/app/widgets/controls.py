@@ -12,12 +12,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import Field
 from planner.app.widgets.models import Find, hub_rows
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.models.sources.hub_models import HubGroup
 from planner.show import glossary
@@ -43,7 +43,7 @@ def _full_state(_value: object, widget: Controls) -> dict[str, Any]:
     return {name: field.state() for name, field in widget.fields.items()}
 
 
-class Controls(anywidget.AnyWidget):
+class Controls(PageWidget):
     """Shows groups of fields; the fields check what a page sends.
 
     The page sends `{"set": name, "value": value, "n": number}` and is answered by
@@ -81,10 +81,6 @@ class Controls(anywidget.AnyWidget):
         for field in self.fields.values():
             field.on_touch(self._touched)
         listen(self, self._on_message)
-
-    def set_state(self, _sync_data: object) -> None:
-        """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the controls")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         """Answer a message; the planner's page sends no unknown ones."""

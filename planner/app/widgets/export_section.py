@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import ipywidgets as w
 import traitlets
 
 from planner import export
 from planner.app.widgets.callbacks import UNEXPECTED, Later, alert_html, listen
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.section import Section
 from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
@@ -86,7 +86,7 @@ OWN = "own"
 _OWN_TITLE = "Your text, with the changes made here"
 
 
-class ExportView(anywidget.AnyWidget):
+class ExportView(PageWidget):
     """The list of formats, and the plan in the chosen one."""
 
     _esm = script("export.js")
@@ -167,7 +167,7 @@ class ExportSection(Section):
             # That a format cannot express a layout is a result, not invalid input.
             self.view.html = alert_html(str(error))
         except Exception:
-            log.exception("the plan was not written as %s", self.view.chosen)
+            log.exception("the plan was not written in the chosen format")
             self.view.html = alert_html(UNEXPECTED)
 
     def _written(self, chosen: str, plan: Plan) -> Html:

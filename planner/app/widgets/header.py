@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import ChoiceField, Field
 from planner.app.widgets.needs import RECIPES, recipe_named
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.planning.inputs import Inputs
 
@@ -64,7 +64,7 @@ class History(Generic[State]):
         return source.pop()
 
 
-class Header(anywidget.AnyWidget):
+class Header(PageWidget):
     """The row above the explorer, and the page's address.
 
     Named plans stay in the browser: each is a query, as the address has it. `opened` is
@@ -109,10 +109,6 @@ class Header(anywidget.AnyWidget):
     def show(self, history: History[Any]) -> None:
         """Show what can be taken back, or made again."""
         self.can_undo, self.can_redo = bool(history.before), bool(history.after)
-
-    def set_state(self, _sync_data: object) -> None:
-        """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the header")
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import listen
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.late import late
@@ -51,7 +51,7 @@ _KINDS = {
 """Words for a kind of text, where they are not its own."""
 
 
-class PasteBox(anywidget.AnyWidget):
+class PasteBox(PageWidget):
     """A box for a text, and a line that says what it was taken for.
 
     `given` is called with a text and whether the reader is done with it. A text is
@@ -75,10 +75,6 @@ class PasteBox(anywidget.AnyWidget):
         self._pieces: list[str] = []
         self.on_msg(self._on_message)
 
-    def set_state(self, sync_data: object) -> None:
-        """Ignore a state that a page sends: pages only send messages."""
-        log.warning("a page sent a state to the box: %d entries", _size(sync_data))
-
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
         match content:
             case {
@@ -101,7 +97,7 @@ class PasteBox(anywidget.AnyWidget):
             self._pieces.append(piece)
 
 
-class ReadingView(anywidget.AnyWidget):
+class ReadingView(PageWidget):
     """What was read, as HTML; `pressed` is called with the name of a button."""
 
     _esm = script("read.js")
@@ -126,10 +122,6 @@ def _joined(pieces: list[str]) -> str:
     """Join pieces; a character that was cut in two is one again."""
     text = "".join(pieces)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _size(given: Any) -> int:  # noqa: ANN401 - whatever a page sent
-    return len(given) if isinstance(given, dict) else 0
 
 
 def model_named(text: str) -> str:

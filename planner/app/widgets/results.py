@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import ipywidgets as w
 import traitlets
 
@@ -19,6 +18,7 @@ from planner.app.widgets.callbacks import Later, listen
 from planner.app.widgets.chart import Answer, Place
 from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.gpus_section import GpusSection
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
 from planner.app.widgets.section import Offer, RunSection, Section, is_allowed
@@ -46,7 +46,7 @@ _NO_LOAD = (
 )
 
 
-class Tabs(anywidget.AnyWidget):
+class Tabs(PageWidget):
     """The row of tabs; `opened` is called with the name of the tab that is opened.
 
     The page shows the widget with the class `planner-tab-NAME` beside it, and keeps

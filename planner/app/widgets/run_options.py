@@ -8,12 +8,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import Presence, listen
 from planner.app.widgets.controls import Controls, Group
 from planner.app.widgets.fields import ChoiceField, EntryField, read_all
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.parsing import Entry
 from planner.app.widgets.static_files import script, sheet
 from planner.confirming.options import RunOptions
@@ -143,7 +143,7 @@ class OptionsForm(Controls):
         return None if typed is None else str(typed)
 
 
-class RunProgress(anywidget.AnyWidget):
+class RunProgress(PageWidget):
     """Shows the progress of one run, and records whether a page shows it.
 
     The log is sent in messages, not in a trait: a trait would send all of it with each

@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import ipywidgets as w
 import traitlets
 
 from planner.app.widgets.actions import ActionList, Row, action
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script
 from planner.engine.settings import flags
 from planner.late import late
@@ -30,10 +30,11 @@ _RUN, _RECORDED = "Run", "A recorded start"
 _PANEL = "planner.app.widgets.run_panel:RunPanel"
 
 
-class Toggle(anywidget.AnyWidget):
+class Toggle(PageWidget):
     """A heading with a button; `value` is whether it is open."""
 
     _esm = script("toggle.js")
+    set_by_page = frozenset({"value"})
 
     description = traitlets.Unicode().tag(sync=True)
     value = traitlets.Bool(False).tag(sync=True)

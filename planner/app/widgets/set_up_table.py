@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import anywidget
 import traitlets
 
 from planner.app.widgets.callbacks import listen
+from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _LONGEST_PRICE = 12
 
 
-class SetUpTable(anywidget.AnyWidget):
+class SetUpTable(PageWidget):
     """The table: the page sorts, edits prices, applies, and shows progress."""
 
     _esm = script("set_ups.js")
