@@ -66,7 +66,7 @@ class _Code:
 
     def __init__(self, text: str, tree: ast.Module) -> None:
         self.text = text
-        self.tree = tree
+        self.whole = Passage.whole(text)
         self.lines = _line_starts(text)
         nodes = list(ast.walk(tree))
         self.names = _assigned(nodes)
@@ -177,9 +177,12 @@ class _Code:
         )
 
     def _resolved(self, node: ast.expr) -> ast.expr:
-        if not isinstance(node, ast.Name):
+        found = self.names.get(node.id) if isinstance(node, ast.Name) else None
+        if found is None:
             return node
-        return self.names.get(node.id, node)
+        start, end = self._span(found)
+        self.whole.expansion.add(end - start)
+        return found
 
     def _value(self, node: ast.expr) -> tuple[Any, tuple[str, ...]]:
         """Return a value, and the source of what is not a constant."""
@@ -216,7 +219,7 @@ class _Code:
             return None
         text = self.text[start:end] if variables else str(value)
         inner = self._literal(node) if isinstance(node, ast.Constant) else None
-        whole = Passage.whole(self.text).part(start, end)
+        whole = self.whole.part(start, end)
         return Word(
             passage=inner or whole.inside(text, [0] * (len(text) + 1), str),
             start=start,
@@ -244,9 +247,7 @@ class _Code:
         )
         if match is None or match["text"] != node.value:
             return None
-        inner = Passage.whole(self.text).part(
-            start + match.start("text"), start + match.end("text")
-        )
+        inner = self.whole.part(start + match.start("text"), start + match.end("text"))
         quote = match["quote"]
         return replace(inner, encode=lambda new: new.replace(quote, "\\" + quote))
 

@@ -27,6 +27,7 @@ from planner.engine.server import (
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.export.texts.sites import Site, Start, WordList
+from planner.export.texts.variables import Made
 from planner.units import SUFFIX_FACTORS
 from planner.values import frozen
 
@@ -120,9 +121,9 @@ def _own(
     return known, [f"{written} is read by {program.of} itself." for written in others]
 
 
-def env_sites(assigned: Mapping[str, Word]) -> dict[str, Site]:
+def env_sites(assigned: Mapping[str, Word]) -> Mapping[str, Site]:
     """Return variables that are set before a command."""
-    return {name: env_site(name, word) for name, word in assigned.items()}
+    return Made(assigned, env_site)
 
 
 def env_site(name: str, word: Word) -> Site:

@@ -27,6 +27,7 @@ from planner.export.texts.passage import Edit
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
+from planner.export.texts.variables import Made, Over
 from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
@@ -90,7 +91,7 @@ def starts_in_words(
     if "kubectl" in values and "run" in values and "--" in values:
         yield from _run_in_a_pod(found, values, text)
         return
-    own = {**assigned, **_of_env_program(found.words)}
+    own = Over(_of_env_program(found.words), assigned)
     program = program_in(values)
     if program is not None:
         yield Found(
@@ -129,10 +130,10 @@ def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator
 
 def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
     """Yield the starts in a text that another shell runs."""
-    known = {name: word.value for name, word in assigned.items()}
+    known = Made(assigned, lambda _name, word: word.value)
     for command in commands_of(inner.passage, known):
         yield from starts_in_words(
-            shell_list(command.words, text), text, {**assigned, **command.assigned}
+            shell_list(command.words, text), text, Over(command.assigned, assigned)
         )
 
 
