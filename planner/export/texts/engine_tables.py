@@ -16,8 +16,9 @@ from typing import Any
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.server import flag_named
 from planner.export.plan_file import read_yaml
-from planner.export.texts.command import Program, env_site, flag_words, start_of, typed
+from planner.export.texts.command import Program, env_site, flag_words, start_of
 from planner.export.texts.container import Found, gpu_named_in
+from planner.export.texts.flag_values import typed
 from planner.export.texts.passage import Edit
 from planner.export.texts.pods import as_it_is
 from planner.export.texts.reading import Kind

@@ -20,8 +20,8 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.errors import PlannerError
-from planner.export.texts.command import literal
 from planner.export.texts.container import gpu_named_in
+from planner.export.texts.flag_values import literal
 from planner.export.texts.noted import planned_model
 from planner.export.texts.reading import Kind, Reading
 from planner.export.texts.server_pages import Pages
