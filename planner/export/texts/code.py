@@ -68,10 +68,11 @@ class _Code:
         self.text = text
         self.whole = Passage.whole(text)
         self.lines = _line_starts(text)
+        self.columns: dict[int, list[int]] = {}
         nodes = list(ast.walk(tree))
         self.names = _assigned(nodes)
-        self.assigned = [node for node in nodes if isinstance(node, ast.Assign)]
         self.nodes = [node for node in nodes if isinstance(node, _READ)]
+        self.env = dict(self._environment(nodes))
 
     def starts(self) -> Iterator[Found]:
         """Yield the starts in the order of the text."""
@@ -96,14 +97,14 @@ class _Code:
                 sites=tuple(sites),
                 add=partial(self._add, inner),
                 entrypoint=_ENTRYPOINTS[name],
-                env=dict(self._environment()),
+                env=self.env,
                 gpu=gpu,
             ),
         )
 
-    def _environment(self) -> Iterator[tuple[str, Site]]:
+    def _environment(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, Site]]:
         """Yield variables that the code sets: `os.environ["VLLM_X"] = "1"`."""
-        for node in self.assigned:
+        for node in (one for one in nodes if isinstance(one, ast.Assign)):
             target = node.targets[0]
             is_set = isinstance(target, ast.Subscript) and "environ" in ast.dump(
                 target.value
@@ -303,8 +304,18 @@ class _Code:
         start = self.lines[line - 1]
         if self.text.isascii():
             return start + column
-        text = self.text[start : start + column]
-        return start + len(text.encode()[:column].decode(errors="ignore"))
+        if line not in self.columns:
+            end = self.lines[line] if line < len(self.lines) else len(self.text)
+            self.columns[line] = list(_columns(self.text[start:end]))
+        places = self.columns[line]
+        return start + places[min(column, len(places) - 1)]
+
+
+def _columns(line: str) -> Iterator[int]:
+    """Yield the character of each byte of a line in UTF-8, and where the line ends."""
+    for at, character in enumerate(line):
+        yield from (at for _ in character.encode(errors="replace"))
+    yield len(line)
 
 
 def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:

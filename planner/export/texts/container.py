@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 from planner.engine.gpu import GPU, find_gpu
 from planner.engine.gpu_text import is_description
@@ -51,6 +52,8 @@ _IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
 )
 _MOST_DIGITS = 3
+_MOST_NAMED = 12
+"""Variables that are named in notes: a script has a few of them."""
 _NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
 """Images with vLLM inside whose tags count releases of something else."""
 _LABELS: Mapping[str, str] = {
@@ -251,10 +254,10 @@ def _contained(
 
 
 def _not_passed(assigned: Mapping[str, Word]) -> list[str]:
+    names = (name for name in assigned if name.startswith("VLLM_"))
     return [
         f"{name} is set outside of the container and does not reach vLLM."
-        for name in assigned
-        if name.startswith("VLLM_")
+        for name in islice(names, _MOST_NAMED)
     ]
 
 

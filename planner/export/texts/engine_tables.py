@@ -338,9 +338,13 @@ def _recipe_words(
     nodes = [model.get("base_args")]
     if variant is not None and not is_default:
         nodes.append(variant.get("extra_args"))
-    for key, feature in entries(root.get("features")):
-        if key.text not in off:
-            nodes.append(feature.get("args"))
+    on = [
+        feature for key, feature in entries(root.get("features")) if key.text not in off
+    ]
+    nodes += [feature.get("args") for feature in on]
+    # Each variant has them again, however many there are.
+    put_in = [node.size for node in (*nodes, *on) if node is not None]
+    root.page.expansion.add(sum(put_in))
     lists = [
         list_of(node, as_it_is) for node in nodes if node is not None and node.items
     ]

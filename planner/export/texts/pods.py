@@ -26,9 +26,11 @@ from planner.values import frozen
 
 _OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
 _OF_COMPOSE = re.compile(
-    r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*)|[^}]*)\}"
+    r"\$(?:(?P<dollar>\$)"
+    r"|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*)|[^}]*)(?:\}|(?P<unclosed>\Z))"
     r"|(?P<name>[A-Za-z_]\w*))"
 )
+"""A brace that is not closed takes the rest: else each would be searched to the end."""
 _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
 _DEEPEST = 16
 _LABELS = (
@@ -57,7 +59,7 @@ def _substituted(
         value = known.get(name or "", groups.get("default"))
         if groups["dollar"]:
             value = "$"
-        elif value is None:
+        elif value is None or groups.get("unclosed") is not None:
             unknown.append(match[0])
             value = match[0]
         else:

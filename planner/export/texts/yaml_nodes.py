@@ -330,9 +330,14 @@ class _JsonReader:
         )
 
     def _node(self, kind: str, start: int, **rest: Any) -> Node:  # noqa: ANN401
-        place = (start, self.at)
         return Node(
-            kind=kind, page=self.page, start=start, end=self.at, at=place, **rest
+            kind=kind,
+            page=self.page,
+            start=start,
+            end=self.at,
+            at=(start, self.at),
+            size=self.at - start,
+            **rest,
         )
 
     def _collection(self, start: int, depth: int, sign: str) -> Node:
