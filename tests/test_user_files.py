@@ -7,6 +7,7 @@ import io
 import json
 import os
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,9 @@ import planner
 from planner import user_files
 from planner.app.cli import main
 from planner.errors import PlannerError
+from planner.learn.progress import kept
 from planner.models import catalogue
+from planner.models.recordings import read_recording
 from planner.planning.calibrations.reading import read_folder
 from planner.user_files import read_file, read_input, read_text, user_path
 
@@ -58,8 +61,19 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plan file": lambda path: _refused("plan", "-f", str(path)),
     "log": lambda path: _refused("confirm", "--log", str(path)),
     "text": planner.read,
+    "check": lambda path: _refused("check", str(path)),
+    "check of a list": lambda path: _refused("check", str(_named(path, "a.jsonl"))),
+    "check of JSON": lambda path: _refused("check", str(_named(path, "a.json"))),
+    "recording": read_recording,
     "measurements": lambda path: _refused("calibration", "import", str(path)),
 }
+
+
+def _named(path: Path, name: str) -> Path:
+    """Return a link of another name to a path."""
+    link = Path(tempfile.mkdtemp(), name)
+    link.symlink_to(path)
+    return link
 
 
 def _refused(*words: str) -> None:
@@ -130,6 +144,23 @@ def test_a_text_may_come_from_a_pipe(tmp_path: Path) -> None:
     assert planner.read(pipe).model == "Qwen/Qwen3-8B"
     pipe.unlink()
     assert read_text(_written(tmp_path, "x" * 300_000)) == "x" * 300_000
+
+
+def test_a_file_to_check_may_come_from_a_pipe(tmp_path: Path) -> None:
+    """`planner check <(helm template ...)`: a pipe can be read only once."""
+    pipe = _written(tmp_path, "vllm serve a/b\nvllm serve c/d\n")
+
+    assert ["a/b", "c/d"] == [row.model for row in planner.check(pipe).rows]
+
+
+def test_a_learners_progress_that_is_no_file_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook goes on without it."""
+    os.mkfifo(tmp_path / "workshop.json")
+    monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path))
+
+    assert ({}, {}) == (kept().exercises, kept().predictions)
 
 
 def test_a_pipe_to_which_nothing_is_written_ends_within_a_second(

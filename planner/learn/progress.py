@@ -10,6 +10,7 @@ from pathlib import Path
 from planner.learn.display import Shown
 from planner.learn.parts import State
 from planner.surroundings import data_folder
+from planner.user_files import MOST_CONFIG_BYTES, read_file
 from planner.values import frozen
 
 _FILE = "workshop.json"
@@ -52,8 +53,8 @@ def kept() -> Kept:
     if path is None:
         return Kept(exercises={}, predictions={})
     try:
-        return _read(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return _read(json.loads(read_file(path, MOST_CONFIG_BYTES)))
+    except (RecursionError, ValueError, LookupError, TypeError, AttributeError):
         return Kept(exercises={}, predictions={})
 
 

@@ -19,6 +19,7 @@ from planner.data import DATA
 from planner.errors import PlannerError
 from planner.late import late
 from planner.surroundings import data_folder, is_published
+from planner.user_files import MOST_TEXT_BYTES, read_file
 from planner.values import frozen
 
 KIND = "vllm-memory-planner recording"
@@ -119,9 +120,10 @@ def read_recording(path: Path) -> Recording:
     Raises:
         PlannerError: for a file that cannot be read or is not a recording.
     """
+    raw = read_file(path, MOST_TEXT_BYTES)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(raw)
+    except (ValueError, RecursionError) as error:
         raise PlannerError(f"{path} cannot be read as JSON ({error}).") from error
     if not isinstance(found, dict) or found.get("kind") != KIND:
         raise PlannerError(f"{path} is not a recording: `planner record` writes them.")

@@ -26,6 +26,7 @@ from planner.models import catalogue
 from planner.models.families import read
 from planner.models.files import ModelFiles
 from planner.planning.planning import plan
+from tests.fuzz.repeated import repeated as repeated_text
 from tests.fuzz.values import (
     PIECES,
     TEXTS,
@@ -235,6 +236,14 @@ def text(random: Random) -> None:
     """A command, manifest, code or note, spoilt."""
     with sentences():
         _understood(cut(random.choice(texts()), random, (*PIECES, *texts())))
+
+
+def repeated(random: Random) -> None:
+    """A long text of one repeated fragment, read and shown."""
+    with sentences():
+        found = planner.read(repeated_text(random))
+        json.dumps(found.to_dict())
+        str(found)
 
 
 def _understood(given: str) -> None:
@@ -481,6 +490,7 @@ ENTRIES: Mapping[str, Callable[[Random], None]] = {
     "calls": calls,
     "log": log,
     "text": text,
+    "repeated": repeated,
     "plan_file": plan_file,
     "headers": headers,
     "line": line,

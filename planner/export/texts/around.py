@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from planner.engine.gpu import GPU
 from planner.engine.machines import Machine, machine_named
@@ -25,7 +26,8 @@ _LONGEST = 20_000
 """Characters of a text that is searched."""
 _RELEASE = re.compile(
     r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?|\bvLLM v?|\bvllm v)"
-    r"(?P<version>\d+\.\d+(?:\.\d+(?:\.?(?:post|rc)\d+)?)?)(?![\w.]*\d)"
+    r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4}(?:\.?(?:post|rc)\d{1,4})?)?)"
+    r"(?![\w.]*\d)"
 )
 _SLURM = re.compile(
     r"--?(?P<flag>gres|gpus-per-node|gpus|G)[= ]\s*(?:gpu:)?"
@@ -37,7 +39,7 @@ _BY_NAME = re.compile(
     r"\b(?:gpu|gpu_type|accelerator|accelerator_type)[\"']?\s*[=:]\s*"
     r"[fF]?[\"'](?P<gpu>[A-Za-z][\w. -]*?)!?(?::(?P<count>[1-9]\d?))?[\"']"
 )
-_MACHINE = re.compile(r"[A-Za-z][\w-]*[.\w-]*\w")
+_MACHINE = re.compile(r"[A-Za-z][.\w-]*\w")
 _COUNT_OF_JOB = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 
 
@@ -92,6 +94,7 @@ def _words(gpu: str | GPU) -> str:
     return f"Planned on {_name(gpu)}, which the text names."
 
 
+@lru_cache(maxsize=1)  # of a text with many starts, each asks
 def _gpu(text: str) -> tuple[str | GPU | None, int | None]:
     """Return the one GPU that a text names, and how many where it says so."""
     named = list(_named(text))

@@ -14,15 +14,15 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.export.texts.reading import Reading
-from planner.export.texts.recognising import read
+from planner.export.texts.recognising import all_in, read
 from planner.planning.result import Outcome, Plan
+from planner.user_files import read_text
 from planner.values import frozen
 
 _LISTS = (".jsonl", ".json")
 """Endings of files that may be a list of starts instead of one text."""
 _KEYS = ("command", "gpu", "vllm_version", "env", "id", "name")
 """What is read of an entry of such a list."""
-_MOST_BYTES = 64 << 20
 
 
 class Answer(StrEnum):
@@ -153,29 +153,25 @@ def check(
 
 
 def _of_file(path: str, given: Mapping[str, Any]) -> Iterator[Checked]:
+    """Yield the starts of a file, which is read once: it may be a pipe.
+
+    Raises:
+        PlannerError: for a file that cannot be read, or holds no start.
+    """
+    text = read_text(Path(path))
     if Path(path).suffix in _LISTS:
-        entries = list(_entries(path))
+        entries = list(_entries(path, text))
         if any("command" in entry for *_, entry in entries):
             yield from (_of_entry(path, *entry, given) for entry in entries)
             return
-    first = read(Path(path))
-    for start in range(1, first.num_starts + 1):
-        found = first if start == 1 else read(Path(path), start=start)
+    for start, found in enumerate(all_in(text), 1):
         yield _checked(found, given, path=path, start=start, shown=found.shown)
 
 
-def _entries(path: str) -> Iterator[tuple[int, int | None, Mapping[str, Any]]]:
-    """Return the number, the line and the entry of each start of a list.
-
-    Raises:
-        PlannerError: for a file that cannot be read.
-    """
-    try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise PlannerError(f"{path} is larger than 64 MiB: check a part of it.")
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as error:
-        raise PlannerError(f"{path} cannot be read: {error}.") from None
+def _entries(
+    path: str, text: str
+) -> Iterator[tuple[int, int | None, Mapping[str, Any]]]:
+    """Yield the number, the line and the entry of each start of a list."""
     by_line = path.endswith(".jsonl")
     pieces = text.splitlines() if by_line else [text]
     for line, piece in enumerate(pieces, 1):

@@ -66,12 +66,13 @@ class _Code:
 
     def __init__(self, text: str, tree: ast.Module) -> None:
         self.text = text
-        self.tree = tree
+        self.whole = Passage.whole(text)
         self.lines = _line_starts(text)
+        self.columns: dict[int, list[int]] = {}
         nodes = list(ast.walk(tree))
         self.names = _assigned(nodes)
-        self.assigned = [node for node in nodes if isinstance(node, ast.Assign)]
         self.nodes = [node for node in nodes if isinstance(node, _READ)]
+        self.env = dict(self._environment(nodes))
 
     def starts(self) -> Iterator[Found]:
         """Yield the starts in the order of the text."""
@@ -96,14 +97,14 @@ class _Code:
                 sites=tuple(sites),
                 add=partial(self._add, inner),
                 entrypoint=_ENTRYPOINTS[name],
-                env=dict(self._environment()),
+                env=self.env,
                 gpu=gpu,
             ),
         )
 
-    def _environment(self) -> Iterator[tuple[str, Site]]:
+    def _environment(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, Site]]:
         """Yield variables that the code sets: `os.environ["VLLM_X"] = "1"`."""
-        for node in self.assigned:
+        for node in (one for one in nodes if isinstance(one, ast.Assign)):
             target = node.targets[0]
             is_set = isinstance(target, ast.Subscript) and "environ" in ast.dump(
                 target.value
@@ -177,9 +178,12 @@ class _Code:
         )
 
     def _resolved(self, node: ast.expr) -> ast.expr:
-        if not isinstance(node, ast.Name):
+        found = self.names.get(node.id) if isinstance(node, ast.Name) else None
+        if found is None:
             return node
-        return self.names.get(node.id, node)
+        start, end = self._span(found)
+        self.whole.expansion.add(end - start)
+        return found
 
     def _value(self, node: ast.expr) -> tuple[Any, tuple[str, ...]]:
         """Return a value, and the source of what is not a constant."""
@@ -216,7 +220,7 @@ class _Code:
             return None
         text = self.text[start:end] if variables else str(value)
         inner = self._literal(node) if isinstance(node, ast.Constant) else None
-        whole = Passage.whole(self.text).part(start, end)
+        whole = self.whole.part(start, end)
         return Word(
             passage=inner or whole.inside(text, [0] * (len(text) + 1), str),
             start=start,
@@ -244,9 +248,7 @@ class _Code:
         )
         if match is None or match["text"] != node.value:
             return None
-        inner = Passage.whole(self.text).part(
-            start + match.start("text"), start + match.end("text")
-        )
+        inner = self.whole.part(start + match.start("text"), start + match.end("text"))
         quote = match["quote"]
         return replace(inner, encode=lambda new: new.replace(quote, "\\" + quote))
 
@@ -302,8 +304,18 @@ class _Code:
         start = self.lines[line - 1]
         if self.text.isascii():
             return start + column
-        text = self.text[start : start + column]
-        return start + len(text.encode()[:column].decode(errors="ignore"))
+        if line not in self.columns:
+            end = self.lines[line] if line < len(self.lines) else len(self.text)
+            self.columns[line] = list(_columns(self.text[start:end]))
+        places = self.columns[line]
+        return start + places[min(column, len(places) - 1)]
+
+
+def _columns(line: str) -> Iterator[int]:
+    """Yield the character of each byte of a line in UTF-8, and where the line ends."""
+    for at, character in enumerate(line):
+        yield from (at for _ in character.encode(errors="replace"))
+    yield len(line)
 
 
 def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:

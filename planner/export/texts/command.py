@@ -12,34 +12,32 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.arguments import ARGUMENTS, Argument
 from planner.engine.flags import flags
 from planner.engine.server import (
     SERVER_FLAGS,
     ServerFlag,
-    Takes,
     flag_named,
-    takes_value,
     turns_off,
+)
+from planner.export.texts.flag_values import (
+    ALL_NUMBERS,
+    SWITCHES,
+    is_joined,
+    is_switch,
+    typed,
 )
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.export.texts.sites import Site, Start, WordList
-from planner.units import SUFFIX_FACTORS
+from planner.export.texts.variables import Made
 from planner.values import frozen
 
-_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
-_LONGEST_NUMBER = 18
-"""Characters; longer ones are no size of anything."""
 _FLAG = re.compile(r"--?[A-Za-z]")
 _SENTENCE = re.compile(r"(?<=\w)[,;:.!?)]+\Z")
 """What ends a number where a command stands in a sentence."""
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
-_SWITCHES = {"true": True, "false": False}
-_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
-_ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _PROGRAMS: Mapping[tuple[str, ...], str] = {
     ("serve",): "serve",
@@ -116,13 +114,13 @@ def _own(
         return sites, []
     names = {*ARGUMENTS, *SERVER_FLAGS, "model"}
     known = tuple(site for site in sites if site.name in names)
-    others = [site.written for site in sites if site not in known]
+    others = [site.written for site in sites if site.name not in names]
     return known, [f"{written} is read by {program.of} itself." for written in others]
 
 
-def env_sites(assigned: Mapping[str, Word]) -> dict[str, Site]:
+def env_sites(assigned: Mapping[str, Word]) -> Mapping[str, Site]:
     """Return variables that are set before a command."""
-    return {name: env_site(name, word) for name, word in assigned.items()}
+    return Made(assigned, env_site)
 
 
 def env_site(name: str, word: Word) -> Site:
@@ -152,7 +150,7 @@ class _Words:
 
     def __init__(self, found: WordList, program: Program) -> None:
         self.found = found
-        self.words = found.words
+        self.words = list(found.words)
         self.at = program.first
         self.takes_model = program.takes_model
         self.notes: list[str] = []
@@ -170,6 +168,7 @@ class _Words:
             else:
                 yield from self._without_flag(word)
         self._leave_strays()
+        self.found = replace(self.found, words=tuple(self.words))
 
     def _without_flag(self, word: Word) -> Iterator[Site]:
         at = self.at
@@ -204,7 +203,11 @@ class _Words:
         else:
             values = self._values(known, has_path=bool(path))
         self.at = at + 1 + (0 if equals else len(values))
-        values = tuple(self._plain(known, word) for word in values)
+        places = (None,) if equals else range(at + 1, self.at)
+        values = tuple(
+            self._plain(known, word, at)
+            for at, word in zip(places, values, strict=True)
+        )
         texts = [one.value for one in values]
         value = typed(known, texts, path=path, is_off=is_off)
         return self._site(
@@ -217,25 +220,28 @@ class _Words:
         """Return the words after a flag that are its value."""
         most = _most_values(known, has_path=has_path)
         taken: list[Word] = []
-        for word in self.words[self.at :]:
+        for at in range(self.at, len(self.words)):
+            word = self.words[at]
             is_value = not _FLAG.match(word.value) and len(taken) < most
             if not is_value or (
-                _is_switch(known) and word.value.lower() not in _SWITCHES
+                is_switch(known) and word.value.lower() not in SWITCHES
             ):
                 break
             taken.append(word)
         return tuple(taken)
 
-    def _plain(self, known: Argument | ServerFlag | None, word: Word) -> Word:
-        """Return a number without what ends its sentence."""
+    def _plain(
+        self, known: Argument | ServerFlag | None, word: Word, at: int | None
+    ) -> Word:
+        """Return a number without what ends its sentence, and put it in its place."""
         end = _SENTENCE.search(word.value)
-        is_number = isinstance(known, Argument) and known.kind in _ALL_NUMBERS
+        is_number = isinstance(known, Argument) and known.kind in ALL_NUMBERS
         if end is None or not is_number:
             return word
         found = word.part(0, end.start())
         self.notes.append(f"{word.value!r} is read as {found.value}.")
-        self.words = tuple(found if one is word else one for one in self.words)
-        self.found = replace(self.found, words=self.words)
+        if at is not None:
+            self.words[at] = found
         return found
 
     def _site(  # noqa: PLR0913 - the parts of a flag
@@ -255,12 +261,15 @@ class _Words:
             name=name,
             value=None if variables else value,
             replace=partial(self._replace, name, path, written, first, last, is_bare),
-            remove=partial(self.found.remove, first, last),
+            remove=partial(self._remove, first, last),
             path=path,
             variables=variables,
             written=written or self.words[first].value,
             is_appended=written.endswith("+"),
         )
+
+    def _remove(self, first: int, last: int) -> list[Edit]:
+        return self.found.remove(first, last)
 
     def _replace(  # noqa: PLR0913 - where it stands, and what stands there
         self,
@@ -308,93 +317,7 @@ def _named(
     return name, tuple(part.replace("-", "_") for part in path), entry, turns_off(flag)
 
 
-def _is_switch(known: Argument | ServerFlag | None) -> bool:
-    return known is not None and not takes_value(known)
-
-
 def _most_values(known: Argument | ServerFlag | None, *, has_path: bool) -> int:
-    if known is None or has_path or not known.is_list or _is_joined(known):
+    if known is None or has_path or not known.is_list or is_joined(known):
         return 1
     return 1_000_000
-
-
-def _is_joined(known: Argument | ServerFlag) -> bool:
-    return isinstance(known, Argument) and known.joined
-
-
-def typed(
-    known: Argument | ServerFlag | None,
-    texts: Sequence[str],
-    *,
-    path: tuple[str, ...] = (),
-    is_off: bool = False,
-) -> Any:  # noqa: ANN401 - vLLM's own types
-    """Return a flag's values as vLLM's parser types them.
-
-    >>> typed(ARGUMENTS["max_model_len"], ["8k"])
-    8000
-    """
-    if not texts:
-        return not is_off
-    if path:
-        return _of_path(texts[0])
-    if _is_switch(known):
-        is_on = _SWITCHES.get(texts[0].lower(), texts[0])
-        return (not is_on) if is_off and isinstance(is_on, bool) else is_on
-    if known is not None and known.is_list:
-        return _items(known, texts)
-    return _one(known, texts[0])
-
-
-def _of_path(text: str) -> Any:  # noqa: ANN401 - any JSON
-    """Read a value inside a table: JSON, a number with a suffix, True or False."""
-    found = literal(text)
-    if isinstance(found, str):
-        found = _SWITCHES.get(found.lower(), _whole(found))
-    return found
-
-
-def _items(known: Argument | ServerFlag, texts: Sequence[str]) -> list[Any]:
-    if len(texts) == 1 and texts[0].startswith("["):
-        found = literal(texts[0])
-        return found if isinstance(found, list) else [texts[0]]
-    words = texts[0].split(",") if _is_joined(known) else texts
-    return [_whole(word) if known.kind is Kind.NUMBERS else word for word in words]
-
-
-def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
-    if known is None or isinstance(known, ServerFlag):
-        is_text = known is not None and known.kind is not Takes.JSON
-        return text if is_text and not text[:1].isdigit() else literal(text)
-    if known.is_text:
-        return text
-    has_numbers = any(isinstance(choice, int) for choice in known.choices)
-    if known.kind in _NUMBERS or has_numbers:
-        return _whole(text)
-    if known.kind in _ALL_NUMBERS:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    return text if known.kind in (Kind.TEXT, Kind.CHOICE) else literal(text)
-
-
-def _whole(text: str) -> int | str:
-    """Read a number with vLLM's suffixes: 8k is 8000, 8K is 8192.
-
-    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
-    """
-    match = _SUFFIXED.match(text)
-    if match is None or len(text) > _LONGEST_NUMBER:
-        return text
-    if not match[2] and "." not in match[1]:
-        return int(match[1])
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
-
-
-def literal(text: str) -> Any:  # noqa: ANN401 - any JSON
-    """Return JSON as its value, any other text as it is."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

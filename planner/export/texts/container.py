@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 from planner.engine.gpu import GPU, find_gpu
 from planner.engine.gpu_text import is_description
@@ -27,6 +28,7 @@ from planner.export.texts.passage import Edit
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
+from planner.export.texts.variables import Made, Over
 from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
@@ -50,6 +52,8 @@ _IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
 )
 _MOST_DIGITS = 3
+_MOST_NAMED = 12
+"""Variables that are named in notes: a script has a few of them."""
 _NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
 """Images with vLLM inside whose tags count releases of something else."""
 _LABELS: Mapping[str, str] = {
@@ -90,7 +94,7 @@ def starts_in_words(
     if "kubectl" in values and "run" in values and "--" in values:
         yield from _run_in_a_pod(found, values, text)
         return
-    own = {**assigned, **_of_env_program(found.words)}
+    own = Over(_of_env_program(found.words), assigned)
     program = program_in(values)
     if program is not None:
         yield Found(
@@ -129,10 +133,10 @@ def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator
 
 def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
     """Yield the starts in a text that another shell runs."""
-    known = {name: word.value for name, word in assigned.items()}
+    known = Made(assigned, lambda _name, word: word.value)
     for command in commands_of(inner.passage, known):
         yield from starts_in_words(
-            shell_list(command.words, text), text, {**assigned, **command.assigned}
+            shell_list(command.words, text), text, Over(command.assigned, assigned)
         )
 
 
@@ -250,10 +254,10 @@ def _contained(
 
 
 def _not_passed(assigned: Mapping[str, Word]) -> list[str]:
+    names = (name for name in assigned if name.startswith("VLLM_"))
     return [
         f"{name} is set outside of the container and does not reach vLLM."
-        for name in assigned
-        if name.startswith("VLLM_")
+        for name in islice(names, _MOST_NAMED)
     ]
 
 

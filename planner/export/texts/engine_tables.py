@@ -16,8 +16,9 @@ from typing import Any
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.server import flag_named
 from planner.export.plan_file import read_yaml
-from planner.export.texts.command import Program, env_site, flag_words, start_of, typed
+from planner.export.texts.command import Program, env_site, flag_words, start_of
 from planner.export.texts.container import Found, gpu_named_in
+from planner.export.texts.flag_values import typed
 from planner.export.texts.passage import Edit
 from planner.export.texts.pods import as_it_is
 from planner.export.texts.reading import Kind
@@ -337,9 +338,13 @@ def _recipe_words(
     nodes = [model.get("base_args")]
     if variant is not None and not is_default:
         nodes.append(variant.get("extra_args"))
-    for key, feature in entries(root.get("features")):
-        if key.text not in off:
-            nodes.append(feature.get("args"))
+    on = [
+        feature for key, feature in entries(root.get("features")) if key.text not in off
+    ]
+    nodes += [feature.get("args") for feature in on]
+    # Each variant has them again, however many there are.
+    put_in = [node.size for node in (*nodes, *on) if node is not None]
+    root.page.expansion.add(sum(put_in))
     lists = [
         list_of(node, as_it_is) for node in nodes if node is not None and node.items
     ]

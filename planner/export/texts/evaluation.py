@@ -17,7 +17,11 @@ from planner.export.texts.shell import Word
 from planner.export.texts.sites import Site, Start, WordList
 
 _PROGRAMS = re.compile(r"(?:lm[_-]eval|lighteval)(?:\.py)?\Z")
-_ITEM = re.compile(r"(?P<name>\w+)=(?P<value>[^,{\[]*(?:\{[^}]*\}|\[[^\]]*\])?[^,]*)")
+_ITEM = re.compile(
+    r"(?<!\w)(?P<name>\w+)="
+    r"(?P<value>[^,{\[]*(?:\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z))?[^,]*)"
+)
+"""A bracket that is not closed takes the rest, or each would be searched to the end."""
 _OWN = frozenset(
     "max_gen_toks batch_size max_batch_size add_bos_token prefix_token_id "
     "lora_local_path enable_thinking think_end_token chat_template_args "

@@ -23,12 +23,13 @@ _FROM = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(?P<image>\S+)", re.MULTIL
 _LISTED = re.compile(
     r"^[ \t]*(?P<what>ENTRYPOINT|CMD)[ \t]*\[(?P<list>[^\]]*)\]", re.MULTILINE
 )
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_STRING = re.compile(r'(?<!\\)"(?:[^"\\\n]|\\.)*"')
 
 
 def starts_in_image_file(text: str) -> Iterator[Found]:
     """Yield the start that a Dockerfile's last entry point and command make."""
-    listed = {match["what"]: match for match in _LISTED.finditer(text)}
+    closed = text.rfind("]") + 1  # behind it, each list would be searched to the end
+    listed = {match["what"]: match for match in _LISTED.finditer(text, 0, closed)}
     images = list(_FROM.finditer(text))
     if not listed or not images:
         return

@@ -54,13 +54,14 @@ def _of_skypilot(root: Node, resources: Node, run: Node, text: str) -> Iterator[
     if len({count for _, count in wanted}) == 1:
         known["SKYPILOT_NUM_GPUS_PER_NODE"] = str(wanted[0][1])
     known["SKYPILOT_NUM_NODES"] = str(num_nodes)
+    release = release_in(text)
     for found in starts_in(commands_of(passage_of(run), known), text):
         start = _placed(found.start, wanted, num_nodes)
         yield Found(
             kind=Kind.SKYPILOT,
             start=replace(
                 start,
-                version=start.version or release_in(text),
+                version=start.version or release,
                 shown=root.word("name"),
             ),
         )
@@ -131,6 +132,7 @@ def _of_dstack(root: Node, text: str) -> Iterator[Found]:
         known["DSTACK_GPUS_NUM"] = known["DSTACK_GPUS_PER_NODE"] = str(wanted[0][1])
     image = root.get("image")
     version = None if image is None else version_of(word_of(image, as_it_is))
+    version = version or release_in(text)
     for item in root.items_of("commands"):
         for found in starts_in(commands_of(passage_of(item), known), text):
             start = _placed(found.start, [one for one in wanted if one[0]], 1)
@@ -138,7 +140,7 @@ def _of_dstack(root: Node, text: str) -> Iterator[Found]:
                 kind=Kind.DSTACK,
                 start=replace(
                     start,
-                    version=start.version or version or release_in(text),
+                    version=start.version or version,
                     shown=root.word("name"),
                     open=(*start.open, *_sizes(wanted, root)),
                 ),

@@ -196,14 +196,10 @@ def command_in(text: str) -> Reading | None:
 @lru_cache(maxsize=1)  # each change that is offered is written into the same text
 def _first_command(head: str) -> Reading | None:
     for command in commands_of(Passage.whole(head)):
-        own = _own_text(command, head)
-        found = [
-            one
-            for part in commands_of(Passage.whole(own))
-            for one in starts_in([part], own)
-        ]
-        if found:
-            return reading_of(found[0].kind, own, found[0].start)
+        if any(starts_in([command], head)):
+            own = _own_text(command, head)
+            found = next(starts_in(commands_of(Passage.whole(own)), own), None)
+            return None if found is None else reading_of(found.kind, own, found.start)
     return None
 
 

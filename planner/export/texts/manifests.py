@@ -125,7 +125,7 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[Found]:
         roots = documents(page)
     except PlannerError as error:
         is_missing = "PyYAML" in str(error) and _CLEAR_BUT_FOR_YAML.search(page.text)
-        if is_missing or _CLEAR.search(page.text):
+        if is_missing or page.expansion.is_too_large or _CLEAR.search(page.text):
             raise
         return
     runtimes = {

@@ -17,8 +17,8 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.export.texts.command import literal, typed
 from planner.export.texts.container import gpu_named_in
+from planner.export.texts.flag_values import literal, typed
 from planner.export.texts.named import models_in
 from planner.models.catalogue import find
 

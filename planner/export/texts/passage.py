@@ -9,8 +9,13 @@ layer therefore changes its own place in the whole text, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 
+from planner.errors import PlannerError
 from planner.values import frozen
+
+MOST_EXPANDED = 1 << 18
+"""Characters that may come into one text for others: four times the longest text."""
 
 
 def _as_it_is(text: str) -> str:
@@ -26,6 +31,33 @@ class Edit:
     text: str
 
 
+class Expansion:
+    """Counts what stands for something else in one text, wherever it is put in."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.num_characters = 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether more was put in than is read."""
+        return self.num_characters > MOST_EXPANDED
+
+    def add(self, characters: int) -> None:
+        """Count characters before they are put in.
+
+        Raises:
+            PlannerError: where there are more than `MOST_EXPANDED` in one text.
+        """
+        self.num_characters += characters
+        if self.is_too_large:
+            raise PlannerError(
+                "With its variables, anchors and names put in, the text grows by more "
+                f"than {MOST_EXPANDED:,} characters, the most that is read. Write the "
+                "start of vLLM out."
+            )
+
+
 @frozen
 class Passage:
     """Text as its reader sees it.
@@ -39,6 +71,8 @@ class Passage:
     """Where each character stands in the whole text, and where the last one ends."""
     encode: Callable[[str], str] = _as_it_is
     """Writes characters so that this layer's reader reads them."""
+    expansion: Expansion = field(default_factory=Expansion, compare=False, repr=False)
+    """Of the whole text: the same in each passage of it."""
 
     @classmethod
     def whole(cls, text: str) -> Passage:
@@ -51,6 +85,7 @@ class Passage:
             text=self.text[start:end],
             places=self.places[start : end + 1],
             encode=self.encode,
+            expansion=self.expansion,
         )
 
     def inside(
@@ -69,6 +104,7 @@ class Passage:
             text=text,
             places=[self.places[place] for place in places],
             encode=lambda new: outer(encode(new)),
+            expansion=self.expansion,
         )
 
     def edit(self, start: int, end: int, new: str) -> Edit:

@@ -18,6 +18,7 @@ from planner.export.texts.passage import Passage
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Word, commands_of
 from planner.export.texts.sites import Start, WordList, shell_list
+from planner.export.texts.variables import Made
 from planner.export.texts.yaml_edits import passage_of
 from planner.export.texts.yaml_nodes import Node
 from planner.export.texts.yaml_words import Reads, joined_lists, list_of, word_of
@@ -25,9 +26,11 @@ from planner.values import frozen
 
 _OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
 _OF_COMPOSE = re.compile(
-    r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*)|[^}]*)\}"
+    r"\$(?:(?P<dollar>\$)"
+    r"|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*)|[^}]*)(?:\}|(?P<unclosed>\Z))"
     r"|(?P<name>[A-Za-z_]\w*))"
 )
+"""A brace that is not closed takes the rest: else each would be searched to the end."""
 _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
 _DEEPEST = 16
 _LABELS = (
@@ -56,9 +59,11 @@ def _substituted(
         value = known.get(name or "", groups.get("default"))
         if groups["dollar"]:
             value = "$"
-        elif value is None:
+        elif value is None or groups.get("unclosed") is not None:
             unknown.append(match[0])
             value = match[0]
+        else:
+            passage.expansion.add(len(value))
         pieces += [passage.text[at : match.start()], value]
         places += [*range(at, match.start()), *[match.start()] * len(value)]
         at = match.end()
@@ -106,11 +111,11 @@ def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
     """Return a container's variables, and what is open about them, in sentences."""
     found: dict[str, Word] = {}
     unknown: list[str] = []
+    reads = kubernetes_reads(Made(found, lambda _name, word: word.value))
     for item in container.items_of("env"):
         name, value = item.word("name"), item.get("value")
         if value is not None and value.kind == "scalar":
-            known = {one: word.value for one, word in found.items()}
-            word = word_of(value, kubernetes_reads(known))
+            word = word_of(value, reads)
             if not word.variables or _matters(name):
                 found[name] = word
         elif item.get("valueFrom") is not None and _matters(name):

@@ -304,8 +304,8 @@ def _open(start: Start) -> list[str]:
     models = [site for site in start.sites if site.name == "model"]
     variables = [one for name, one in start.env.items() if name.startswith("VLLM_")]
     unset = [
-        f"{site.written or site.name} is {' '.join(site.variables)}, which the text "
-        "does not set."
+        f"{site.written or site.name} is {' '.join(site.variables[:12])}, "
+        "which the text does not set."
         for site in (*models, *sites, *variables)
         if site.variables
     ]

@@ -59,6 +59,41 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         PlannerError: for a text that is none of these, or cannot be read.
     """
     given = _text_of(text)
+    whole = _whole(given)
+    if whole is not None:
+        return whole
+    found = _first(given)
+    if not found:
+        return _note(given, start)
+    _check_start(start, len(found))
+    return _chosen(found, start, given)
+
+
+@named_in_errors
+def all_in(text: str) -> tuple[Reading, ...]:
+    """Return what a text says of each start in it; the text is never a path.
+
+    Raises:
+        PlannerError: for a text without a start.
+    """
+    given = _checked(text)
+    whole = _whole(given)
+    if whole is not None:
+        return (whole,)
+    found = _first(given)
+    if found:
+        return tuple(_chosen(found, at, given) for at in range(1, len(found) + 1))
+    first = _note(given, 1)
+    others = range(2, first.num_starts + 1)
+    return (first, *(_note(given, start) for start in others))
+
+
+def _whole(given: str) -> Reading | None:
+    """Return the reading of a text that describes one start as a whole.
+
+    Raises:
+        PlannerError: for a text that is empty, or too long for anything else.
+    """
     stripped = given.strip()
     if not stripped:
         raise PlannerError(f"The text is empty. Give {_FORMS}.")
@@ -73,10 +108,11 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
             f"The text holds {len(given):,} characters; {LONGEST:,} are read of a "
             "command, a manifest or code, and any number of a log of vLLM."
         )
-    found = _first(given)
-    if not found:
-        return _note(given, start)
-    _check_start(start, len(found))
+    return None
+
+
+def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:
+    """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
     told = told_around(chosen.start, given) if is_written_by_hand else chosen.start

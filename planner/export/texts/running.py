@@ -1,6 +1,6 @@
 """A running server of vLLM, read over HTTP: what it has, and what it uses.
 
-Read only, with short timeouts, without redirects, and never in a published app.
+Read only, and never in a published app.
 
 Source: vLLM 0.33.0 `entrypoints/openai/models/serving.py`, `v1/metrics/loggers.py`,
 `entrypoints/serve/dev/server_info/api_router.py` (VLLM_SERVER_DEV_MODE=1),
@@ -10,23 +10,21 @@ text format 0.0.4.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from planner.confirming.log import LogReading, read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, OLDEST, number_of
 from planner.errors import PlannerError
-from planner.export.texts.command import literal
 from planner.export.texts.container import gpu_named_in
+from planner.export.texts.flag_values import literal
 from planner.export.texts.noted import planned_model
 from planner.export.texts.reading import Kind, Reading
-from planner.late import late
+from planner.export.texts.server_pages import Pages
 from planner.surroundings import is_published
 from planner.values import frozen
 
@@ -35,19 +33,9 @@ _ADDRESS = re.compile(
     r"|(?:localhost|\[[0-9a-fA-F:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)"
     r":\d{3,5}(?:/\S*)?"
 )
-_PLACES = re.compile(
-    r"/(?:v1(?:/.*)?|metrics|version|health|docs|server_info|ping|load)?/?\Z"
-)
-"""Pages of vLLM's server, which may be in the address that was copied."""
-_TIMEOUT_SECONDS = 4.0
-_MOST_BYTES = 8 << 20
-_OK = 200
-_REDIRECTS = range(300, 400)
-_HTTP = "http.client:HTTPConnection"
-_HTTPS = "http.client:HTTPSConnection"
 _LONGEST = 2_000
 _SAMPLE = re.compile(r"(vllm:\w+)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _SET = (
     "gpu_memory_utilization",
     "enable_prefix_caching",
@@ -150,7 +138,7 @@ def reading_of_server(address: str) -> Reading:
             "A published planner asks no servers. Paste the text of the server's "
             "/metrics, its log or its command."
         )
-    pages = _Pages(address)
+    pages = Pages(address)
     version = _version(pages)
     models = pages.json("/v1/models")
     samples = samples_of(pages.text("/metrics"))
@@ -175,69 +163,10 @@ def _is_of_vllm(card: object) -> bool:
     )
 
 
-def _version(pages: _Pages) -> str | None:
+def _version(pages: Pages) -> str | None:
     answer = pages.json("/version")
     version = answer.get("version") if isinstance(answer, dict) else None
     return version if isinstance(version, str) else None
-
-
-class _Pages:
-    """The pages of one server."""
-
-    def __init__(self, address: str) -> None:
-        written = address.strip()
-        url = urlsplit(written if "://" in written else f"http://{written}")
-        try:
-            self.host, self.port = url.hostname or "", url.port
-        except ValueError:
-            raise PlannerError(
-                f"{address!r} has no port between 1 and 65535."
-            ) from None
-        self.scheme = url.scheme
-        self.base = _PLACES.sub("", url.path)
-        self.shown = f"{self.scheme}://{url.netloc}{self.base}"
-        self.notes: list[str] = []
-
-    def text(self, path: str) -> str:
-        """Return a page; empty where the server has none, or does not show it.
-
-        Raises:
-            PlannerError: where nothing answers, or another place is named.
-        """
-        kind = _HTTPS if self.scheme == "https" else _HTTP
-        connection: Any = late(kind, self.host, self.port, timeout=_TIMEOUT_SECONDS)
-        try:
-            connection.request("GET", self.base + path, headers={"Accept": "*/*"})
-            answer = connection.getresponse()
-            body = answer.read(_MOST_BYTES + 1)
-        except Exception as error:  # noqa: BLE001 - http.client is imported late
-            raise PlannerError(
-                f"{self.shown} does not answer ({error}). Is vLLM running there, and "
-                "is its port open to this machine?"
-            ) from None
-        finally:
-            connection.close()
-        return self._shown(path, answer, body)
-
-    def _shown(self, path: str, answer: Any, body: bytes) -> str:  # noqa: ANN401
-        if answer.status in _REDIRECTS:
-            raise PlannerError(
-                f"{self.shown} refers to {str(answer.getheader('Location'))[:200]}, "
-                "which was not asked: give that address if it is yours."
-            )
-        if answer.status in (401, 403):
-            self.notes.append(f"{path} asks for a key, and was left out.")
-        if answer.status != _OK or len(body) > _MOST_BYTES:
-            return ""
-        return body.decode(errors="replace")
-
-    def json(self, path: str) -> Any:  # noqa: ANN401 - any JSON
-        """Return a page of JSON; None where there is none."""
-        text = self.text(path)
-        try:
-            return json.loads(text or "null")
-        except (ValueError, RecursionError):
-            return None
 
 
 class _Told:
@@ -258,7 +187,7 @@ class _Told:
             (one.labels for one in samples if one.name == "cache_config_info"), {}
         )
 
-    def reading(self, address: str, pages: _Pages) -> Reading:
+    def reading(self, address: str, pages: Pages) -> Reading:
         """Return all of it."""
         written = self._model()
         model, notes = (None, ()) if written is None else planned_model(written)

@@ -13,7 +13,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from planner.export.texts.passage import Edit, Passage
+from planner.export.texts.passage import Edit, Expansion, Passage
+from planner.export.texts.variables import Over, Until
 from planner.values import frozen
 
 _PLAIN = re.compile(r"[^\s\\'\"$`|&;<>()#]+")
@@ -91,11 +92,13 @@ class _Reader:
         self.passage = passage
         self.text = passage.text
         self.at = 0
-        self.known = dict(known)
+        self.own: dict[str, str] = {}
+        self.known = Over(self.own, known)
+        self.history: dict[str, list[tuple[int, Word]]] = {}
+        self.time = 0
 
     def commands(self) -> Iterator[Command]:
         """Yield the commands in order."""
-        earlier: dict[str, Word] = {}
         words: list[Word] = []
         while self.at < len(self.text):
             self._skip_blank()
@@ -110,27 +113,29 @@ class _Reader:
                 continue
             if operator == "\n" and words and _FORGOTTEN.match(self.text, self.at):
                 continue
-            yield from self._ended(words, earlier)
+            yield from self._ended(words)
             words = []
-        yield from self._ended(words, earlier)
+        yield from self._ended(words)
 
-    def _ended(
-        self, words: Sequence[Word], earlier: dict[str, Word]
-    ) -> Iterator[Command]:
+    def _ended(self, words: Sequence[Word]) -> Iterator[Command]:
         own: dict[str, Word] = {}
-        rest = list(words)
-        if rest and rest[0].value in _ASSIGNS:
-            is_kept, rest = True, rest[1:]
-        else:
-            is_kept = False
-        while rest and (match := _ASSIGNED.match(rest[0].value)):
-            own[match[1]] = rest[0].part(match.end())
-            rest = rest[1:]
-        if is_kept or not rest:
-            earlier.update(own)
-            self.known.update({name: word.value for name, word in own.items()})
-        if rest and not is_kept:
-            yield Command(words=tuple(rest), assigned={**earlier, **own})
+        is_kept = bool(words) and words[0].value in _ASSIGNS
+        first = 1 if is_kept else 0
+        while first < len(words) and (match := _ASSIGNED.match(words[first].value)):
+            own[match[1]] = words[first].part(match.end())
+            first += 1
+        if is_kept or first == len(words):
+            self._keep(own)
+        if first < len(words) and not is_kept:
+            earlier = Until(self.history, self.time)
+            yield Command(words=tuple(words[first:]), assigned=Over(own, earlier))
+
+    def _keep(self, own: Mapping[str, Word]) -> None:
+        """Set variables for all that follows."""
+        self.time += 1
+        for name, word in own.items():
+            self.history.setdefault(name, []).append((self.time, word))
+            self.own[name] = word.value
 
     def _skip_blank(self) -> None:
         while match := (
@@ -151,7 +156,7 @@ class _Reader:
         if plain is not None:
             self.at = plain.end()
             return self._plain(start)
-        built = _Built(self.known)
+        built = _Built(self.known, self.passage.expansion)
         while self.at < len(self.text):
             taken = built.take(self.text, self.at)
             if taken == self.at:
@@ -188,8 +193,9 @@ class _Reader:
 class _Built:
     """The characters of a word while it is read."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    def __init__(self, known: Mapping[str, str], expansion: Expansion) -> None:
         self.known = known
+        self.expansion = expansion
         self.pieces: list[str] = []
         self.places: list[int] = []
         self.variables: list[str] = []
@@ -197,13 +203,17 @@ class _Built:
         self.end = 0
         self.is_open_ended = True
 
-    def add(self, text: str, at: int, *, is_verbatim: bool = True) -> None:
-        """Append characters that stand at `at`, or that a variable stands for."""
+    def add(self, text: str, at: int) -> None:
+        """Append characters that stand at `at`."""
         self.pieces.append(text)
-        if is_verbatim:
-            self.places += range(at, at + len(text))
-        else:
-            self.places += [at] * len(text)
+        self.places += range(at, at + len(text))
+        self.is_open_ended = True
+
+    def put_in(self, value: str, at: int) -> None:
+        """Append what a variable at `at` stands for."""
+        self.expansion.add(len(value))
+        self.pieces.append(value)
+        self.places += [at] * len(value)
         self.is_open_ended = True
 
     def take(self, text: str, at: int) -> int:
@@ -261,7 +271,7 @@ class _Built:
             self.variables.append(match[0])
             self.add(match[0], at)
         else:
-            self.add(value, at, is_verbatim=False)
+            self.put_in(value, at)
         return match.end()
 
 

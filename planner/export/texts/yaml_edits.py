@@ -19,6 +19,7 @@ from planner.export.texts.passage import Edit, Passage
 from planner.export.texts.yaml_nodes import Node, resolved
 from planner.export.yaml_text import quoted, yaml_text
 
+_BLANKS = re.compile(r"[ \t]+")
 _FOLD = re.compile(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 _ESCAPE = re.compile(
     r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
@@ -65,6 +66,11 @@ def _flow(node: Node, start: int, end: int) -> tuple[list[str], list[int]]:
         new, after = text[at], at + 1
         if fold := _FOLD.match(text, at, end):
             new, after = "\n" * (fold[0].count("\n") - 1) or " ", fold.end()
+        elif run := _BLANKS.match(text, at, end):  # at once: none of them is a fold
+            pieces += run[0]
+            places += range(at, run.end())
+            at = run.end()
+            continue
         elif style == "'" and new == "'":
             after = at + 2
         elif style == '"' and (escape := _ESCAPE.match(text, at, end)):

@@ -54,6 +54,8 @@ class Node:
     """A scalar as its reader sees it."""
     items: tuple[Node, ...] = ()
     pairs: tuple[tuple[Node, Node], ...] = ()
+    size: int = 1
+    """Its characters and nodes, with what aliases put in."""
 
     @property
     def is_alias(self) -> bool:
@@ -227,6 +229,7 @@ def _node(
                 "before it."
             )
         at = (event.start_mark.index, event.end_mark.index)
+        page.expansion.add(anchors[event.anchor].size)
         return replace(anchors[event.anchor], at=at)
     if isinstance(event, yaml.ScalarEvent):
         return _scalar_node(page, event)
@@ -254,6 +257,7 @@ def _scalar_node(page: Passage, event: Any) -> Node:  # noqa: ANN401 - PyYAML's
         at=(begin, stop),
         style=event.style or "",
         text=event.value,
+        size=1 + len(event.value),
     )
 
 
@@ -281,6 +285,7 @@ def _collection(
         style="flow" if event.flow_style else "",
         items=() if is_mapping else tuple(children),
         pairs=pairs,
+        size=1 + sum(child.size for child in children),
     )
 
 
@@ -325,9 +330,14 @@ class _JsonReader:
         )
 
     def _node(self, kind: str, start: int, **rest: Any) -> Node:  # noqa: ANN401
-        place = (start, self.at)
         return Node(
-            kind=kind, page=self.page, start=start, end=self.at, at=place, **rest
+            kind=kind,
+            page=self.page,
+            start=start,
+            end=self.at,
+            at=(start, self.at),
+            size=self.at - start,
+            **rest,
         )
 
     def _collection(self, start: int, depth: int, sign: str) -> Node:

@@ -7,7 +7,9 @@ import pytest
 
 import planner
 from planner import PlannerError, check
+from planner.export.texts import recognising
 from planner.export.texts.checking import Answer
+from planner.export.texts.recognising import _first
 
 RECIPES = Path(__file__).parents[4] / "shared" / "recipes" / "recipes.jsonl"
 
@@ -128,6 +130,21 @@ def test_what_cannot_be_planned_is_not_checked(written) -> None:
     assert row.answer is Answer.NOT_CHECKED
     assert "does not say on which GPU" in row.reason
     assert row.plan is None
+
+
+def test_a_text_of_many_starts_is_read_once(written, monkeypatch) -> None:
+    """Not again for each of them."""
+    path = written("serve.sh", "vllm serve Qwen/Qwen3-8B\n" * 20)
+    found: list[str] = []
+
+    def first(text: str):
+        found.append(text)
+        return _first(text)
+
+    monkeypatch.setattr(recognising, "_first", first)
+
+    assert 20 == len(check(path, gpu="L4").rows)
+    assert 1 == len(found)
 
 
 def test_a_file_without_a_start_is_an_error(written, tmp_path) -> None:

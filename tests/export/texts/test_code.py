@@ -76,3 +76,13 @@ def test_a_command_in_a_string_is_read_too() -> None:
 
     assert found.model == "org/m"
     assert found.text(tensor_parallel_size=4) == text.replace("-tp 2", "-tp 4")
+
+
+def test_places_in_a_line_with_other_letters_are_those_of_characters() -> None:
+    """Python counts bytes of UTF-8, an edit counts characters."""
+    text = 'y = "é🙂"; LLM("a/b", dtype="auto"); z = "é"; LLM("c/d", dtype="half")\n'
+    text = f"from vllm import LLM\n{text}"
+    found = [planner.read(text, start=start) for start in (1, 2)]
+
+    assert ["a/b", "c/d"] == [one.model for one in found]
+    assert text.replace('"half"', "'float16'") == found[1].text(dtype="float16")

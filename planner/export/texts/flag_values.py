@@ -1,0 +1,112 @@
+"""The values of flags, typed as vLLM's own parser types them.
+
+Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser,
+`engine/arg_utils.py` human_readable_int.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from planner.engine.arguments import Argument, Kind
+from planner.engine.server import ServerFlag, Takes, takes_value
+from planner.units import SUFFIX_FACTORS
+
+_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+_LONGEST_NUMBER = 18
+"""Characters; longer ones are no size of anything."""
+SWITCHES = {"true": True, "false": False}
+_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
+ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
+
+
+def is_switch(known: Argument | ServerFlag | None) -> bool:
+    """Return whether a flag takes no value."""
+    return known is not None and not takes_value(known)
+
+
+def is_joined(known: Argument | ServerFlag) -> bool:
+    """Return whether a flag's list is one word, with commas."""
+    return isinstance(known, Argument) and known.joined
+
+
+def typed(
+    known: Argument | ServerFlag | None,
+    texts: Sequence[str],
+    *,
+    path: tuple[str, ...] = (),
+    is_off: bool = False,
+) -> Any:  # noqa: ANN401 - vLLM's own types
+    """Return a flag's values as vLLM's parser types them.
+
+    >>> from planner.engine.arguments import ARGUMENTS
+    >>> typed(ARGUMENTS["max_model_len"], ["8k"])
+    8000
+    """
+    if not texts:
+        return not is_off
+    if path:
+        return _of_path(texts[0])
+    if is_switch(known):
+        is_on = SWITCHES.get(texts[0].lower(), texts[0])
+        return (not is_on) if is_off and isinstance(is_on, bool) else is_on
+    if known is not None and known.is_list:
+        return _items(known, texts)
+    return _one(known, texts[0])
+
+
+def _of_path(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """Read a value inside a table: JSON, a number with a suffix, True or False."""
+    found = literal(text)
+    if isinstance(found, str):
+        found = SWITCHES.get(found.lower(), _whole(found))
+    return found
+
+
+def _items(known: Argument | ServerFlag, texts: Sequence[str]) -> list[Any]:
+    if len(texts) == 1 and texts[0].startswith("["):
+        found = literal(texts[0])
+        return found if isinstance(found, list) else [texts[0]]
+    words = texts[0].split(",") if is_joined(known) else texts
+    return [_whole(word) if known.kind is Kind.NUMBERS else word for word in words]
+
+
+def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
+    if known is None or isinstance(known, ServerFlag):
+        is_text = known is not None and known.kind is not Takes.JSON
+        return text if is_text and not text[:1].isdigit() else literal(text)
+    if known.is_text:
+        return text
+    has_numbers = any(isinstance(choice, int) for choice in known.choices)
+    if known.kind in _NUMBERS or has_numbers:
+        return _whole(text)
+    if known.kind in ALL_NUMBERS:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text if known.kind in (Kind.TEXT, Kind.CHOICE) else literal(text)
+
+
+def _whole(text: str) -> int | str:
+    """Read a number with vLLM's suffixes: 8k is 8000, 8K is 8192.
+
+    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
+    """
+    match = _SUFFIXED.match(text)
+    if match is None or len(text) > _LONGEST_NUMBER:
+        return text
+    if not match[2] and "." not in match[1]:
+        return int(match[1])
+    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
+
+
+def literal(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """Return JSON as its value, any other text as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
