@@ -10,6 +10,7 @@ from planner.data import DATA
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
 from planner.late import late
+from planner.units import whole_number
 from planner.values import frozen
 
 KNOWN = (
@@ -290,9 +291,10 @@ def _number(env: Mapping[str, str], name: str) -> int | None:
     text = env.get(name)
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
-        raise PlannerError(f"{name}={text!r}: a whole number from 1 is needed.")
-    return int(text)
+    number = whole_number(text.strip())
+    if not number:
+        raise PlannerError(f"{name}={text[:40]!r}: a whole number from 1 is needed.")
+    return number
 
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:
