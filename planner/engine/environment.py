@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 
 from planner.data import DATA
+from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
 from planner.late import late
-from planner.units import whole_number
+from planner.units import counted, whole_number
 from planner.values import frozen
 
 KNOWN = (
@@ -87,6 +88,9 @@ UNCOUNTED: Mapping[str, str] = {
 }
 """Variables that change memory by an amount that plans do not count."""
 _TABLE = DATA / "variables.json"
+_LONGEST = 80
+_MOST_NAMED = 8
+"""Unknown variables that are named each with the nearest one."""
 _NO_EFFECT = ("", "0", "false", "auto")
 """Values of a variable in `UNCOUNTED` that leave things as they are by default."""
 _ON_BY_DEFAULT = (
@@ -167,13 +171,9 @@ def environment_from(
     error by its name.
 
     Raises:
-        PlannerError: for a malformed value.
+        PlannerError: for a malformed name or value.
     """
-    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
-        raise PlannerError(
-            "env: names and values of environment variables are texts, such as "
-            "{'VLLM_USE_V2_MODEL_RUNNER': '1'}."
-        )
+    check_variables(env or {})
     given = {
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
@@ -246,14 +246,12 @@ def _unread(
     """Return notes on the variables that a release does not read, and the others."""
     notes: list[str] = []
     read: list[str] = []
+    unknown: list[str] = []
     known = variables()
     for name in given:
         if name not in known:
-            if name in KNOWN:
-                continue
-            near: list[str] = late("difflib:get_close_matches", name, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            notes.append(f"No release of vLLM reads {name}; it is kept.{hint}")
+            if name not in KNOWN:
+                unknown.append(name)
             continue
         came, gone = known[name]
         if came and release < tuple(map(int, came.split("."))):
@@ -266,7 +264,32 @@ def _unread(
             )
         else:
             read.append(name)
-    return tuple(notes), tuple(read)
+    return (*notes, *_unknown_notes(unknown)), tuple(read)
+
+
+def _unknown_notes(names: Sequence[str]) -> list[str]:
+    """Return a note on each of the first variables, and one on all others."""
+    notes = [
+        f"No release of vLLM reads {_shown(name)}; it is kept.{_nearest(name)}"
+        for name in names[:_MOST_NAMED]
+    ]
+    rest = len(names) - len(notes)
+    if rest:
+        notes.append(
+            f"No release of vLLM reads {counted(rest, 'more variables')}, such as "
+            f"{_shown(names[-1])}; they are kept."
+        )
+    return notes
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str) -> str:
+    near: list[str] = late("difflib:get_close_matches", name, variables(), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _switch(env: Mapping[str, str], name: str) -> bool | None:

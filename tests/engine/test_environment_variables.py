@@ -1,5 +1,8 @@
 """vLLM's environment variables that matter for memory."""
 
+import difflib
+from typing import Any
+
 import pytest
 
 import planner
@@ -45,6 +48,36 @@ def test_an_unknown_variable_is_noted_with_the_nearest_one() -> None:
         "No release of vLLM reads VLLM_PP_LAYER_PARTITIONS; it is kept. Did you mean "
         "VLLM_PP_LAYER_PARTITION?",
     ) == found.notes
+
+
+def test_many_unknown_variables_are_compared_with_known_ones_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An advice plans many times, and a file may set thousands."""
+    compared: list[str] = []
+    nearest = difflib.get_close_matches
+
+    def counting(name: str, *others: Any, **options: Any) -> list[str]:
+        compared.append(name)
+        return nearest(name, *others, **options)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counting)
+    env = {f"VLLM_COUNTED_{number}": "1" for number in range(1000)}
+    notes = [environment_from(env).notes for _ in range(3)]
+
+    assert list(env)[:8] == compared
+    assert notes[0] == notes[2]
+    assert (
+        "No release of vLLM reads 992 more variables, such as VLLM_COUNTED_999; they "
+        "are kept."
+    ) == notes[0][8]
+    assert 9 == len(notes[0])
+
+
+def test_a_long_name_is_noted_by_its_beginning() -> None:
+    """The note stays a sentence."""
+    (note,) = environment_from({f"VLLM_{'Q' * 5000}": "1"}).notes
+    assert len(note) < 200
 
 
 def test_what_a_variable_changes_without_being_counted_is_named() -> None:
