@@ -350,3 +350,20 @@ def test_a_count_that_is_no_number_is_none(text: str, count: str) -> None:
 
     assert (found.model, found.gpus) == ("org/m", None)
     assert "tensor_parallel_size" not in found.engine_args
+
+
+def test_a_name_that_is_none_of_a_variable_is_left_out() -> None:
+    """It would end in a command of the shell."""
+    found = planner.read(
+        pod(
+            "args: [--model, org/m]",
+            "env:",
+            '  - {name: "VLLM_A=1; touch a #", value: "1"}',
+            "  - {name: VLLM_B, value: x}",
+        )
+    )
+
+    assert found.env == {"VLLM_B": "x"}
+    assert (
+        "'VLLM_A=1; touch a #' is not the name of an environment variable: left out."
+    ) in found.notes
