@@ -88,6 +88,7 @@ UNCOUNTED: Mapping[str, str] = {
 }
 """Variables that change memory by an amount that plans do not count."""
 _TABLE = DATA / "variables.json"
+_MOST_GPUS = 1_000
 _LONGEST = 80
 _MOST_NAMED = 8
 """Unknown variables that are named each with the nearest one."""
@@ -178,6 +179,7 @@ def environment_from(
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
     others = {name: value for name, value in given.items() if name not in KNOWN}
+    _check_share(given.get("VLLM_RAY_PER_WORKER_GPUS", "1"))
     notes, read = _unread(given, release) if given else ((), ())
     uses_deep_gemm = _is_on(given, "VLLM_USE_DEEP_GEMM", "1")
     return Environment(
@@ -318,6 +320,23 @@ def _number(env: Mapping[str, str], name: str) -> int | None:
     if not number:
         raise PlannerError(f"{name}={text[:40]!r}: a whole number from 1 is needed.")
     return number
+
+
+def _check_share(text: str) -> None:
+    """Check the GPUs that a worker requests of Ray.
+
+    Raises:
+        PlannerError: for what is not a number of GPUs.
+    """
+    try:
+        is_number = 0 <= float(text) < _MOST_GPUS
+    except ValueError:
+        is_number = False
+    if not is_number:
+        raise PlannerError(
+            f"VLLM_RAY_PER_WORKER_GPUS={text[:40]!r}: a number of GPUs is needed, such "
+            "as 0.5."
+        )
 
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:

@@ -146,6 +146,15 @@ def test_sizes_are_whole_numbers(text: str) -> None:
     assert len(str(error.value)) < 200
 
 
+@pytest.mark.parametrize("text", ["-1", "many", "", "nan", "inf", "\u00b2", "9" * 5000])
+def test_gpus_that_a_worker_requests_are_a_number(text: str) -> None:
+    """Cautions on a pipeline compare it with its bundles."""
+    with pytest.raises(PlannerError, match="VLLM_RAY_PER_WORKER_GPUS=") as error:
+        environment_from({"VLLM_RAY_PER_WORKER_GPUS": text})
+    assert len(str(error.value)) < 200
+    assert Environment() == environment_from({"VLLM_RAY_PER_WORKER_GPUS": "0.25"})
+
+
 def plan(
     version: str,
     env: dict[str, str],
