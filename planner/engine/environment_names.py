@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from planner.errors import PlannerError
 
@@ -33,7 +34,7 @@ def assignments(env: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}={shlex.quote(value)}" for name, value in given]
 
 
-def check_variables(env: Mapping[str, str]) -> None:
+def check_variables(env: Mapping[Any, Any]) -> None:
     """Check names and values.
 
     Raises:
@@ -52,12 +53,10 @@ def check_variables(env: Mapping[str, str]) -> None:
             )
         if not _can_be_held(value):
             raise PlannerError(
-                f"env: {name[:80]} has a character that no environment holds (NUL, or "
-                "half a character of UTF-16). Leave it out."
+                f"env: {name[:80]} has half a character of UTF-16, which no environment "
+                "holds. Leave it out."
             )
 
 
 def _can_be_held(value: str) -> bool:
-    if value.isascii():
-        return "\0" not in value
-    return not any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value)
+    return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)

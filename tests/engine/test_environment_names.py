@@ -28,14 +28,13 @@ def test_a_name_that_a_shell_does_not_take_is_refused_everywhere(name: str) -> N
             plan()
 
 
-@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
-def test_a_value_that_no_process_takes_is_refused(value: str) -> None:
+def test_a_value_that_no_process_takes_is_refused() -> None:
     """It ended in a traceback where the command was written."""
-    with pytest.raises(PlannerError, match="VLLM_X has a character"):
-        planner.plan("Qwen/Qwen3-8B", env={"VLLM_X": value})
+    with pytest.raises(PlannerError, match="VLLM_X has half a character"):
+        planner.plan("Qwen/Qwen3-8B", env={"VLLM_X": "\ud800"})
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
+@given(st.text())
 def test_a_shell_reads_an_assignment_as_one_word(value: str) -> None:
     """Whatever the value holds."""
     (word,) = assignments([("VLLM_X", value)])
