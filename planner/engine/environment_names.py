@@ -53,8 +53,8 @@ def check_variables(env: Mapping[Any, Any]) -> None:
             )
         if not _can_be_held(value):
             raise PlannerError(
-                f"env: {name[:80]} has half a character of UTF-16, which no environment "
-                "holds. Leave it out."
+                f"env: {name[:80]} has half a character of UTF-16, which no process "
+                "takes. Leave it out."
             )
 
 
