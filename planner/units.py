@@ -94,6 +94,20 @@ def vllm_gib(size_bytes: int) -> str:
     return str(round(size_bytes / GIB, 2))
 
 
+_MOST_DIGITS = 18
+"""Digits of a whole number: more than any count of bytes has."""
+
+
+def whole_number(text: str) -> int | None:
+    """Return a whole number of at most 18 ASCII digits; None for any other text.
+
+    >>> whole_number("4096"), whole_number("-1"), whole_number("two")
+    (4096, None, None)
+    """
+    is_whole = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_whole else None
+
+
 _LONGEST_SIZE = 100
 """Characters of a size."""
 

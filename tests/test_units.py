@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import PlannerError
-from planner.units import GIB, format_gib, format_size, parse_size, vllm_gib
+from planner.units import (
+    GIB,
+    format_gib,
+    format_size,
+    parse_size,
+    vllm_gib,
+    whole_number,
+)
 
 
 def test_a_gib_is_two_to_the_thirtieth() -> None:
@@ -52,3 +59,25 @@ def test_plain_bytes_survive_the_round_trip(size: int) -> None:
 def test_every_size_names_its_unit(size: int) -> None:
     """No figure without a unit."""
     assert format_size(size).split()[-1] in ("B", "KiB", "MiB", "GiB")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("0080", 80),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, None),
+        ("9" * 5000, None),
+        ("\u00b2", None),  # str.isdigit takes it, int() does not
+        ("\uff11", None),
+        ("-1", None),
+        (" 1", None),
+        ("", None),
+    ],
+)
+def test_a_whole_number_is_one_of_few_ascii_digits(
+    text: str, number: int | None
+) -> None:
+    """Whatever else `isdigit` takes is none."""
+    assert number == whole_number(text)

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from planner.confirming.log.lines import lines_of
+from planner.units import whole_number
 
 
 class StartStage(StrEnum):
@@ -141,10 +142,10 @@ def progress_of(line: str) -> float | None:
     ]
     if not found:
         return None
-    done, total = found[-1]["done"], found[-1]["all"]
-    if not (done.isdigit() and total.isdigit()):  # 13.3G of 155G
+    done, total = whole_number(found[-1]["done"]), whole_number(found[-1]["all"])
+    if done is None or total is None:  # 13.3G of 155G
         return min(int(found[-1]["percent"]) / 100, 1.0)
-    return min(int(done) / int(total), 1.0) if int(total) else None
+    return min(done / total, 1.0) if total else None
 
 
 def _stage(text: str) -> StartStage | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 
 from planner.data import DATA
+from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
 from planner.late import late
+from planner.units import counted, whole_number
 from planner.values import frozen
 
 KNOWN = (
@@ -86,6 +88,10 @@ UNCOUNTED: Mapping[str, str] = {
 }
 """Variables that change memory by an amount that plans do not count."""
 _TABLE = DATA / "variables.json"
+_MOST_GPUS = 1_000
+_LONGEST = 80
+_MOST_NAMED = 8
+"""Unknown variables that are named each with the nearest one."""
 _NO_EFFECT = ("", "0", "false", "auto")
 """Values of a variable in `UNCOUNTED` that leave things as they are by default."""
 _ON_BY_DEFAULT = (
@@ -166,17 +172,14 @@ def environment_from(
     error by its name.
 
     Raises:
-        PlannerError: for a malformed value.
+        PlannerError: for a malformed name or value.
     """
-    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
-        raise PlannerError(
-            "env: names and values of environment variables are texts, such as "
-            "{'VLLM_USE_V2_MODEL_RUNNER': '1'}."
-        )
+    check_variables(env or {})
     given = {
         name: value for name, value in (env or {}).items() if name.startswith("VLLM_")
     }
     others = {name: value for name, value in given.items() if name not in KNOWN}
+    _check_share(given.get("VLLM_RAY_PER_WORKER_GPUS", "1"))
     notes, read = _unread(given, release) if given else ((), ())
     uses_deep_gemm = _is_on(given, "VLLM_USE_DEEP_GEMM", "1")
     return Environment(
@@ -245,14 +248,12 @@ def _unread(
     """Return notes on the variables that a release does not read, and the others."""
     notes: list[str] = []
     read: list[str] = []
+    unknown: list[str] = []
     known = variables()
     for name in given:
         if name not in known:
-            if name in KNOWN:
-                continue
-            near: list[str] = late("difflib:get_close_matches", name, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            notes.append(f"No release of vLLM reads {name}; it is kept.{hint}")
+            if name not in KNOWN:
+                unknown.append(name)
             continue
         came, gone = known[name]
         if came and release < tuple(map(int, came.split("."))):
@@ -265,7 +266,32 @@ def _unread(
             )
         else:
             read.append(name)
-    return tuple(notes), tuple(read)
+    return (*notes, *_unknown_notes(unknown)), tuple(read)
+
+
+def _unknown_notes(names: Sequence[str]) -> list[str]:
+    """Return a note on each of the first variables, and one on all others."""
+    notes = [
+        f"No release of vLLM reads {_shown(name)}; it is kept.{_nearest(name)}"
+        for name in names[:_MOST_NAMED]
+    ]
+    rest = len(names) - len(notes)
+    if rest:
+        notes.append(
+            f"No release of vLLM reads {counted(rest, 'more variables')}, such as "
+            f"{_shown(names[-1])}; they are kept."
+        )
+    return notes
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str) -> str:
+    near: list[str] = late("difflib:get_close_matches", name, variables(), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _switch(env: Mapping[str, str], name: str) -> bool | None:
@@ -290,9 +316,27 @@ def _number(env: Mapping[str, str], name: str) -> int | None:
     text = env.get(name)
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
-        raise PlannerError(f"{name}={text!r}: a whole number from 1 is needed.")
-    return int(text)
+    number = whole_number(text.strip())
+    if not number:
+        raise PlannerError(f"{name}={text[:40]!r}: a whole number from 1 is needed.")
+    return number
+
+
+def _check_share(text: str) -> None:
+    """Check the GPUs that a worker requests of Ray.
+
+    Raises:
+        PlannerError: for what is not a number of GPUs.
+    """
+    try:
+        is_number = 0 <= float(text) < _MOST_GPUS
+    except ValueError:
+        is_number = False
+    if not is_number:
+        raise PlannerError(
+            f"VLLM_RAY_PER_WORKER_GPUS={text[:40]!r}: a number of GPUs is needed, such "
+            "as 0.5."
+        )
 
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:

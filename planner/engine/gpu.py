@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from planner.data import DATA
-from planner.engine.gpu_text import EXAMPLE, facts_of, is_description
+from planner.engine.gpu_text import EXAMPLE, check_name, facts_of, is_description
 from planner.engine.not_covered import why_not_covered
 from planner.errors import PlannerError
 from planner.late import late
@@ -338,6 +338,7 @@ def _check_fact_names(replacements: Mapping[str, Any]) -> None:
 
 
 def _check(gpu: GPU) -> None:
+    check_name(gpu.name)
     _check_size("total_memory_bytes", gpu.total_memory_bytes, minimum=1)
     for name in ("nvml_memory_bytes", "memory_bandwidth_bytes_per_second", "num_sms"):
         value = getattr(gpu, name)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s"
 _LONGEST = 256
-_LONGEST_NAME = 64
+LONGEST_NAME = 128
+"""Characters of a GPU's name: the driver's has up to 95, and a slice's profile."""
 _PART = re.compile(r"\s*(\w+)\s*[=:]\s*(.*?)\s*\Z", re.DOTALL)
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/]*)\Z", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
@@ -151,9 +152,26 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(_key: str, text: str) -> str:
-    if not 0 < len(text) <= _LONGEST_NAME:
-        raise _wrong(f"a name has 1 to {_LONGEST_NAME} characters")
+    if not 0 < len(text) <= LONGEST_NAME:
+        raise _wrong(f"a name has 1 to {LONGEST_NAME} characters")
     return text
+
+
+def check_name(name: object) -> None:
+    """Refuse what no plan file and no link could say.
+
+    Raises:
+        PlannerError: for a name that is no text, or too long.
+    """
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        raise PlannerError(
+            f"A GPU's name is a text of at most {LONGEST_NAME} characters, such as "
+            "'MyGPU'."
+        )
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        raise PlannerError(
+            f"A GPU's name, {name[:40]!a}, has half a character of UTF-16."
+        )
 
 
 def _size(_key: str, text: str) -> int:

@@ -19,7 +19,7 @@ from planner.engine import gpu as gpus
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU, Processor
-from planner.engine.gpu_text import is_description
+from planner.engine.gpu_text import LONGEST_NAME, is_description
 from planner.engine.releases import came_later, resolve_version
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
@@ -55,7 +55,6 @@ LOAD_PARTS = ("prompt_tokens", "output_tokens", "requests")
 _NONE = "none"
 _TEXT_FACTS = ("device_name", "source", "total_basis", "mig_profile")
 _BASES = ("given", "measured", "assumed")
-_LONGEST_NAME = 64
 _PEAKS = "dense_flops"
 _OWN = ("name", "processor")
 """What of a GPU is written in a form of its own."""
@@ -200,8 +199,8 @@ def gpu_from_link(name: str, facts: Mapping[str, str]) -> GPU:
     """
     if is_description(name):
         name, facts = _described(name, facts)
-    if len(name) > _LONGEST_NAME:
-        raise PlannerError(f"gpu: a name of at most {_LONGEST_NAME} characters.")
+    if len(name) > LONGEST_NAME:
+        raise PlannerError(f"gpu: a name of at most {LONGEST_NAME} characters.")
     read = {fact: _parsed_fact(fact, text) for fact, text in facts.items()}
     described = _with_processor(read)
     if _known(name) is None and "total_memory_bytes" in described:

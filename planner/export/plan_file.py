@@ -24,6 +24,7 @@ from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
+from planner.units import whole_number
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -263,7 +264,9 @@ def _gpu(gpu: GPU) -> object:
     if not facts:
         return name[1]
     return {"name": name[1]} | {
-        fact.removeprefix("gpu."): int(text) if text.isdecimal() else text
+        fact.removeprefix("gpu."): text
+        if (number := whole_number(text)) is None
+        else number
         for fact, text in facts
     }
 

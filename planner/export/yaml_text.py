@@ -17,6 +17,13 @@ _READ_AS_OTHERS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """Words that YAML 1.1 reads as booleans or null."""
 
 
+_LONGEST_KEY = 1_024
+"""Readers look for the colon of a key so far ahead; a longer key has a sign before it.
+
+Source: YAML 1.1, section 7.3.1 (simple keys).
+"""
+
+
 class Block(str):
     """A text of several lines that is written as a block with its line breaks."""
 
@@ -43,7 +50,11 @@ def yaml_text(value: object) -> str:
 def _lines(value: object) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
-            yield from _entry(f"{_scalar(str(key))}:", inner)
+            written = _scalar(str(key))
+            if len(written) > _LONGEST_KEY:
+                yield f"? {written}"
+                written = ""
+            yield from _entry(f"{written}:", inner)
     elif isinstance(value, list | tuple) and value:
         for item in value:
             first, *rest = _lines(item)

@@ -13,7 +13,9 @@ from planner.errors import PlannerError
 
 NEWEST = "2.60.0"
 OLDEST = "2.44.0"
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
+_VERSION = re.compile(
+    r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[.+a-z].*)?\Z"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +38,8 @@ class RayRelease:
         match = _VERSION.match(str(version))
         if match is None:
             raise PlannerError(
-                f"ray_version={version!r}: a release such as {NEWEST} is needed."
+                f"ray_version={str(version)[:40]!r}: a release such as {NEWEST} is "
+                "needed."
             )
         number = (int(match[1]), int(match[2]), int(match[3] or 0))
         if not (2, 44) <= number[:2] <= (2, 60):

@@ -21,6 +21,7 @@ from typing import ParamSpec, TextIO
 
 from planner.errors import PlannerError
 from planner.late import late
+from planner.units import whole_number
 from planner.values import frozen
 
 NARROWEST, USUAL, WIDEST = 60, 80, 200
@@ -172,8 +173,8 @@ def width_of(stream: TextIO | None = None) -> int:
     """Return COLUMNS, else the terminal's width, within 60 to 200; else `UNBOUNDED`."""
     found = sys.stdout if stream is None else stream
     given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        width = int(given)
+    if columns := whole_number(given):
+        width = columns
     elif found is not None and found.isatty():
         width = USUAL
         with suppress(OSError):  # not that of a real terminal

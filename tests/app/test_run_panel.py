@@ -207,6 +207,15 @@ def test_what_the_command_does_not_say_is_said() -> None:
     )
 
 
+def test_values_of_variables_are_quoted() -> None:
+    """The command is made to be copied into a shell."""
+    env = {"VLLM_VIDEO_LOADER_BACKEND": "a; touch b"}
+    panel = RunPanel(planner.plan(plans.LLAMA_8B, env=env))
+    run(panel)
+
+    assert ": VLLM_VIDEO_LOADER_BACKEND='a; touch b' vllm serve" in panel.progress.title
+
+
 def test_two_clicks_start_one_run(panel) -> None:
     """The second comes before the page has locked the button."""
     panel.options.minutes.value = ENDLESS_MINUTES

@@ -167,6 +167,8 @@ def test_lists_of_numbers_are_read_with_their_ranges() -> None:
     assert id_list("0-2,4,7-8\n") == (0, 1, 2, 4, 7, 8)
     assert id_list("") == ()
     assert id_list("x,3") == (3,)
+    assert id_list(f"\u00b2,{'9' * 5000},3-\u00b2") == (3,)
+    assert len(id_list("0-999999999")) == 1 << 16
 
 
 def test_the_name_cpu_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,8 @@
 """vLLM's environment variables that matter for memory."""
 
+import difflib
+from typing import Any
+
 import pytest
 
 import planner
@@ -45,6 +48,36 @@ def test_an_unknown_variable_is_noted_with_the_nearest_one() -> None:
         "No release of vLLM reads VLLM_PP_LAYER_PARTITIONS; it is kept. Did you mean "
         "VLLM_PP_LAYER_PARTITION?",
     ) == found.notes
+
+
+def test_many_unknown_variables_are_compared_with_known_ones_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An advice plans many times, and a file may set thousands."""
+    compared: list[str] = []
+    nearest = difflib.get_close_matches
+
+    def counting(name: str, *others: Any, **options: Any) -> list[str]:
+        compared.append(name)
+        return nearest(name, *others, **options)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counting)
+    env = {f"VLLM_COUNTED_{number}": "1" for number in range(1000)}
+    notes = [environment_from(env).notes for _ in range(3)]
+
+    assert list(env)[:8] == compared
+    assert notes[0] == notes[2]
+    assert (
+        "No release of vLLM reads 992 more variables, such as VLLM_COUNTED_999; they "
+        "are kept."
+    ) == notes[0][8]
+    assert 9 == len(notes[0])
+
+
+def test_a_long_name_is_noted_by_its_beginning() -> None:
+    """The note stays a sentence."""
+    (note,) = environment_from({f"VLLM_{'Q' * 5000}": "1"}).notes
+    assert len(note) < 200
 
 
 def test_what_a_variable_changes_without_being_counted_is_named() -> None:
@@ -105,11 +138,21 @@ def test_the_kernel_was_chosen_by_a_variable_until_014() -> None:
     assert environment_from(env, Release((0, 15, 0))).attention_backend is None
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "\u00b2", "9" * 5000])
 def test_sizes_are_whole_numbers(text: str) -> None:
-    """Anything else names the variable."""
-    with pytest.raises(PlannerError, match="VLLM_FUSED_MOE_CHUNK_SIZE"):
+    """Anything else names the variable, in a short sentence."""
+    with pytest.raises(PlannerError, match="VLLM_FUSED_MOE_CHUNK_SIZE") as error:
         environment_from({"VLLM_FUSED_MOE_CHUNK_SIZE": text})
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("text", ["-1", "many", "", "nan", "inf", "\u00b2", "9" * 5000])
+def test_gpus_that_a_worker_requests_are_a_number(text: str) -> None:
+    """Cautions on a pipeline compare it with its bundles."""
+    with pytest.raises(PlannerError, match="VLLM_RAY_PER_WORKER_GPUS=") as error:
+        environment_from({"VLLM_RAY_PER_WORKER_GPUS": text})
+    assert len(str(error.value)) < 200
+    assert Environment() == environment_from({"VLLM_RAY_PER_WORKER_GPUS": "0.25"})
 
 
 def plan(

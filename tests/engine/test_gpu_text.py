@@ -93,7 +93,7 @@ def test_what_is_written_is_read_back(name, memory, capability, bandwidth, sms, 
         ("name=A,capability=89", "is not a compute capability such as 8.9"),
         ("name=A,bandwidth=900", "needs a number and one of GB/s, MB/s, TB/s"),
         ("name=A,sms=many", "is not a whole number"),
-        ("name=" + "A" * 65, "a name has 1 to 64 characters"),
+        ("name=" + "A" * 129, "a name has 1 to 128 characters"),
         ("name=A," + "memory=48GiB," * 30, "at most 256 characters"),
     ],
 )

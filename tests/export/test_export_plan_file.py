@@ -95,6 +95,12 @@ def test_what_is_written_is_read_again(arguments, gpu, entrypoint, value):
         GPU.named("H100", free_memory_bytes=40 * 2**30),
         GPU(name="Mine", total_memory_bytes=2**36, compute_capability=(12, 1)),
         GPU(
+            name="Digits",
+            total_memory_bytes=2**36,
+            compute_capability=(9, 0),
+            device_name="9" * 5000,
+        ),
+        GPU(
             name="CPU",
             total_memory_bytes=2**36,
             processor=Processor(flags=("avx2",), memory_node=1),

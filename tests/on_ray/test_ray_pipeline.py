@@ -4,7 +4,9 @@ import pytest
 
 import planner
 from planner import ray
+from planner.errors import PlannerError
 from planner.ray import Bundle, Node, NodeType
+from planner.ray.releases import RayRelease
 
 R1 = {
     "tensor_parallel_size": 8,
@@ -198,3 +200,9 @@ def test_a_plan_for_another_gpu_than_engines_ask_for_is_a_caution() -> None:
     found = ray.pipeline(QWEN, accelerator_type="L4", **SMALL)
 
     assert ["accelerator"] == [c.kind for c in found.cautions if "H100" in c.message]
+
+
+def test_a_release_of_ray_has_short_numbers() -> None:
+    """A number of five thousand digits is none."""
+    with pytest.raises(PlannerError, match="a release such as"):
+        RayRelease.named(f"{'9' * 5000}.1")

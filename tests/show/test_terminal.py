@@ -48,6 +48,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", Terminal(), 80),
         ("", io.StringIO(), UNBOUNDED),
         ("wide", io.StringIO(), UNBOUNDED),
+        ("9" * 5000, io.StringIO(), UNBOUNDED),
     ],
 )
 def test_the_width_is_given_or_the_terminals(columns, stream, width, monkeypatch):

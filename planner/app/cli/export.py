@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from planner import export
 from planner.app.cli import ray
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.cli.shared import FITS
+from planner.engine.environment_names import assignments
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def written(
 
 def command_with_variables(plan: Plan) -> str:
     """Return the plan's command with its environment variables before it."""
-    variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env]
-    return " ".join([*variables, plan.command()])
+    return " ".join([*assignments(plan.env), plan.command()])
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -29,6 +29,7 @@ from planner.app.widgets.static_files import sheet
 from planner.confirming import devices, installation
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.dry.result import DryRun
+from planner.engine.environment_names import assignments
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.late import late
@@ -334,9 +335,8 @@ def _installed_html(words: str) -> Html:
 
 def _command(plan: Plan) -> str:
     """Write the command, with environment variables and the entry point."""
-    variables = "".join(f"{name}={value} " for name, value in plan.env)
     by_class = " (by the LLM class)" if plan.entrypoint != "serve" else ""
-    return f"{variables}{plan.command()}{by_class}"
+    return " ".join([*assignments(plan.env), f"{plan.command()}{by_class}"])
 
 
 def _needs(plan: Plan | None) -> object:

@@ -22,7 +22,7 @@ from planner.engine.devices.processor import processor_gpu
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.surroundings import is_in_browser, is_published
-from planner.units import format_gib
+from planner.units import format_gib, whole_number
 from planner.values import frozen
 
 Answer: TypeAlias = Any
@@ -146,8 +146,9 @@ def visible(devices: Sequence[Device], setting: str | None) -> tuple[Device, ...
 
 def _named_by(entry: str, devices: Sequence[Device]) -> Device | None:
     """Return the device that an entry names; None if none or several match."""
-    if entry.isdecimal():
-        at_number = (device for device in devices if device.index == int(entry))
+    number = whole_number(entry)
+    if number is not None:
+        at_number = (device for device in devices if device.index == number)
         return next(at_number, None)
     beginning = entry.lower()
     if not beginning.startswith(("gpu-", "mig-")):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from planner.engine.gpu import CPU, GPU, Processor
 from planner.errors import PlannerError
-from planner.units import KIB
+from planner.units import KIB, whole_number
 from planner.values import frozen
 
 _ROOT = Path("/")
@@ -26,6 +26,8 @@ _VISIBLE_NODES = "CPU_VISIBLE_MEMORY_NODES"
 _SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 _AUTO, _UNBOUND = "auto", "nobind"
+_MOST_PROCESSORS = 1 << 16
+"""No machine has as many; a list that a user writes may name more."""
 _AVAILABLE_FIELDS = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
@@ -166,9 +168,10 @@ def id_list(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
-        if first.strip().isdigit():
-            end = int(last) if last.strip().isdigit() else int(first)
-            found.update(range(int(first), end + 1))
+        begin, end = whole_number(first.strip()), whole_number(last.strip())
+        if begin is not None:
+            last_one = begin if end is None else end
+            found.update(range(begin, min(last_one + 1, _MOST_PROCESSORS)))
     return tuple(sorted(found))
 
 
@@ -213,8 +216,8 @@ def _allowed_nodes(root: Path, environment: Mapping[str, str]) -> tuple[int, ...
     visible = environment.get(_VISIBLE_NODES)
     if not visible or _SIMULATED in environment:
         return allowed
-    nodes = [int(word) for word in visible.split(",") if word.strip().isdigit()]
-    return tuple(node for node in nodes if node in allowed)
+    nodes = [whole_number(word.strip()) for word in visible.split(",")]
+    return tuple(node for node in nodes if node is not None and node in allowed)
 
 
 def _node_of(root: Path, processor: int) -> int:

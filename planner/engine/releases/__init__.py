@@ -44,7 +44,9 @@ MODELLED = (
 """Releases whose sources were read, newest first; `make release` adds one."""
 NEWEST, OLDEST = MODELLED[0], MODELLED[-1]
 """Nothing else names the newest release: what is about it reads this."""
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+a-z].*)?\Z")
+_VERSION = re.compile(
+    r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[.+a-z].*)?\Z"
+)
 
 
 @frozen(kw_only=False)
@@ -64,7 +66,7 @@ def number_of(version: str) -> tuple[int, int, int]:
     match = _VERSION.match(str(version).strip())
     if match is None:
         raise PlannerError(
-            f"vllm_version={version!r} is not a release such as {NEWEST}."
+            f"vllm_version={str(version)[:40]!r} is not a release such as {NEWEST}."
         )
     return int(match[1]), int(match[2]), int(match[3] or 0)
 

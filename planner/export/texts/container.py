@@ -29,6 +29,7 @@ from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Command, Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList, shell_list
 from planner.export.texts.variables import Made, Over
+from planner.units import whole_number
 from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
@@ -51,9 +52,9 @@ _VERSION_TAG = re.compile(
 _IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
 )
-_MOST_DIGITS = 3
 _MOST_NAMED = 12
 """Variables that are named in notes: a script has a few of them."""
+_MOST_GPUS = 999
 _NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
 """Images with vLLM inside whose tags count releases of something else."""
 _LABELS: Mapping[str, str] = {
@@ -268,8 +269,8 @@ def _count(gpus: str | None) -> int | None:
     devices = _DEVICES.search(gpus)
     if devices is not None:
         return len(devices["list"].split(","))
-    digits = gpus.strip("\"'").removeprefix("count=")
-    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+    count = whole_number(gpus.strip("\"'").removeprefix("count="))
+    return count if count is not None and count <= _MOST_GPUS else None
 
 
 def starts_of_list(  # noqa: PLR0913 - what a container has

@@ -32,6 +32,7 @@ from planner.export.texts.yaml_words import (
     list_of,
     word_of,
 )
+from planner.units import whole_number
 
 _MODEL = ("model", "model_tag", "model-tag")
 _PLAN_KEYS = {
@@ -264,7 +265,8 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
     if label and gpu is None:
         unknown = [*unknown, f"The GPU {label[:80]} is not in the catalogue."]
     bundles = config.items_of("placement_group_config", "bundles")
-    granted = [bundle.word("GPU") for bundle in bundles]
+    granted = [whole_number(bundle.word("GPU")) for bundle in bundles]
+    counts = [count for count in granted if count is not None]
     shown = "" if loading is None else loading.word("model_id")
     return Start(
         sites=(*sites, *arguments(config.get("engine_kwargs"))),
@@ -272,9 +274,7 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
         entrypoint=entrypoint,
         env=variables(config.get("runtime_env", "env_vars")),
         gpu=gpu,
-        gpus=sum(map(int, granted))
-        if granted and all(map(str.isdigit, granted))
-        else None,
+        gpus=sum(counts) if counts and len(counts) == len(granted) else None,
         shown=shown,
         notes=tuple(notes),
         open=tuple(unknown),
@@ -301,8 +301,9 @@ def _variant(root: Node, model: Node, name: str, variant: Node | None) -> Start:
         holder, pair = variant, variant.entry("model_id")
     sites = [entry(holder, "model", *pair, pair[1].text)] if pair else []
     sizes = None if variant is None else variant.entry("tp")
-    if variant is not None and sizes is not None and sizes[1].text.isdigit():
-        sites.append(entry(variant, "tensor_parallel_size", *sizes, int(sizes[1].text)))
+    size = None if sizes is None else whole_number(sizes[1].text)
+    if variant is not None and sizes is not None and size is not None:
+        sites.append(entry(variant, "tensor_parallel_size", *sizes, size))
     extra = None if variant is None or name == "default" else variant.get("extra_env")
     named = root.word("meta", "default_hardware")
     least = (variant and variant.word("min_vllm_version")) or model.word(

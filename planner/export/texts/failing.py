@@ -119,7 +119,7 @@ def _free_memory(
     total, free = _gib(log, "total_gpu_gib"), _gib(log, "free_at_start_gib")
     wanted = _gib(log, "requested_gib")
     share = log.setting.shown.get("gpu_memory_utilization")
-    if total is None or free is None or wanted is None:
+    if not total or free is None or wanted is None:
         return (), None
     product = f"{share} x {format_gib(total)} = " if share else ""
     return (

@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.confirming.log import LogReading
 from planner.engine.arguments import ARGUMENTS
+from planner.engine.environment_names import assignments
 from planner.engine.gpu import GPU
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
@@ -192,8 +193,8 @@ def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan | None) ->
         and (name in ARGUMENTS or name in SERVER_FLAGS)
         for word in flag_words(name, value)
     ]
-    variables = [f"{name}={shlex.quote(value)}" for name, value in reading.env.items()]
-    return " ".join([*variables, shlex.join(["vllm", "serve", str(model), *words])])
+    start = shlex.join(["vllm", "serve", str(model), *words])
+    return " ".join([*assignments(reading.env.items()), start])
 
 
 def answers_of_text(failure: Failure, log: LogReading) -> Iterator[Answer]:

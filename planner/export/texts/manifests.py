@@ -37,6 +37,7 @@ from planner.export.texts.shell import commands_of
 from planner.export.texts.sites import Site, Start
 from planner.export.texts.yaml_edits import passage_of, replaced_file
 from planner.export.texts.yaml_nodes import Node, documents
+from planner.units import whole_number
 
 _LIKE = re.compile(
     r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
@@ -52,7 +53,7 @@ _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n{}]*\}\}[ \t]*)+(?=\r?$)", re.MU
 _PRIVATE = 0xE000
 """Templates are read as characters of Unicode's private use, each in its place."""
 _HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")
-_MOST_DIGITS = 4
+_MOST_PODS = 9_999
 _MOUNTED = "/mnt/models"
 
 
@@ -249,7 +250,7 @@ def _of_ray_object(spec: Node, text: str) -> Iterator[Found]:
 
 
 def _of_pods(root: Node, text: str) -> Iterator[Found]:
-    size = root.word("spec", "leaderWorkerTemplate", "size")
+    size = whole_number(root.word("spec", "leaderWorkerTemplate", "size"))
     starts: list[Found] = []
     for pod in pods_in(root):
         gpu, several = gpu_of(pod.get("nodeSelector"), pod.get("affinity"))
@@ -259,7 +260,7 @@ def _of_pods(root: Node, text: str) -> Iterator[Found]:
             gpu=gpu,
             open=several,
             shown=root.word("metadata", "name") if len(containers) == 1 else "",
-            pods=int(size) if size.isdigit() and len(size) <= _MOST_DIGITS else 1,
+            pods=size if size is not None and size <= _MOST_PODS else 1,
         )
         for container in containers:
             starts += starts_in_container(container, around)

@@ -22,6 +22,7 @@ from planner.export.texts.variables import Made
 from planner.export.texts.yaml_edits import passage_of
 from planner.export.texts.yaml_nodes import Node
 from planner.export.texts.yaml_words import Reads, joined_lists, list_of, word_of
+from planner.units import whole_number
 from planner.values import frozen
 
 _OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
@@ -181,8 +182,10 @@ def gpus_of(container: Node) -> int | None:
     for part in ("limits", "requests"):
         table = container.get("resources", part)
         for name, value in () if table is None else table.pairs:
-            if _GPUS.match(name.text) and value.text.isdigit():
-                return int(value.text)
+            if _GPUS.match(name.text):
+                count = whole_number(value.text)
+                if count is not None:
+                    return count
     return None
 
 
@@ -301,7 +304,7 @@ def _compose_gpus(service: Node) -> int | None:
     for device in (*devices, *service.items_of("gpus")):
         if device.items_of("device_ids"):
             return len(device.items_of("device_ids"))
-        if device.word("count").isdigit():
-            return int(device.word("count"))
-    count = service.word("gpus")
-    return int(count) if count.isdigit() else None
+        count = whole_number(device.word("count"))
+        if count is not None:
+            return count
+    return whole_number(service.word("gpus"))

@@ -9,12 +9,14 @@ from typing import Any
 
 from planner.confirming.log import LogReading
 from planner.engine.arguments import ARGUMENTS, Argument, Memory
+from planner.engine.environment_names import is_variable
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
 from planner.engine.server import SERVER_FLAGS, ServerFlag
 from planner.errors import PlannerError
 from planner.export.texts.passage import Edit, edited
 from planner.export.texts.sites import Start, merged
+from planner.export.texts.unknown import unknown_notes
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
@@ -22,6 +24,7 @@ from planner.planning.result import Plan
 from planner.values import frozen
 
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
+_MOST_MISNAMED = 8
 _START = ("model", "gpu", "vllm_version", "env")
 
 
@@ -110,7 +113,7 @@ class Reading:
                 "The text does not say on which GPU vLLM runs. Name it: gpu='H100'."
             )
         if self.unknown:
-            raise PlannerError(_unknown_words(self.unknown))
+            raise PlannerError(" ".join(unknown_notes(self.unknown)))
         version = changes.pop("vllm_version", None) or self.vllm_version or NEWEST
         env = changes.pop("env", None)
         return Inputs(
@@ -227,24 +230,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _unknown_words(names: Iterable[str]) -> str:
-    return " ".join(
-        f"{name} is not an argument of any release of vLLM.{_nearest(name)}"
-        for name in names
-    )
-
-
-def _nearest(written: str) -> str:
-    name = written.lstrip("-").partition(".")[0].replace("-", "_")
-    near: list[str] = late(
-        "difflib:get_close_matches", name, [*ARGUMENTS, *SERVER_FLAGS], n=1
-    )
-    if not near:
-        return ""
-    is_flag = written.startswith("-")
-    return f" Did you mean {'--' + near[0].replace('_', '-') if is_flag else near[0]}?"
-
-
 def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Reading:
     """Return what a text says, from the places of its arguments."""
     values = merged(start.sites)
@@ -269,7 +254,7 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         env={
             name: str(site.value)
             for name, site in start.env.items()
-            if site.value is not None and name.startswith("VLLM_")
+            if site.value is not None and _is_read(name)
         },
         engine_args=engine,
         kept=kept,
@@ -279,13 +264,27 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
             *start.notes,
             *_gone_notes(engine, kept, version),
             *_file_notes(kept),
-            *_unknown_notes(unknown),
+            *unknown_notes(unknown),
+            *_misnamed_notes(start.env),
         ),
         gpus=start.gpus,
         shown=start.shown,
         num_starts=num_starts,
         start=start,
     )
+
+
+def _is_read(variable: str) -> bool:
+    return variable.startswith("VLLM_") and is_variable(variable)
+
+
+def _misnamed_notes(env: Iterable[str]) -> list[str]:
+    """Return that what no shell takes for a name is no variable of vLLM."""
+    wrong = [n for n in env if n.startswith("VLLM_") and not is_variable(n)]
+    return [
+        f"{name[:40]!a} is not the name of an environment variable: left out."
+        for name in wrong[:_MOST_MISNAMED]
+    ]
 
 
 def _told(log: LogReading) -> dict[str, Any]:
@@ -302,7 +301,7 @@ def _open(start: Start) -> list[str]:
     """Return what variables leave open, of arguments and of the environment."""
     sites = [site for site in start.sites if site.name in ARGUMENTS]
     models = [site for site in start.sites if site.name == "model"]
-    variables = [one for name, one in start.env.items() if name.startswith("VLLM_")]
+    variables = [one for name, one in start.env.items() if _is_read(name)]
     unset = [
         f"{site.written or site.name} is {' '.join(site.variables[:12])}, "
         "which the text does not set."
@@ -344,10 +343,6 @@ def _file_notes(kept: Mapping[str, Any]) -> list[str]:
 def _instead(flag: Argument | ServerFlag) -> str:
     instead = flag.instead if isinstance(flag, ServerFlag) else ""
     return f" In its place: {instead}." if instead else ""
-
-
-def _unknown_notes(unknown: Iterable[str]) -> list[str]:
-    return [_unknown_words([name]) for name in unknown]
 
 
 def _edits(start: Start | None, name: str, value: object) -> list[Edit]:

@@ -43,6 +43,7 @@ from planner.export.texts.yaml_words import (
     list_of,
     word_of,
 )
+from planner.units import whole_number
 from planner.values import frozen
 
 _HIDDEN = re.compile("[\ue000-\ue07f]")
@@ -325,14 +326,13 @@ def _of_stack(spec: Node) -> Start:
     env, unknown = variables_of(spec)
     selectors = [spec.get("nodeSelectorTerms"), spec.get("nodeSelector")]
     gpu, several = gpu_of(*selectors)
-    granted = spec.word("requestGPU")
     return Start(
         sites=tuple(sites),
         add=partial(_add_to_stack, spec, config),
         env={name: env_site(name, word) for name, word in env.items()},
         version=_release(spec),
         gpu=gpu,
-        gpus=int(granted) if granted.isdigit() else None,
+        gpus=whole_number(spec.word("requestGPU")),
         shown=spec.word("name"),
         notes=tuple(_stack_notes(spec, config)),
         open=(*unknown, *several),

@@ -131,9 +131,12 @@ def _value(node: Node, left: list[int], depth: int) -> Any:  # noqa: ANN401
 
 def _scalar(node: Node) -> Any:  # noqa: ANN401 - any plain value
     text = node.text
-    if node.style == "json":
+    if node.style != "json":
+        return resolved(text) if not node.style else text
+    try:
         return json.loads(text)
-    return resolved(text) if not node.style else text
+    except ValueError:  # such as 00, or a number of thousands of digits
+        return text
 
 
 def resolved(text: str) -> Any:  # noqa: ANN401 - any plain value

@@ -91,7 +91,7 @@ def _check_listening(address: str) -> None:
     """Fail at once where nothing listens; Ray itself takes a minute."""
     place = address.rpartition("://")[2]
     host, _, port = place.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isascii() or not port.isdigit() or len(port) > len("65535"):
         return
     try:
         socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()

@@ -39,7 +39,14 @@ def test_another_release_is_written_into_the_tag() -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "count"),
-    [("all", None), ("2", 2), ("'\"device=0,2,3\"'", 3), ("device=GPU-1a", 1)],
+    [
+        ("all", None),
+        ("2", 2),
+        ("'\"device=0,2,3\"'", 3),
+        ("device=GPU-1a", 1),
+        ("\u00b2", None),
+        ("1000", None),
+    ],
 )
 def test_gpus_of_a_container(gpus: str, count: int | None) -> None:
     """As `docker run --gpus` grants them."""

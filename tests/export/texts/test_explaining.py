@@ -380,3 +380,15 @@ def test_values_for_other_programs() -> None:
     assert values["failure"]["missing_bytes"] == round(5.62 * GIB) - round(4.92 * GIB)
     assert values["fixes"][0]["text"].startswith("docker run")
     assert values["reading"]["kind"] == "log"
+
+
+def test_a_gpu_without_memory_divides_nothing() -> None:
+    """A message may say 0 of 0 GiB."""
+    found = read(
+        "ValueError: Free memory on device cuda:0 (0/0 GiB) on startup is less than "
+        "desired GPU memory utilization (0.9, 0 GiB)."
+    ).explain("H100")
+
+    assert found.failure is not None
+    assert Check.FREE_MEMORY is found.failure.check
+    assert () == found.failure.arithmetic

@@ -321,3 +321,49 @@ def test_an_empty_entry_of_a_stack_has_no_place() -> None:
     read = planner.read("servingEngineSpec:\n  modelSpec:\n  -")
     with pytest.raises(PlannerError, match="no place for maxModelLen"):
         read.text(max_model_len=4096)
+
+
+@pytest.mark.parametrize("count", ["\u00b2", "9" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pod("args: [--model, org/m]", "resources: {limits: {nvidia.com/gpu: COUNT}}"),
+        "services:\n  a:\n    image: vllm/vllm-openai\n    command: --model org/m\n"
+        "    gpus: COUNT\n",
+        "services:\n  a:\n    image: vllm/vllm-openai\n    command: --model org/m\n"
+        "    deploy: {resources: {reservations: {devices: [{count: COUNT}]}}}\n",
+        "servingEngineSpec:\n  modelSpec:\n  - {modelURL: org/m, requestGPU: COUNT}\n",
+        "llm_configs:\n- model_loading_config: {model_id: org/m}\n"
+        "  placement_group_config: {bundles: [{GPU: COUNT}]}\n",
+        "kind: LeaderWorkerSet\napiVersion: leaderworkerset.x-k8s.io/v1\nspec:\n"
+        "  leaderWorkerTemplate:\n    size: COUNT\n    leaderTemplate:\n      spec:\n"
+        "        containers:\n        - image: vllm/vllm-openai\n"
+        "          args: [--model, org/m]\n",
+        "model: {model_id: org/m, base_args: [--seed, 1]}\n"
+        "variants: {default: {tp: COUNT}}\n",
+    ],
+    ids=["pod", "gpus", "devices", "stack", "ray", "workers", "recipe"],
+)
+def test_a_count_that_is_no_number_is_none(text: str, count: str) -> None:
+    """Superscripts are digits to Python, and five thousand of them no number."""
+    found = planner.read(text.replace("COUNT", count))
+
+    assert (found.model, found.gpus) == ("org/m", None)
+    assert "tensor_parallel_size" not in found.engine_args
+
+
+def test_a_name_that_is_none_of_a_variable_is_left_out() -> None:
+    """It would end in a command of the shell."""
+    found = planner.read(
+        pod(
+            "args: [--model, org/m]",
+            "env:",
+            '  - {name: "VLLM_A=1; touch a #", value: "1"}',
+            "  - {name: VLLM_B, value: x}",
+        )
+    )
+
+    assert found.env == {"VLLM_B": "x"}
+    assert (
+        "'VLLM_A=1; touch a #' is not the name of an environment variable: left out."
+    ) in found.notes

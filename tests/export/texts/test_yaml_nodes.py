@@ -123,3 +123,11 @@ def test_a_value_is_written_in_its_style(text: str, new: object, expected: str) 
     (root,) = documents(Passage.whole(text))
 
     assert edited(text, replaced(*root.pairs[0], new)) == expected
+
+
+@pytest.mark.parametrize("number", ["00", "-01", "9" * 5000])
+def test_a_number_that_json_does_not_have_stays_a_text(number: str) -> None:
+    """The argument's own check names it."""
+    (node,) = documents(Passage.whole(f'{{"max_model_len": {number}}}'))
+
+    assert {"max_model_len": number} == node.value
