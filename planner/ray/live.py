@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.ray.bundles import ACCELERATOR, Node, NodeType, types_in
+from planner.ray.node_usage import Effort
 from planner.ray.placement import Placement, State
 from planner.ray.remote import Agent
+from planner.ray.scheduler import place
 from planner.units import format_gib
 from planner.values import frozen
 
@@ -255,12 +257,12 @@ def _added(there: Cluster, placement: Placement) -> tuple[Node, ...] | None:
     None where no step helps.
     """
     added: tuple[Node, ...] = ()
-    best = placement
+    best, effort = placement, Effort()
     while best.state is not State.PLACED:
         steps = [
             step
             for kind in there.autoscaler_node_types
-            if (step := _step(there, kind, added, best)) is not None
+            if (step := _step(there, kind, added, best, effort)) is not None
         ]
         if not steps:
             return None
@@ -273,7 +275,11 @@ def _added(there: Cluster, placement: Placement) -> tuple[Node, ...] | None:
 
 
 def _step(
-    there: Cluster, kind: NodeType, added: tuple[Node, ...], best: Placement
+    there: Cluster,
+    kind: NodeType,
+    added: tuple[Node, ...],
+    best: Placement,
+    effort: Effort,
 ) -> tuple[tuple[Node, ...], Placement] | None:
     """Return the fewest additional nodes of a type that place one more worker."""
     held = sum(_is_of(node, kind) for node in added)
@@ -284,7 +290,7 @@ def _step(
     more: tuple[Node, ...] = ()
     for number in range(most):
         more += (kind.node(f"{kind.name}-{held + number + 1}"),)
-        after = best.pipeline.on((*there.nodes, *added, *more))
+        after = place(best.pipeline, (*there.nodes, *added, *more), effort)
         if _placed(after) > _placed(best):
             return more, after
     return None
