@@ -17,6 +17,9 @@ from planner.ray.scheduler import starts_in_group, why_never
 from planner.ray.stages import Stage
 from planner.values import frozen
 
+_STEPS_OF_A_WORKER = 5
+"""At least."""
+
 
 @frozen
 class NodesNeeded:
@@ -140,8 +143,9 @@ class _Cluster:
 
     def add_all(self, workers: Iterable[tuple[Stage, int]]) -> None:
         """Add this many workers of each stage."""
-        for stage, count in workers:
-            self.room.effort.check(count)
+        counts = list(workers)
+        self.room.effort.check(sum(count for _, count in counts) * _STEPS_OF_A_WORKER)
+        for stage, count in counts:
             for _ in range(count):
                 self._add(stage)
 

@@ -25,7 +25,7 @@ GPUShares = tuple[tuple[int, float], ...]
 """Each GPU's index on its node, and the fraction of it."""
 _LAST = ("object_store_memory", "memory", "CPU")
 """Resources that order bundles after GPUs and custom resources."""
-MOST_STEPS = 400_000
+MOST_STEPS = 250_000
 """Of one question: a look at a node for a bundle is one, some microseconds."""
 
 
