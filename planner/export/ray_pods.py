@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from planner.export import machines
-from planner.ray import Node, NodeType, Pipeline, State
+from planner.ray import Node, NodeType, Pipeline
 from planner.ray.node_usage import Effort
-from planner.ray.scheduler import place
+from planner.ray.scheduler import num_placed, num_workers
 from planner.units import GIB
 from planner.values import frozen
 
@@ -68,7 +68,7 @@ def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
         nodes = [
             g.node.node(f"{g.node.name}-{n}") for g in wider for n in range(g.maximum)
         ]
-        if place(found, tuple(nodes), effort).state is State.PLACED:
+        if num_placed(found, nodes, effort) == num_workers(found):
             return wider
     return groups
 

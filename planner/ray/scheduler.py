@@ -59,10 +59,39 @@ def place(
     return Placement(pipeline=pipeline, nodes=nodes, workers=tuple(workers))
 
 
+def num_placed(pipeline: Pipeline, nodes: Iterable[Node], effort: Effort) -> int:
+    """Return how many workers `place` would place, without where and why.
+
+    Raises:
+        PlannerError: for more workers than can be placed one by one.
+    """
+    effort.check(num_workers(pipeline))
+    room, placed = Room.of(nodes, effort), 0
+    starts = {stage.name: starts_in_group(stage) for stage in pipeline.stages}
+    refused: dict[str, int] = {}
+    for stage, _, _ in _order(pipeline.stages):
+        effort.spend(1)
+        if not starts[stage.name] or refused.get(stage.name) == room.changes:
+            continue
+        if room.reserve(stage.worker) is None:
+            refused[stage.name] = room.changes
+        else:
+            placed += 1
+    return placed
+
+
+def num_workers(pipeline: Pipeline) -> int:
+    """Return how many workers `place` tells of."""
+    return sum(map(_most, pipeline.stages))
+
+
+def _most(stage: Stage) -> int:
+    return max(stage.workers_minimum, stage.workers_maximum or 0)
+
+
 def _steps(stage: Stage) -> int:
     """Return the steps that a stage's workers take at least."""
-    count = max(stage.workers_minimum, stage.workers_maximum or 0)
-    return count * (_STEPS_OF_A_WORKER + len(stage.worker.bundles))
+    return _most(stage) * (_STEPS_OF_A_WORKER + len(stage.worker.bundles))
 
 
 @dataclass(kw_only=False)
