@@ -6,7 +6,9 @@ import math
 from dataclasses import replace
 
 from planner.export import machines
-from planner.ray import Node, NodeType, Pipeline, State
+from planner.ray import Node, NodeType, Pipeline
+from planner.ray.node_usage import Effort
+from planner.ray.scheduler import num_placed, num_workers
 from planner.units import GIB
 from planner.values import frozen
 
@@ -60,12 +62,13 @@ def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
     Ray places workers one by one, not so that all fit on the fewest nodes.
     """
     *others, last = groups
+    effort = Effort()  # of all tries together
     for more in range(_MOST_MORE):
         wider = (*others, replace(last, maximum=last.maximum + more))
         nodes = [
             g.node.node(f"{g.node.name}-{n}") for g in wider for n in range(g.maximum)
         ]
-        if found.on(nodes).state is State.PLACED:
+        if num_placed(found, nodes, effort) == num_workers(found):
             return wider
     return groups
 

@@ -15,6 +15,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.planning.load import Load
 from planner.planning.planning import plan as plan_memory
 from planner.planning.result import Plan
+from planner.ray.amounts import MOST, check_amount, check_text, shown
 from planner.ray.bounds import throughput
 from planner.ray.bundles import Bundle, PlacementGroup
 from planner.ray.cautions import cautions, known_gpu
@@ -74,6 +75,8 @@ def pipeline(  # noqa: PLR0913 - the package's entry point
     engine_args = {k: v for k, v in arguments.items() if k not in _RAY_FIELDS}
     start = {"gpu": gpu, "vllm_version": vllm_version, "env": env}
     kind = requested.accelerator_type
+    if kind is not None:
+        check_text("accelerator_type", kind)
     if gpu is None and kind is not None and not isinstance(model, Plan):
         start["gpu"] = _gpu_of(kind)
     plan = _planned(
@@ -153,9 +156,10 @@ def _max_pending(plan: Plan, requested: Asked, release: RayRelease) -> int | Non
     """
     limit = requested.max_pending_requests
     if limit is not None:
-        if type(limit) is not int:
+        if type(limit) is not int or limit > MOST:
             raise PlannerError(
-                f"max_pending_requests={limit!r}: a whole number; 0 or less: no limit."
+                f"max_pending_requests={shown(limit)}: a whole number; 0 or less: no "
+                "limit."
             )
         return limit if limit > 0 else None
     seqs = plan.settings.max_num_seqs or _DEFAULT_SEQS
@@ -233,6 +237,8 @@ def _cpu_stage(
     least, most = stage_concurrency(concurrency, name)
     cpus, memory = settings.get("num_cpus"), settings.get("memory")
     amounts = {"CPU": 1 if cpus is None else cpus, "memory": memory or 0}
+    for resource, amount in amounts.items():
+        check_amount(f"{name}: {resource}", amount)
     return Stage(
         name=name,
         is_actors=True,

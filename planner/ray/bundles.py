@@ -15,10 +15,17 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.ray.amounts import (
+    MOST_GPUS,
+    SCALE,
+    check_amount,
+    check_mapping,
+    check_text,
+    check_whole,
+    shown,
+)
 from planner.values import frozen
 
-SCALE = 10_000
-"""Ray's units in one of a resource: its smallest fraction is 1/10,000."""
 ACCELERATOR = "accelerator_type:"
 """Prefix of the resource named after a node's accelerator: it has 1, a use takes 0.001.
 """
@@ -113,10 +120,7 @@ class PlacementGroup:
     group; the single bundle holds it."""
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise PlannerError(
-                f"strategy={self.strategy!r}: Ray has {', '.join(STRATEGIES)}."
-            )
+        check_strategy(self.strategy)
         is_whole = self.is_single_request or all(b.amounts for b in self.bundles)
         if not self.bundles or not is_whole:
             raise PlannerError(
@@ -150,6 +154,18 @@ class PlacementGroup:
             "bundles": [bundle.to_dict() for bundle in self.bundles],
             "strategy": self.strategy,
         }
+
+
+def check_strategy(strategy: object) -> None:
+    """Check that Ray has a strategy of this name.
+
+    Raises:
+        PlannerError: where it has not.
+    """
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise PlannerError(
+            f"strategy={shown(strategy)}: Ray has {', '.join(STRATEGIES)}."
+        )
 
 
 def ray_names(gpu: GPU) -> tuple[str, ...]:
@@ -204,10 +220,19 @@ class _Machine:
     """Custom resources: names and amounts."""
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            _check_amount(self.name, name, getattr(self, name))
-        for name, amount in self.resources.items():
-            _check_amount(self.name, name, amount)
+        check_text("The name of a node", self.name)
+        for name in ("accelerator_type", "gpu"):
+            if getattr(self, name) is not None:
+                check_text(f"Node {self.name}: {name}", getattr(self, name))
+        check_mapping(f"Node {self.name}: resources", self.resources)
+        if self.gpu_memory_bytes is not None:
+            what = f"Node {self.name}: gpu_memory_bytes"
+            check_amount(what, self.gpu_memory_bytes)
+        amounts = {name: getattr(self, name) for name in _COUNTS} | dict(self.resources)
+        for name, amount in amounts.items():
+            check_text(f"Node {self.name}: a resource's name", name)
+            check_amount(f"Node {self.name}: {name}", amount)
+        check_amount(f"Node {self.name}: gpus", self.gpus, MOST_GPUS)
 
 
 @frozen
@@ -220,6 +245,15 @@ class Node(_Machine):
 
     free: Mapping[str, float] | None = None
     """Unused resources, under Ray's names; None: everything."""
+
+    def __post_init__(self) -> None:
+        _Machine.__post_init__(self)  # super() fails in a dataclass with slots
+        if self.free is None:
+            return
+        check_mapping(f"Node {self.name}: free", self.free)
+        for name, amount in self.free.items():
+            check_text(f"Node {self.name}: a resource's name", name)
+            check_amount(f"Node {self.name}: free {name}", amount)
 
     @property
     def total(self) -> Bundle:
@@ -255,7 +289,10 @@ class NodeType(_Machine):
     def __post_init__(self) -> None:
         _Machine.__post_init__(self)  # super() fails in a dataclass with slots
         most = self.max_nodes
-        if self.min_nodes < 0 or (most is not None and most < self.min_nodes):
+        check_whole(f"Node type {self.name}: min_nodes", self.min_nodes)
+        if most is not None:
+            check_whole(f"Node type {self.name}: max_nodes", most)
+        if most is not None and most < self.min_nodes:
             raise PlannerError(
                 f"Node type {self.name}: {self.min_nodes} to {most} nodes cannot be; "
                 "the first must not be above the second."
@@ -267,7 +304,16 @@ class NodeType(_Machine):
         return Node(**(has | {"name": name or self.name}))
 
 
-def _check_amount(owner: str, name: str, amount: Any) -> None:  # noqa: ANN401 - typed by a user
-    is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-    if not is_number or amount < 0:
-        raise PlannerError(f"Node {owner}: {name}={amount!r} must be 0 or more.")
+def check_machines(name: str, given: object, kind: type[_Machine]) -> None:
+    """Check that only nodes, or only types of nodes, were given.
+
+    Raises:
+        PlannerError: for anything else.
+    """
+    values = given if isinstance(given, list | tuple) else [given]
+    for one in values:
+        if not isinstance(one, kind):
+            raise PlannerError(
+                f"{name}: {shown(one)} is not a {kind.__name__}. Give a list of "
+                f"planner.ray.{kind.__name__}(name=..., gpus=..., cpus=...)."
+            )

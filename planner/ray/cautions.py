@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
+from planner.ray.amounts import is_amount, shown
 from planner.ray.bounds import replicas_used
 from planner.ray.pipelines import Caution
 from planner.ray.releases import RayRelease
 
 if TYPE_CHECKING:
     from planner.ray.pipelines import Pipeline
+
+_PER_WORKER = "VLLM_RAY_PER_WORKER_GPUS"
 
 
 def cautions(pipeline: Pipeline) -> tuple[Caution, ...]:
@@ -87,7 +90,7 @@ def _placement_group(pipeline: Pipeline) -> Iterator[Caution]:
             f'its bundles hold {stage.worker.cpus:g}. Add "CPU": 1 to a bundle.',
             is_fatal=True,
         )
-    needed = float(dict(pipeline.plan.env).get("VLLM_RAY_PER_WORKER_GPUS", "1.0"))
+    needed = _gpus_of_a_worker(dict(pipeline.plan.env))
     least = min((bundle.gpus for bundle in with_gpus), default=1)
     if least < needed:
         yield Caution(
@@ -97,6 +100,24 @@ def _placement_group(pipeline: Pipeline) -> Iterator[Caution]:
             f"{least:g} in the runtime_env.",
             is_fatal=True,
         )
+
+
+def _gpus_of_a_worker(env: Mapping[str, str]) -> float:
+    """Return the GPUs that each of vLLM's workers requests.
+
+    Raises:
+        PlannerError: where the variable is not a number.
+    """
+    text = env.get(_PER_WORKER, "1.0")
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1
+    if not is_amount(found):
+        raise PlannerError(
+            f"{_PER_WORKER}={shown(text)}: a number of GPUs is needed, such as 0.5."
+        )
+    return found
 
 
 def _shared_gpus(pipeline: Pipeline) -> Iterator[Caution]:

@@ -11,17 +11,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import PlannerError
+from planner.ray.amounts import (
+    MOST_GPUS,
+    check_amount,
+    check_fraction,
+    check_gpus,
+    check_mapping,
+    check_text,
+    shown,
+)
 from planner.ray.bundles import (
     ACCELERATOR,
     ACCELERATOR_SHARE,
-    STRATEGIES,
     Bundle,
     PlacementGroup,
+    check_strategy,
     total,
 )
 from planner.ray.pipelines import Asked
 from planner.ray.releases import RayRelease
-from planner.ray.validation import check_mapping
 
 BACKENDS = ("uni", "mp", "ray")
 
@@ -39,8 +47,8 @@ def backend_of(requested: Asked, world_size: int, release: RayRelease) -> str:
         return "uni" if world_size == 1 else "ray"
     if name not in BACKENDS:
         raise PlannerError(
-            f"distributed_executor_backend={name!r}: with Ray Data LLM use ray (over "
-            "nodes), mp (processes of one node) or uni (one GPU)."
+            f"distributed_executor_backend={shown(name)}: with Ray Data LLM use ray "
+            "(over nodes), mp (processes of one node) or uni (one GPU)."
         )
     if name == "uni" and world_size > 1:
         raise PlannerError(
@@ -58,6 +66,7 @@ def engine_request(
     Raises:
         PlannerError: for explicit resources that this release of Ray does not accept.
     """
+    check_gpus(world_size)
     explicit = _explicit(requested, world_size, release)
     has_group = backend == "ray" and (world_size > 1 or release.has_group_for_one_gpu)
     if has_group:
@@ -77,10 +86,13 @@ def _group(
         (Bundle.of({"GPU": 1, "CPU": 1}),) * world_size,
         release.strategy,
     )
-    typed = tuple(
-        Bundle.of(bundle.to_dict() | _accelerator(requested)) for bundle in bundles
+    typed = {
+        bundle: Bundle.of(bundle.to_dict() | _accelerator(requested))
+        for bundle in dict.fromkeys(bundles)
+    }
+    return PlacementGroup(
+        bundles=tuple(typed[bundle] for bundle in bundles), strategy=strategy
     )
-    return PlacementGroup(bundles=typed, strategy=strategy)
 
 
 def _single(
@@ -164,7 +176,7 @@ def _of_config(
     allowed = ["bundles", "strategy"]
     if release.has_bundle_per_worker:
         allowed.insert(0, "bundle_per_worker")
-    unknown = sorted(set(config) - set(allowed))
+    unknown = sorted(shown(name).strip("'") for name in set(config) - set(allowed))
     if unknown:
         raise PlannerError(
             f"placement_group_config has {', '.join(unknown)}: Ray {release.version} "
@@ -174,19 +186,25 @@ def _of_config(
     if (each is None) == (bundles is None):
         choice = " or ".join(name for name in allowed if name != "strategy")
         raise PlannerError(f"placement_group_config needs {choice}, and only one.")
-    found = [each] * world_size if bundles is None else bundles
-    checked = tuple(Bundle.of(_checked(bundle)) for bundle in found)
     strategy = config.get("strategy") or "PACK"
-    if strategy not in STRATEGIES:
-        raise PlannerError(f"strategy={strategy!r}: Ray has {', '.join(STRATEGIES)}.")
-    return checked, strategy
+    check_strategy(strategy)
+    if bundles is None:
+        return (Bundle.of(_checked(each)),) * world_size, strategy
+    if not isinstance(bundles, list | tuple) or len(bundles) > MOST_GPUS:
+        raise PlannerError(
+            f"placement_group_config: bundles={shown(bundles)}: a list of 1 to "
+            f"{MOST_GPUS:,} bundles is needed, as [{{'GPU': 1}}]."
+        )
+    return tuple(Bundle.of(_checked(bundle)) for bundle in bundles), strategy
 
 
 def _checked(bundle: Any) -> dict[str, float]:  # noqa: ANN401 - typed by a user
     if not isinstance(bundle, Mapping):
-        raise PlannerError(f"{bundle!r}: a bundle names resources, as {{'GPU': 1}}.")
+        raise PlannerError(
+            f"{shown(bundle)}: a bundle names resources, as {{'GPU': 1}}."
+        )
     for name, amount in bundle.items():
-        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not is_number or amount < 0:
-            raise PlannerError(f"{name}={amount!r} in a bundle must be 0 or more.")
+        check_text("A resource's name in a bundle", name)
+        check_amount(f"In a bundle {name}", amount)
+        check_fraction("A bundle", name, amount)
     return dict(bundle)

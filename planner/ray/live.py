@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.ray.bundles import ACCELERATOR, Node, NodeType, types_in
+from planner.ray.node_usage import MOST_STEPS, Effort
 from planner.ray.placement import Placement, State
 from planner.ray.remote import Agent
+from planner.ray.scheduler import num_placed
 from planner.units import format_gib
 from planner.values import frozen
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _OWN = ("CPU", "GPU", "memory", "object_store_memory")
 _MOST_AT_ONCE = 32
 """The most nodes of one type that are tried for one more replica."""
+_TRIES = 3
+"""As many steps as one question, to find what an autoscaler would add."""
 _PLACE = "node:"
 """Prefix of the resource that names a node."""
 
@@ -255,27 +259,35 @@ def _added(there: Cluster, placement: Placement) -> tuple[Node, ...] | None:
     None where no step helps.
     """
     added: tuple[Node, ...] = ()
-    best = placement
-    while best.state is not State.PLACED:
+    pipeline, effort = placement.pipeline, Effort(most=_TRIES * MOST_STEPS)
+    best = sum(worker.state is State.PLACED for worker in placement.workers)
+    while best < len(placement.workers):
         steps = [
             step
             for kind in there.autoscaler_node_types
-            if (step := _step(there, kind, added, best)) is not None
+            if (step := _step(there, kind, added, (pipeline, best), effort)) is not None
         ]
         if not steps:
             return None
         more, best = min(
-            steps,
-            key=lambda step: (sum(one.gpus for one in step[0]), -_placed(step[1])),
+            steps, key=lambda step: (sum(one.gpus for one in step[0]), -step[1])
         )
         added += more
     return added
 
 
 def _step(
-    there: Cluster, kind: NodeType, added: tuple[Node, ...], best: Placement
-) -> tuple[tuple[Node, ...], Placement] | None:
-    """Return the fewest additional nodes of a type that place one more worker."""
+    there: Cluster,
+    kind: NodeType,
+    added: tuple[Node, ...],
+    before: tuple[Pipeline, int],
+    effort: Effort,
+) -> tuple[tuple[Node, ...], int] | None:
+    """Return the fewest more nodes of a type that place one more worker, and how many.
+
+    `before`: the pipeline, and how many of its workers are placed so far.
+    """
+    pipeline, best = before
     held = sum(_is_of(node, kind) for node in added)
     running = sum(node.name.rpartition(" ")[0] == kind.name for node in there.nodes)
     most = _MOST_AT_ONCE
@@ -284,14 +296,10 @@ def _step(
     more: tuple[Node, ...] = ()
     for number in range(most):
         more += (kind.node(f"{kind.name}-{held + number + 1}"),)
-        after = best.pipeline.on((*there.nodes, *added, *more))
-        if _placed(after) > _placed(best):
+        after = num_placed(pipeline, (*there.nodes, *added, *more), effort)
+        if after > best:
             return more, after
     return None
-
-
-def _placed(placement: Placement) -> int:
-    return sum(worker.state is State.PLACED for worker in placement.workers)
 
 
 def _is_of(node: Node, kind: NodeType) -> bool:

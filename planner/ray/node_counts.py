@@ -9,12 +9,16 @@ from math import ceil
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.ray.bundles import Node, NodeType, PlacementGroup
-from planner.ray.node_usage import Capacity, reserve
+from planner.ray.bundles import Node, NodeType, PlacementGroup, check_machines
+from planner.ray.node_usage import Effort
 from planner.ray.pipelines import Pipeline
+from planner.ray.rooms import Room, effort_of
 from planner.ray.scheduler import starts_in_group, why_never
 from planner.ray.stages import Stage
 from planner.values import frozen
+
+_STEPS_OF_A_WORKER = 5
+"""At least."""
 
 
 @frozen
@@ -57,18 +61,22 @@ def nodes_needed(pipeline: Pipeline, node_types: tuple[NodeType, ...]) -> NodesN
     """Return how many nodes of each type a pipeline needs.
 
     Raises:
-        PlannerError: where no type, or not as many nodes as allowed, hold a worker.
+        PlannerError: where no type, or not as many nodes as allowed, hold a worker;
+            for more workers or nodes than can be placed one by one.
     """
+    check_machines("node_types", node_types, NodeType)
     names = [kind.name for kind in node_types]
     if not node_types or len(set(names)) < len(names):
         raise PlannerError("Node types are needed, each with its own name.")
     stages = pipeline.stages
     actors = [stage for stage in stages if stage.is_actors]
     tasks = [stage for stage in stages if not stage.is_actors]
-    start = _Cluster(node_types)
+    effort = Effort()
+    start = _Cluster(node_types, Room((), effort))
     start.add_all((stage, 1) for stage in _largest_first(actors))
     start.add_in_turn(tasks)
-    least, most = _Cluster(node_types), _Cluster(node_types)
+    least = _Cluster(node_types, Room((), effort))
+    most = _Cluster(node_types, Room((), effort))
     least.add_all((s, s.workers_minimum) for s in _largest_first(stages))
     most.add_all(
         (s, s.workers_maximum or s.workers_minimum) for s in _largest_first(stages)
@@ -119,41 +127,51 @@ class _Cluster:
     """Nodes that grow as workers are added."""
 
     types: tuple[NodeType, ...]
-    capacities: list[Capacity] = field(default_factory=list)
+    room: Room
     has: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         for kind in self.types:
+            node = kind.node("")
+            self.room.effort.check(kind.min_nodes * effort_of(node))
             for _ in range(kind.min_nodes):
-                self._grow(kind)
+                self.room.add(node)
+            self.has[kind.name] += kind.min_nodes
 
     def counts(self) -> tuple[int, ...]:
         return tuple(self.has[kind.name] for kind in self.types)
 
     def add_all(self, workers: Iterable[tuple[Stage, int]]) -> None:
         """Add this many workers of each stage."""
-        for stage, count in workers:
+        counts = list(workers)
+        self.room.effort.check(sum(count for _, count in counts) * _STEPS_OF_A_WORKER)
+        for stage, count in counts:
             for _ in range(count):
                 self._add(stage)
 
     def add_in_turn(self, stages: Iterable[Stage]) -> None:
         """Make room for one task of each stage, one after the other."""
-        before = [one.copy() for one in self.capacities]
+        before = self.room.copy()
         for stage in stages:
             self._add(stage)
-            fresh = self.capacities[len(before) :]
-            self.capacities = [one.copy() for one in before]
-            self.capacities += [Capacity.of(one.node, is_empty=True) for one in fresh]
-            before = [one.copy() for one in self.capacities]
+            fresh = self.room.capacities[len(before.capacities) :]
+            self.room = before
+            for one in fresh:
+                self.room.add(one.node, is_empty=True)
+            before = self.room.copy()
 
     def _add(self, stage: Stage) -> None:
         if not starts_in_group(stage):
             raise PlannerError(why_never(stage, [kind.node("") for kind in self.types]))
-        if reserve(self.capacities, stage.worker) is not None:
+        group = stage.worker
+        if self.room.reserve(group) is not None:
             return
-        for kind in self._by_cost(stage.worker):
-            for more in range(1, len(stage.worker.bundles) + 1):
-                if self._grows_to_hold(kind, more, stage.worker):
+        most = 1 if group.needs_one_node else len(group.bundles)
+        for kind in self._by_cost(group):
+            # With fewer than by sums, it cannot fit.
+            fewest = self.room.fewest_more(kind.node(""), group)
+            for more in range(fewest, most + 1):
+                if self._grows_to_hold(kind, more, group):
                     return
         raise PlannerError(self._why(stage))
 
@@ -169,16 +187,14 @@ class _Cluster:
         limit = kind.max_nodes
         if limit is not None and self.has[kind.name] + more > limit:
             return False
-        fresh = [Capacity.of(kind.node(str(number))) for number in range(more)]
-        if reserve([*self.capacities, *fresh], group) is None:
+        node = kind.node("")
+        for _ in range(more):
+            self.room.add(node)
+        if self.room.reserve(group) is None:
+            self.room.drop(more)
             return False
-        self.capacities += fresh
         self.has[kind.name] += more
         return True
-
-    def _grow(self, kind: NodeType) -> None:
-        self.capacities.append(Capacity.of(kind.node(str(len(self.capacities)))))
-        self.has[kind.name] += 1
 
     def _why(self, stage: Stage) -> str:
         """Return which type lacks what, or that there are too few nodes."""
@@ -188,7 +204,7 @@ class _Cluster:
             for kind in self.types
             for number in range(len(stage.worker.bundles))
         ]
-        if reserve([Capacity.of(node) for node in many], stage.worker) is None:
+        if Room.of(many, self.room.effort).reserve(stage.worker) is None:
             return why_never(stage, one_each if stage.worker.needs_one_node else many)
         most = ", ".join(
             f"{kind.max_nodes} of {kind.name}"

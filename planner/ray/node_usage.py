@@ -16,13 +16,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.ray.bundles import SCALE, Bundle, Node, PlacementGroup, in_units
+from planner.errors import PlannerError
+from planner.ray.amounts import SCALE
+from planner.ray.bundles import Bundle, Node, PlacementGroup, in_units
 from planner.ray.placement import BundlePlace
 
 GPUShares = tuple[tuple[int, float], ...]
 """Each GPU's index on its node, and the fraction of it."""
 _LAST = ("object_store_memory", "memory", "CPU")
 """Resources that order bundles after GPUs and custom resources."""
+MOST_STEPS = 250_000
+"""Of one question: a look at a node for a bundle is one, some microseconds."""
+
+
+@dataclass(kw_only=True)
+class Effort:
+    """The steps that placing has taken, which end in a sentence where they are many."""
+
+    most: int = MOST_STEPS
+    spent: int = 0
+
+    def spend(self, steps: int) -> None:
+        """Count steps before they are taken.
+
+        Raises:
+            PlannerError: where they are more than may be.
+        """
+        self.check(steps)
+        self.spent += steps
+
+    def check(self, steps: int) -> None:
+        """Check that so many steps are left.
+
+        Raises:
+            PlannerError: where they are not.
+        """
+        if self.spent + steps > self.most:
+            raise PlannerError(
+                "Workers are placed on nodes one by one, and these are too many to "
+                f"place: more than {self.most:,} steps. Give fewer engines or tasks "
+                "(concurrency), fewer nodes, or fewer GPUs of an engine."
+            )
 
 
 @dataclass(kw_only=True)
@@ -70,36 +104,37 @@ class Capacity:
             self.gpus[index] -= amount
         return tuple((index, amount / SCALE) for index, amount in shares)
 
-    def can_take(self, bundle: Bundle) -> bool:
-        """Whether a bundle fits now."""
-        return self.copy().take(bundle) is not None
-
     def has_in_sum(self, bundle: Bundle) -> bool:
         """Whether enough of each resource is free, GPUs added up."""
         return all(self.left(k) >= in_units(v) for k, v in bundle.amounts)
 
-    def score(self, bundle: Bundle) -> float:
+    def score(self, wanted: Iterable[tuple[str, int]]) -> float:
         """Return the free fraction that would be left, summed over resources."""
-        shares = ((self.left(k), in_units(v)) for k, v in bundle.amounts)
-        return sum((left - wanted) / left for left, wanted in shares if left)
+        shares = ((self.left(name), units) for name, units in wanted)
+        return sum((left - units) / left for left, units in shares if left)
 
 
 def reserve(
-    capacities: Sequence[Capacity], group: PlacementGroup
+    capacities: Sequence[Capacity], group: PlacementGroup, effort: Effort
 ) -> tuple[BundlePlace, ...] | None:
-    """Reserve a group on nodes; None, and nothing changed, where it does not fit."""
+    """Reserve a group on nodes; None, and nothing changed, where it does not fit.
+
+    Raises:
+        PlannerError: where it takes too many steps.
+    """
     trial = [one.summed() for one in capacities]
-    chosen = _choose(trial, group)
+    chosen = _choose(trial, group, effort)
     if chosen is None:
         return None
     own = {id(copy): one for copy, one in zip(trial, capacities, strict=True)}
     real = {index: own[id(copy)] for index, copy in chosen.items()}
-    before = [one.copy() for one in capacities]
+    touched = list({id(one): one for one in real.values()}.values())
+    before = [one.copy() for one in touched]
     places = []
     for index in sorted(real):
         shares = real[index].take(group.bundles[index])
         if shares is None:
-            for one, old in zip(capacities, before, strict=True):
+            for one, old in zip(touched, before, strict=True):
                 one.free, one.gpus = old.free, old.gpus
             return None
         places.append(
@@ -108,13 +143,17 @@ def reserve(
     return tuple(places)
 
 
-def best(capacities: Iterable[Capacity], bundle: Bundle) -> Capacity | None:
-    """Return the node with the highest score; None where none has room.
+def best(
+    capacities: Sequence[Capacity], bundle: Bundle, effort: Effort
+) -> Capacity | None:
+    """Return the node with the highest score; None where none has room in sum.
 
     Among equals Ray takes any; this takes the first.
     """
-    fitting = [one for one in capacities if one.can_take(bundle)]
-    return max(fitting, key=lambda one: one.score(bundle), default=None)
+    effort.spend(len(capacities))
+    fitting = [one for one in capacities if one.has_in_sum(bundle)]
+    wanted = [(name, in_units(amount)) for name, amount in bundle.amounts]
+    return max(fitting, key=lambda one: one.score(wanted), default=None)
 
 
 def _each(total: int, left: int) -> list[int]:
@@ -157,83 +196,103 @@ Chosen = dict[int, Capacity]
 """The node of each bundle."""
 
 
-def _choose(capacities: list[Capacity], group: PlacementGroup) -> Chosen | None:
+def _choose(
+    capacities: list[Capacity], group: PlacementGroup, effort: Effort
+) -> Chosen | None:
     if group.is_single_request:
-        return _single(capacities, group.bundles[0])
-    order = sorted(
-        range(len(group.bundles)), key=lambda i: _rank(group.bundles, i), reverse=True
-    )
+        return _single(capacities, group.bundles[0], effort)
+    effort.spend(len(group.bundles))
+    order = _order(group.bundles)
     ways = {
         "PACK": _pack,
         "STRICT_PACK": _strict_pack,
         "SPREAD": _spread,
         "STRICT_SPREAD": _strict_spread,
     }
-    return ways[group.strategy](capacities, group, order)
+    return ways[group.strategy](capacities, group, order, effort)
 
 
-def _rank(bundles: tuple[Bundle, ...], index: int) -> tuple[float, ...]:
-    """Return the sort key of a bundle: GPUs, then custom resources, CPUs last."""
+def _order(bundles: tuple[Bundle, ...]) -> list[int]:
+    """Sort bundles: by GPUs, then by custom resources, CPUs last."""
     custom = sorted({name for b in bundles for name, _ in b.amounts} - {"GPU", *_LAST})
-    return tuple(bundles[index].get(name) for name in ("GPU", *custom, *_LAST))
+    names = ("GPU", *custom, *_LAST)
+    rank = {one: tuple(map(one.get, names)) for one in dict.fromkeys(bundles)}
+    return sorted(range(len(bundles)), key=lambda i: rank[bundles[i]], reverse=True)
 
 
-def _single(capacities: list[Capacity], bundle: Bundle) -> Chosen | None:
+def _single(
+    capacities: list[Capacity], bundle: Bundle, effort: Effort
+) -> Chosen | None:
     """Choose for an actor or task; without GPUs, nodes without GPUs come first."""
     plain = [one for one in capacities if not one.node.gpus]
-    found = best(plain, bundle) if not bundle.gpus else None
-    found = found or best(capacities, bundle)
+    found = best(plain, bundle, effort) if not bundle.gpus else None
+    found = found or best(capacities, bundle, effort)
     return None if found is None else {0: found}
 
 
 def _pack(
-    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+    capacities: list[Capacity],
+    group: PlacementGroup,
+    order: list[int],
+    effort: Effort,
 ) -> Chosen | None:
     """Put as many bundles as fit on the best node for the first; then repeat."""
     chosen: Chosen = {}
     candidates, waiting = list(capacities), list(order)
     while waiting:
-        node = best(candidates, group.bundles[waiting[0]])
+        node = best(candidates, group.bundles[waiting[0]], effort)
         if node is None:
             return None
-        left = []
+        left: list[int] = []
         for index in waiting:
-            if node.take(group.bundles[index]) is None:
+            # What has not fitted once does not fit again.
+            is_full = left and group.bundles[index] is group.bundles[left[-1]]
+            if is_full or node.take(group.bundles[index]) is None:
                 left.append(index)
             else:
                 chosen[index] = node
-        candidates.remove(node)
+        candidates = [one for one in candidates if one is not node]
+        effort.spend(len(left) // 8)
         waiting = left
     return chosen
 
 
 def _strict_pack(
-    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+    capacities: list[Capacity],
+    group: PlacementGroup,
+    order: list[int],
+    effort: Effort,
 ) -> Chosen | None:
     """Choose the best node for the sum; `reserve` finds whether each bundle fits."""
-    fitting = [one for one in capacities if one.has_in_sum(group.total)]
-    node = max(fitting, key=lambda one: one.score(group.total), default=None)
+    node = best(capacities, group.total, effort)
     return None if node is None else dict.fromkeys(order, node)
 
 
 def _spread(
-    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+    capacities: list[Capacity],
+    group: PlacementGroup,
+    order: list[int],
+    effort: Effort,
 ) -> Chosen | None:
     """Take an unused node for each bundle while there are any, then used ones."""
-    return _apart(capacities, group, order, may_reuse=True)
+    return _apart(capacities, group, order, effort, may_reuse=True)
 
 
 def _strict_spread(
-    capacities: list[Capacity], group: PlacementGroup, order: list[int]
+    capacities: list[Capacity],
+    group: PlacementGroup,
+    order: list[int],
+    effort: Effort,
 ) -> Chosen | None:
     """Take an unused node for each bundle."""
-    return _apart(capacities, group, order, may_reuse=False)
+    return _apart(capacities, group, order, effort, may_reuse=False)
 
 
 def _apart(
     capacities: list[Capacity],
     group: PlacementGroup,
     order: list[int],
+    effort: Effort,
     *,
     may_reuse: bool,
 ) -> Chosen | None:
@@ -242,12 +301,12 @@ def _apart(
     used: list[Capacity] = []
     for index in order:
         bundle = group.bundles[index]
-        node = best(fresh, bundle)
+        node = best(fresh, bundle, effort)
         if node is not None:
-            fresh.remove(node)
+            fresh = [one for one in fresh if one is not node]
             used.append(node)
         elif may_reuse:
-            node = best(used, bundle)
+            node = best(used, bundle, effort)
         if node is None or node.take(bundle) is None:
             return None
         chosen[index] = node

@@ -182,7 +182,7 @@ class Pipeline:
         Raises:
             PlannerError: without a node, or for two nodes with the same name.
         """
-        return late("Pipeline.on", self, tuple(nodes))
+        return late("Pipeline.on", self, _tuple(nodes))
 
     def nodes_needed(self, node_types: Iterable[NodeType]) -> NodesNeeded:
         """Return how many nodes of each type the pipeline needs.
@@ -190,7 +190,7 @@ class Pipeline:
         Raises:
             PlannerError: where no type can hold a worker.
         """
-        return late("Pipeline.nodes_needed", self, tuple(node_types))
+        return late("Pipeline.nodes_needed", self, _tuple(node_types))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pipeline as plain values; the plan in the contract's shape."""
@@ -224,3 +224,10 @@ class Pipeline:
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
         return late("Pipeline._repr_mimebundle_", self)
+
+
+def _tuple(given: object) -> tuple[Any, ...]:
+    """Return what was given one after the other; what is no list is named later."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return tuple(given)
+    return (given,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -166,21 +166,28 @@ def pipeline_dict(pipeline: Pipeline) -> dict[str, Any]:
 
 def placement_dict(placement: Placement) -> dict[str, Any]:
     """Return a placement as plain values."""
+    groups = {s.name: s.worker.to_dict() for s in placement.pipeline.stages}
     return {
         "state": str(placement.state),
         "can_start": placement.can_start,
         "replicas": {str(state): placement.count(state) for state in State},
-        "workers": [_worker(worker) for worker in placement.workers],
+        "workers": [
+            _worker(worker, groups[worker.stage]) for worker in placement.workers
+        ],
         "object_store_usable_bytes": placement.object_store_usable_bytes,
         "nodes": [_node(node) for node in placement.nodes],
     }
 
 
-def _worker(worker: WorkerPlacement) -> dict[str, Any]:
-    return asdict(worker) | {
-        "state": str(worker.state),
-        "group": worker.group.to_dict(),
-    }
+def _worker(worker: WorkerPlacement, group: dict[str, Any]) -> dict[str, Any]:
+    """Return a worker as plain values, far faster than `asdict`."""
+    plain = {one.name: getattr(worker, one.name) for one in fields(WorkerPlacement)}
+    places = [
+        {"bundle": one.bundle, "node": one.node, "gpus": one.gpus}
+        for one in worker.places
+    ]
+    own = {"state": str(worker.state), "group": group, "places": tuple(places)}
+    return plain | own
 
 
 def _node(node: Node) -> dict[str, Any]:

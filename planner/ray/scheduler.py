@@ -9,39 +9,136 @@ build_streaming_topology, `operators/actor_pool_map_operator.py` start.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from planner.errors import PlannerError
-from planner.ray.bundles import SCALE, Bundle, Node, PlacementGroup, in_units
-from planner.ray.node_usage import Capacity, reserve
+from planner.ray.amounts import SCALE
+from planner.ray.bundles import Bundle, Node, PlacementGroup, check_machines, in_units
+from planner.ray.node_usage import Capacity, Effort
 from planner.ray.pipelines import Pipeline
 from planner.ray.placement import BundlePlace, Placement, State, WorkerPlacement
+from planner.ray.rooms import Room
 from planner.ray.stages import Stage
 
+_STEPS_OF_A_WORKER = 8
+"""To place and to show one, beside the looks at nodes."""
+_NODES_OF_A_STEP = 4
+"""Nodes in the text of a worker that waits."""
 
-def place(pipeline: Pipeline, nodes: tuple[Node, ...]) -> Placement:
+
+def place(
+    pipeline: Pipeline, nodes: tuple[Node, ...], effort: Effort | None = None
+) -> Placement:
     """Place a pipeline on nodes as Ray would.
 
     Raises:
-        PlannerError: without a node, or for two nodes with the same name.
+        PlannerError: without a node, for two nodes with the same name, or for more
+            workers than can be placed one by one.
     """
-    names = [node.name for node in nodes]
+    check_machines("nodes", nodes, Node)
     if not nodes:
         raise PlannerError("No node was given to place workers on.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    twice, count = Counter(node.name for node in nodes).most_common(1)[0]
+    if count > 1:
         raise PlannerError(f"Two nodes are called {twice}: each needs its own name.")
-    capacities = [Capacity.of(node) for node in nodes]
-    before_tasks: list[Capacity] | None = None
+    effort = effort or Effort()
+    effort.check(sum(_steps(stage) for stage in pipeline.stages))
+    room = Room.of(nodes, effort)
+    kinds = {stage.name: _Workers(stage, room, nodes) for stage in pipeline.stages}
+    before_tasks: Room | None = None
     workers = []
     for stage, worker, is_minimum in _order(pipeline.stages):
         if before_tasks is None and not stage.is_actors:
-            before_tasks = [one.copy() for one in capacities]
-        placed = _place_one(capacities, stage, worker, is_minimum=is_minimum)
+            before_tasks = room.copy()
+        placed = kinds[stage.name].place(worker, is_minimum=is_minimum)
         if placed.state is State.WAITS and is_minimum and not stage.is_actors:
-            placed = _in_turn(placed, stage, before_tasks or [])
+            placed = _in_turn(placed, stage, before_tasks or room)
         workers.append(placed)
     return Placement(pipeline=pipeline, nodes=nodes, workers=tuple(workers))
+
+
+def num_placed(pipeline: Pipeline, nodes: Iterable[Node], effort: Effort) -> int:
+    """Return how many workers `place` would place, without where and why.
+
+    Raises:
+        PlannerError: for more workers than can be placed one by one.
+    """
+    effort.check(num_workers(pipeline))
+    room, placed = Room.of(nodes, effort), 0
+    starts = {stage.name: starts_in_group(stage) for stage in pipeline.stages}
+    refused: dict[str, int] = {}
+    for stage, _, _ in _order(pipeline.stages):
+        effort.spend(1)
+        if not starts[stage.name] or refused.get(stage.name) == room.changes:
+            continue
+        if room.reserve(stage.worker) is None:
+            refused[stage.name] = room.changes
+        else:
+            placed += 1
+    return placed
+
+
+def num_workers(pipeline: Pipeline) -> int:
+    """Return how many workers `place` tells of."""
+    return sum(map(_most, pipeline.stages))
+
+
+def _most(stage: Stage) -> int:
+    return max(stage.workers_minimum, stage.workers_maximum or 0)
+
+
+def _steps(stage: Stage) -> int:
+    """Return the steps that a stage's workers take at least."""
+    return _most(stage) * (_STEPS_OF_A_WORKER + len(stage.worker.bundles))
+
+
+@dataclass(kw_only=False)
+class _Workers:
+    """The workers of a stage, of which each is placed in turn."""
+
+    stage: Stage
+    room: Room
+    nodes: Sequence[Node]
+    refused: dict[int, tuple[State, str]] = field(default_factory=dict)
+    """By the number of groups in the room: it refuses until there is another."""
+    fits: bool | None = None
+    """Whether one fits on empty nodes, once it is known."""
+
+    def place(self, worker: int, *, is_minimum: bool) -> WorkerPlacement:
+        group, effort = self.stage.worker, self.room.effort
+        effort.spend(_STEPS_OF_A_WORKER + len(group.bundles))
+        places: tuple[BundlePlace, ...] | None = None
+        refused = self.refused.get(self.room.changes)
+        if refused is None and starts_in_group(self.stage):
+            places = self.room.reserve(group)
+        if places is not None:
+            state, why = State.PLACED, why_placed(group, places)
+        else:
+            state, why = refused or self._refusal()
+            self.refused = {self.room.changes: (state, why)}
+        if state is State.WAITS:
+            effort.spend(len(self.nodes) // _NODES_OF_A_STEP)
+        return WorkerPlacement(
+            stage=self.stage.name,
+            worker=worker,
+            group=group,
+            state=state,
+            why=why,
+            is_minimum=is_minimum,
+            places=places or (),
+        )
+
+    def _refusal(self) -> tuple[State, str]:
+        self.room.effort.spend(len(self.nodes))
+        if starts_in_group(self.stage):
+            if self.fits is None:
+                effort = self.room.effort
+                self.fits = fits_empty(self.stage.worker, self.nodes, effort)
+            if self.fits:
+                return State.WAITS, why_waits(self.stage.worker, self.room.capacities)
+        return State.NEVER, why_never(self.stage, self.nodes)
 
 
 def starts_in_group(stage: Stage) -> bool:
@@ -55,11 +152,9 @@ def starts_in_group(stage: Stage) -> bool:
     return all(has.get(name) >= amount for name, amount in stage.actor.amounts)
 
 
-def fits_empty(group: PlacementGroup, nodes: Sequence[Node]) -> bool:
+def fits_empty(group: PlacementGroup, nodes: Sequence[Node], effort: Effort) -> bool:
     """Whether a group fits on the nodes when nothing else uses them."""
-    return (
-        reserve([Capacity.of(node, is_empty=True) for node in nodes], group) is not None
-    )
+    return Room.of(nodes, effort, is_empty=True).reserve(group) is not None
 
 
 def why_placed(group: PlacementGroup, places: Iterable[BundlePlace]) -> str:
@@ -137,36 +232,11 @@ def _order(stages: Sequence[Stage]) -> Iterator[tuple[Stage, int, bool]]:
             yield stage, worker, False
 
 
-def _place_one(
-    capacities: list[Capacity], stage: Stage, worker: int, *, is_minimum: bool
-) -> WorkerPlacement:
-    group, nodes = stage.worker, [one.node for one in capacities]
-    if not starts_in_group(stage):
-        state, why, places = State.NEVER, why_never(stage, nodes), None
-    else:
-        places = reserve(capacities, group)
-        if places is not None:
-            state, why = State.PLACED, why_placed(group, places)
-        elif fits_empty(group, nodes):
-            state, why = State.WAITS, why_waits(group, capacities)
-        else:
-            state, why = State.NEVER, why_never(stage, nodes)
-    return WorkerPlacement(
-        stage=stage.name,
-        worker=worker,
-        group=group,
-        state=state,
-        why=why,
-        is_minimum=is_minimum,
-        places=places or (),
-    )
-
-
 def _in_turn(
-    placed: WorkerPlacement, stage: Stage, before_tasks: list[Capacity]
+    placed: WorkerPlacement, stage: Stage, before_tasks: Room
 ) -> WorkerPlacement:
     """Return a task that waits only for other tasks, which release their resources."""
-    if reserve([one.copy() for one in before_tasks], stage.worker) is None:
+    if before_tasks.copy().reserve(stage.worker) is None:
         return placed
     return WorkerPlacement(
         stage=placed.stage,

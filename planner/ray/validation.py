@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.ray.bundles import SCALE
+from planner.ray.amounts import (
+    check_amount,
+    check_fraction,
+    check_mapping,
+    check_text,
+    is_count,
+    shown,
+)
 from planner.ray.releases import RayRelease
 
 
@@ -23,24 +30,24 @@ def concurrency_of(
     """
     if value is None:
         return 1, 1
-    if _is_count(value):
+    if is_count(value):
         return (1 if release.is_autoscaling else value), value
     is_pair = isinstance(value, tuple | list) and len(value) == 2  # noqa: PLR2004
-    if not is_pair or not all(_is_count(part) for part in value):
+    if not is_pair or not all(is_count(part) for part in value):
         raise PlannerError(
-            f"concurrency={value!r}: give a number of engines from 1, "
+            f"concurrency={shown(value)}: give a number of engines from 1, "
             "or a pair (min, max)."
         )
     least, most = value
     if least > most:
         raise PlannerError(
-            f"concurrency={value!r}: the minimum, {least}, is above the maximum, "
+            f"concurrency={shown(value)}: the minimum, {least}, is above the maximum, "
             f"{most}. Swap them, or give one number."
         )
     if not release.takes_ranges:
         raise PlannerError(
-            f"concurrency={value!r}: Ray {release.version} takes one number for the "
-            "engine; (min, max) needs Ray 2.50 or later."
+            f"concurrency={shown(value)}: Ray {release.version} takes one number "
+            "for the engine; (min, max) needs Ray 2.50 or later."
         )
     return least, most
 
@@ -53,16 +60,16 @@ def stage_concurrency(
 
     Source: Ray 2.60.0 `processor/utils.py` normalize_cpu_stage_concurrency.
     """
-    if _is_count(value):
+    if is_count(value):
         return 1, value
     is_pair = isinstance(value, tuple | list) and len(value) == 2  # noqa: PLR2004
-    if not is_pair or not all(_is_count(part) for part in value):
+    if not is_pair or not all(is_count(part) for part in value):
         raise PlannerError(
-            f"{name}: concurrency={value!r} must be a number from 1 or (min, max)."
+            f"{name}: concurrency={shown(value)} must be a number from 1 or (min, max)."
         )
     if value[0] > value[1]:
         raise PlannerError(
-            f"{name}: concurrency={value!r} has its minimum above its maximum."
+            f"{name}: concurrency={shown(value)} has its minimum above its maximum."
         )
     return value[0], value[1]
 
@@ -75,19 +82,9 @@ def count_of(name: str, value: Any, default: int) -> int:  # noqa: ANN401 - type
     """
     if value is None:
         return default
-    if not _is_count(value):
-        raise PlannerError(f"{name}={value!r}: a whole number from 1 is needed.")
+    if not is_count(value):
+        raise PlannerError(f"{name}={shown(value)}: a whole number from 1 is needed.")
     return int(value)
-
-
-def check_mapping(name: str, value: object) -> None:
-    """Check that a value is a mapping or None.
-
-    Raises:
-        PlannerError: for anything else.
-    """
-    if value is not None and not isinstance(value, Mapping):
-        raise PlannerError(f"{name}={value!r}: a table such as {{'GPU': 1}} is needed.")
 
 
 def map_resources(
@@ -110,36 +107,32 @@ def map_resources(
     limit = given.get("concurrency")
     if isinstance(limit, tuple | list):
         raise PlannerError(
-            f"{name}: concurrency={limit!r}. Ray says: ``concurrency`` is set as a "
-            "tuple of integers, but ``fn`` is not a callable class. Give one number."
+            f"{name}: concurrency={shown(limit)}. Ray says: ``concurrency`` is set as "
+            "a tuple of integers, but ``fn`` is not a callable class. Give one number."
         )
-    if limit is not None and not _is_count(limit):
-        raise PlannerError(f"{name}: concurrency={limit!r} must be a number from 1.")
+    if limit is not None and not is_count(limit):
+        raise PlannerError(
+            f"{name}: concurrency={shown(limit)} must be a number from 1."
+        )
+    resources = given.get("resources") or {}
+    check_mapping(f"{name}: resources", resources)
     amounts = {
         "CPU": given.get("num_cpus"),
         "GPU": given.get("num_gpus"),
         "memory": given.get("memory"),
-        **(given.get("resources") or {}),
+        **resources,
     }
     amounts["CPU"] = 1 if amounts["CPU"] is None else amounts["CPU"]
     kind = given.get("accelerator_type")
     if kind:
+        check_text(f"{name}: accelerator_type", kind)
         amounts[f"accelerator_type:{kind}"] = 0.001
     checked = {k: _amount(name, k, v) for k, v in amounts.items() if v is not None}
     return checked, limit
 
 
 def _amount(owner: str, name: str, value: Any) -> float:  # noqa: ANN401 - typed by a user
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or value < 0:
-        raise PlannerError(f"{owner}: {name}={value!r} must be 0 or more.")
-    if value and int(value * SCALE) == 0:
-        raise PlannerError(
-            f"{owner}: {name}={value!r}. Ray says: The precision of the fractional "
-            f"quantity of resource {name} cannot go beyond 0.0001."
-        )
+    check_text(f"{owner}: a resource's name", name)
+    check_amount(f"{owner}: {name}", value)
+    check_fraction(owner, name, value)
     return float(value)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -224,6 +224,38 @@ def _own_type_errors() -> Iterator[None]:
             raise
 
 
+_PIPELINE: dict[str, Any] = {
+    "concurrency": [1, 4],
+    "accelerator_type": "H100",
+    "ray_version": "2.60",
+    "batch_size": 64,
+    "max_concurrent_batches": 8,
+    "max_pending_requests": 10,
+    "preprocess_map_kwargs": {"num_gpus": 0.5, "concurrency": 2, "resources": {"a": 1}},
+    "postprocess_map_kwargs": {"num_cpus": 1, "memory": 1000},
+    "tokenize_stage": {"num_cpus": 1, "concurrency": 2},
+    "placement_group_config": {"bundles": [{"GPU": 1, "CPU": 1}], "strategy": "PACK"},
+}
+_NODE_TYPE = {"name": "n", "gpus": 8, "cpus": 96, "min_nodes": 0, "max_nodes": 4}
+
+
+def ray(random: Random) -> None:
+    """A pipeline of Ray Data LLM and a type of node, spoilt."""
+    names = random.sample(sorted(_PIPELINE), random.randint(1, 4))
+    options = spoilt({name: _PIPELINE[name] for name in names}, random)
+    options = {name: one for name, one in options.items() if name in _PIPELINE}
+    fields = spoilt(_NODE_TYPE, random) if random.random() < 0.4 else _NODE_TYPE
+    fields = {name: one for name, one in fields.items() if name in _NODE_TYPE}
+    with sentences():
+        found = planner.ray.pipeline(base(), **options)
+        shown(found)
+        if random.random() < 0.5:
+            planner.export.ray_cluster(found)
+        kind = planner.ray.NodeType(**({"name": "n"} | fields))
+        needed = found.nodes_needed([kind])
+        shown(found.on(needed.nodes()))
+
+
 def log(random: Random) -> None:
     """A log of vLLM, spoilt."""
     text = cut(random.choice(logs()), random)
@@ -488,6 +520,7 @@ ENTRIES: Mapping[str, Callable[[Random], None]] = {
     "config": config,
     "arguments": arguments,
     "calls": calls,
+    "ray": ray,
     "log": log,
     "text": text,
     "repeated": repeated,

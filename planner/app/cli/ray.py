@@ -20,6 +20,7 @@ from planner.app.cli.shared import (
     add_output,
     load_of,
 )
+from planner.errors import PlannerError
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -37,6 +38,7 @@ _TABLES = {
     "postprocess_map_kwargs": "the same after the engine",
     "placement_group_config": "what an engine reserves, by hand",
 }
+_MOST_NODES = 10_000
 _NAMES = ("concurrency", *_TEXTS, *_NUMBERS, *_TABLES)
 
 
@@ -105,7 +107,10 @@ def pipeline_of(plan: Plan, ray_arguments: dict[str, Any]) -> Pipeline:
 
 def _table(text: str) -> dict[str, Any]:
     """Read a table in JSON."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise argparse.ArgumentTypeError("its JSON is nested too deeply") from None
     if not isinstance(found, dict):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return found
@@ -125,8 +130,10 @@ def _run(options: dict[str, Any]) -> int:
     else:
         values, text, can_start = _on_nodes(pipeline, count, _kind(pipeline, *size))
     is_fine = pipeline.plan.fits and can_start
-    whole = json.dumps(pipeline.to_dict() | values, indent=2)
-    shown = whole if as_json else screen.shown(f"{pipeline}\n\n{text}")
+    if as_json:
+        shown = json.dumps(pipeline.to_dict() | values, indent=2)
+    else:
+        shown = screen.shown(f"{pipeline}\n\n{text}")
     sys.stdout.write(shown + "\n")
     return FITS if is_fine else DOES_NOT_FIT
 
@@ -141,8 +148,17 @@ def _on_cluster(pipeline: Pipeline, address: str) -> tuple[dict[str, Any], str, 
 def _on_nodes(
     pipeline: Pipeline, count: int | None, kind: NodeType
 ) -> tuple[dict[str, Any], str, bool]:
-    """The same on `count` assumed nodes; without a count: how many are needed."""
+    """The same on `count` assumed nodes; without a count: how many are needed.
+
+    Raises:
+        PlannerError: for more nodes than workers are placed on.
+    """
     if count is not None:
+        if count > _MOST_NODES:
+            raise PlannerError(
+                f"--nodes {count:,}: workers are placed on at most {_MOST_NODES:,}. "
+                "Give fewer; without --nodes, it says how many are needed."
+            )
         nodes: list[Node] = [kind.node(f"node-{n + 1}") for n in range(count)]
         placement = pipeline.on(nodes)
         return {"placement": placement.to_dict()}, str(placement), placement.can_start
