@@ -38,7 +38,7 @@ _MAX_HEADER_BYTES = 100_000_000
 """Source: safetensors `MAX_HEADER_SIZE`; a longer one is a damaged file."""
 _MOST_HEADER_BYTES, _MOST_HEADER_VALUES = 32 << 20, 1_500_000
 """The largest published header has 10 MB, of 100,000 tensors with nine values each."""
-_MOST_TENSORS = 500_000
+_MOST_TENSORS = 250_000
 """Of all files; the largest published model has 210,000."""
 
 _MOST_DIMS, _MOST_ELEMENTS = 64, (1 << 63) - 1
@@ -155,8 +155,10 @@ def _shape(given: Any) -> tuple[int, ...]:  # noqa: ANN401 - whatever a header h
         ValueError: where no tensor can have it.
     """
     shape = tuple(given)
-    is_whole = all(type(size) is int and size >= 0 for size in shape)
-    if not is_whole or len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
+    for size in shape:
+        if type(size) is not int or size < 0:
+            raise ValueError(shape)
+    if len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
         raise ValueError(shape)
     return shape
 
