@@ -74,7 +74,8 @@ def link(plan: Plan, base: str = "") -> str:
         base: address of the page, such as http://127.0.0.1:8866/.
 
     Raises:
-        PlannerError: for a model in a folder, which another machine does not have.
+        PlannerError: for a model in a folder, which another machine does not have,
+            and for a text with half of a character.
 
     >>> import planner
     >>> link(planner.plan("Qwen/Qwen3-8B", max_model_len=32768))
@@ -162,7 +163,14 @@ def _speculation(config: object) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    return quote(text, safe=_READABLE)
+    try:
+        return quote(text, safe=_READABLE)
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise PlannerError(
+            f"A link cannot hold half of a character, {half!r}. Write the text that "
+            "has it without it."
+        ) from None
 
 
 def gpu_to_link(gpu: GPU) -> dict[str, str]:
