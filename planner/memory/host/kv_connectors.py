@@ -165,9 +165,10 @@ def _unknown(what: str) -> UnknownArchitecture:
 
 
 def _offloaded_bytes(connector: Connector) -> int:
-    size = dict(connector.extra).get("cpu_bytes_to_use")
-    is_number = type(size) is int or (type(size) is float and isfinite(size))
-    return max(int(size), 0) if is_number else 0
+    size: Any = dict(connector.extra).get("cpu_bytes_to_use")
+    if type(size) is float and not isfinite(size):
+        return 0
+    return max(int(size), 0) if type(size) in (int, float) else 0
 
 
 def worker_lines(
