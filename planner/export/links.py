@@ -73,7 +73,8 @@ def link(plan: Plan, base: str = "") -> str:
         base: address of the page, such as http://127.0.0.1:8866/.
 
     Raises:
-        PlannerError: for a model in a folder, which another machine does not have.
+        PlannerError: for a model in a folder, which another machine does not have,
+            and for a text with half of a character.
 
     >>> import planner
     >>> link(planner.plan("Qwen/Qwen3-8B", max_model_len=32768))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from math import prod
 
 from planner.engine.layout import ParallelLayout
@@ -39,6 +39,8 @@ _PARTS = (
 )
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+_MOST_DIGITS = 9
+"""Of a layer's number: a longer one is beyond any model's."""
 
 
 def reconcile(
@@ -100,7 +102,7 @@ def _published(
     for name, (dtype, shape) in shapes.items():
         part = _part(name)
         is_foreign = part is None or (part is Part.LM_HEAD and not has_head)
-        if is_foreign or _is_beyond(name, model.num_hidden_layers):
+        if is_foreign or _is_beyond(name, part, model.num_hidden_layers):
             continue
         # vLLM loads plain floats in the model's dtype, counted as two bytes on both
         # sides; packed and scaled tensors keep their own dtype.
@@ -115,7 +117,7 @@ def _part(name: str) -> Part | None:
     return _part_of_kind(_NUMBER.sub("0", name))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _part_of_kind(name: str) -> Part | None:
     """Return the part; cached, since layers and experts are alike."""
     for pattern, part in _PARTS:
@@ -124,9 +126,12 @@ def _part_of_kind(name: str) -> Part | None:
     return Part.MLP
 
 
-def _is_beyond(name: str, num_hidden_layers: int) -> bool:
+def _is_beyond(name: str, part: Part | None, num_hidden_layers: int) -> bool:
     if name.startswith("mtp.") or ".mtp." in name:
         return True
+    if part is Part.TOWERS:
+        return False
     found = _LAYER.search(name)
-    is_tower = _part(name) is Part.TOWERS
-    return found is not None and not is_tower and int(found[1]) >= num_hidden_layers
+    if found is None:
+        return False
+    return len(found[1]) > _MOST_DIGITS or int(found[1]) >= num_hidden_layers

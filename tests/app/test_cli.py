@@ -106,6 +106,22 @@ def test_flags_are_those_of_vllm_serve(capsys):
     assert "fp8" == resolved["kv_cache_dtype"]
 
 
+def test_whole_numbers_keep_their_last_digit(capsys):
+    """2**53 + 1 is no float; a suffix counts the same way."""
+    for given, taken in (
+        ("9007199254740993", 2**53 + 1),
+        ("1.5k", 1500),
+        ("3M", 3 << 20),
+    ):
+        assert cli.BAD_INPUT == cli.main(
+            ["plan", MODEL, "--pipeline-parallel-size", given]
+        )
+        assert f"pipeline_parallel_size={taken}:" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["plan", MODEL, "--max-model-len", "9" * 5000])
+    assert "larger than one may be" in capsys.readouterr().err
+
+
 def test_catalogues_are_listed_and_searched(capsys):
     """One line each, or JSON."""
     assert cli.FITS == cli.main(["models", "qwen3-8b"])

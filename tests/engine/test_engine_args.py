@@ -62,3 +62,11 @@ def test_everything_came_with_a_release_that_is_modelled() -> None:
     assert came_later("architectures", "Nonsense", Release((0, 9, 2))) is None
     assert came_later("arguments", "performance_mode", NEWEST_RELEASE) is None
     assert came_later("arguments", "performance_mode", Release((0, 9, 2))) in MODELLED
+
+
+@pytest.mark.parametrize("name", ["pipeline_parallel_size", "data_parallel_size"])
+@pytest.mark.parametrize("size", [1 << 21, 10**400])
+def test_more_gpus_than_any_machine_has_are_refused(name, size) -> None:
+    """Figures of all engines together stay numbers."""
+    with pytest.raises(PlannerError, match=rf"{name}=.*no machine has more"):
+        planner.plan("Qwen/Qwen3-8B", gpu="H100", **{name: size})

@@ -26,6 +26,7 @@ from planner.models import catalogue
 from planner.models.families import read
 from planner.models.files import ModelFiles
 from planner.planning.planning import plan
+from tests.fuzz import tables
 from tests.fuzz.repeated import repeated as repeated_text
 from tests.fuzz.values import (
     PIECES,
@@ -120,6 +121,37 @@ def arguments(random: Random) -> None:
             options[name] = python_value(random)
     with sentences():
         shown(planner.plan(random.choice(_SMALL), **options))
+
+
+def inner(random: Random) -> None:
+    """A JSON argument, or two, whose inner values are spoilt."""
+    name, _ = random.choice(configs())
+    pairs = random.sample(tables.ARGUMENTS, random.randint(1, 2))
+    options = {argument: spoilt(table, random) for argument, table in pairs}
+    with sentences():
+        result = planner.plan(name, gpu="H100", **options)
+        shown(result)
+        result.command()
+        if random.random() < 0.1:
+            str(planner.advise(result))
+
+
+def side_files(random: Random) -> None:
+    """A folder with a spoilt params.json alone, or a spoilt file beside a config."""
+    folder = Path(tempfile.mkdtemp(prefix="planner-fuzz-"))
+    try:
+        if random.random() < 0.5:
+            name, table = "params.json", dict(random.choice(tables.MISTRAL))
+        else:
+            name, table = random.choice(tables.BESIDE)
+            kept = random.choice(configs())[1]
+            (folder / "config.json").write_text(json.dumps(kept, default=str))
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(spoilt(table, random), default=str))
+        with sentences():
+            shown(planner.plan(folder, gpu="H100"))
+    finally:
+        shutil.rmtree(folder)
 
 
 @cache
@@ -519,6 +551,8 @@ def _told(widget: Any, state: dict[str, Any]) -> None:
 ENTRIES: Mapping[str, Callable[[Random], None]] = {
     "config": config,
     "arguments": arguments,
+    "inner": inner,
+    "side_files": side_files,
     "calls": calls,
     "ray": ray,
     "log": log,

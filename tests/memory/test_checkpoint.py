@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import planner
-from planner.memory.checkpoint import reconcile
+from planner.memory.checkpoint import _part_of_kind, reconcile
 from planner.models.families import read
 from planner.models.files import ModelFiles
 
@@ -113,3 +113,18 @@ def test_a_folder_with_weights_says_so_in_the_plan(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
     plan = planner.plan(tmp_path, gpu="L4")
     assert any("they agree" in note for note in plan.notes)
+
+
+def test_a_layer_of_any_number_of_digits_is_beyond_the_models() -> None:
+    """More than Python reads as a number."""
+    name = f"model.layers.{'9' * 5000}.mlp.up_proj.weight"
+    found = reconcile(model(), checkpoint() | {name: ("BF16", (128, 64))})
+    assert found is not None
+    assert 0.0 == found.share
+
+
+def test_kinds_of_names_are_kept_for_a_bounded_number() -> None:
+    """A server reads many models."""
+    kept = _part_of_kind.cache_info().maxsize
+    assert kept is not None
+    assert kept <= 4096

@@ -113,3 +113,33 @@ def test_a_connector_of_one_group_is_planned_without_the_hybrid_manager() -> Non
     connected = plan.changed(kv_transfer_config=config("LMCacheConnectorV1"))
     assert connected.kv_groups == plan.kv_groups
     assert kept(connected)["LMCache"] == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kv_connector": "NixlConnector", "kv_connector_extra_config": 1.5},
+        {"kv_connector": "MultiConnector", "kv_connector_extra_config": "x"},
+        *(
+            {
+                "kv_connector": "MultiConnector",
+                "kv_connector_extra_config": {"connectors": inner},
+            }
+            for inner in (5, "x", [5], {"a": 1}.keys())
+        ),
+    ],
+)
+def test_parts_of_a_configuration_are_tables(more) -> None:
+    """Each is named."""
+    with pytest.raises(PlannerError, match=r"kv_transfer_config: .*needed, such as"):
+        planner.plan(MODEL, kv_transfer_config={"kv_role": "kv_both", **more})
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), True, "1"])
+def test_bytes_that_are_no_number_are_none(size) -> None:
+    """vLLM asks for them."""
+    extra = {"cpu_bytes_to_use": size}
+    asked = config("OffloadingConnector", kv_connector_extra_config=extra)
+    error = planner.plan(MODEL, kv_transfer_config=asked).error
+    assert error is not None
+    assert "cpu_bytes_to_use must be specified" in error.message

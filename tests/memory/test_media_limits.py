@@ -42,6 +42,17 @@ def test_what_vllm_cannot_read_it_refuses(limit, words):
     assert words in error.message
 
 
+@pytest.mark.parametrize("model", [QWEN, "google/gemma-3-4b-it", GEMMA4])
+@pytest.mark.parametrize(
+    "limit", ["x", "nan", 1.5, None, [1], {"count": {"a": 1}}, {"num_frames": "x"}]
+)
+def test_what_is_no_number_of_items_is_refused_with_any_model(model, limit):
+    """Also where the largest image decides how many tokens a step has."""
+    error = plan(model, limit_mm_per_prompt={"video": limit, "image": limit}).error
+    assert error.kind == "refused"
+    assert error.message.startswith("1 validation error for ModelConfig\n")
+
+
 def test_limits_are_names_and_numbers():
     """Anything else never reaches vLLM."""
     with pytest.raises(PlannerError, match="limit_mm_per_prompt"):

@@ -97,3 +97,11 @@ def test_pixels_are_whole_numbers(given):
     """From 1, by name."""
     with pytest.raises(PlannerError, match="mm_processor_kwargs"):
         planner.plan(QWEN2_5, gpu="H200", mm_processor_kwargs=given)
+
+
+@pytest.mark.parametrize("value", [{"a": [1]}, "x", [1], float("nan"), 10**30, -1])
+@pytest.mark.parametrize("name", ["max_dynamic_patch", "max_pixels"])
+def test_of_a_model_of_text_no_value_is_read(name, value):
+    """vLLM ignores them there."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100")
+    assert plan.changed(mm_processor_kwargs={name: value}).ranks == plan.ranks

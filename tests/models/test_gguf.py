@@ -11,12 +11,14 @@ import pytest
 
 import planner
 from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
+from planner.models.sources import gguf
 from planner.models.sources.gguf import (
     TYPES,
     chosen,
     is_quantised_name,
     read_header,
     row_bytes,
+    shard_names,
 )
 from planner.models.sources.load import load
 from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors, write_qwen3
@@ -209,3 +211,97 @@ def test_the_file_of_a_type_is_the_least_divided() -> None:
     assert chosen(names, "Q4_K_M") == "m-q4_k_m.gguf"
     assert chosen(names[:1], "Q4_K_M") == names[0]
     assert chosen(names, "Q8_0") is None
+
+
+def _entry(key: bytes, content: bytes) -> bytes:
+    return struct.pack("<Q", len(key)) + key + content
+
+
+def _of_lists(lists: list[bytes]) -> bytes:
+    entries = [_entry(b"k%d" % n, content) for n, content in enumerate(lists)]
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(lists)) + b"".join(entries)
+
+
+def test_short_lists_of_numbers_are_read_at_once() -> None:
+    """Of each kind, as what they are."""
+    numbers = struct.pack("<IIQ3i", 9, 5, 3, -1, 0, 7)
+    switches = struct.pack("<IIQ2?", 9, 7, 2, True, False)
+    found = _header(_of_lists([numbers, switches]))
+    assert found.metadata == {"k0": [-1, 0, 7], "k1": [True, False]}
+
+
+class _Counted(BytesIO):
+    """A stream that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_reads_do_not_grow_with_a_list_of_numbers() -> None:
+    """The content of a list is one part, however long."""
+    counts = []
+    for length in (3, 1000):
+        stream = _Counted(
+            _of_lists([struct.pack("<IIQ", 9, 0, length) + bytes(length)])
+        )
+        read_header(stream, "m.gguf")
+        counts.append(stream.reads)
+    assert counts[0] == counts[1]
+
+
+def test_a_long_text_is_kept_in_part() -> None:
+    """Of a chat template nothing is needed."""
+    template = "x" * 5000
+    text = struct.pack("<IQ", 8, len(template)) + template.encode()
+    assert _header(_of_lists([text])).metadata["k0"] == template[:1024]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (
+            b"GGUF" + struct.pack("<IQQ", 3, 0, 5000),
+            "claims 5,000 entries of metadata",
+        ),
+        (
+            _of_lists([struct.pack("<IIQ", 9, 0, 1000) + bytes(1000)] * 17),
+            "metadata has too many lists",
+        ),
+        (_of_lists([struct.pack("<IIQ", 9, 8, 1_600_000)]), "too many texts"),
+        (_of_lists([struct.pack("<IIQ", 9, 8, 2000)]), "ends within its header"),
+        (
+            _of_lists([struct.pack("<IIQ", 9, 8, 2000) + b"\xff" * 8]),
+            "ends within its header",
+        ),
+        (
+            _of_lists([struct.pack("<IIQ", 9, 12, 9 << 20)]),
+            "header is too long",
+        ),
+        (
+            b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, 2000),
+            "claims 2,000 bytes of a name",
+        ),
+    ],
+)
+def test_more_than_any_model_has_is_refused(content: bytes, why: str) -> None:
+    """Before it is read, as far as the file says how much there is."""
+    with pytest.raises(PlannerError, match=why):
+        _header(content)
+
+
+def test_files_of_a_divided_model_are_bounded(tmp_path: Path, monkeypatch) -> None:
+    """In their number, and in the tensors of all."""
+    with pytest.raises(PlannerError, match="one of 99,999 files"):
+        shard_names("m-00001-of-99999.gguf")
+    monkeypatch.setattr(gguf, "_MAX_TENSORS", 20)
+    tensors = qwen3_tensors()
+    paths = [tmp_path / f"m-0000{n}-of-00002.gguf" for n in (1, 2)]
+    paths[0].write_bytes(gguf_bytes(QWEN3, tensors))
+    paths[1].write_bytes(
+        gguf_bytes({}, {f"x.{name}": one for name, one in tensors.items()})
+    )
+    with pytest.raises(PlannerError, match="more than 20 tensors"):
+        planner.plan(paths[0], gpu="H100", vllm_version="0.23.0")

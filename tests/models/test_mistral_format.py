@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import planner
-from planner.errors import ModelNotFound, UnknownArchitecture
+from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
 from planner.models.sources.mistral_format import mistral_config
 
 PARAMS: dict[str, Any] = {
@@ -133,3 +133,42 @@ def test_other_files_of_that_name_are_no_models(tmp_path: Path) -> None:
 
     with pytest.raises(ModelNotFound, match=r"no config\.json"):
         planner.plan(tmp_path, gpu="H100")
+
+
+@pytest.mark.parametrize("layers", [None, "4", 1.5, 0, 10**12])
+@pytest.mark.parametrize("window", [[None, 32], 32])
+def test_windows_need_a_number_of_layers(layers: object, window: object) -> None:
+    """Each layer's kind is written out."""
+    with pytest.raises(PlannerError, match="n_layers"):
+        config_of(n_layers=layers, sliding_window=window)
+
+
+_ENCODER = {
+    "audio_encoding_args": {"num_mel_bins": 128, "window_size": 400},
+    "dim": 64,
+    "hidden_dim": 128,
+    "n_heads": 2,
+    "n_layers": 1,
+}
+
+
+@pytest.mark.parametrize("left_out", ["dim", "n_heads", "num_mel_bins", "window_size"])
+def test_an_incomplete_encoder_of_audio_is_named(tmp_path: Path, left_out: str) -> None:
+    """By the field that is missing, in either of its tables."""
+    sound = {**_ENCODER["audio_encoding_args"]}
+    encoder = {**_ENCODER, "audio_encoding_args": sound}
+    (sound if left_out in sound else encoder).pop(left_out)
+    args = {"encoder_args": encoder, "downsample_args": {"downsample_factor": 4}}
+    folder = folder_of(tmp_path, multimodal={"whisper_model_args": args})
+
+    with pytest.raises(PlannerError, match=rf"params\.json.*`{left_out}`"):
+        planner.plan(folder, gpu="H100")
+
+
+def test_an_audio_model_without_its_factor_is_named(tmp_path: Path) -> None:
+    """How many of the encoder's rows become a token."""
+    args = {"encoder_args": _ENCODER, "downsample_args": {"x": 4}}
+    folder = folder_of(tmp_path, multimodal={"whisper_model_args": args})
+
+    with pytest.raises(PlannerError, match="downsample_args has no"):
+        planner.plan(folder, gpu="H100")

@@ -562,6 +562,10 @@ def test_decode_steps_of_whole_requests_are_captured(tmp_path) -> None:
             {"method": "ngram", "num_speculative_tokens": 1, "bogus": 1},
             "1 validation error for SpeculativeConfig\nbogus",
         ),
+        (
+            {"method": "suffix", "suffix_decoding_max_tree_depth": 0},
+            "suffix_decoding_max_tree_depth=0 must be >= 1",
+        ),
     ],
 )
 def test_what_vllm_refuses_is_refused_in_its_words(tmp_path, asked, words) -> None:
@@ -570,6 +574,14 @@ def test_what_vllm_refuses_is_refused_in_its_words(tmp_path, asked, words) -> No
     assert plan.error is not None
     assert "refused" == plan.error.kind
     assert words in plan.error.message
+
+
+@pytest.mark.parametrize("depth", ["8", 1.5, True, [8]])
+def test_a_depth_of_suffixes_is_a_whole_number(tmp_path, depth) -> None:
+    """Guesses are as many where their number is not given."""
+    asked = {"method": "suffix", "suffix_decoding_max_tree_depth": depth}
+    with pytest.raises(PlannerError, match=r"max_tree_depth=.*a whole number"):
+        drafted(tmp_path, LLAMA_8B, asked)
 
 
 def test_a_draft_of_another_vocabulary_is_refused(tmp_path) -> None:

@@ -275,9 +275,10 @@ def _number_or_text(text: str) -> int | str:
     match = _SUFFIXED.match(text)
     if match is None:
         return text
+    number, factor = match[1], SUFFIX_FACTORS[match[2]]
     try:
-        return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
-    except OverflowError:
+        return int(float(number) * factor) if "." in number else int(number) * factor
+    except (OverflowError, ValueError):  # too large, or of too many digits
         raise argparse.ArgumentTypeError(
             "the number is larger than one may be"
         ) from None

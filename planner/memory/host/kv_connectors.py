@@ -11,6 +11,7 @@ Source: vLLM 0.33.0 `config/kv_transfer.py` KVTransferConfig,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from planner.engine.releases import Release
@@ -58,7 +59,7 @@ def connectors(
     `keeps_groups`: whether caches that differ are in separate groups.
 
     Raises:
-        PlannerError: for a configuration that is not a table.
+        PlannerError: for a configuration, or a part of one, that is not a table.
         Refused: in vLLM's words.
         UnknownArchitecture: naming kv_transfer_config, for what is not modelled.
     """
@@ -86,14 +87,29 @@ def connectors(
 
 def _listed(config: Mapping[str, Any]) -> Iterator[Connector]:
     extra = config.get("kv_connector_extra_config") or {}
+    if not isinstance(extra, Mapping):
+        raise PlannerError(
+            f"kv_transfer_config: kv_connector_extra_config={extra!r}: a table is "
+            'needed, such as {"cpu_bytes_to_use": 1000000000}.'
+        )
     name = str(config.get("kv_connector"))
     if name == _SEVERAL:
-        for inner in extra.get("connectors", ()):
-            if isinstance(inner, Mapping):
-                yield from _listed(inner)
+        for inner in _inner(extra.get("connectors", ())):
+            yield from _listed(inner)
         return
     device = str(config.get("kv_buffer_device") or "cuda")
     yield Connector(name=name, device=device, extra=tuple(extra.items()))
+
+
+def _inner(given: object) -> Iterator[Mapping[str, Any]]:
+    for inner in given if isinstance(given, list | tuple) else (given,):
+        if not isinstance(inner, Mapping):
+            raise PlannerError(
+                f"kv_transfer_config: connectors={given!r}: a list of tables is "
+                'needed, such as [{"kv_connector": "NixlConnector", "kv_role": '
+                '"kv_both"}].'
+            )
+        yield inner
 
 
 def _check(
@@ -149,8 +165,10 @@ def _unknown(what: str) -> UnknownArchitecture:
 
 
 def _offloaded_bytes(connector: Connector) -> int:
-    size = dict(connector.extra).get("cpu_bytes_to_use")
-    return int(size) if isinstance(size, int | float) and size > 0 else 0
+    size: Any = dict(connector.extra).get("cpu_bytes_to_use")
+    if type(size) is float and not isfinite(size):
+        return 0
+    return max(int(size), 0) if type(size) in (int, float) else 0
 
 
 def worker_lines(

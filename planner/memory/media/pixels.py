@@ -36,6 +36,7 @@ def size_settings(settings: EngineSettings) -> tuple[tuple[str, int], ...]:
     """Return the settings that determine sizes, as names and numbers.
 
     The edges of `size` count as the pixels that Qwen-VL's processors take them for.
+    What is no possible number is left out: `check_pixels` refuses it where it counts.
     """
     given = settings.mm_processor_kwargs or {}
     found = {name: given[name] for name in (*_PIXELS, *_TILES) if name in given}
@@ -45,7 +46,7 @@ def size_settings(settings: EngineSettings) -> tuple[tuple[str, int], ...]:
         if edge in edges:
             found[edge] = edges[edge]
             found.setdefault(name, edges[edge])
-    return tuple(found.items())
+    return tuple((name, n) for name, n in found.items() if _is_possible(n))
 
 
 def resized(
@@ -168,11 +169,15 @@ def _check_numbers(requested: Mapping[str, object]) -> None:
     for name, value in {**requested, **edges}.items():
         if name not in (*_PIXELS, *_TILES, *_EDGES):
             continue
-        if type(value) is not int or not 1 <= value <= _MOST_PIXELS:
+        if not _is_possible(value):
             raise PlannerError(
                 f"mm_processor_kwargs: {name}={value!r} must be a whole number from 1 "
                 f"to {_MOST_PIXELS:,}."
             )
+
+
+def _is_possible(value: object) -> bool:
+    return type(value) is int and 1 <= value <= _MOST_PIXELS
 
 
 def _check_range(

@@ -181,7 +181,8 @@ def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> 
     if not is_prefix_lm(model, settings):
         return 0
     options = (settings.limit_mm_per_prompt or {}).get("video")
-    requested = options.get("num_frames") if isinstance(options, Mapping) else None
+    asked = options.get("num_frames") if isinstance(options, Mapping) else None
+    requested = asked if isinstance(asked, int) else None  # others: `check_limits`
     items = [tower.item_tokens for tower in model.towers]
     tokens = (settings.mm_processor_kwargs or {}).get("max_soft_tokens")
     if tokens in SOFT_TOKENS and any(tower.frames for tower in model.towers):
@@ -189,21 +190,22 @@ def least_batched_tokens(model: ModelArchitecture, settings: EngineSettings) -> 
         items.append(int(tokens))
     for frames in (tower.frames for tower in model.towers):
         if frames is not None:
-            count = (
-                frames.count if requested is None else min(frames.count, int(requested))
-            )
+            count = frames.count if requested is None else min(frames.count, requested)
             items.append(count * frames.tokens)
     return max(items)
 
 
 def limit_per_prompt(modality: str, settings: EngineSettings) -> int:
-    """Return how many items of a modality a prompt may contain."""
+    """Return how many items of a modality a prompt may contain.
+
+    `check_limits` refuses what is no whole number.
+    """
     if settings.language_model_only:
         return 0
     given = (settings.limit_mm_per_prompt or {}).get(modality)
     if isinstance(given, Mapping):
         given = given.get("count")
-    return UNLIMITED if given is None else int(given)
+    return int(given) if isinstance(given, int) else UNLIMITED
 
 
 @frozen

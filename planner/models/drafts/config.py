@@ -76,7 +76,7 @@ def requested_speculation(
     if method in ("ngram", "ngram_gpu"):
         _check_lookup(given)
     if method == "suffix" and tokens is None:
-        tokens = given.get("suffix_decoding_max_tree_depth") or _SUFFIX_DEPTH
+        tokens = _suffix_depth(given)
     model = given.get("model")
     if model is None and tokens is not None and _needs_model(method):
         raise Refused(
@@ -188,6 +188,20 @@ def _method(given: Mapping[str, Any], release: Release) -> str:
             f"[type=literal_error, input_value={requested!r}, input_type=str]"
         )
     return "mtp" if requested in MTP_METHODS else str(requested)
+
+
+def _suffix_depth(given: Mapping[str, Any]) -> int:
+    name = "suffix_decoding_max_tree_depth"
+    depth = given.get(name)
+    if depth is None:
+        return _SUFFIX_DEPTH
+    if type(depth) is not int:
+        raise PlannerError(
+            f"speculative_config.{name}={depth!r}: a whole number is needed."
+        )
+    if depth < 1:
+        raise Refused(f"{name}={depth} must be >= 1")
+    return depth
 
 
 def _needs_model(method: str) -> bool:

@@ -18,9 +18,10 @@ from typing import Any
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf
+from planner.models.sources.json_text import MOST_VALUES, check_values
 from planner.models.sources.mistral_format import mistral_config, nested, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
-from planner.user_files import MOST_CONFIG_BYTES, MOST_TEXT_BYTES, read_file
+from planner.user_files import MOST_CONFIG_BYTES, read_file
 
 CONFIG = "config.json"
 PARAMS = "params.json"
@@ -36,6 +37,8 @@ SIDE_FILES = (
 
 _CONFIGS = frozenset((CONFIG, INDEX, *SIDE_FILES))
 _REMEMBERED = 64
+_MOST_INDEX_BYTES, _MOST_INDEX_VALUES = 32 << 20, 600_000
+"""The largest published index has 25 MiB, for 300,000 tensors."""
 _SHOWN_FILES = 5
 _FOREIGN_PREFIXES = ("adapter_", "consolidated")
 """Safetensors files that do not belong to the model that config.json describes."""
@@ -174,7 +177,9 @@ def _weight_files(folder: Path, present: tuple[str, ...]) -> tuple[Path, ...]:
     """
     weights = {name for name in present if name.endswith(".safetensors")}
     if INDEX in present:
-        index = json_object(_text(folder / INDEX), str(folder / INDEX))
+        index = json_object(
+            _text(folder / INDEX), str(folder / INDEX), _MOST_INDEX_VALUES
+        )
         shards = index.get("weight_map")
         names = list(shards.values()) if isinstance(shards, Mapping) else []
         if not all(isinstance(name, str) for name in names):
@@ -221,7 +226,7 @@ def _row(name: str, file: Path | os.DirEntry[str]) -> tuple[str, int, int, int] 
 
 
 def _text(path: Path) -> bytes:
-    most = MOST_TEXT_BYTES if path.name == INDEX else MOST_CONFIG_BYTES
+    most = _MOST_INDEX_BYTES if path.name == INDEX else MOST_CONFIG_BYTES
     return read_file(path, most, error=ModelUnavailable)
 
 
@@ -273,12 +278,13 @@ def side_object(text: str | bytes, where: str) -> Mapping[str, Any]:
     """Return the JSON object of a side file; a list becomes its "modules".
 
     Raises:
-        PlannerError: when it is neither.
+        PlannerError: when it is neither, or has too many values.
     """
     stripped = text.lstrip()
     is_list = stripped[:1] in ("[", b"[")
     if not is_list:
         return json_object(text, where)
+    check_values(text, where)
     try:
         return {"modules": json.loads(text)}
     except (ValueError, RecursionError) as error:
@@ -287,12 +293,15 @@ def side_object(text: str | bytes, where: str) -> Mapping[str, Any]:
         ) from error
 
 
-def json_object(text: str | bytes, where: str) -> Mapping[str, Any]:
+def json_object(
+    text: str | bytes, where: str, most_values: int = MOST_VALUES
+) -> Mapping[str, Any]:
     """Return the JSON object in `text`.
 
     Raises:
-        PlannerError: when it is something else.
+        PlannerError: when it is something else, or has too many values.
     """
+    check_values(text, where, most_values)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -2,7 +2,8 @@
 
 A file begins with a magic number, a version, and the counts of tensors and of metadata
 entries; then the entries and the tensors' names, shapes, types and places. Long lists
-(the tokenizer's) are skipped, and only their length is kept.
+(the tokenizer's) are skipped, and only their length is kept; of a long text (a chat
+template) only its beginning.
 
 Source: the GGUF format description of ggml.
 """
@@ -25,14 +26,25 @@ from planner.values import frozen
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_MAX_ENTRIES = 100_000
-"""Of metadata, and of tensors: the largest published models have some thousand."""
+_MAX_TENSORS = 100_000
+"""The largest published models have some thousand."""
+_MAX_ENTRIES = 4_096
+"""Of metadata: published files have about fifty."""
+_MAX_NAME_BYTES = 1_024
+"""Of a tensor; ggml takes 63."""
 _MAX_TEXT_BYTES = 16 << 20
 _MAX_LIST = 1 << 24
-_MAX_HEADER_BYTES = 100_000_000
-"""As for safetensors; the vocabularies of today take some megabytes."""
+_MAX_TEXTS = 1_500_000
+"""In all lists together: a tokenizer has 300,000 words and 600,000 merges."""
+_MAX_HEADER_BYTES = 64 << 20
+"""The vocabularies of today take up to 32 MB."""
 _KEPT_LIST = 1024
 """Longer lists are a vocabulary's, of which only the length matters."""
+_KEPT_IN_ALL = 16_384
+"""Entries of all lists that are kept."""
+_KEPT_TEXT_BYTES = 1_024
+_MOST_FILES = 1_000
+"""Of a divided model; published ones have up to a hundred."""
 _MAX_DIMS = 4
 
 _SCALARS = {
@@ -115,6 +127,7 @@ class _Reader:
 
     def __init__(self, stream: BinaryIO, where: str) -> None:
         self._stream, self._where, self._left = stream, where, _MAX_HEADER_BYTES
+        self._texts_left, self._kept_left = _MAX_TEXTS, _KEPT_IN_ALL
 
     def take(self, count: int) -> bytes:
         """Return the next bytes.
@@ -145,10 +158,15 @@ class _Reader:
             raise damaged(self._where, f"it claims {found:,} {what}")
         return found
 
-    def text(self) -> str:
-        """Return the next text."""
-        size = self.count(_MAX_TEXT_BYTES, "bytes of a text")
+    def name(self) -> str:
+        """Return the next name of a tensor."""
+        size = self.count(_MAX_NAME_BYTES, "bytes of a name")
         return self.take(size).decode("utf-8", errors="replace")
+
+    def text(self) -> str:
+        """Return the next text, or the beginning of a long one."""
+        size = self.count(_MAX_TEXT_BYTES, "bytes of a text")
+        return self.take(size)[:_KEPT_TEXT_BYTES].decode("utf-8", errors="replace")
 
     def value(self, kind: int) -> Any:  # noqa: ANN401 - as the file has it
         """Return the next value of a kind.
@@ -169,14 +187,35 @@ class _Reader:
         count = self.count(_MAX_LIST, "entries of a list")
         if kind == _LIST:
             raise damaged(self._where, "its metadata has lists of lists")
-        if count <= _KEPT_LIST:
-            return [self.value(kind) for _ in range(count)]
+        if kind not in (*_SCALARS, _STRING):
+            raise damaged(self._where, f"its metadata has a value of kind {kind}")
+        is_kept = count <= _KEPT_LIST
+        if is_kept:
+            self._kept_left -= count
+            if self._kept_left < 0:
+                raise damaged(self._where, "its metadata has too many lists")
         if kind in _SCALARS:
-            self.take(count * struct.calcsize(_SCALARS[kind]))
-        else:
-            for _ in range(count):
-                self.value(kind)
+            content = self.take(count * struct.calcsize(_SCALARS[kind]))
+            form = f"<{count}{_SCALARS[kind][1]}"
+            return list(struct.unpack(form, content)) if is_kept else count
+        if is_kept:
+            return [self.text() for _ in range(count)]
+        self._skip_texts(count)
         return count
+
+    def _skip_texts(self, count: int) -> None:
+        """Pass over a vocabulary, one text after the other."""
+        self._texts_left -= count
+        if self._texts_left < 0:
+            raise damaged(self._where, "its lists have too many texts")
+        read, left = self._stream.read, self._left
+        for _ in range(count):
+            length = read(8)
+            size = int.from_bytes(length, "little")
+            left -= size + 8
+            if left < 0 or len(length) < 8 or len(read(size)) < size:  # noqa: PLR2004 - of a count
+                raise damaged(self._where, "it ends within its header")
+        self._left = left
 
 
 def read_header(stream: BinaryIO, where: str) -> Header:
@@ -191,7 +230,7 @@ def read_header(stream: BinaryIO, where: str) -> Header:
     version = reader.number("<I")
     if version not in _VERSIONS:
         raise damaged(where, f"its version {version:,} is none of {_VERSIONS}")
-    num_tensors = reader.count(_MAX_ENTRIES, "tensors")
+    num_tensors = reader.count(_MAX_TENSORS, "tensors")
     num_entries = reader.count(_MAX_ENTRIES, "entries of metadata")
     metadata = {}
     for _ in range(num_entries):
@@ -202,7 +241,7 @@ def read_header(stream: BinaryIO, where: str) -> Header:
 
 
 def _tensor(reader: _Reader, where: str) -> tuple[str, tuple[str, tuple[int, ...]]]:
-    name, num_dims = reader.text(), reader.number("<I")
+    name, num_dims = reader.name(), reader.number("<I")
     if num_dims > _MAX_DIMS:
         raise damaged(where, f"the tensor {name[:80]!r} has {num_dims:,} dimensions")
     shape = tuple(reader.number("<Q") for _ in range(num_dims))
@@ -290,6 +329,9 @@ def chosen(names: Iterable[str], quant: str) -> str | None:
 def shard_names(name: str) -> tuple[str, ...]:
     """Return the names of all files of a divided model, or the one of a whole.
 
+    Raises:
+        PlannerError: where they are more than of any model.
+
     >>> shard_names("m-00001-of-00002.gguf")
     ('m-00001-of-00002.gguf', 'm-00002-of-00002.gguf')
     """
@@ -297,6 +339,11 @@ def shard_names(name: str) -> tuple[str, ...]:
     if divided is None:
         return (name,)
     stem, total = divided[1], divided[2]
+    if int(total) > _MOST_FILES:
+        raise PlannerError(
+            f"{name} is one of {int(total):,} files; a model in at most "
+            f"{_MOST_FILES:,} is read. Plan a release in another format."
+        )
     return tuple(f"{stem}{n:05}-of-{total}.gguf" for n in range(1, int(total) + 1))
 
 
@@ -313,11 +360,13 @@ def _shards(path: Path) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=16)
 def _remembered(stamp: tuple[tuple[Path, int], ...], name: str) -> ModelFiles:
-    headers = []
-    for path, _ in stamp:
-        with opened(path) as stream:
-            headers.append(read_header(stream, str(path)))
+    headers = map(_header, (path for path, _ in stamp))
     return files_of(headers, name, _beside(stamp[0][0]))
+
+
+def _header(path: Path) -> Header:
+    with opened(path) as stream:
+        return read_header(stream, str(path))
 
 
 def _beside(path: Path) -> bytes | None:
@@ -334,10 +383,16 @@ def files_of(
         headers: the first has the metadata.
         name: as the user gave it.
         config: config.json beside the file; None: made of the metadata where possible.
+
+    Raises:
+        PlannerError: where that is none, or the headers list too many tensors.
     """
-    first, *others = headers
+    others = iter(headers)
+    first = next(others)
     tensors = dict(first.tensors)
     for header in others:
         tensors.update(header.tensors)
+        if len(tensors) > _MAX_TENSORS:
+            raise damaged(name, f"its files list more than {_MAX_TENSORS:,} tensors")
     made, source = config_of(first.metadata, tensors, config, name)
     return ModelFiles(name=name, config=made, source=source, gguf_tensors=tensors)

@@ -18,6 +18,7 @@ from typing import Any
 
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.models.files import ModelFiles
+from planner.models.sources.json_text import check_values
 
 METADATA = "metadata of "
 """How the source of a config begins that was made of a file's metadata."""
@@ -69,13 +70,16 @@ def config_of(
     `beside` is the text of the config.json in its folder, if there is one.
 
     Raises:
-        PlannerError: where that file is not JSON.
+        PlannerError: where that file is not JSON, or has too many values.
     """
     if beside is not None:
+        check_values(beside, f"config.json beside {name}")
         try:
             given = json.loads(beside)
         except (ValueError, RecursionError) as error:
             raise PlannerError(f"config.json beside {name} is not JSON.") from error
+        if not isinstance(given, dict):
+            raise PlannerError(f"config.json beside {name} is not a JSON object.")
         return _patched(given, tensors), f"config.json beside {name}"
     return _patched(_translated(metadata), tensors), f"{METADATA}{name}"
 

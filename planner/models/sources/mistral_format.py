@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.errors import PlannerError
+
 _FIELDS = {
     "dim": "hidden_size",
     "hidden_dim": "intermediate_size",
@@ -47,12 +49,17 @@ _DEFAULT_POSITIONS = 128_000
 _VOXTRAL = "VoxtralForConditionalGeneration"
 _MODEL = ("dim", "n_layers")
 """Fields without which params.json is not one of a model."""
+_MOST_LAYERS = 2_000
+"""More than any model has: each is written out."""
 
 
 def mistral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the config of a model in Mistral's format; None where it is not one.
 
     Values keep the type that the file gives them, also where vLLM would stop.
+
+    Raises:
+        PlannerError: naming a field that is missing or no number of layers.
     """
     if not params or not all(name in params for name in _MODEL):
         return None
@@ -73,6 +80,9 @@ def mistral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the config of an audio model in Mistral's format; None for others.
 
+    Raises:
+        PlannerError: naming a field that is missing or no number of layers.
+
     Source: vLLM 0.33.0 `transformers_utils/configs/mistral.py`
     _remap_mistral_audio_args.
     """
@@ -84,6 +94,10 @@ def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     sound = nested(encoder, "audio_encoding_args")
     if not (sound and downsampling):
         return None
+    _check_there(params or {}, ("n_layers",))
+    _check_there(encoder, tuple(_AUDIO_FIELDS), "encoder_args")
+    _check_there(sound, ("num_mel_bins", "window_size"), "audio_encoding_args")
+    _check_there(downsampling, ("downsample_factor",), "downsample_args")
     is_causal = bool(encoder.get("causal"))
     text = _text_config(dict(params or {}))
     config = {
@@ -100,6 +114,17 @@ def voxtral_config(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     }
     quantised = text.get("quantization_config")
     return {**config, "quantization_config": quantised} if quantised else config
+
+
+def _check_there(
+    given: Mapping[str, Any], names: tuple[str, ...], table: str = ""
+) -> None:
+    missing = next((name for name in names if name not in given), None)
+    if missing is not None:
+        raise PlannerError(
+            f"params.json: {f'{table} has no' if table else 'there is no'} "
+            f"`{missing}`. Download the file again, or give a model's config.json."
+        )
 
 
 def _text_config(params: dict[str, Any]) -> dict[str, Any]:
@@ -122,15 +147,24 @@ def _text_config(params: dict[str, Any]) -> dict[str, Any]:
 def _set_windows(config: dict[str, Any]) -> None:
     """Write a list of windows, which repeats, as the kind of each layer."""
     window = config.get("sliding_window")
-    num_layers = config["num_hidden_layers"]
     if isinstance(window, list) and window:
-        kinds = window * (num_layers // len(window))
+        kinds = window * (_num_layers(config) // len(window))
         config["layer_types"] = [
             "full_attention" if kind is None else "sliding_attention" for kind in kinds
         ]
         config["sliding_window"] = next(filter(None, window), None)
     elif isinstance(window, int) and window and not config.get("layer_types"):
-        config["layer_types"] = ["sliding_attention"] * num_layers
+        config["layer_types"] = ["sliding_attention"] * _num_layers(config)
+
+
+def _num_layers(config: Mapping[str, Any]) -> int:
+    given = config["num_hidden_layers"]
+    if type(given) is not int or not 1 <= given <= _MOST_LAYERS:
+        raise PlannerError(
+            f"params.json: n_layers={given!r}: a whole number from 1 to "
+            f"{_MOST_LAYERS:,} is needed."
+        )
+    return given
 
 
 def _set_quantization(config: dict[str, Any]) -> None:

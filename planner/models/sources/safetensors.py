@@ -16,11 +16,13 @@ from dataclasses import field
 from functools import partial
 from math import prod
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
+from planner.models.sources.json_text import check_values
 from planner.user_files import opened
 from planner.values import frozen
 
@@ -34,6 +36,10 @@ SINGLE = "model.safetensors"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Source: safetensors `MAX_HEADER_SIZE`; a longer one is a damaged file."""
+_MOST_HEADER_BYTES, _MOST_HEADER_VALUES = 32 << 20, 1_500_000
+"""The largest published header has 10 MB, of 100,000 tensors with nine values each."""
+_MOST_TENSORS = 250_000
+"""Of all files; the largest published model has 210,000."""
 
 _MOST_DIMS, _MOST_ELEMENTS = 64, (1 << 63) - 1
 """Source: PyTorch 2.9 `c10/core/TensorImpl.h`: 64 dimensions, counts of int64_t."""
@@ -104,15 +110,26 @@ def read_headers(paths: Iterable[Path]) -> TensorFacts:
     """Return the tensors in the files' headers; none where the weights are missing.
 
     Raises:
-        PlannerError: for a file whose header cannot be read.
+        PlannerError: for a file whose header cannot be read, or too many tensors.
     """
     shapes: dict[str, tuple[str, tuple[int, ...]]] = {}
     for path in paths:
-        header = _header(path)
-        if header is None:
+        found = _shapes_in(path)
+        if found is None:
             return TensorFacts()
-        shapes.update(shapes_of(header, str(path)))
+        shapes.update(found)
+        if len(shapes) > _MOST_TENSORS:
+            raise PlannerError(
+                f"The safetensors files in {path.parent} have more than "
+                f"{_MOST_TENSORS:,} tensors, the most that is read. Plan from the "
+                "config.json alone by moving it to a separate folder."
+            )
     return TensorFacts.of(shapes)
+
+
+def _shapes_in(path: Path) -> Shapes | None:
+    header = _header(path)
+    return None if header is None else shapes_of(header, str(path))
 
 
 def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
@@ -123,7 +140,7 @@ def shapes_of(header: Mapping[str, Any], where: str) -> Shapes:
     """
     try:
         return {
-            name: (str(tensor["dtype"]), _shape(tensor["shape"]))
+            name: (intern(str(tensor["dtype"])), _shape(tensor["shape"]))
             for name, tensor in header.items()
             if name != "__metadata__"
         }
@@ -138,8 +155,10 @@ def _shape(given: Any) -> tuple[int, ...]:  # noqa: ANN401 - whatever a header h
         ValueError: where no tensor can have it.
     """
     shape = tuple(given)
-    is_whole = all(type(size) is int and size >= 0 for size in shape)
-    if not is_whole or len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
+    for size in shape:
+        if type(size) is not int or size < 0:
+            raise ValueError(shape)
+    if len(shape) > _MOST_DIMS or prod(shape) > _MOST_ELEMENTS:
         raise ValueError(shape)
     return shape
 
@@ -152,6 +171,12 @@ def _header(path: Path) -> Mapping[str, Any] | None:
         length = int.from_bytes(prefix, "little")
         if len(prefix) < _PREFIX_BYTES or length > _MAX_HEADER_BYTES:
             raise _damaged(str(path), "it does not begin with a header")
+        if length > _MOST_HEADER_BYTES:
+            raise PlannerError(
+                f"{path}: its header has more than {_MOST_HEADER_BYTES >> 20} MiB, the "
+                "most that is read. Plan from its config.json alone by moving that "
+                "file to a separate folder."
+            )
         text = file.read(length)
     if len(text) < length:
         raise _damaged(
@@ -161,6 +186,7 @@ def _header(path: Path) -> Mapping[str, Any] | None:
 
 
 def _decoded(text: bytes, where: str) -> Mapping[str, Any]:
+    check_values(text, where, _MOST_HEADER_VALUES)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
