@@ -234,7 +234,8 @@ def _padded(num_bytes: int) -> bytes:
     [
         (_padded(3 << 20), "larger than the 2 MiB"),
         (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "is not JSON"),
-        (b"[" * 1_000_000, "is not JSON"),
+        (b"[" * 200_000, "is not JSON"),
+        (b"[" * 1_000_000, "more than 250,000 values"),
         (json.dumps({f"k{n}": n for n in range(200_000)}).encode(), "larger than"),
         (b'{"model_type": ' + b"9" * 5_000 + b"}", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
