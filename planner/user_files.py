@@ -2,7 +2,9 @@
 
 A FIFO without a writer, a device and some files of /proc never end; a file that is far
 larger than its kind ever is fills the memory. Each is refused in one sentence. A text
-may come from a pipe, as a shell's `<(...)` gives it: for a bounded time.
+may come from a pipe, as a shell's `<(...)` gives it: for a bounded time. A value of
+JSON takes many times as much memory as its text, a list of 3 bytes 64: they are counted
+before any is made.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
 )
+
+MOST_VALUES = 250_000
+"""Of a config; the largest published ones list 100,000 modules."""
+_MARKS = (",", "[", "{")
 
 
 def user_path(text: str | os.PathLike[str]) -> Path:
@@ -208,3 +214,27 @@ def _unreadable(
     why = getattr(problem, "strerror", None) or problem
     do = " Check its permissions." if isinstance(problem, PermissionError) else ""
     return error(f"{what}{path} cannot be read: {why}.{do}")
+
+
+def check_values(text: str | bytes, where: str, most_values: int = MOST_VALUES) -> None:
+    """Refuse a JSON text with too many values, before any is made.
+
+    Args:
+        text: the JSON.
+        where: the file, for the sentence.
+        most_values: counted by commas and brackets, those within texts too.
+
+    Raises:
+        PlannerError: naming the file.
+    """
+    if _num_marks(text) > most_values:
+        raise PlannerError(
+            f"{where} has more than {most_values:,} values, the most that is read: no "
+            "published model's has as many. Download the file again."
+        )
+
+
+def _num_marks(text: str | bytes) -> int:
+    if isinstance(text, str):
+        return sum(map(text.count, _MARKS))
+    return sum(text.count(mark.encode()) for mark in _MARKS)

@@ -1,4 +1,4 @@
-"""The values of flags, typed as vLLM's own parser types them.
+"""The values of flags, typed as vLLM's own parser types them, and unknown flags.
 
 Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser,
 `engine/arg_utils.py` human_readable_int.
@@ -9,15 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from planner.engine.arguments import Argument, Kind
-from planner.engine.server import ServerFlag, Takes, takes_value
-from planner.units import SUFFIX_FACTORS
+from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.server import SERVER_FLAGS, ServerFlag, Takes, takes_value
+from planner.late import late
+from planner.units import SUFFIX_FACTORS, counted
 
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 _LONGEST_NUMBER = 18
 """Characters; longer ones are no size of anything."""
+_LONGEST_NAME = 80
+_MOST_NAMED = 8
+"""Names that get a sentence each, with the nearest argument."""
 SWITCHES = {"true": True, "false": False}
 _NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
 ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
@@ -110,3 +115,34 @@ def literal(text: str) -> Any:  # noqa: ANN401 - any JSON
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def unknown_notes(names: Sequence[str]) -> list[str]:
+    """Return a sentence on each of the first names, and one on all others."""
+    notes = [
+        f"{_shown(name)} is not an argument of any release of vLLM.{_nearest(name)}"
+        for name in names[:_MOST_NAMED]
+    ]
+    rest = len(names) - len(notes)
+    if rest:
+        notes.append(
+            f"No release of vLLM has {counted(rest, 'more names')} of the text, such "
+            f"as {_shown(names[-1])}."
+        )
+    return notes
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+
+
+@lru_cache(maxsize=256)
+def _nearest(written: str) -> str:
+    name = written.lstrip("-").partition(".")[0].replace("-", "_")
+    near: list[str] = late(
+        "difflib:get_close_matches", name, [*ARGUMENTS, *SERVER_FLAGS], n=1
+    )
+    if not near:
+        return ""
+    is_flag = written.startswith("-")
+    return f" Did you mean {'--' + near[0].replace('_', '-') if is_flag else near[0]}?"

@@ -14,9 +14,9 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
 from planner.engine.server import SERVER_FLAGS, ServerFlag
 from planner.errors import PlannerError
+from planner.export.texts.flag_values import unknown_notes
 from planner.export.texts.passage import Edit, edited
 from planner.export.texts.sites import Start, merged
-from planner.export.texts.unknown import unknown_notes
 from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load

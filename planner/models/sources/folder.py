@@ -18,10 +18,9 @@ from typing import Any
 from planner.errors import ModelNotFound, ModelUnavailable, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf
-from planner.models.sources.json_text import MOST_VALUES, check_values
 from planner.models.sources.mistral_format import mistral_config, nested, voxtral_config
 from planner.models.sources.safetensors import INDEX, SINGLE, TensorFacts, read_headers
-from planner.user_files import MOST_CONFIG_BYTES, read_file
+from planner.user_files import MOST_CONFIG_BYTES, MOST_VALUES, check_values, read_file
 
 CONFIG = "config.json"
 PARAMS = "params.json"

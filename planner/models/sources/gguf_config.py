@@ -18,7 +18,7 @@ from typing import Any
 
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.models.files import ModelFiles
-from planner.models.sources.json_text import check_values
+from planner.user_files import check_values
 
 METADATA = "metadata of "
 """How the source of a config begins that was made of a file's metadata."""

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import PlannerError
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_errors import HubQuery
-from planner.models.sources.json_text import check_values
-from planner.user_files import opened
+from planner.user_files import check_values, opened
 from planner.values import frozen
 
 if TYPE_CHECKING:

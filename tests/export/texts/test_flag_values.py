@@ -7,7 +7,7 @@ import pytest
 
 import planner
 from planner.errors import PlannerError
-from planner.export.texts.unknown import unknown_notes
+from planner.export.texts.flag_values import unknown_notes
 
 
 def test_the_nearest_argument_is_named() -> None:

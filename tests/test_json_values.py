@@ -10,7 +10,7 @@ import pytest
 from planner.errors import PlannerError
 from planner.models.sources import folder, safetensors
 from planner.models.sources.gguf_config import config_of
-from planner.models.sources.json_text import MOST_VALUES, check_values
+from planner.user_files import MOST_VALUES, check_values
 
 _MANY = '{"model_type": "llama", "x": [' + "[]," * (MOST_VALUES // 2) + "1]}"
 
