@@ -160,6 +160,8 @@ from pathlib import Path
 from planner.confirming.process import Process
 from tests.starts import is_alive, wait_until
 def show(line):
+    while "process" not in globals():  # the first line may come before it is named
+        time.sleep(0.01)
     print(process.group, line, flush=True)
 process = Process([sys.executable, "-c", sys.argv[2]], environment=os.environ,
                   limit_seconds=60, scratch=Path(sys.argv[1]), on_line=show)

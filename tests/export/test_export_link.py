@@ -384,5 +384,5 @@ def test_every_part_is_taken_or_named(pairs):
 def test_half_of_a_character_is_refused() -> None:
     """No address holds one, wherever it is."""
     half = planner.plan("Qwen/Qwen3-8B", eplb_config={"step_interval": "a\udcff"})
-    with pytest.raises(PlannerError, match="half of a character"):
+    with pytest.raises(PlannerError, match="no link can have it"):
         planner.export.link(half)

@@ -43,6 +43,8 @@ _EFFECTS = {
 }
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
+_MOST_DIGITS = 20
+"""As many as 64 bits have."""
 _PLAN_FILE = "plan file"
 """The kind of text that is one; `planner.export.texts.reading.Kind`."""
 _START = ("model", "gpu", "vllm_version", "entrypoint")
@@ -276,12 +278,9 @@ def _number_or_text(text: str) -> int | str:
     if match is None:
         return text
     number, factor = match[1], SUFFIX_FACTORS[match[2]]
-    try:
-        return int(float(number) * factor) if "." in number else int(number) * factor
-    except (OverflowError, ValueError):  # too large, or of too many digits
-        raise argparse.ArgumentTypeError(
-            "the number is larger than one may be"
-        ) from None
+    if len(number.partition(".")[0]) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError("the number is larger than one may be")
+    return int(float(number) * factor) if "." in number else int(number) * factor
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is
