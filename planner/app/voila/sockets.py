@@ -31,6 +31,8 @@ _BURST = 400
 BYTES_PER_SECOND = 64 * 1024
 """Of messages as they are once unpacked: a slider's have 600 each."""
 _BURST_BYTES = 2 * MESSAGE_BYTES
+_MOST_DROPPED, _MOST_DROPPED_BYTES = 5_000, 4 << 20
+"""Of one connection, which ends then: unpacking what is dropped takes time as well."""
 UNREAD_BYTES = 8 << 20
 """Of answers that a page does not read, or that wait for a page that lost its network;
 the states of all widgets are a megabyte."""
@@ -124,7 +126,10 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
             Allowance(MESSAGES_PER_SECOND, _BURST),
             Allowance(BYTES_PER_SECOND, _BURST_BYTES),
         )
-        self._dropped = 0
+        self._patience = (
+            Allowance(0, _MOST_DROPPED),
+            Allowance(0, _MOST_DROPPED_BYTES),
+        )
         self._has_logged = False
         self._pong_at = time.monotonic()
         self._asked[kernel_id] += 1
@@ -229,8 +234,8 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         messages, size = self._allowances
         if not (messages.take() and size.take(len(message))):
             self._log_once("A page sent too many messages; the rest is dropped.")
-            self._dropped += 1
-            if self._dropped > _BURST:
+            number, lost = self._patience
+            if not (number.take() and lost.take(len(message))):
                 self._end()
             return
         passed = screened(message, self.selected_subprotocol)

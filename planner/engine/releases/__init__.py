@@ -66,7 +66,7 @@ def number_of(version: str) -> tuple[int, int, int]:
     match = _VERSION.match(str(version).strip())
     if match is None:
         raise PlannerError(
-            f"vllm_version={str(version)[:40]!r} is not a release such as {NEWEST}."
+            f"vllm_version={repr(version)[:40]} is not a release such as {NEWEST}."
         )
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
