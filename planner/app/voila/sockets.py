@@ -17,7 +17,11 @@ from jupyter_server.services.kernels.connection.channels import (
 )
 from tornado.iostream import StreamBufferFullError
 from tornado.web import HTTPError
-from tornado.websocket import WebSocketProtocol, WebSocketProtocol13
+from tornado.websocket import (
+    WebSocketClosedError,
+    WebSocketProtocol,
+    WebSocketProtocol13,
+)
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 from planner.app.voila.pages import AppHandler
@@ -253,11 +257,17 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     def write_message(self, message: Any, binary: bool = False) -> Any:  # noqa: ANN401 - as tornado has it
         """Send an answer to the page, or leave a page that reads none of them."""
         try:
-            return super().write_message(message, binary)
+            written = super().write_message(message, binary)
+        except WebSocketClosedError:
+            return None  # Jupyter would log what the kernel says meanwhile as errors
         except StreamBufferFullError:
             self._log_once("A page does not read its answers; its connection ends.")
-            self._end()
+            # Jupyter closes the kernel's sockets with it, one of which is being read.
+            asyncio.get_running_loop().call_soon(self._end)
             return None
+        if isinstance(written, asyncio.Future):
+            written.add_done_callback(_seen)  # a page may go before it has it all
+        return written
 
     def _end(self) -> None:
         """End the connection at once: `close` goes on reading until the page agrees."""
@@ -319,6 +329,12 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     def write_error(self, status_code: int, **details: object) -> None:
         """Answer a request that did not become a websocket."""
         AppHandler.write_error(self, status_code, **details)
+
+
+def _seen(written: asyncio.Future[None]) -> None:
+    """Take note of an error, which nobody else waits for."""
+    if not written.cancelled():
+        written.exception()
 
 
 def _is_key(text: str) -> bool:
