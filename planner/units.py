@@ -6,6 +6,7 @@ Sizes inside the planner are whole bytes (`int`, suffix `_bytes`); text is in Gi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from planner.errors import PlannerError
 
@@ -128,3 +129,29 @@ def parse_size(text: str) -> int:
     whole, _, decimals = match[1].partition(".")
     scaled = int(whole + decimals) * _BYTES_PER_UNIT[match[2].lower()]
     return int(scaled // 10 ** len(decimals))
+
+
+_MOST_NAMED = 8
+_LONGEST_NAME = 80
+
+
+def on_each(
+    names: Sequence[str],
+    one: Callable[[str, str], str],
+    rest: Callable[[int, str], str],
+) -> list[str]:
+    """Return a sentence on each of the first names, and one on all others.
+
+    Args:
+        names: a text of others may hold thousands.
+        one: a sentence from a name and how it is shown.
+        rest: a sentence from the number of the others and how the last one is shown.
+    """
+    shown = [
+        name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+        for name in (*names[:_MOST_NAMED], *names[-1:])
+    ]
+    first = names[:_MOST_NAMED]
+    sentences = [one(*both) for both in zip(first, shown, strict=False)]
+    others = len(names) - len(first)
+    return [*sentences, rest(others, shown[-1])] if others else sentences

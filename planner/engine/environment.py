@@ -11,7 +11,7 @@ from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
 from planner.late import late
-from planner.units import counted, whole_number
+from planner.units import counted, on_each, whole_number
 from planner.values import frozen
 
 KNOWN = (
@@ -89,9 +89,6 @@ UNCOUNTED: Mapping[str, str] = {
 """Variables that change memory by an amount that plans do not count."""
 _TABLE = DATA / "variables.json"
 _MOST_GPUS = 1_000
-_LONGEST = 80
-_MOST_NAMED = 8
-"""Unknown variables that are named each with the nearest one."""
 _NO_EFFECT = ("", "0", "false", "auto")
 """Values of a variable in `UNCOUNTED` that leave things as they are by default."""
 _ON_BY_DEFAULT = (
@@ -270,22 +267,16 @@ def _unread(
 
 
 def _unknown_notes(names: Sequence[str]) -> list[str]:
-    """Return a note on each of the first variables, and one on all others."""
-    notes = [
-        f"No release of vLLM reads {_shown(name)}; it is kept.{_nearest(name)}"
-        for name in names[:_MOST_NAMED]
-    ]
-    rest = len(names) - len(notes)
-    if rest:
-        notes.append(
-            f"No release of vLLM reads {counted(rest, 'more variables')}, such as "
-            f"{_shown(names[-1])}; they are kept."
-        )
-    return notes
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+    return on_each(
+        names,
+        lambda name, shown: (
+            f"No release of vLLM reads {shown}; it is kept.{_nearest(name)}"
+        ),
+        lambda others, shown: (
+            f"No release of vLLM reads {counted(others, 'more variables')}, such as "
+            f"{shown}; they are kept."
+        ),
+    )
 
 
 @lru_cache(maxsize=256)

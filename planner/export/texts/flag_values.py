@@ -15,14 +15,11 @@ from typing import Any
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.server import SERVER_FLAGS, ServerFlag, Takes, takes_value
 from planner.late import late
-from planner.units import SUFFIX_FACTORS, counted
+from planner.units import SUFFIX_FACTORS, counted, on_each
 
 _SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
 _LONGEST_NUMBER = 18
 """Characters; longer ones are no size of anything."""
-_LONGEST_NAME = 80
-_MOST_NAMED = 8
-"""Names that get a sentence each, with the nearest argument."""
 SWITCHES = {"true": True, "false": False}
 _NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
 ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
@@ -119,21 +116,16 @@ def literal(text: str) -> Any:  # noqa: ANN401 - any JSON
 
 def unknown_notes(names: Sequence[str]) -> list[str]:
     """Return a sentence on each of the first names, and one on all others."""
-    notes = [
-        f"{_shown(name)} is not an argument of any release of vLLM.{_nearest(name)}"
-        for name in names[:_MOST_NAMED]
-    ]
-    rest = len(names) - len(notes)
-    if rest:
-        notes.append(
-            f"No release of vLLM has {counted(rest, 'more names')} of the text, such "
-            f"as {_shown(names[-1])}."
-        )
-    return notes
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+    return on_each(
+        names,
+        lambda name, shown: (
+            f"{shown} is not an argument of any release of vLLM.{_nearest(name)}"
+        ),
+        lambda others, shown: (
+            f"No release of vLLM has {counted(others, 'more names')} of the text, such "
+            f"as {shown}."
+        ),
+    )
 
 
 @lru_cache(maxsize=256)
