@@ -12,7 +12,7 @@ from planner.engine.environment_names import assignments, is_variable
 from planner.errors import PlannerError
 from planner.export import read_yaml
 
-WRONG = ["VLLM_A=1; touch /tmp/a; B", "", "2A", "A-B", "A B", "A\n", "\u00c9", "a.b"]
+WRONG = ["VLLM_A=1; touch a; B", "", "2A", "A-B", "A B", "A\n", "\u00c9", "a.b"]
 
 
 @pytest.mark.parametrize("name", WRONG)
