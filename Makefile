@@ -17,11 +17,18 @@ ADDRESS := 127.0.0.1
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# A worker for each core; a file's tests stay together, with the server that they share.
+WORKERS ?= logical
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+QUICK = not browser and not server and not nightly
+WITH_PROGRAMS = CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
+	NGINX=$$(sh tools/system.sh nginx "$(CURDIR)/$(VENV)/nginx") && export NGINX && \
+	HELM=$$(sh tools/system.sh helm "$(CURDIR)/$(VENV)") && export HELM
 WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$folder:$$PATH"
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -53,12 +60,21 @@ docs: $(VENV)/docs.stamp ## the documentation as a site, offline, into build/doc
 lite: $(LITE_VENV)/lite.stamp docs ## the app, the lessons and the documentation as a site for any host, into build/lite/site
 	@$(LITE_VENV)/bin/python tools/lite.py
 
-test: $(VENV)/test.stamp ## every check and every test, after setting them up
-	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
-		NGINX=$$(sh tools/system.sh nginx "$(CURDIR)/$(VENV)/nginx") && export NGINX && \
-		HELM=$$(sh tools/system.sh helm "$(CURDIR)/$(VENV)") && export HELM && \
-		$(MAKE) --no-print-directory check && \
-		exec $(BIN)/python -m pytest
+gate: $(VENV)/test.stamp node_modules/.stamp ## every check, and each test that needs no server, browser or cluster: ten minutes on two cores
+	@$(MAKE) --no-print-directory check
+	$(PYTEST) -m "$(QUICK)"
+
+test: $(VENV)/test.stamp node_modules/.stamp ## the gate, then the tests with servers and a browser: 25 minutes on two cores
+	@$(MAKE) --no-print-directory gate
+	@$(WITH_PROGRAMS) && \
+		$(PYTEST) -m "(browser or server) and not nightly" tests
+
+nightly: $(VENV)/test.stamp node_modules/.stamp ## what is too long for every change, hours: docs/nightly.md says when it last passed
+	@$(WITH_PROGRAMS) && \
+		$(BIN)/python tools/nightly.py
+
+mutants: $(VENV)/test.stamp ## change 40 rules at random, one at a time, and count how many a test notices: an hour
+	$(BIN)/python tools/mutants.py
 
 test-vllm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## confirm plans with vLLM's CPU build and Ray, 3.7 GB the first time
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
@@ -101,7 +117,7 @@ format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
 	@$(WITH_NODE) npm run format
 
 coverage: $(VENV)/test.stamp ## which lines no test reaches
-	$(BIN)/python -m pytest --cov --cov-report=term -m "not browser"
+	$(PYTEST) --cov --cov-report=term -m "$(QUICK)"
 
 bench: $(VENV)/app.stamp ## times of an import, a plan and cold commands, against their limits
 	$(BIN)/python benchmarks/core.py

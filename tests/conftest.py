@@ -1,4 +1,4 @@
-"""What every test keeps to: this machine only, and the same examples every time."""
+"""What every test keeps to: this machine only, a folder of its own, no clock."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -16,15 +17,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests.starts import STAND_IN, TINY
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A shared machine is slow at times: a deadline would fail tests by chance.
-settings.register_profile("planner", deadline=None, derandomize=True)
-settings.load_profile("planner")
+# A shared machine is slow at times: a deadline would fail tests by chance. A change is
+# judged by the same examples wherever it is tested; at night, `make nightly` looks for
+# others, ten times as many, and what it finds becomes an `@example` of its law.
+settings.register_profile("gate", deadline=None, derandomize=True)
+settings.register_profile("night", deadline=None, print_blob=True)
+settings.load_profile("gate")
+AT_NIGHT = 10
+"""Times as many examples."""
+_OWN_SETTINGS = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps what `@settings` says."""
 
 # Jupyter warns about its old folders until this is said; kernels inherit it.
 os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
@@ -37,19 +45,32 @@ os.environ.pop("PLANNER_CALIBRATION", None)
 _TEST_NUMBERS = count()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Run what needs servers after all that does not, and what drives a browser last.
 
     Servers stay up for the tests that follow, some of which look for processes that are
     left. While Playwright drives a browser, the main thread has a running event loop:
     what asks for one, as the widgets do, would not find itself in a plain script.
     """
+    if config.getoption("hypothesis_profile", None) == "night":
+        _look_further(items)
     items.sort(
         key=lambda item: (
             "browser" in getattr(item, "fixturenames", ()),
             item.get_closest_marker("browser") is not None,
         )
     )
+
+
+def _look_further(items: list[pytest.Item]) -> None:
+    """Give laws more examples, whatever number they say themselves."""
+    for law in {item.obj for item in items if is_hypothesis_test(item.obj)}:
+        own = getattr(law, _OWN_SETTINGS, None) or settings()
+        setattr(
+            law, _OWN_SETTINGS, settings(own, max_examples=AT_NIGHT * own.max_examples)
+        )
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +123,19 @@ def _plans_are_as_the_schema_says() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(as_dict, "plan_dict", plan_dict)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _files_that_reach_a_line(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Note the file of tests beside the lines it runs, where coverage is measured."""
+    coverage = sys.modules.get("coverage")
+    measured = coverage.Coverage.current() if coverage else None
+    if measured is None:
+        yield
+        return
+    measured.switch_context(request.path.relative_to(ROOT).as_posix())
+    yield
+    measured.switch_context("")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass, field
 from enum import Enum
 
-import pytest
-
 from planner.models import catalogue
 from planner.models.families import read
 from planner.planning.calibrations.key import fingerprint, plain
@@ -58,23 +56,13 @@ def test_every_process_finds_the_same():
     assert len(MODELS) == len(set(here))
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        (2.5, 2.5),
-        (_Colour.RED, "RED"),
-        ((1, [2, "x"]), [1, [2, "x"]]),
-        ({"b": 1, 2: (3,)}, {"b": 1, "2": [3]}),
-        ({"b", "a"}, ["a", "b"]),
-        (_Marker(), "_Marker"),
-        (_Marker, "_Marker"),
-    ],
-    ids=str,
-)
-def test_values_become_what_json_holds(value, expected):
-    """Names for what has no fields."""
-    assert expected == plain(value)
+def test_values_become_what_json_holds():
+    """Names for what has no fields; a set in order."""
+    assert [None, 2.5, "RED"] == plain((None, 2.5, _Colour.RED))
+    assert [[1, [2, "x"]], {"b": 1, "2": [3]}] == plain(
+        ((1, [2, "x"]), {"b": 1, 2: (3,)})
+    )
+    assert [["a", "b"], "_Marker", "_Marker"] == plain(({"b", "a"}, _Marker(), _Marker))
 
 
 def test_a_field_with_its_default_is_left_out():
