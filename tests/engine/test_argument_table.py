@@ -14,6 +14,7 @@ from planner.engine.arguments import (
     Memory,
     featured,
 )
+from tests.rows import each_row
 from tools.argument_table import PARSER, TABLE, new, parsed, placed, written
 
 RECORDED = {
@@ -28,7 +29,7 @@ OF_VLLM = [
 ]
 
 
-@pytest.mark.parametrize("name", OF_VLLM)
+@each_row("name", OF_VLLM)
 def test_kind_choices_and_default_are_the_parser_s(name) -> None:
     """As recorded from the newest release."""
     known = {key: ROWS[name].get(key) for key in ("kind", "choices", "default")}
@@ -83,7 +84,7 @@ def test_every_group_has_a_field_for_each_argument() -> None:
     assert all(ARGUMENTS[name].group is group for name, group in shown.items())
 
 
-@pytest.mark.parametrize("argument", ARGUMENTS.values(), ids=ARGUMENTS)
+@each_row("argument", ARGUMENTS.values(), ids=lambda one: one.name)
 def test_an_entry_agrees_with_itself(argument) -> None:
     """What is planned and offered is among the choices; no text has bounds."""
     assert argument.text.endswith(".")

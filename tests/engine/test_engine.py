@@ -14,6 +14,7 @@ from planner.engine.arguments import ARGUMENTS, Kind, Memory, named
 from planner.engine.settings import EngineSettings, command, settings_from
 from planner.errors import PlannerError
 from planner.export.values import checked, from_text, to_text
+from tests.rows import each_row
 
 
 def test_an_unknown_argument_names_the_nearest_one() -> None:
@@ -100,7 +101,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("name", named(Memory.MODELLED))
+@each_row("name", named(Memory.MODELLED))
 def test_a_field_is_typed_as_the_table_says(name) -> None:
     """And may be left out."""
     kind = ARGUMENTS[name].kind

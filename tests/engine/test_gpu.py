@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from planner.engine.gpu import GPU, catalogue, names_of
 from planner.errors import PlannerError
 from planner.units import GIB
+from tests.rows import each_row
 
 PROMISED = [
     "H100",
@@ -52,7 +53,7 @@ def own(**facts: Any) -> GPU:
 # --- Names -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROMISED)
+@each_row("name", PROMISED)
 def test_promised_names_are_known(name: str) -> None:
     """What the contract names can be planned for."""
     assert GPU.named(name).total_memory_bytes > 0
@@ -82,7 +83,7 @@ def test_a_gpu_is_found_by_any_of_its_names(name: str, expected: str) -> None:
     assert expected == GPU.named(name).name
 
 
-@pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
+@each_row("gpu", catalogue(), ids=lambda gpu: gpu.name)
 def test_every_name_of_a_gpu_leads_to_it(gpu: GPU) -> None:
     """No alias or device name belongs to two entries."""
     assert {gpu.name} == {GPU.named(name).name for name in names_of(gpu)}

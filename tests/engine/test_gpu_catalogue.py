@@ -12,6 +12,7 @@ import pytest
 from planner.engine.gpu import GPU, catalogue, gpu_dict, search
 from planner.engine.gpu_text import gpu_line
 from planner.units import GIB, MIB
+from tests.rows import each_row
 from tools.starts import read_records
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def test_the_catalogue_is_large_and_has_whole_gpus_first() -> None:
     assert [*WHOLE, *SLICES] == list(catalogue())
 
 
-@pytest.mark.parametrize("gpu", catalogue(), ids=by_name)
+@each_row("gpu", catalogue(), ids=by_name)
 def test_every_figure_has_a_source(gpu: GPU) -> None:
     """A measured total names its record, an assumed one says how; no figure is bare."""
     told = {
@@ -72,9 +73,7 @@ def test_every_figure_has_a_source(gpu: GPU) -> None:
     assert gpu.source == gpu.source_of("total_memory_bytes")
 
 
-@pytest.mark.parametrize(
-    "gpu", [gpu for gpu in WHOLE if gpu.nvml_memory_bytes], ids=by_name
-)
+@each_row("gpu", [gpu for gpu in WHOLE if gpu.nvml_memory_bytes], ids=by_name)
 def test_the_runtime_reports_a_little_less_than_nvidia_smi(gpu: GPU) -> None:
     """The driver keeps some hundred MiB, never more than one twentieth."""
     assert gpu.nvml_memory_bytes is not None
@@ -83,7 +82,7 @@ def test_the_runtime_reports_a_little_less_than_nvidia_smi(gpu: GPU) -> None:
     assert 100 * MIB < kept < gpu.nvml_memory_bytes // 20
 
 
-@pytest.mark.parametrize("part", SLICES, ids=by_name)
+@each_row("part", SLICES, ids=by_name)
 def test_a_slice_is_part_of_its_gpu(part: GPU) -> None:
     """Never more memory, SMs or bandwidth than the whole; the same capability."""
     whole = GPU.named(part.name.partition("-MIG-")[0])
@@ -122,7 +121,7 @@ def test_search_finds_all_words_and_puts_beginnings_first() -> None:
     assert () == search("voodoo")
 
 
-@pytest.mark.parametrize("gpu", catalogue(), ids=by_name)
+@each_row("gpu", catalogue(), ids=by_name)
 def test_each_gpu_is_one_line_of_a_list(gpu: GPU) -> None:
     """Columns stand below each other; what is not known is left empty."""
     line = gpu_line(gpu)

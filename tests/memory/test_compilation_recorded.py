@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import planner
+from tests.rows import each_row
 from tools.configs import folder
 
 DATA = Path(__file__).parents[1] / "data" / "compilation-0.33.0.jsonl"
@@ -29,9 +28,7 @@ def placed(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=lambda c: f"{c['model']} {json.dumps(c['engine_args'])}"
-)
+@each_row("case", CASES, ids=lambda c: f"{c['model']} {json.dumps(c['engine_args'])}")
 def test_the_configuration_is_vllms(case: dict[str, Any]) -> None:
     """Sizes, mode, lengths, batches, runner and method; or the beginning of its no."""
     expected = dict(case["expect"])

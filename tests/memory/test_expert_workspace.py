@@ -23,6 +23,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.models.tensors import ExpertsKernel
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.rows import each_row
 
 MIXTRAL = {
     **QWEN3_MOE,
@@ -346,7 +347,7 @@ def test_uneven_routing_takes_a_whole_chunk_before_0_18() -> None:
     assert 16384 * (8 * 2 * 2048 + 2048) * 2 == expert_workspace_bytes(start)
 
 
-@pytest.mark.parametrize("version", MODELLED)
+@each_row("version", MODELLED)
 def test_dense_models_need_nothing(version: str) -> None:
     """Llama has no experts."""
     dense = run(LLAMA_8B, version)

@@ -22,6 +22,7 @@ from planner.models.architecture import LayerKind
 from planner.models.caches import CompressedIndexerLayer, IndexerCacheLayer, MLALayer
 from planner.units import GIB, MIB
 from tests.configs import LLAMA_8B, architecture, gpu
+from tests.rows import each_row
 
 V3 = MLALayer(
     num_heads=128,
@@ -208,7 +209,7 @@ def test_experts_and_latent_attention_share_the_larger_workspace() -> None:
     assert latent_workspace(start) == shared_workspace(start)
 
 
-@pytest.mark.parametrize("version", MODELLED)
+@each_row("version", MODELLED)
 def test_other_attention_needs_nothing(version: str) -> None:
     """Llama's is not latent; where nothing is held, nothing is explained."""
     release, _ = resolve_version(version)

@@ -24,6 +24,7 @@ from planner.engine.releases import NEWEST_RELEASE
 from planner.memory.estimate import RankMemory
 from planner.memory.media.encoder import encoder_budget_tokens, profiled_items
 from planner.memory.media.towers import built_towers
+from tests.rows import each_row
 from tools import configs
 
 DATA = Path(__file__).parents[1] / "data" / "multimodal"
@@ -109,7 +110,7 @@ def _reason(case: dict[str, Any]) -> str | None:
     return next((reason for reason in found if reason), None)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@each_row("case", CASES, ids=label)
 def test_weights_and_settings(case: dict[str, Any], models: Path) -> None:
     """Every figure to the byte, or vLLM's refusal; explained ones differ."""
     plan, expect = planned(case, models), case["expect"]
@@ -151,7 +152,7 @@ def _is_same(plan: planner.Plan, rank: RankMemory, recorded: tuple[int, int]) ->
     return not {held, held - norm}.isdisjoint(recorded)
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@each_row("case", CASES, ids=label)
 def test_kv_cache(case: dict[str, Any], models: Path) -> None:
     """Groups, blocks and tokens at two sizes of the KV cache."""
     expect = case["expect"]
@@ -175,7 +176,7 @@ def test_kv_cache(case: dict[str, Any], models: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("case", BUDGETS, ids=label)
+@each_row("case", BUDGETS, ids=label)
 def test_encoder_budget(case: dict[str, Any], models: Path) -> None:
     """Budget, modality, items and tokens that MultiModalBudget has, and rows made."""
     expect = case["expect"]

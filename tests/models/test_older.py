@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
 import planner
 from planner.models.families.older import OLDER
 from planner.models.families.registry import built_otherwise, readers
+from tests.rows import each_row
 
 SMALL = {
     "torch_dtype": "bfloat16",
@@ -158,7 +157,7 @@ def test_transformers_served_ministral_3_before_vllm_had_a_class(
     assert "model type `ministral3` but Transformers" in early.error.message
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in OLDER}))
+@each_row("name", sorted({name for name, _ in OLDER}))
 def test_every_class_that_was_native_is_still_read(name: str) -> None:
     """The oldest form is that of 0.12, and the newest release has one too."""
     (before, *_) = (first for known, first in OLDER if known == name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.models.catalogue import Named, rank
+from tests.rows import each_row
 
 NAMES = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -58,7 +59,7 @@ def test_scattered_letters_do_not_hide_true_hits():
     assert rank("oss", tuple(map(Named.of, names))) == ("openai/gpt-oss-20b",)
 
 
-@pytest.mark.parametrize("case", SHARED["cases"], ids=lambda case: repr(case["typed"]))
+@each_row("case", SHARED["cases"], ids=lambda case: repr(case["typed"]))
 def test_the_kernel_ranks_as_the_page_does(case: dict[str, object]):
     """`tests/js/ranking.test.js` holds the page's script to the same table."""
     index = tuple(map(Named.of, SHARED["names"]))

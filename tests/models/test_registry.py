@@ -7,16 +7,15 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
-import pytest
-
 from planner.models import families
 from planner.models.families.names import FAMILIES
 from planner.models.families.registry import readers
+from tests.rows import each_row
 
 _MODULES = [one.name for one in iter_modules(families.__path__) if not one.ispkg]
 
 
-@pytest.mark.parametrize("name", _MODULES)
+@each_row("name", _MODULES)
 def test_a_family_is_listed_with_its_names(name: str) -> None:
     """What a module's table READERS holds is what the registry says of it."""
     table = getattr(import_module(f"{families.__name__}.{name}"), "READERS", {})

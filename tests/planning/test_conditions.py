@@ -13,6 +13,7 @@ from planner.show.page import plan_html
 from planner.show.verdict import CONDITIONAL, verdict
 from planner.units import MIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
+from tests.rows import each_row
 from tests.tiny_models import written
 
 MODEL = "Qwen/Qwen3-14B"
@@ -31,7 +32,7 @@ UNCERTAIN = [
 ]
 
 
-@pytest.mark.parametrize("argument", UNCERTAIN, ids=lambda one: one.name)
+@each_row("argument", UNCERTAIN, ids=lambda one: one.name)
 def test_every_argument_is_planned(argument) -> None:
     """No argument of vLLM is an error, whatever is known of its effect."""
     value = argument.choices[-1] if argument.choices else GIVEN[argument.kind]
@@ -42,7 +43,7 @@ def test_every_argument_is_planned(argument) -> None:
     assert [] == named or argument.memory is Memory.UNKNOWN
 
 
-@pytest.mark.parametrize(
+@each_row(
     "argument",
     [one for one in ARGUMENTS.values() if one.name not in PLANNER_ONLY],
     ids=lambda one: one.name,

@@ -17,6 +17,7 @@ import pytest
 import planner
 from planner.engine.gpu import GPU, Processor
 from planner.units import GIB, MIB
+from tests.rows import each_row
 from tools import configs
 
 _HERE = Path(__file__).parents[1]
@@ -73,7 +74,7 @@ def dense(**arguments: Any) -> planner.Plan:
     return planned(start, **arguments)
 
 
-@pytest.mark.parametrize("name", _STARTED)
+@each_row("name", _STARTED)
 def test_blocks_tokens_and_concurrency_follow_from_the_memory(name: str) -> None:
     """Given the bytes that vLLM measured, all that it logs is the same."""
     start = _STARTS[name]
@@ -94,7 +95,7 @@ def test_blocks_tokens_and_concurrency_follow_from_the_memory(name: str) -> None
     ] == measured["kv_groups"]
 
 
-@pytest.mark.parametrize("name", _STARTED)
+@each_row("name", _STARTED)
 def test_the_arguments_are_resolved_alike(name: str) -> None:
     """Batch, blocks, length and dtype; no graphs, nothing prepared ahead."""
     start = _STARTS[name]
@@ -107,7 +108,7 @@ def test_the_arguments_are_resolved_alike(name: str) -> None:
     assert not resolved.async_scheduling
 
 
-@pytest.mark.parametrize("name", _MEASURED)
+@each_row("name", _MEASURED)
 def test_the_process_lies_in_the_estimates_range(name: str) -> None:
     """What the worker's process took, and the share of memory to the byte."""
     start = _STARTS[name]

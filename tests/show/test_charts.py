@@ -18,6 +18,7 @@ from planner.show.palette import MISSING, OTHER, SWATCHES, css_background
 from planner.show.verdict import missing_bytes
 from planner.units import GIB, format_gib
 from tests import plans
+from tests.rows import each_row
 
 READABLE = 4.5
 """WCAG's contrast for text."""
@@ -39,7 +40,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("swatch", [*SWATCHES.values(), OTHER])
+@each_row("swatch", [*SWATCHES.values(), OTHER])
 def test_labels_can_be_read_on_their_fill_and_on_its_hatch(swatch) -> None:
     """4.5:1 on both."""
     assert contrast(swatch.label, swatch.fill) >= READABLE

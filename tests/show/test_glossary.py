@@ -2,14 +2,13 @@
 
 import re
 
-import pytest
-
 from planner.app.widgets.form import Form
 from planner.app.widgets.run_options import OptionsForm
 from planner.engine.arguments import Memory, named
 from planner.show.glossary import entries, explained, glossary_markdown
 from planner.show.lines import LINE_FACTS
 from tests import plans
+from tests.rows import each_row
 from tools.glossary_page import PAGE
 
 LONGEST_SENTENCE = 260
@@ -31,7 +30,7 @@ def test_every_memory_line_has_an_entry() -> None:
     assert [name for name in LINE_FACTS if name.lower() not in named] == []
 
 
-@pytest.mark.parametrize("name", entries())
+@each_row("name", entries())
 def test_an_entry_is_two_or_three_whole_sentences(name) -> None:
     """What it is, and what it does to memory; short enough to be read in place."""
     text = explained(name)

@@ -24,6 +24,7 @@ from planner.solve.speed.step import (
 from planner.solve.speed.work import Experts, work_of
 from planner.units import GIB
 from tests import plans
+from tests.rows import each_row
 
 LOAD = Load(prompt_tokens=2000, output_tokens=500, requests=32)
 LOADS = st.builds(
@@ -399,7 +400,7 @@ def test_every_kind_of_model_has_a_bound(model) -> None:
 # --- The peaks of the catalogue ----------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", catalogue(), ids=lambda gpu: gpu.name)
+@each_row("gpu", catalogue(), ids=lambda gpu: gpu.name)
 def test_every_peak_has_a_source_and_narrower_dtypes_are_not_slower(gpu) -> None:
     """fp4 >= fp8 >= bfloat16, where there are any."""
     peaks = dict(gpu.dense_flops)
