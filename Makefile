@@ -28,7 +28,7 @@ WITH_NODE = folder=$$(sh tools/system.sh node "$(CURDIR)/$(VENV)") && PATH="$$fo
 JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLATFORM_DIRS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -103,12 +103,19 @@ release: $(VENV)/test.stamp ## what a release of vLLM changes (VLLM=0.34.0), 10 
 		$(if $(CASES),--cases "$(CASES)")
 
 check: $(VENV)/test.stamp node_modules/.stamp ## format, lint, spelling, types, direction of imports, licences; the scripts with their tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-style check-scripts
+
+check-types:
+	$(BIN)/python -m mypy
+
+check-style:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/codespell
-	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/licences.py
+
+check-scripts:
 	@$(WITH_NODE) npm run check
 
 format: $(VENV)/test.stamp node_modules/.stamp ## put the source into shape
