@@ -54,7 +54,7 @@ NARROWER = {
 
 _LONG = (
     *("off", "choices", "planned", "offered", "example", "keys"),
-    "keys_gone",
+    *("keys_gone", "safe_keys", "safe_values"),
     *("kept_out", "uncounted", "bound", "source"),
     *("label", "labels", "hint", "text"),
 )

@@ -32,7 +32,7 @@ _READ = (
 )
 _CLASSES = ("FrontendArgs", "EngineArgs")
 _SWITCHES = ("store_true", "store_false", "boolean", "BooleanOptionalAction")
-_BY_HAND = ("text", "instead")
+_BY_HAND = ("text", "instead", "kept_out")
 _FACTS = ("kind", "short", "since", "gone", "of_engine", *_BY_HAND)
 _NOT_FLAGS = ("help", "model_tag", "model")
 

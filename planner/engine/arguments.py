@@ -200,6 +200,12 @@ class Argument:
     """Keys of a table: what plans do not count of each; empty: modelled, or none."""
     keys_gone: Mapping[str, str] = field(default_factory=dict)
     """Keys of a table that vLLM refuses since a release."""
+    safe_keys: tuple[str, ...] = ()
+    """Keys of a table, "a.b" in a table of it, that name no file, code or address."""
+    safe_values: tuple[str, ...] = ()
+    """Values that are vLLM's own, where others may name code."""
+    is_data: bool = False
+    """Whether what it names is only read, as the model is: a start does not ask."""
     bound: str = ""
     """What a bounded effect is, and by how much at most, as part of a sentence."""
     below_mib: int = 0
@@ -212,7 +218,7 @@ class Argument:
     gone: str = ""
     """The release that removed it."""
     kept_out: str = ""
-    """Why links must not set it."""
+    """Why links must not set it; `planner.engine.foreign` also asks about it."""
     short: str = ""
     """Its short flag."""
     has_flag: bool = True
@@ -308,6 +314,7 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
     "memory": Memory,
     "feature": Feature,
     **dict.fromkeys(("choices", "planned", "offered", "off"), tuple),
+    **dict.fromkeys(("safe_keys", "safe_values"), tuple),
 }
 
 ARGUMENTS = _read(json.loads(_DATA.read_text(encoding="utf-8")))

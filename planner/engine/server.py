@@ -58,6 +58,8 @@ class ServerFlag:
     """What took the place of a flag that is gone; empty: nothing."""
     is_mistaken: bool = False
     """Whether no release has it, although people's commands do: vLLM refuses it."""
+    kept_out: str = ""
+    """What of a start it may set that a stranger must not: files, code, addresses."""
     of_engine: bool = False
     """Whether it was an engine argument, which may have mattered for memory."""
 

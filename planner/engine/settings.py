@@ -149,7 +149,7 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
         argument = ARGUMENTS.get(name)
         if argument is None:
             if name not in SERVER_FLAGS:
-                raise _unknown_argument(name)
+                raise unknown_argument(name)
             server.append((name, value))
             continue
         if value is not None:
@@ -256,7 +256,8 @@ def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argumen
     return value
 
 
-def _unknown_argument(name: str) -> PlannerError:
+def unknown_argument(name: str) -> PlannerError:
+    """Return the error that no release has an argument, with the nearest name."""
     known = [*ARGUMENTS, *SERVER_FLAGS]
     near: list[str] = late("difflib:get_close_matches", name, known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""

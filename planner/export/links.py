@@ -1,10 +1,11 @@
 """A plan as a link: the query string that opens a page with the same plan.
 
 A link can come from anywhere, and the page that opens it may offer to start vLLM. So it
-has only settings that decide memory, never names of files, addresses in a network,
-secrets or code. A model is a bundled one or owner/name on the Hub, never a folder or
-file, which the server would read for whoever opens the link. A GPU is its name in the
-catalogue and each fact that differs.
+has only the engine arguments that `is_carried` names, and of tables the keys that
+`planner.engine.foreign` knows: never names of files, addresses in a network, secrets,
+code or flags of the server. A model is a bundled one or owner/name on the Hub, never a
+folder or file, which the server would read for whoever opens the link. A GPU is its
+name in the catalogue and each fact that differs.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from urllib.parse import quote
 from planner.engine import gpu as gpus
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.environment import KNOWN
+from planner.engine.foreign import safe_part
 from planner.engine.gpu import GPU, Processor
 from planner.engine.gpu_text import LONGEST_NAME, is_description
 from planner.engine.releases import came_later, resolve_version
+from planner.engine.server import SERVER_FLAGS
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.values import to_text
@@ -65,8 +68,8 @@ def link(plan: Plan, base: str = "") -> str:
     """Return a link that opens the explorer or the app with this plan.
 
     It has the model, the GPU with the facts that differ from the catalogue, the
-    release, and every argument and variable that affects memory. Names of files,
-    secrets and code are left out; the table of engine arguments has the reasons.
+    release, engine arguments, and variables that affect memory. What may name a file,
+    code or a secret is left out; the table of engine arguments has the reasons.
 
     Args:
         plan: the plan to open.
@@ -98,13 +101,12 @@ def _pairs(plan: Plan) -> dict[str, str]:
         for name, value in given_arguments(plan.settings).items()
         if name not in plan.follows
     }
-    arguments = {
-        name: to_text(name, value)
-        for name, value in given.items()
+    safe = {n: safe_part(n, value)[0] for n, value in given.items() if is_carried(n)}
+    if given.get(TRUST):
         # No link decides to trust a model's code, but the page must be able to tell
         # its reader that the plan did.
-        if is_carried(name) or (name == TRUST and value)
-    }
+        safe[TRUST] = True
+    arguments = {n: to_text(n, kept) for n, kept in safe.items() if kept is not None}
     release, _ = resolve_version(plan.vllm_version)
     if came_later("arguments", "spec_method", release) is None:
         arguments |= _speculation(given.get("speculative_config"))
@@ -379,14 +381,17 @@ def _is_local(name: str) -> bool:
 
 
 def why_kept_out(name: str) -> str:
-    """Return why no link sets an engine argument; empty where links may.
+    """Return why no link sets an argument; empty where links may, or none is known.
 
-    >>> why_kept_out("download_dir"), why_kept_out("max_model_len")
-    ('names a folder', '')
+    >>> why_kept_out("download_dir"), why_kept_out("port"), why_kept_out("seed")
+    ('names a folder', 'is a flag of the server', '')
     """
-    return ARGUMENTS[name].kept_out if name in ARGUMENTS else ""
+    if name in ARGUMENTS:
+        return ARGUMENTS[name].kept_out
+    known = SERVER_FLAGS.get(name)
+    return "" if known is None else known.kept_out or "is a flag of the server"
 
 
 def is_carried(name: str) -> bool:
-    """Whether a link may set an engine argument."""
+    """Whether a link may set an engine argument; of tables, `safe_part` of them."""
     return name in ARGUMENTS and not ARGUMENTS[name].kept_out

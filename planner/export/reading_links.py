@@ -11,9 +11,11 @@ from urllib.parse import unquote_plus
 
 from planner.engine.arguments import check_release
 from planner.engine.environment import environment_from
+from planner.engine.foreign import safe_part
 from planner.engine.gpu import GPU
 from planner.engine.gpu_text import is_description
 from planner.engine.releases import NEWEST, resolve_version
+from planner.engine.settings import unknown_argument
 from planner.errors import PlannerError
 from planner.export.links import (
     DEFAULT_MODEL,
@@ -21,6 +23,7 @@ from planner.export.links import (
     FOREIGN,
     MOST,
     gpu_from_link,
+    is_carried,
     load_from_link,
     model_from_link,
     why_kept_out,
@@ -259,17 +262,34 @@ class _Reading:
                 if "." in name and not name.startswith(_PARTS):
                     self.ignored.append(f"{name} is not known.")
                 continue
-            if why_kept_out(name):
-                self.ignored.append(f"{name} {why_kept_out(name)}: no link sets it.")
-                continue
             try:
-                value = from_text(name, text)
-                _check_size(name, value)
+                value = self._carried(name, text)
                 check_release({name: value}, release)
             except PlannerError as error:
                 self.ignored.append(str(error))
             else:
                 yield name, value
+
+    def _carried(self, name: str, text: str) -> Any:  # noqa: ANN401 - vLLM's own types
+        """Return what a link may set of an argument, and name the keys that it may not.
+
+        Raises:
+            PlannerError: where it may set nothing of it.
+        """
+        if not is_carried(name):
+            why = why_kept_out(name)
+            if not why:
+                raise unknown_argument(name)
+            raise PlannerError(f"{name} {why}: no link sets it.")
+        value = from_text(name, text)
+        _check_size(name, value)
+        kept, left = safe_part(name, value)
+        if kept is None and not left:
+            raise PlannerError(f"{name}={_shown(text)}: no link sets such a value.")
+        if left:
+            keys = ", ".join(map(_shown, left))
+            self.ignored.append(f"{name}: no link sets its {keys}.")
+        return kept
 
     def _plannable(self, given: Inputs, arguments: dict[str, Any]) -> Inputs:
         """Return the inputs without the arguments that cannot be planned.

@@ -192,6 +192,56 @@ def test_a_typed_python_is_described_and_not_started(tmp_path) -> None:
     assert "is not a program here" in installed(None, str(tmp_path / "none"))
 
 
+PASTED = (
+    "VLLM_PLUGINS='<b>evil</b>' vllm serve meta-llama/Llama-3.1-8B-Instruct "
+    "--tool-parser-plugin /tmp/x.py --max-model-len 8192"
+)
+
+
+def test_what_a_pasted_text_may_run_is_named_and_waits_for_a_tick() -> None:
+    """Neither Run nor Ask vLLM starts before; another text takes the tick away."""
+    explorer = Explorer()
+    explorer.results.tabs.choose("run")
+    opened = explorer.results.run.panel
+    hidden = opened.consent.layout.display
+    explorer.pasted._given(PASTED, True)
+    explorer.pasted.wait(PATIENCE_SECONDS)
+    run(opened)
+    ask(opened)
+    refused = opened.alert.value
+    before = len(FakeRun.made) + len(FakeDryStart.made)
+    opened.consent.tick.value = True
+    explorer.form.fields["max_model_len"].value = "4096"
+    kept = opened.consent.tick.value
+    run(opened)
+    ask(opened)
+    after = (len(FakeRun.made), len(FakeDryStart.made))
+    explorer.pasted._given(PASTED.replace("x.py", "y.py"), True)
+    explorer.pasted.wait(PATIENCE_SECONDS)
+
+    assert "none" == hidden
+    assert "" == opened.consent.layout.display
+    assert "--tool-parser-plugin /tmp/y.py names code" in opened.consent.words.value
+    assert "VLLM_PLUGINS=&lt;b&gt;evil" in opened.consent.words.value
+    assert "vLLM was not started: read what this start may do" in refused
+    assert 0 == before
+    assert kept
+    assert (1, 1) == after
+    assert not opened.consent.tick.value
+
+
+def test_a_plan_without_such_settings_has_no_tick(panel) -> None:
+    """Nor after one that had some."""
+    panel.plan = planner.plan(plans.LLAMA_8B, gpu="H100", trust_remote_code=True)
+    asked = panel.consent.asked
+    panel.plan = plans.fitting()
+    run(panel)
+
+    assert 1 == len(asked)
+    assert "none" == panel.consent.layout.display
+    assert 1 == len(FakeRun.made)
+
+
 def test_what_the_command_does_not_say_is_said() -> None:
     """Variables before it, the LLM class after it."""
     plan = planner.plan(

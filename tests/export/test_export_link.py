@@ -85,7 +85,7 @@ ARGUMENTS = st.fixed_dictionaries(
         "max_lora_rank": st.sampled_from([8, 64]),
         "served_model_name": st.text(min_size=1).filter(str.isprintable),
         "override_generation_config": st.dictionaries(
-            st.text(st.characters(min_codepoint=32, max_codepoint=126)),
+            st.sampled_from(["temperature", "top_p", "top_k", "max_new_tokens"]),
             st.one_of(st.floats(0, 2), st.booleans(), st.none()),
         ),
         "seed": st.integers(0, 2**31),

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+from planner.app.widgets.consent import TICK
 from tests.fake_run import STAGES, UNREAD
 from tests.ui import run_pages, servers
 from tests.ui.run_pages import BARS, PATIENCE
@@ -244,6 +245,45 @@ def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
     assert wide == []
     assert narrow == []
     assert right <= 390
+
+
+FOREIGN = (
+    "VLLM_PLUGINS=theirs vllm serve meta-llama/Llama-3.1-8B-Instruct "
+    "--trust-remote-code --tool-parser-plugin /home/somebody/a_long_name/of_a_file.py"
+)
+
+
+def test_what_a_pasted_text_may_run_waits_for_a_tick(browser, app, marks) -> None:
+    """Named above the buttons, in both schemes, wide and narrow; then it runs."""
+    for mark in marks.iterdir():
+        mark.unlink()
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(app)
+    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator(".planner-paste textarea").first.fill(FOREIGN)
+    run_pages.open_panel(page)
+    named = page.locator(".planner-run-consent")
+    named.wait_for(timeout=PATIENCE)
+    told = named.inner_text()
+    run_pages.press(page, "Run")
+    page.locator(".planner-run .pl-alert").wait_for(timeout=PATIENCE)
+    found = run_pages.violations(page, ".planner-run")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 900})
+    found += run_pages.violations(page, ".planner-run")
+    right = run_pages.right_edge(page)
+    before = list(marks.iterdir())
+    page.get_by_role("checkbox", name=TICK).check()
+    run_pages.press(page, "Run")
+    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    context.close()
+
+    assert "--tool-parser-plugin /home/somebody/a_long_name/of_a_file.py" in told
+    assert "VLLM_PLUGINS=theirs" in told
+    assert found == []
+    assert right <= 390
+    assert before == []
 
 
 def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:

@@ -80,6 +80,8 @@ def _facts(argument: Argument) -> Iterator[str]:
     yield from _releases(argument)
     if argument.kept_out:
         yield f"no link sets it, as it {argument.kept_out}"
+    elif argument.safe_keys:
+        yield "links set only those of its keys that name no file, code or address"
 
 
 def _bounds(argument: Argument) -> Iterator[str]:

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_plan_arguments, planned
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.confirming import installation
@@ -66,6 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="when it is ready, send N requests of the planned length at once",
     )
+    add_consent(own)
     own.add_argument(
         "--port", type=int, metavar="N", help="of the server (default: a free one)"
     )
@@ -90,7 +92,10 @@ def _run(options: dict[str, Any]) -> int:
     del options["screen"]
     own = {name: options.pop(name) for name in _OWN}
     if log is not None:
+        del options["trust_text"]
+        options.pop("asked", None)
         return _compare_with_log(log, options, screen)
+    check_consent(options)
     plan = _plan_here(options, own["python"])
     confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
     _show(confirmation, screen)

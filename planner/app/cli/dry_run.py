@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.confirming.dry.run import CACHES, dry_run
@@ -51,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
+    add_consent(own)
     own.add_argument(
         "--python",
         dest="vllm_python",
@@ -82,6 +84,7 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
 
 
 def _run(options: dict[str, Any]) -> int:
+    check_consent(options)
     as_json, screen = options.pop("json"), options.pop("screen")
     given = {name: value for name, value in options.items() if value is not None}
     model = given.pop("model")

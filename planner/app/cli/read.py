@@ -14,6 +14,7 @@ from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.app.cli.words import without_file
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
+from planner.engine.foreign import questions
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.export.texts import Reading, read
@@ -106,14 +107,15 @@ def _planned(found: Reading, known: dict[str, Any]) -> tuple[Plan | None, str]:
         return None, str(error)
 
 
-def expanded(words: Sequence[str]) -> list[str]:
-    """Return a command line with what a text says in its place.
+def expanded(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return a command line with what a text says in its place, and what to ask.
 
     The text stands after `--`, or is the file that `-f` or the model's place names. The
-    other words follow those of the text, so that they count instead.
+    other words follow those of the text, so that they count instead. What the text has
+    that may run code or open a file is asked about before anything is started.
 
     >>> expanded(["plan", "--gpu", "L4", "--", "vllm", "serve", "org/m", "-tp", "2"])
-    ['plan', 'org/m', '--tensor-parallel-size', '2', '--gpu', 'L4']
+    (['plan', 'org/m', '--tensor-parallel-size', '2', '--gpu', 'L4'], ())
 
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
@@ -125,7 +127,7 @@ def expanded(words: Sequence[str]) -> list[str]:
     else:
         before, path = without_file(words)
         if path is None:
-            return list(words)
+            return list(words), ()
         found = read(path)
     if found.model is None:
         raise PlannerError("What follows -- does not name the model that is served.")
@@ -133,7 +135,8 @@ def expanded(words: Sequence[str]) -> list[str]:
         raise PlannerError(" ".join(found.notes))
     flags_from = (n for n, word in enumerate(before) if word.startswith("-"))
     first = next(flags_from, len(before))
-    return [*before[:first], *words_of(found), *before[first:]]
+    asked = questions(found.inputs(found.gpu or "H100").engine_args, found.env)
+    return [*before[:first], *words_of(found), *before[first:]], asked
 
 
 def words_of(found: Reading) -> list[str]:

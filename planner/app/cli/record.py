@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
 from planner.app.cli.shared import FITS
 from planner.confirming.dry.recorder import record
@@ -41,11 +42,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FILE", help="default: among your own recordings"
     )
+    add_consent(parser)
     add_engine_arguments(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: dict[str, Any]) -> int:
+    check_consent(options)
     del options["screen"]  # it prints a path
     given = {name: value for name, value in options.items() if value is not None}
     model = given.pop("model")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from planner.app.cli.consent import TRUST_TEXT
 from planner.engine.arguments import Argument
 from planner.engine.server import flag_named, takes_value, turns_off
 from planner.late import late
@@ -26,6 +27,8 @@ def understood(
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the words for the parser, and what vLLM's server is given.
 
+    A command that starts vLLM also gets what to ask about a text, as `asked`.
+
     Args:
         words: the command line.
         own: flags that the planner's command has itself.
@@ -33,10 +36,11 @@ def understood(
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
     """
-    whole = list(words)
+    whole, asked = list(words), ()
     if "--" in whole or without_file(whole)[1] is not None:
-        whole = late("planner.app.cli.read:expanded", whole)
-    return without_server_flags(whole, own)
+        whole, asked = late("planner.app.cli.read:expanded", whole)
+    rest, split = without_server_flags(whole, own)
+    return rest, split | ({"asked": asked} if TRUST_TEXT in own else {})
 
 
 def without_file(words: Sequence[str]) -> tuple[list[str], Path | None]:

@@ -18,12 +18,14 @@ from planner.app.widgets.parsing import Entry
 from planner.app.widgets.static_files import script, sheet
 from planner.confirming.options import RunOptions
 from planner.confirming.stages import StartStage
+from planner.engine.environment_names import assignments
 from planner.errors import PlannerError
 from planner.late import late
 
 if TYPE_CHECKING:
     from planner.confirming.dry.run import DryOptions
     from planner.confirming.options import Event
+    from planner.planning.result import Plan
 
 _WEIGHTS = (("dummy", "dummy"), ("real", "real"))
 _CACHES = tuple((name, name) for name in ("shared", "cold", "both"))
@@ -283,6 +285,12 @@ def cleaned(line: str) -> str:
     """
     plain = _ESCAPES.sub("", line).rstrip("\r\n")
     return plain.rpartition("\r")[2]
+
+
+def command_of(plan: Plan) -> str:
+    """Return the command, with environment variables and the entry point."""
+    by_class = " (by the LLM class)" if plan.entrypoint != "serve" else ""
+    return " ".join([*assignments(plan.env), f"{plan.command()}{by_class}"])
 
 
 def _whole(smallest: int) -> Entry:

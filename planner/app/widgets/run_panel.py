@@ -16,12 +16,14 @@ import traitlets
 from planner.app.widgets import run_thread
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import alert_html, guarded
+from planner.app.widgets.consent import Consent
 from planner.app.widgets.fields import FieldError
 from planner.app.widgets.run_options import (
     DRY_STAGES,
     STAGES,
     OptionsForm,
     RunProgress,
+    command_of,
 )
 from planner.app.widgets.run_result import RunResult
 from planner.app.widgets.section import ASK, named
@@ -29,7 +31,6 @@ from planner.app.widgets.static_files import sheet
 from planner.confirming import devices, installation
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.dry.result import DryRun
-from planner.engine.environment_names import assignments
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.late import late
@@ -44,7 +45,6 @@ from planner.surroundings import is_in_browser
 
 if TYPE_CHECKING:
     from planner.confirming.installation import Installation
-    from planner.confirming.options import Event
     from planner.confirming.stages import StartStage
     from planner.learn.account import Recorded
     from planner.planning.result import Plan
@@ -95,6 +95,7 @@ class RunPanel(w.VBox):
         )
         self.what = w.HTML()
         self.installation = w.HTML()
+        self.consent = Consent()
         self.alert = w.HTML()
         self.progress = RunProgress()
         self.result = RunResult()
@@ -111,6 +112,7 @@ class RunPanel(w.VBox):
                 self.what,
                 self.options,
                 self.installation,
+                self.consent,
                 buttons,
                 self.alert,
                 self.progress,
@@ -126,7 +128,7 @@ class RunPanel(w.VBox):
         self.stop_button.add_class("planner-run-stop")
         self.run_button.on_click(self._guard(self._start))
         self.ask_button.on_click(self._guard(self._start_dry))
-        self.stop_button.on_click(self._guard(self._stop_clicked))
+        self.stop_button.on_click(self._guard(lambda _button: self.stop()))
         self.options.python.on_change(self._guard(self._describe))
         self.observe(self._take_plan, names=["plan", "unplanned"])
         self._take_plan()
@@ -169,6 +171,7 @@ class RunPanel(w.VBox):
         plan = self._planned()
         if plan is None:
             raise PlannerError("There is no plan yet. Choose a model first.")
+        self.consent.check()
         try:
             options = self.options.read()
         except FieldError:
@@ -176,17 +179,17 @@ class RunPanel(w.VBox):
         self._begin(
             lambda listener: run_thread.new_run(plan, options, listener),
             Inputs.of(plan),
-            f"{subject(plan)}: {_command(plan)}",
+            f"{subject(plan)}: {command_of(plan)}",
             STAGES,
         )
 
     def _start_dry(self, _button: object = None) -> None:
         if self._run is not None:
             return
-        plan = self._planned()
-        inputs = self.unplanned if plan is None else Inputs.of(plan)
+        plan, inputs = self._planned(), self._inputs()
         if inputs is None:
             raise PlannerError("There is nothing to ask yet. Choose a model first.")
+        self.consent.check()
         try:
             options = self.options.read_dry()
         except FieldError:
@@ -194,7 +197,7 @@ class RunPanel(w.VBox):
         told = (
             " on ".join(named(inputs))
             if plan is None
-            else f"{subject(plan)}: {_command(plan)}"
+            else f"{subject(plan)}: {command_of(plan)}"
         )
         self._begin(
             lambda listener: run_thread.new_dry_run(inputs, options, listener),
@@ -208,6 +211,12 @@ class RunPanel(w.VBox):
         plan: Plan | None = None if self.unplanned is not None else self.plan
         return plan
 
+    def _inputs(self) -> Inputs | None:
+        """Return what is started, planned or not."""
+        plan = self._planned()
+        inputs: Inputs | None = self.unplanned if plan is None else Inputs.of(plan)
+        return inputs
+
     def _begin(
         self,
         new_engine: run_thread.NewEngine,
@@ -218,7 +227,7 @@ class RunPanel(w.VBox):
         plan = self._planned()
         run = run_thread.RunThread(
             new_engine,
-            on_event=self._guard(self._show_event),
+            on_event=self._guard(self.progress.tell),
             on_end=self._guard(lambda answer: self._show_end(plan, answer)),
         )
         self._run = self._newest = run
@@ -230,9 +239,6 @@ class RunPanel(w.VBox):
         self._set_running(True)
         self._watch(run, time.monotonic())
         run.start()
-
-    def _show_event(self, event: Event) -> None:
-        self.progress.tell(event)
 
     def _show_end(self, plan: Plan | None, answer: object) -> None:
         self._run = None
@@ -253,9 +259,6 @@ class RunPanel(w.VBox):
             self.progress.end("ended without a measurement", is_whole=False)
             if isinstance(answer, BaseException):
                 raise answer
-
-    def _stop_clicked(self, _button: object) -> None:
-        self.stop()
 
     def _set_running(self, is_running: bool) -> None:
         plan = self._planned()
@@ -278,6 +281,7 @@ class RunPanel(w.VBox):
 
     def _take_plan(self, _change: object = None) -> None:
         self._name_plan()
+        self.consent.show(None if is_in_browser() else self._inputs())
         self._set_running(self.is_running)
         self._describe()
 
@@ -298,7 +302,7 @@ class RunPanel(w.VBox):
         elif self._is_alone and plan is not None:
             told = (
                 tag("p", subject(plan), class_="pl-run-plan"),
-                command_line(_command(plan), "Command"),
+                command_line(command_of(plan), "Command"),
             )
         intro = tag("p", _NO_START if is_in_browser() else _INTRO)
         self.what.value = tag("div", told, intro, class_="pl-plan")
@@ -331,12 +335,6 @@ class RunPanel(w.VBox):
 
 def _installed_html(words: str) -> Html:
     return tag("p", words, class_="pl-installed")
-
-
-def _command(plan: Plan) -> str:
-    """Write the command, with environment variables and the entry point."""
-    by_class = " (by the LLM class)" if plan.entrypoint != "serve" else ""
-    return " ".join([*assignments(plan.env), f"{plan.command()}{by_class}"])
 
 
 def _needs(plan: Plan | None) -> object:
