@@ -236,7 +236,7 @@ class _Words:
         """Return a number without what ends its sentence, and put it in its place."""
         end = _SENTENCE.search(word.value)
         is_number = isinstance(known, Argument) and known.kind in ALL_NUMBERS
-        if end is None or not is_number:
+        if end is None or not is_number or word.variables:
             return word
         found = word.part(0, end.start())
         self.notes.append(f"{word.value!r} is read as {found.value}.")

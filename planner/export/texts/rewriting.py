@@ -23,7 +23,7 @@ from planner.export.texts.reading import NOT_NAMED, Reading
 from planner.export.texts.recognising import all_in
 from planner.export.texts.sites import Start
 
-_SAME = ("kind", "gpu", "entrypoint", "load")
+_SAME = ("gpu", "entrypoint", "load")
 """What no change of a text may change."""
 _MAY_FOLLOW: Mapping[str, Callable[[Iterable[str]], bool]] = {
     "shown": lambda names: "model" in names,
@@ -49,14 +49,29 @@ def edits(reading: Reading, changes: Mapping[str, Any]) -> list[Edit]:
             f"A {reading.kind} holds no arguments that could be changed. "
             "`.inputs(...).plan().command()` writes a command."
         )
-    made = [_edits(start, name, value) for name, value in changes.items()]
-    # A list or table that two arguments need is begun once.
-    found = list(dict.fromkeys(edit for each in made for edit in each))
-    _check_apart(found)
+    found = _together(_edits(start, *change) for change in changes.items())
     wrong = _read_otherwise(reading, found, changes)
+    if wrong and _is_behind(start, changes):
+        behind = _together(start.add(*change) for change in changes.items())
+        if not _read_otherwise(reading, behind, changes):
+            return behind
     if wrong:
         raise PlannerError(_by_hand(reading.given, found, changes, wrong))
     return found
+
+
+def _together(made: Iterable[Sequence[Edit]]) -> list[Edit]:
+    """Return edits once each: a list or table that two need is begun once."""
+    found = list(dict.fromkeys(edit for each in made for edit in each))
+    _check_apart(found)
+    return found
+
+
+def _is_behind(start: Start, changes: Mapping[str, Any]) -> bool:
+    """Return whether flags behind a command's last word count in place of its own."""
+    written = [site.written for site in start.sites if site.name in changes]
+    is_given = all(value is not None for value in changes.values())
+    return is_given and bool(written) and all(w.startswith("-") for w in written)
 
 
 def _edits(start: Start, name: str, value: object) -> list[Edit]:
@@ -144,6 +159,8 @@ def _starts_of(text: str) -> tuple[Reading, ...]:
 
 def _differing(was: Reading, now: Reading, changes: Mapping[str, Any]) -> list[str]:
     """Return the names of what a start has otherwise than with the changes."""
+    if was.kind != now.kind:
+        return ["its kind"]
     old, new = _inputs(was), _inputs(now)
     env = _with(was.env, changes.get("env"))
     others = [*_SAME, *(n for n, may in _MAY_FOLLOW.items() if not may(changes))]
