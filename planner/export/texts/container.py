@@ -203,10 +203,10 @@ class _Run:
         self.image = self._read(first)
 
     def _read(self, at: int) -> int:
-        while at < len(self.words) and self.words[at].value.startswith("-"):
+        while at < len(self.words) and self.words[at].value[:1] in ("-", ""):
             word = self.words[at]
             flag, equals, _value = word.value.partition("=")
-            if flag in _WITHOUT_VALUE:
+            if not flag or flag in _WITHOUT_VALUE:
                 at += 1
             elif equals:
                 self._take(flag, word.part(len(flag) + 1))

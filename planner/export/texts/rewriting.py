@@ -18,7 +18,7 @@ from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
 from planner.export.texts.command import flag_words
 from planner.export.texts.flag_values import literal, unknown_notes
-from planner.export.texts.passage import Edit, edited
+from planner.export.texts.passage import Edit, edited, line_at
 from planner.export.texts.reading import NOT_NAMED, Reading
 from planner.export.texts.recognising import all_in
 from planner.export.texts.sites import Start
@@ -34,7 +34,8 @@ _MAY_FOLLOW: Mapping[str, Callable[[Iterable[str]], bool]] = {
 """What the same place may say as well: a name, the GPUs of a container."""
 _STRAY = "belongs to no flag"
 _OF_START = ("model", "env", "vllm_version")
-_MOST_LINES, _LONGEST_LINE, _MOST_WRONG = 3, 120, 4
+_MOST_LINES, _MOST_WRONG = 3, 4
+_BETWEEN = " \t\r\n\\"
 
 
 def edits(reading: Reading, changes: Mapping[str, Any]) -> list[Edit]:
@@ -233,13 +234,10 @@ def _by_hand(
 ) -> str:
     """Say which lines are to be changed by hand, and why."""
     names = ", ".join(changes)
-    places = dict.fromkeys(_line_of(text, edit) for edit in found)
-    if not places:
+    if not found:
         return f"The text has no place for {names}: change it where it is."
-    lines = [
-        f"line {text.count(chr(10), 0, at) + 1}: {_shown(text, at)}"
-        for at in list(places)[:_MOST_LINES]
-    ]
+    places = (_place_of(text, edit) for edit in found)
+    lines = list(dict.fromkeys(line_at(text, at) for at in places))[:_MOST_LINES]
     return (
         f"{names} cannot be written into the text: read again, it would say something "
         f"else of {', '.join(wrong[:_MOST_WRONG])}. Change it by hand, "
@@ -247,14 +245,9 @@ def _by_hand(
     )
 
 
-def _line_of(text: str, edit: Edit) -> int:
-    """Return where the line of an edit begins; of a word that is taken out, its own."""
-    at = edit.start
-    while at < edit.end and text[at] in " \t\r\n\\":
-        at += 1
-    return text.rfind("\n", 0, at) + 1
-
-
-def _shown(text: str, at: int) -> str:
-    line = text[at:].partition("\n")[0].strip()
-    return repr(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …")
+def _place_of(text: str, edit: Edit) -> int:
+    """Return where the word of an edit is, without the blanks that go with it."""
+    words = text[edit.start : edit.end]
+    if words.strip(_BETWEEN):
+        return edit.end - len(words.lstrip(_BETWEEN))
+    return max(len(text[: edit.start].rstrip(_BETWEEN)) - 1, 0)

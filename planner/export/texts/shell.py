@@ -38,8 +38,8 @@ _ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
 _ASSIGNS = ("export", "declare", "set", "ENV", "ARG")
 """What begins a line that sets variables: of a shell, of a Dockerfile."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_NOT_SPLIT = re.compile(r"[\\'\"`$|&;<>()*?]")
-"""What makes the value of a variable more than words with blanks between them."""
+_SPLIT = re.compile(r"(?=\s*\S+\s+\S)[^\\'\"`$|&;<>()*?]*")
+"""A value that is several words, without quotes, operators and patterns."""
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
 
@@ -184,8 +184,7 @@ class _Reader:
         """Return a word; or those of a variable without quotes, where it is set."""
         is_bare = self.text[self.at] == "$"
         word = self._word()
-        is_one = len(word.value.split()) == 1 or bool(_NOT_SPLIT.search(word.value))
-        if word.origin is None or not is_bare or is_one:
+        if word.origin is None or not is_bare or not _SPLIT.fullmatch(word.value):
             return [word]
         return [
             Word(
