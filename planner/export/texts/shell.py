@@ -37,6 +37,10 @@ _SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
 _ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
 _ASSIGNS = ("export", "declare", "set", "ENV", "ARG")
 """What begins a line that sets variables: of a shell, of a Dockerfile."""
+_OPENS = ("if", "for", "while", "until", "case", "select", "{")
+_CLOSES = ("fi", "done", "esac", "}")
+"""Words around commands that may not run, or run again."""
+_CONDITION = re.compile(r"\|\||(?:\[|\[\[|test) &&")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _SPLIT = re.compile(r"(?=\s*\S+\s+\S)[^\\'\"`$|&;<>()*?]*")
 """A value that is several words, without quotes, operators and patterns."""
@@ -105,6 +109,11 @@ class _Reader:
         self.known = Over(self.own, known)
         self.history: dict[str, list[tuple[int, Word]]] = {}
         self.time = 0
+        self.depth = 0
+        self.optional: set[str] = set()
+        """Variables that were last set on a condition."""
+        self.after = ""
+        """What begins the command before, with the operator behind it."""
 
     def commands(self) -> Iterator[Command]:
         """Yield the commands in order."""
@@ -125,11 +134,15 @@ class _Reader:
             if operator == "\n" and words and _FORGOTTEN.match(self.text, self.at):
                 continue
             yield from self._ended(words, is_sent=is_sent or operator == "|")
+            first = words[0].value if words else ""
+            self.after = f"{first} &&" if operator == "&&" else operator or ""
             words, is_sent = [], False
         yield from self._ended(words, is_sent=is_sent)
 
     def _ended(self, words: Sequence[Word], *, is_sent: bool) -> Iterator[Command]:
         own: dict[str, Word] = {}
+        begins = words[0].value if words else ""
+        self.depth += (begins in _OPENS) - (begins in _CLOSES)
         is_kept = bool(words) and words[0].value in _ASSIGNS
         first = 1 if is_kept else 0
         while first < len(words) and (match := _ASSIGNED.match(words[first].value)):
@@ -163,6 +176,8 @@ class _Reader:
     def _keep(self, own: Mapping[str, Word]) -> None:
         """Set variables for all that follows."""
         self.time += 1
+        is_optional = self.depth > 0 or bool(_CONDITION.match(self.after))
+        (self.optional.update if is_optional else self.optional.difference_update)(own)
         for name, word in own.items():
             self.history.setdefault(name, []).append((self.time, word))
             self.own[name] = word.value
@@ -181,14 +196,16 @@ class _Reader:
         return match[0]
 
     def _words(self) -> list[Word]:
-        """Return a word; or those of a variable without quotes, where it is set."""
-        is_bare = self.text[self.at] == "$"
+        """Return a word; or those of a variable without quotes."""
+        start = self.at
         word = self._word()
-        if word.origin is None or not is_bare or not _SPLIT.fullmatch(word.value):
+        is_variable = _VARIABLE.fullmatch(self.text, start, self.at)
+        if word.variables or not is_variable or not _SPLIT.fullmatch(word.value):
             return [word]
+        passage = word.origin or word.passage
         return [
             Word(
-                passage=(one := word.origin.part(*match.span())),
+                passage=(one := passage.part(*match.span())),
                 start=one.places[0],
                 end=one.places[-1],
                 write=one.encode,
@@ -227,8 +244,9 @@ class _Reader:
         )
 
     def _origin(self, built: _Built) -> Passage | None:
-        """Return where a variable is set, if it is all that a word has."""
-        if len(built.pieces) != 1 or built.sole not in self.history:
+        """Return where a variable is set in any case, if it is all that a word has."""
+        is_certain = built.sole in self.history and built.sole not in self.optional
+        if len(built.pieces) != 1 or not is_certain:
             return None
         _, assigned = self.history[built.sole][-1]
         return assigned.passage

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
 from planner.engine.gpu import GPU
+from planner.errors import PlannerError
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.values import frozen
 
+_JOINS = ("eval", "ssh")
+"""Programs whose words a shell reads again."""
 _BLANKS = re.compile(r"(?:\s|\\[nrt]?|[\^`])*+")
 """Between two words of a command, escaped in a quoted text or not."""
 
@@ -119,6 +123,8 @@ class WordList:
 
 def shell_list(words: Sequence[Word], text: str) -> WordList:
     """Return the words of a shell command; `text` is the whole text."""
+    if words[0].value in _JOINS:
+        words = [_read_twice(word) for word in words]
     gaps = [
         text[before.end : word.start]
         for before, word in pairwise(words)
@@ -129,6 +135,21 @@ def shell_list(words: Sequence[Word], text: str) -> WordList:
         spans=tuple(_spans(words, text)),
         before_flag=_continued(gaps),
     )
+
+
+def _read_twice(word: Word) -> Word:
+    """Return a word in whose place only a word without quotes is written."""
+
+    def write(value: str) -> str:
+        if shlex.quote(value) != value:
+            raise PlannerError(
+                f"{value[:80]!r} needs quotes that are read twice in this command. "
+                "Change it by hand."
+            )
+        return word.write(value)
+
+    via = None if word.via is None else _read_twice(word.via)
+    return replace(word, write=write, via=via)
 
 
 def _spans(words: Sequence[Word], text: str) -> Iterator[tuple[int, int]]:
