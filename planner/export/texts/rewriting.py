@@ -126,6 +126,8 @@ def _env_edits(start: Start, value: object) -> list[Edit]:
         raise PlannerError(
             f"The text does not set {', '.join(missing)}: set it where vLLM is started."
         )
+    if None in wanted.values():
+        raise PlannerError("A variable is taken out by hand, where it is set.")
     return [
         edit for name, new in wanted.items() for edit in start.env[name].replace(new)
     ]
